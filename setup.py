@@ -1,0 +1,137 @@
+"""Build the compiled kernels: a table of extensions, flags by compiler, a debug switch."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+DEBUG = os.environ.get("HYBRIDTREES_DEBUG", "0") not in ("", "0")
+
+# module -> uses OpenMP
+EXTENSIONS = {
+    "hybridtrees.core._bins": True,
+    "hybridtrees.core._columns": True,
+    "hybridtrees.core._frontier": False,
+    "hybridtrees.core._grow": True,
+    "hybridtrees.core._histogram": True,
+    "hybridtrees.core._leaves": True,
+    "hybridtrees.core._partition": True,
+    "hybridtrees.core._plan": False,
+    "hybridtrees.core._pool": False,
+    "hybridtrees.core._predict": True,
+    "hybridtrees.core._sketch": False,
+    "hybridtrees.core._split": True,
+    "hybridtrees.core._statistics": True,
+    "hybridtrees.core._views": False,
+    "hybridtrees._losses": True,
+}
+
+DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": DEBUG,
+    "wraparound": False,
+    "initializedcheck": DEBUG,
+    "nonecheck": False,  # a check for None needs the GIL, which the kernels do not have
+    "cdivision": True,
+    "embedsignature": True,
+}
+
+# Contraction to fused multiply-add is off so that a model does not depend on the vector
+# width that the loop happened to be compiled for.
+UNIX_FLAGS = ["-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
+MSVC_FLAGS = ["/O2", "/fp:precise", "/std:c11"]
+
+NO_OPENMP = """
+***************************************************************************
+hybridtrees: the compiler cannot build OpenMP programs. The package is built
+SERIAL: every result is the same, but n_jobs has no effect on speed. Install
+the OpenMP runtime of your compiler (libomp for clang) and reinstall.
+***************************************************************************
+"""
+
+
+def openmp_flags(compiler_type: str, compiler: list[str]) -> tuple[list[str], list[str]] | None:
+    """(compile, link) flags with which a small OpenMP program builds, or None."""
+    if compiler_type == "msvc":
+        return ["/openmp"], []
+    if sys.platform == "darwin":
+        candidates = [(["-Xpreprocessor", "-fopenmp"], ["-lomp"]), (["-fopenmp"], ["-fopenmp"])]
+    else:
+        candidates = [(["-fopenmp"], ["-fopenmp"])]
+    program = "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n"
+    for compile_args, link_args in candidates:
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder, "probe.c")
+            source.write_text(program)
+            command = [*compiler, *compile_args, str(source), "-o", str(Path(folder, "probe"))]
+            try:
+                done = subprocess.run([*command, *link_args], capture_output=True, check=False)
+            except OSError:  # no such compiler: the build itself will say so
+                return None
+            if done.returncode == 0:
+                return compile_args, link_args
+    return None
+
+
+class BuildExtensions(build_ext):
+    """Choose the flags once the compiler is known."""
+
+    def build_extensions(self):
+        """Add the flags, then build."""
+        kind = self.compiler.compiler_type
+        openmp = None
+        if os.environ.get("HYBRIDTREES_NO_OPENMP", "0") in ("", "0"):
+            command = [*getattr(self.compiler, "compiler_so", ["cc"])]
+            openmp = openmp_flags(kind, command + os.environ.get("LDFLAGS", "").split())
+        if openmp is None:
+            print(NO_OPENMP, file=sys.stderr)
+        for extension in self.extensions:
+            extension.extra_compile_args += MSVC_FLAGS if kind == "msvc" else UNIX_FLAGS
+            if openmp is not None and EXTENSIONS[extension.name]:
+                extension.extra_compile_args += openmp[0]
+                extension.extra_link_args += openmp[1]
+        super().build_extensions()
+
+
+def build_mode_stamp() -> str:
+    """Touch a file whose time changes when the mode does, so that switching modes rebuilds."""
+    stamp = Path("build", "mode.txt")
+    stamp.parent.mkdir(exist_ok=True)
+    mode = f"debug={DEBUG} no_openmp={os.environ.get('HYBRIDTREES_NO_OPENMP', '0')}\n"
+    if not stamp.exists() or stamp.read_text() != mode:
+        stamp.write_text(mode)
+    return str(stamp)
+
+
+def extensions() -> list[Extension]:
+    """Return the table above as Extension objects, each depending on the shared headers."""
+    shared = [build_mode_stamp(), *map(str, Path("hybridtrees").rglob("*.pxd"))]
+    shared += map(str, Path("hybridtrees").rglob("*.h"))
+    macros = [("HYBRIDTREES_DEBUG", "1")] if DEBUG else []
+    return [
+        Extension(
+            name,
+            [name.replace(".", "/") + ".pyx"],
+            depends=shared,
+            include_dirs=["hybridtrees/core"],
+            define_macros=macros,
+        )
+        for name in EXTENSIONS
+    ]
+
+
+setup(
+    ext_modules=cythonize(
+        extensions(),
+        compiler_directives=DIRECTIVES,
+        build_dir="build/cython-debug" if DEBUG else "build/cython",
+        nthreads=0,
+    ),
+    cmdclass={"build_ext": BuildExtensions},
+    options={"build_ext": {"parallel": os.cpu_count()}},
+)
