@@ -1,0 +1,1 @@
+"""The engine: arrays, structs and loops. It knows nothing of estimators."""

@@ -1,0 +1,490 @@
+"""BinMapper learns where to cut each column; BinnedMatrix holds the codes that come of it."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hybridtrees._random import spawn_seeds
+from hybridtrees.core import _bins, _columns
+from hybridtrees.core import columns as tables
+from hybridtrees.core.dtypes import aligned_empty
+from hybridtrees.core.errors import NotFittedError
+from hybridtrees.core.sketch import QuantileSketch, check_weights
+
+Floats = NDArray[np.float64]
+
+MAX_BINS = 255
+
+
+def _empty_codes(n_rows: int, n_features: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return records and columns, not filled."""
+    record_bytes = (n_features + 3) // 4 * 4 + 4
+    records = aligned_empty((n_rows, record_bytes), np.uint8)
+    return records, aligned_empty((n_features, n_rows), np.uint8)
+
+
+class BinnedMatrix:
+    """A table as bin codes, one byte each, in the two orders that the engine reads.
+
+    Made by `BinMapper.transform`.
+
+    Attributes
+    ----------
+    n_rows, n_features : int
+    records : uint8 ndarray of shape (n_rows, record_bytes)
+        Row by row: ``records[r, :n_features]`` are the codes of row r. Zeros fill up to a multiple
+        of 4, and 4 more bytes are scratch for whoever grows trees.
+    columns : uint8 ndarray of shape (n_features, n_rows)
+        The same codes column by column.
+    n_bins : int32 ndarray of shape (n_features,)
+        Value bins of each feature, 1 to 255. The code of a missing value is ``n_bins[f]``.
+    has_missing : uint8 ndarray of shape (n_features,)
+        Whether any row has that code.
+    is_categorical : uint8 ndarray of shape (n_features,)
+    bin_edges : list of (float64 ndarray or None)
+        ``n_bins[f] - 1`` ascending edges: code b stands for ``edges[b - 1] < x <= edges[b]``. None
+        for a categorical feature.
+    """
+
+    def __init__(
+        self,
+        records: NDArray[np.uint8],
+        columns: NDArray[np.uint8],
+        n_bins: NDArray[np.int32],
+        has_missing: NDArray[np.uint8],
+        is_categorical: NDArray[np.uint8],
+        bin_edges: list[Floats | None],
+    ) -> None:
+        self.records = records
+        self.columns = columns
+        self.n_features, self.n_rows = columns.shape
+        self.n_bins = n_bins
+        self.has_missing = has_missing
+        self.is_categorical = is_categorical
+        self.bin_edges = bin_edges
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_rows, n_features)."""
+        return self.n_rows, self.n_features
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of both orders together."""
+        return self.records.nbytes + self.columns.nbytes
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def __repr__(self) -> str:
+        megabytes = self.nbytes / 1e6
+        return f"BinnedMatrix({self.n_rows} x {self.n_features}, {megabytes:.1f} MB)"
+
+    def take(self, rows: ArrayLike) -> BinnedMatrix:
+        """Matrix of some of the rows.
+
+        Parameters
+        ----------
+        rows : array-like of int, or boolean mask of length n_rows
+            Negative numbers count from the end; repetitions are fine.
+
+        Returns
+        -------
+        BinnedMatrix
+            A copy, with `has_missing` of its own.
+        """
+        rows = np.asarray(rows)
+        if rows.ndim != 1 or (rows.dtype.kind not in "iub" and rows.size):
+            raise TypeError("rows must be a one-dimensional array of integers or booleans")
+        if rows.dtype == bool:
+            if len(rows) != self.n_rows:
+                raise ValueError(f"rows must be a mask of length {self.n_rows}, got {len(rows)}")
+            rows = np.flatnonzero(rows)
+        rows = rows.astype(np.intp)
+        if rows.size and not -self.n_rows <= rows.min() <= rows.max() < self.n_rows:
+            raise IndexError(f"rows must lie within the {self.n_rows} rows of the matrix")
+        rows[rows < 0] += self.n_rows
+        records, columns = _empty_codes(len(rows), self.n_features)
+        # Already within bounds; "clip" spares NumPy a buffer of the whole output.
+        if rows.size:
+            np.take(self.records, rows, axis=0, out=records, mode="clip")
+            np.take(self.columns, rows, axis=1, out=columns, mode="clip")
+        has_missing = (columns == self.n_bins[:, None]).any(axis=1).astype(np.uint8)
+        return BinnedMatrix(
+            records, columns, self.n_bins, has_missing, self.is_categorical, self.bin_edges
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        # The records follow from the columns.
+        del state["records"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.records, self.columns = _empty_codes(self.n_rows, self.n_features)
+        self.columns[:] = state["columns"]
+        if self.n_rows:
+            _bins.records_from_columns(self.columns, self.records, 1)
+
+
+def _check_integer(value: Any, name: str, low: int, high: int | None) -> None:
+    allowed = f"an integer of at least {low}" if high is None else f"an integer, {low} to {high}"
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise TypeError(f"{name} must be {allowed}, got {value!r}")
+    if value < low or (high is not None and value > high):
+        raise ValueError(f"{name} must be {allowed}, got {value}")
+
+
+class BinMapper:
+    """Learns up to 255 bins for each column and turns tables into bin codes.
+
+    A numeric column with no more than `max_bins` distinct values has one bin for each, with the
+    edges halfway between neighbours. Any other is cut into bins of like weight, halfway between
+    neighbouring values; a value heavier than an even share of the rest has a bin of its own.
+    Missing values have a bin after all others.
+
+    Parameters
+    ----------
+    max_bins : int, default=255
+        Most value bins of a column, 2 to 255.
+    categorical_features : array-like of int or bool, default=None
+        Columns that hold category codes 0, 1, ..., below 2**24: their numbers, or a mask.
+    subsample : int or None, default=200_000
+        `fit` takes the quantiles of a table with more rows from so many rows, drawn at random.
+        Distinct values and categories are counted over all rows. None: quantiles too.
+    random_state : int, SeedSequence, Generator, RandomState or None, default=0
+        Source of that draw.
+    n_jobs : int or None, default=None
+        Threads; None and -1 mean all. The result does not depend on it.
+
+    Attributes
+    ----------
+    bin_edges_ : list of (float64 ndarray or None)
+        Ascending edges of each numeric column: bin b holds ``edges[b - 1] < x <= edges[b]``.
+    n_bins_ : int32 ndarray of shape (n_features_in_,)
+        Value bins; a column that is constant or missing throughout has 1.
+    missing_bin_ : int32 ndarray of shape (n_features_in_,)
+        Code of missing values, equal to `n_bins_`.
+    is_categorical_ : uint8 ndarray of shape (n_features_in_,)
+    category_to_bin_ : list of (uint8 ndarray or None)
+        Bin of each category code of a categorical column. With codes up to `max_bins` - 1 they are
+        the bins. Otherwise the categories met take bins in their order, and if there are more than
+        `max_bins` of them, the heaviest ``max_bins - 1`` do and the others share the last bin.
+        Categories not met, negative codes and NaN are missing.
+    n_features_in_ : int
+
+    Notes
+    -----
+    `partial_fit` keeps a `QuantileSketch` of each numeric column and its distinct values while
+    there are at most `max_bins`. With so few values it learns exactly what `fit` on all batches
+    together learns; otherwise the ranks of its edges may be off by 1 / (8 max_bins) of the weight.
+    Rows of weight 0 do not count. Sparse input stays sparse; what it does not store is 0.
+
+    Examples
+    --------
+    >>> mapper = BinMapper().fit([[1.0], [2.0], [4.0]])
+    >>> mapper.bin_edges_[0]
+    array([1.5, 3. ])
+    >>> mapper.transform([[1.7], [float("nan")]]).columns
+    array([[1, 3]], dtype=uint8)
+    """
+
+    def __init__(
+        self,
+        *,
+        max_bins: int = MAX_BINS,
+        categorical_features: ArrayLike | None = None,
+        subsample: int | None = 200_000,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        _check_integer(max_bins, "max_bins", 2, MAX_BINS)
+        if subsample is not None:
+            _check_integer(subsample, "subsample", 1, None)
+        self.max_bins = int(max_bins)
+        self.categorical_features = categorical_features
+        self.subsample = subsample
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self._forget()
+
+    def fit(self, X: Any, sample_weight: ArrayLike | None = None) -> BinMapper:
+        """Learn the bins of a table, forgetting what was learned before.
+
+        Parameters
+        ----------
+        X : array-like or CSR/CSC matrix of shape (n, p)
+            Real numbers; NaN are missing, infinities an error.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows, which the quantiles and the counts of categories respect.
+
+        Returns
+        -------
+        self
+        """
+        self._fit(tables.as_table(X), sample_weight)
+        return self
+
+    def fit_transform(self, X: Any, sample_weight: ArrayLike | None = None) -> BinnedMatrix:
+        """`fit`, then `transform` the same table."""
+        table = tables.as_table(X)
+        self._fit(table, sample_weight)
+        return self._encode(table)
+
+    def transform(self, X: Any) -> BinnedMatrix:
+        """Turn a table into codes.
+
+        Parameters
+        ----------
+        X : array-like or CSR/CSC matrix of shape (n, n_features_in_)
+
+        Returns
+        -------
+        BinnedMatrix
+        """
+        self._settle()
+        table = tables.as_table(X)
+        self._check_columns(table.shape[1])
+        return self._encode(table)
+
+    def partial_fit(self, X: Any, sample_weight: ArrayLike | None = None) -> BinMapper:
+        """Learn from one more batch of rows; a batch that raises an error leaves no trace.
+
+        Parameters
+        ----------
+        X, sample_weight
+            As for `fit`.
+
+        Returns
+        -------
+        self
+        """
+        if self._sketches is None and self._learned is not None:
+            raise ValueError("partial_fit cannot go on from fit: use a new BinMapper")
+        table = tables.as_table(X)
+        if self._sketches is not None:
+            self._check_columns(table.shape[1])
+        mask = self._categorical_mask(table.shape[1])
+        table, weights = self._check_rows(table, sample_weight)
+        n_threads = self._threads(table)
+        learned = self._look(table, weights, mask, n_threads)
+        if self._sketches is None:
+            self._start(mask)
+            error = tables.sketch_error(self.max_bins)
+            self._sketches = [QuantileSketch(error) for _ in np.flatnonzero(mask == 0)]
+        rows = np.arange(table.shape[0])
+        numeric = np.flatnonzero(mask == 0)
+        tables.update_sketches(self._sketches, table, weights, rows, numeric, n_threads)
+        self._join(learned)
+        return self
+
+    def merge(self, other: BinMapper) -> BinMapper:
+        """Take in what `other` learned by `partial_fit`; `other` stays as it is.
+
+        Parameters
+        ----------
+        other : BinMapper
+            With the same `max_bins` and the same columns.
+
+        Returns
+        -------
+        self
+        """
+        if not isinstance(other, BinMapper):
+            raise TypeError(f"other must be a BinMapper, got {type(other).__name__}")
+        if self._sketches is None or other._sketches is None:
+            raise ValueError("merge needs two mappers that have learned by partial_fit")
+        if self.max_bins != other.max_bins or not np.array_equal(
+            self.is_categorical_, other.is_categorical_
+        ):
+            raise ValueError("other must have the same max_bins and the same kinds of columns")
+        for mine, others in zip(self._sketches, other._sketches, strict=True):
+            mine.merge(others)
+        self._join(other._learned)
+        return self
+
+    @property
+    def bin_edges_(self) -> list[Floats | None]:
+        """Ascending edges of each numeric column, None for a categorical one."""
+        return self._settle().edges
+
+    @property
+    def n_bins_(self) -> NDArray[np.int32]:
+        """Value bins of each column."""
+        return self._settle().n_bins
+
+    @property
+    def missing_bin_(self) -> NDArray[np.int32]:
+        """Code of a missing value in each column."""
+        return self._settle().n_bins
+
+    @property
+    def category_to_bin_(self) -> list[NDArray[np.uint8] | None]:
+        """Bin of each category code of a categorical column, None for a numeric one."""
+        return self._settle().category_to_bin
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_codecs": {}}
+
+    def __repr__(self) -> str:
+        fitted = "" if self._learned is None else f", {self.n_features_in_} columns"
+        return f"BinMapper(max_bins={self.max_bins}{fitted})"
+
+    def _start(self, mask: NDArray[np.uint8]) -> None:
+        """Forget what was learned; columns are known from here on."""
+        self.is_categorical_ = mask
+        self.n_features_in_ = len(mask)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._learned: tables.Learned | None = None
+        self._cuts: list[tables.Pair] | None = None
+        self._sketches: list[QuantileSketch] | None = None
+        self._settled: tables.Settled | None = None
+        self._codecs: dict[np.dtype, _bins.BinCodec] = {}
+
+    def _fit(self, table: Any, sample_weight: ArrayLike | None) -> None:
+        seed = int(spawn_seeds(self.random_state, 1)[0])
+        mask = self._categorical_mask(table.shape[1])
+        table, weights = self._check_rows(table, sample_weight)
+        n_threads = self._threads(table)
+        learned = self._look(table, weights, mask, n_threads)
+        rows = self._sample(table.shape[0], weights, seed)
+        many = learned.many(mask)
+        cuts = tables.sample_cuts(table, weights, rows, many, self.max_bins, n_threads)
+        self._start(mask)
+        self._learned, self._cuts = learned, cuts
+        self._settle()
+
+    def _look(
+        self, table: Any, weights: Floats | None, mask: NDArray[np.uint8], n_threads: int
+    ) -> tables.Learned:
+        """Learn distinct values and categories, which take all rows."""
+        found = tables.distinct_values(table, weights, self.max_bins, n_threads)
+        counts = tables.run_threads(
+            lambda f: tables.category_weights(table, weights, f) if mask[f] else None,
+            range(len(mask)),
+            n_threads if mask.any() else 1,
+        )
+        return tables.Learned(found, counts, table.dtype == np.float32)
+
+    def _join(self, learned: tables.Learned) -> None:
+        self._learned = (
+            learned if self._learned is None else self._learned.joined(learned, self.max_bins)
+        )
+        self._settled, self._codecs = None, {}
+
+    def _sample(self, n_rows: int, weights: Floats | None, seed: int) -> NDArray[np.int64]:
+        """Rows to take quantiles from, all of positive weight."""
+        rows = np.arange(n_rows) if weights is None else np.flatnonzero(weights)
+        if self.subsample is None or len(rows) <= self.subsample:
+            return rows
+        return rows[_columns.sample_rows(len(rows), self.subsample, seed)]
+
+    def _settle(self) -> tables.Settled:
+        """Edges and bins from what was learned so far."""
+        learned = self._learned
+        if learned is None:
+            raise NotFittedError("this BinMapper is not fitted: call fit or partial_fit first")
+        if self._settled is not None:
+            return self._settled
+        mask = self.is_categorical_
+        many = learned.many(mask)
+        cuts = self._cuts
+        if self._sketches is not None:
+            sketch_of = dict(zip(np.flatnonzero(mask == 0), self._sketches, strict=True))
+            cuts = [sketch_of[f].cuts(self.max_bins) for f in many]
+        edges: list[Floats | None] = [None] * len(mask)
+        few = np.flatnonzero((mask == 0) & ~np.isin(np.arange(len(mask)), many))
+        # Midpoints of few float32 values stay as they are: they divide the range exactly.
+        tables.set_edges(edges, few, [learned.ends(f) for f in few], not learned.all_narrow)
+        tables.set_edges(edges, many, cuts, True)
+        n_bins = np.array([1 if e is None else len(e) + 1 for e in edges], dtype=np.int32)
+        category_to_bin: list[NDArray[np.uint8] | None] = [None] * len(mask)
+        for f in np.flatnonzero(mask):
+            category_to_bin[f], n_bins[f] = tables.category_bins(learned.counts[f], self.max_bins)
+        self._settled = tables.Settled(edges, n_bins, category_to_bin)
+        return self._settled
+
+    def _encode(self, table: Any) -> BinnedMatrix:
+        settled = self._settle()
+        n_rows, n_features = table.shape
+        records, columns = _empty_codes(n_rows, n_features)
+        has_missing = np.zeros(n_features, dtype=np.uint8)
+        if n_rows:
+            n_threads = self._threads(table)
+            codec = self._codecs.get(table.dtype)
+            if codec is None:
+                codec = self._codecs[table.dtype] = settled.codec(table.dtype, self.is_categorical_)
+            if tables.is_sparse(table):
+                infinite = _bins.encode_csc(
+                    *tables.csc_arrays(table), codec, columns, has_missing, n_threads
+                )
+                _bins.records_from_columns(columns, records, n_threads)
+            else:
+                infinite = _bins.encode_table(
+                    table, codec, records, columns, has_missing, n_threads
+                )
+            if infinite:
+                tables.raise_infinite(table)
+        return BinnedMatrix(
+            records,
+            columns,
+            settled.n_bins.copy(),
+            has_missing,
+            self.is_categorical_.copy(),
+            list(settled.edges),
+        )
+
+    def _threads(self, table: Any) -> int:
+        """Threads worth starting for a table."""
+        # Here and not above: bins need not wait for what that module imports.
+        from hybridtrees._threads import effective_threads
+
+        n_values = table.nnz if tables.is_sparse(table) else table.size
+        return min(effective_threads(self.n_jobs), 1 + n_values // 65_536)
+
+    def _check_rows(self, table: Any, sample_weight: ArrayLike | None) -> tuple[Any, Any]:
+        """Table and weights; a sparse table without its rows of weight 0."""
+        n_rows = table.shape[0]
+        if n_rows == 0:
+            raise ValueError("X must have at least one row, got none")
+        if sample_weight is None:
+            return table, None
+        weights = check_weights(sample_weight, n_rows, "sample_weight")
+        if not 0.0 < weights.sum() < np.inf:
+            raise ValueError(f"sample_weight must have a positive finite sum, got {weights.sum()}")
+        if tables.is_sparse(table) and not weights.all():
+            table, weights = table[weights > 0.0].tocsc(), weights[weights > 0.0]
+        return table, weights
+
+    def _check_columns(self, n_columns: int) -> None:
+        if n_columns != self.n_features_in_:
+            raise ValueError(
+                f"X must have {self.n_features_in_} columns as in fit, got {n_columns}"
+            )
+
+    def _categorical_mask(self, n_columns: int) -> NDArray[np.uint8]:
+        mask = np.zeros(n_columns, dtype=np.uint8)
+        if self.categorical_features is None:
+            return mask
+        chosen = np.asarray(self.categorical_features)
+        if chosen.size == 0:
+            return mask
+        if chosen.ndim != 1 or chosen.dtype.kind not in "biu":
+            raise TypeError("categorical_features must be column numbers or a boolean mask")
+        if chosen.dtype == bool and len(chosen) != n_columns:
+            raise ValueError(
+                f"categorical_features must be a mask of length {n_columns}, got {len(chosen)}"
+            )
+        if chosen.dtype != bool and not -n_columns <= chosen.min() <= chosen.max() < n_columns:
+            raise ValueError(
+                f"categorical_features must lie within the {n_columns} columns, got {chosen}"
+            )
+        mask[chosen] = 1
+        return mask

@@ -1,0 +1,33 @@
+"""NumPy mirrors of the structs in _types.pxd, and the alignment the kernels want."""
+
+import numpy as np
+
+NODE_DTYPE = np.dtype(
+    [
+        ("threshold", np.float64),
+        ("gain", np.float64),
+        ("weight", np.float64),
+        ("n_samples", np.int64),
+        ("left", np.int32),
+        ("right", np.int32),
+        ("parent", np.int32),
+        ("feature", np.int32),
+        ("category_start", np.int32),
+        ("category_words", np.int32),
+        ("depth", np.int16),
+        ("bin", np.uint8),
+        ("missing_left", np.uint8),
+        ("reserved", np.int32),
+    ]
+)
+
+CACHE_LINE = 64
+
+
+def aligned_empty(shape, dtype) -> np.ndarray:
+    """`numpy.empty` whose first byte stands at the start of a cache line."""
+    dtype = np.dtype(dtype)
+    n_bytes = int(np.prod(shape)) * dtype.itemsize
+    buffer = np.empty(n_bytes + CACHE_LINE, dtype=np.uint8)
+    start = -buffer.ctypes.data % CACHE_LINE
+    return buffer[start : start + n_bytes].view(dtype).reshape(shape)
