@@ -1,0 +1,11 @@
+"""Types of the compiled frontier."""
+
+from collections.abc import Sequence
+
+FRONTIERS: dict[str, int]
+
+class NodeQueue:
+    """Open nodes: level by level (lower id first), best gain first, or newest first."""
+
+    def __init__(self, frontier: str) -> None: ...
+    def order(self, gains: Sequence[float]) -> list[int]: ...

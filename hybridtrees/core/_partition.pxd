@@ -1,0 +1,12 @@
+"""Rows by node: one permutation, split stably."""
+
+from hybridtrees.core._types cimport BinView, SplitInfo, intp_t, uint8_t, uint32_t
+
+cdef void fill_direction(
+    const BinView* bins, const SplitInfo* split, uint8_t* goes_left
+) noexcept nogil
+
+cdef intp_t split_rows(
+    const uint8_t* codes, const uint8_t* goes_left, uint32_t* rows, intp_t n_rows,
+    uint32_t* scratch, int n_threads,
+) noexcept nogil

@@ -1,0 +1,422 @@
+"""Best split of a node from its histogram: the Newton gain.
+
+With G and H the sums of gradients and hessians, a node's score is ``T(G)^2 / (H + lambda)``,
+T the soft threshold by alpha; a split gains ``score(left) + score(right) - score(node)``
+(Chen and Guestrin 2016, eq. 7, without the factor 1/2). Rows with a missing value are tried on
+both sides. Categories are ordered by their leaf weight and then cut like numbers, which for a
+convex loss finds the best of all subsets (Fisher 1958); features of few categories are split one
+category against the rest instead. Ties go to the lower feature, then the lower bin.
+"""
+
+from cython.parallel cimport prange
+from libc.math cimport INFINITY, fabs
+from libc.string cimport memset
+
+from hybridtrees.core._openmp cimport omp_get_thread_num
+from hybridtrees.core._simd cimport (
+    ht_newton_best, ht_newton_scores, ht_unit_sums, ht_vector_bytes,
+)
+from hybridtrees.core._types cimport (
+    UNIT, BinView, NodeSums, SplitInfo, SplitRules, StatsView,
+    float64_t, int32_t, int64_t, intp_t, uint8_t, uint32_t,
+)
+
+cdef enum:
+    PARALLEL_CELLS = 16384
+
+cdef float64_t TIE = 1e-7     # relative to the scores that a gain is the difference of
+
+
+cdef struct FeatureScan:
+    # What the scans of one feature share.
+    const StatsView* stats
+    const SplitRules* rules
+    const int64_t* cells
+    NodeSums total
+    NodeSums missing
+    float64_t grad            # totals in floating point
+    float64_t hess
+    float64_t* left_grad      # scratch, one entry per candidate
+    float64_t* left_hess
+    float64_t* scores
+    float64_t* left_count
+    int32_t* order            # bins in the order of the scan (categories)
+    int32_t width
+
+
+cdef inline float64_t soft_threshold(float64_t value, float64_t alpha) noexcept nogil:
+    if value > alpha:
+        return value - alpha
+    return value + alpha if value < -alpha else 0.0
+
+
+cdef float64_t node_weight(
+    float64_t grad, float64_t hess, const SplitRules* rules
+) noexcept nogil:
+    """The leaf value that minimises the penalised quadratic loss."""
+    cdef float64_t weight
+    if hess + rules.reg_lambda <= 0:
+        return 0.0
+    weight = -soft_threshold(grad, rules.reg_alpha) / (hess + rules.reg_lambda)
+    if rules.max_delta_step > 0 and fabs(weight) > rules.max_delta_step:
+        return rules.max_delta_step if weight > 0 else -rules.max_delta_step
+    return weight
+
+
+cdef float64_t node_score(
+    float64_t grad, float64_t hess, const SplitRules* rules
+) noexcept nogil:
+    """Twice the loss that the node's best leaf value saves."""
+    cdef float64_t weight
+    if hess + rules.reg_lambda <= 0:
+        return 0.0
+    if rules.max_delta_step <= 0:
+        weight = soft_threshold(grad, rules.reg_alpha)
+        return weight * weight / (hess + rules.reg_lambda)
+    weight = node_weight(grad, hess, rules)
+    return -(2 * grad * weight + (hess + rules.reg_lambda) * weight * weight
+             + 2 * rules.reg_alpha * fabs(weight))
+
+
+cdef inline NodeSums read_cell(
+    const StatsView* stats, const int64_t* cells, intp_t cell
+) noexcept nogil:
+    cdef NodeSums sums
+    cdef int64_t mask = ((<int64_t>1) << stats.count_bits) - 1
+    cdef int64_t word
+    if stats.layout == UNIT:
+        word = cells[cell]
+        sums.grad = word >> stats.count_bits
+        sums.n_samples = word & mask
+        sums.hess = sums.n_samples
+    else:
+        word = cells[2 * cell + 1]
+        sums.grad = cells[2 * cell]
+        sums.hess = word >> stats.count_bits
+        sums.n_samples = word & mask
+    return sums
+
+
+cdef inline bint is_empty(NodeSums sums) noexcept nogil:
+    """Whether nothing was added; without counts, tiny hessians may hide behind a gradient."""
+    return sums.n_samples == 0 and sums.hess == 0 and sums.grad == 0
+
+
+cdef inline void add_sums(NodeSums* sums, NodeSums more) noexcept nogil:
+    sums.grad += more.grad
+    sums.hess += more.hess
+    sums.n_samples += more.n_samples
+
+
+cdef NodeSums sums_from_histogram(
+    const BinView* bins, const StatsView* stats, const int64_t* hist, int32_t feature
+) noexcept nogil:
+    """Sums over a whole node, from the cells of any one feature."""
+    cdef NodeSums total
+    cdef const int64_t* cells = hist + <intp_t>bins.cell_start[feature] * stats.n_words
+    cdef int32_t b
+    memset(&total, 0, sizeof(NodeSums))
+    for b in range(bins.n_bins[feature] + 1):
+        add_sums(&total, read_cell(stats, cells, b))
+    return total
+
+
+cdef inline void admissible(
+    FeatureScan* scan, int32_t n_candidates, int32_t* first, int32_t* last
+) noexcept nogil:
+    """The candidates that leave enough on both sides.
+
+    Hessians and counts only grow along the scan, so they are an interval and the loops over it
+    need no test.
+    """
+    cdef float64_t need = scan.rules.min_child_weight
+    cdef float64_t need_rows = <float64_t>scan.rules.min_samples_leaf
+    cdef float64_t all_rows = <float64_t>scan.total.n_samples
+    cdef int32_t low = 0, high = n_candidates
+    while low < high and (scan.left_hess[low] <= 0 or scan.left_hess[low] < need):
+        low += 1
+    while high > low and (scan.hess - scan.left_hess[high - 1] <= 0
+                          or scan.hess - scan.left_hess[high - 1] < need):
+        high -= 1
+    if scan.stats.count_bits > 0 and need_rows > 1:
+        while low < high and scan.left_count[low] < need_rows:
+            low += 1
+        while high > low and all_rows - scan.left_count[high - 1] < need_rows:
+            high -= 1
+    first[0] = low
+    last[0] = high
+
+
+cdef inline float64_t penalised_score(FeatureScan* scan, int32_t candidate) noexcept nogil:
+    """Score of a candidate under an L1 penalty or a bound on leaf values."""
+    cdef float64_t grad = scan.left_grad[candidate], hess = scan.left_hess[candidate]
+    return (node_score(grad, hess, scan.rules)
+            + node_score(scan.grad - grad, scan.hess - hess, scan.rules))
+
+
+cdef inline void best_candidate(
+    FeatureScan* scan, int32_t n_candidates, float64_t* best_score, int32_t* best_index
+) noexcept nogil:
+    """Score the candidates whose left sums are in the scratch; keep a strictly better one.
+
+    Where only the score is asked for (best_index NULL) the maximum is taken in vectors.
+    """
+    cdef const SplitRules* rules = scan.rules
+    cdef int32_t first, last, b
+    cdef float64_t score
+    admissible(scan, n_candidates, &first, &last)
+    if first >= last:
+        return
+    if rules.reg_alpha != 0 or rules.max_delta_step > 0:
+        for b in range(first, last):
+            scan.scores[b] = penalised_score(scan, b)
+    elif best_index == NULL:
+        score = ht_newton_best(scan.width, scan.left_grad, scan.left_hess, first, last,
+                               scan.grad, scan.hess, rules.reg_lambda)
+        best_score[0] = max(best_score[0], score)
+        return
+    else:
+        ht_newton_scores(scan.width, scan.left_grad, scan.left_hess, first, last, scan.grad,
+                         scan.hess, rules.reg_lambda, scan.scores)
+    for b in range(first, last):
+        if scan.scores[b] > best_score[0]:
+            best_score[0] = scan.scores[b]
+            if best_index != NULL:
+                best_index[0] = b
+
+
+cdef inline void fill_prefix(
+    FeatureScan* scan, NodeSums start, int32_t n_candidates, bint ordered
+) noexcept nogil:
+    """Left sums after each candidate, in floating point."""
+    cdef NodeSums sums = start
+    cdef float64_t grad_unit = scan.stats.grad_unit, hess_unit = scan.stats.hess_unit
+    cdef bint counts = scan.stats.count_bits > 0 and scan.rules.min_samples_leaf > 1
+    cdef int32_t b
+    if scan.stats.layout == UNIT and not ordered:
+        fill_prefix_unit(scan, start, n_candidates, counts)
+        return
+    for b in range(n_candidates):
+        add_sums(&sums, read_cell(scan.stats, scan.cells, scan.order[b] if ordered else b))
+        scan.left_grad[b] = <float64_t>sums.grad * grad_unit
+        scan.left_hess[b] = <float64_t>sums.hess * hess_unit
+        if counts:
+            scan.left_count[b] = <float64_t>sums.n_samples
+
+
+cdef inline void fill_prefix_unit(
+    FeatureScan* scan, NodeSums start, int32_t n_candidates, bint counts
+) noexcept nogil:
+    """The same for one-word cells: words are added whole and taken apart afterwards."""
+    cdef int32_t bits = scan.stats.count_bits, b
+    cdef int64_t word = start.grad * ((<int64_t>1) << bits) + start.n_samples
+    cdef int64_t* words = <int64_t*>scan.scores
+    for b in range(n_candidates):
+        word += scan.cells[b]
+        words[b] = word
+    if counts:
+        for b in range(n_candidates):
+            scan.left_count[b] = <float64_t>(words[b] & (((<int64_t>1) << bits) - 1))
+    ht_unit_sums(scan.width, words, n_candidates, bits, scan.stats.grad_unit,
+                 scan.stats.hess_unit, scan.left_grad, scan.left_hess)
+
+
+cdef void scan_both_directions(
+    FeatureScan* scan, int32_t n_bins, bint ordered,
+    float64_t* best_score, int32_t* best_index, uint8_t* missing_left,
+) noexcept nogil:
+    """Cut after each bin with the missing rows right, then left; keep the better direction."""
+    cdef NodeSums none
+    cdef float64_t before
+    cdef bint any_missing = not is_empty(scan.missing)
+    memset(&none, 0, sizeof(NodeSums))
+    # With missing rows there is one more candidate: all values left, the missing ones right.
+    fill_prefix(scan, none, n_bins if any_missing else n_bins - 1, ordered)
+    best_candidate(scan, n_bins if any_missing else n_bins - 1, best_score, best_index)
+    missing_left[0] = 0
+    if any_missing:
+        before = best_score[0]
+        fill_prefix(scan, scan.missing, n_bins - 1, ordered)
+        best_candidate(scan, n_bins - 1, best_score, best_index)
+        missing_left[0] = best_score[0] > before
+
+
+cdef void scan_numeric(
+    FeatureScan* scan, int32_t n_bins, float64_t parent_score, bint gain_only, SplitInfo* info
+) noexcept nogil:
+    """Best cut of a numeric feature; all but its gain only for the winner of all features."""
+    cdef float64_t best_score = -INFINITY
+    cdef int32_t best = -1, b
+    scan_both_directions(scan, n_bins, False, &best_score, NULL if gain_only else &best,
+                         &info.missing_left)
+    info.gain = best_score - parent_score
+    if gain_only or best < 0:
+        return
+    info.bin = best
+    memset(&info.left, 0, sizeof(NodeSums))
+    for b in range(best + 1):
+        add_sums(&info.left, read_cell(scan.stats, scan.cells, b))
+    if info.missing_left:
+        add_sums(&info.left, scan.missing)
+
+
+cdef int32_t order_categories(FeatureScan* scan, int32_t n_bins) noexcept nogil:
+    """Bins with rows in them, by rising leaf weight; equal weights keep the order of codes."""
+    cdef float64_t* key = scan.scores
+    cdef float64_t value
+    cdef NodeSums sums
+    cdef int32_t b, i, n = 0
+    for b in range(n_bins):
+        sums = read_cell(scan.stats, scan.cells, b)
+        if is_empty(sums):
+            continue
+        value = node_weight(<float64_t>sums.grad * scan.stats.grad_unit,
+                            <float64_t>sums.hess * scan.stats.hess_unit, scan.rules)
+        i = n
+        while i > 0 and key[i - 1] > value:
+            key[i] = key[i - 1]
+            scan.order[i] = scan.order[i - 1]
+            i -= 1
+        key[i] = value
+        scan.order[i] = b
+        n += 1
+    return n
+
+
+cdef void scan_one_against_rest(
+    FeatureScan* scan, int32_t n_present,
+    float64_t* best_score, int32_t* best, uint8_t* missing_left,
+) noexcept nogil:
+    """Each category alone on the left; the missing rows with the rest, then with it."""
+    cdef NodeSums sums
+    cdef int32_t i, side, index
+    cdef float64_t score
+    for side in range(1 if is_empty(scan.missing) else 2):
+        for i in range(n_present):
+            sums = read_cell(scan.stats, scan.cells, scan.order[i])
+            if side == 1:
+                add_sums(&sums, scan.missing)
+            scan.left_grad[0] = <float64_t>sums.grad * scan.stats.grad_unit
+            scan.left_hess[0] = <float64_t>sums.hess * scan.stats.hess_unit
+            scan.left_count[0] = <float64_t>sums.n_samples
+            score = best_score[0]
+            index = -1
+            best_candidate(scan, 1, &score, &index)
+            if index == 0:
+                best_score[0] = score
+                best[0] = i
+                missing_left[0] = side
+    if not is_empty(scan.missing):
+        # All categories against the missing rows: named by an index behind the last category.
+        scan.left_grad[0] = scan.grad - <float64_t>scan.missing.grad * scan.stats.grad_unit
+        scan.left_hess[0] = scan.hess - <float64_t>scan.missing.hess * scan.stats.hess_unit
+        scan.left_count[0] = <float64_t>(scan.total.n_samples - scan.missing.n_samples)
+        index = -1
+        best_candidate(scan, 1, best_score, &index)
+        if index == 0:
+            best[0] = n_present
+            missing_left[0] = 0
+
+
+cdef void scan_categories(
+    FeatureScan* scan, int32_t n_bins, float64_t parent_score, SplitInfo* info
+) noexcept nogil:
+    cdef float64_t best_score = -INFINITY
+    cdef int32_t best = -1, i, bin
+    cdef int32_t n_present = order_categories(scan, n_bins)
+    cdef bint alone = n_bins <= scan.rules.max_cat_to_onehot
+    info.is_categorical = 1
+    memset(info.categories, 0, sizeof(info.categories))
+    if n_present == 0:
+        return
+    if alone:
+        scan_one_against_rest(scan, n_present, &best_score, &best, &info.missing_left)
+    else:
+        scan_both_directions(scan, n_present, True, &best_score, &best, &info.missing_left)
+    if best < 0:
+        return
+    info.gain = best_score - parent_score
+    info.bin = 0
+    memset(&info.left, 0, sizeof(NodeSums))
+    for i in range(best if alone and best < n_present else 0, min(best + 1, n_present)):
+        bin = scan.order[i]
+        info.categories[bin >> 5] |= (<uint32_t>1) << (bin & 31)
+        add_sums(&info.left, read_cell(scan.stats, scan.cells, bin))
+    if info.missing_left:
+        add_sums(&info.left, scan.missing)
+
+
+cdef void scan_feature(
+    const BinView* bins, const StatsView* stats, const SplitRules* rules,
+    const int64_t* hist, const NodeSums* total, int32_t feature, float64_t* scratch,
+    int32_t width, float64_t parent_score, bint gain_only, SplitInfo* info,
+) noexcept nogil:
+    """Best split on one feature, or its gain only; the gain is -inf where there is none."""
+    cdef FeatureScan scan
+    cdef int32_t n_bins = bins.n_bins[feature]
+    info.gain = -INFINITY
+    info.feature = feature
+    info.bin = -1
+    info.missing_left = 0
+    info.is_categorical = 0
+    scan.stats = stats
+    scan.rules = rules
+    scan.cells = hist + <intp_t>bins.cell_start[feature] * stats.n_words
+    scan.total = total[0]
+    scan.grad = <float64_t>total.grad * stats.grad_unit
+    scan.hess = <float64_t>total.hess * stats.hess_unit
+    scan.left_grad = scratch
+    scan.left_hess = scratch + 256
+    scan.scores = scratch + 512
+    scan.left_count = scratch + 768
+    scan.order = <int32_t*>(scratch + 1024)
+    scan.width = width
+    memset(&scan.missing, 0, sizeof(NodeSums))
+    if bins.has_missing[feature]:
+        scan.missing = read_cell(stats, scan.cells, n_bins)
+    if bins.is_categorical[feature]:
+        scan_categories(&scan, n_bins, parent_score, info)
+    else:
+        scan_numeric(&scan, n_bins, parent_score, gain_only, info)
+    if not gain_only and info.gain > -INFINITY and is_empty(scan.missing):
+        # No missing row to learn from: they will follow the heavier child.
+        info.missing_left = 2 * info.left.hess > total.hess
+
+
+cdef void find_split(
+    const BinView* bins, const StatsView* stats, const SplitRules* rules,
+    const int64_t* hist, const NodeSums* total, const int32_t* features, int32_t n_features,
+    SplitInfo* by_feature, float64_t* scratch, int n_threads, SplitInfo* best,
+) noexcept nogil:
+    """Best admissible split over the features listed (all when NULL); feature -1: none."""
+    cdef int32_t j
+    cdef int32_t width = ht_vector_bytes()
+    cdef float64_t grad = <float64_t>total.grad * stats.grad_unit
+    cdef float64_t hess = <float64_t>total.hess * stats.hess_unit
+    cdef float64_t parent_score = node_score(grad, hess, rules)
+    cdef float64_t least = max(rules.min_gain, 1e-12 * parent_score)
+    if n_threads == 1 or bins.n_cells < PARALLEL_CELLS:
+        for j in range(n_features):
+            scan_feature(bins, stats, rules, hist, total,
+                         features[j] if features != NULL else j, scratch, width, parent_score,
+                         True, by_feature + j)
+    else:
+        for j in prange(n_features, num_threads=n_threads, schedule="static"):
+            scan_feature(bins, stats, rules, hist, total,
+                         features[j] if features != NULL else j,
+                         scratch + omp_get_thread_num() * SCAN_WORDS, width, parent_score,
+                         True, by_feature + j)
+    best.feature = -1
+    best.gain = -INFINITY
+    for j in range(n_features):
+        # Gradients are float32: gains that differ by less than their rounding are a tie, which
+        # goes to the lower feature.
+        if by_feature[j].gain > 0 and by_feature[j].gain >= least and (
+            best.feature < 0
+            or by_feature[j].gain > best.gain + TIE * (parent_score + best.gain)
+        ):
+            best.feature = by_feature[j].feature
+            best.gain = by_feature[j].gain
+    if best.feature >= 0:
+        scan_feature(bins, stats, rules, hist, total, best.feature, scratch, width,
+                     parent_score, False, best)

@@ -1,0 +1,19 @@
+"""Per-row statistics: from float gradients to the integers that histograms add up."""
+
+from hybridtrees.core._types cimport StatsView, float32_t, intp_t, uint8_t
+from hybridtrees.core._views cimport BinnedView
+
+
+cdef class RowStatistics:
+    cdef StatsView view
+    cdef BinnedView bins
+    cdef uint8_t[::1] own
+    cdef double[::1] blocks
+    cdef bint use_tail
+    cdef int quantise(
+        self, const float32_t* grad, const float32_t* hess, double constant_hess,
+        intp_t n_sampled, bint need_counts, int n_threads,
+    ) except -1 nogil
+    cdef void write(
+        self, const float32_t* grad, const float32_t* hess, double constant_hess, int n_threads,
+    ) noexcept nogil

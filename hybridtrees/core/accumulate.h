@@ -1,0 +1,184 @@
+/* The loop that adds rows to a histogram: one body, specialised by literal flags.
+ *
+ * It is C and not Cython because every level must be inlined for the flags to vanish, which
+ * only an attribute can force. */
+#ifndef HYBRIDTREES_ACCUMULATE_H
+#define HYBRIDTREES_ACCUMULATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__GNUC__)
+#define HT_INLINE static inline __attribute__((always_inline))
+#define HT_PREFETCH(address) __builtin_prefetch(address)
+#else
+#define HT_INLINE static inline
+#define HT_PREFETCH(address) ((void) 0)
+#endif
+
+/* Cells from one feature to the next where all features have the same distance. */
+#define HT_UNIFORM_CELLS 272
+/* Rows whose codes are asked for ahead of their turn: about the latency of memory. */
+#define HT_PREFETCH_ROWS 16
+
+enum { HT_UNIT = 0, HT_PAIR16 = 1, HT_PAIR32 = 2, HT_PACKED16 = 3 };
+
+typedef struct {
+    const uint8_t *records;     /* row-major codes */
+    ptrdiff_t record_bytes;
+    const uint32_t *cell_start; /* first cell of each feature */
+    const uint8_t *stats;       /* quantised statistics and the bytes from row to row */
+    ptrdiff_t stats_stride;
+    int count_bits;
+    const uint32_t *rows;       /* row ids, NULL: the row numbers themselves */
+    ptrdiff_t row_start, row_stop;
+    const int32_t *features;    /* feature list, NULL: all in [first, last) */
+    int32_t first, last;
+    int64_t *hist;
+} HtAccumulation;
+
+/* Add a row to one cell; the cell is counted from `origin`. */
+HT_INLINE void ht_add(int64_t *origin, size_t cell, int64_t word0, int64_t word1, int two_words)
+{
+    if (two_words) {
+        origin[2 * cell] += word0;
+        origin[2 * cell + 1] += word1;
+    } else {
+        origin[cell] += word0;
+    }
+}
+
+/* Add a row to the cells of `count` features from f on, whose codes are the bytes of `codes`.
+ * With a literal distance between features the address needs no load and no arithmetic. */
+HT_INLINE void ht_add_codes(const HtAccumulation *a, size_t f, uint64_t codes, int count,
+                            int64_t word0, int64_t word1, int two_words, int uniform)
+{
+    const size_t words = two_words ? 2 : 1;
+    if (uniform) {
+        int64_t *origin = a->hist + f * (HT_UNIFORM_CELLS * words);
+        for (int k = 0; k < count; k++)
+            ht_add(origin + k * (HT_UNIFORM_CELLS * words), (codes >> (8 * k)) & 255, word0,
+                   word1, two_words);
+    } else {
+        for (int k = 0; k < count; k++)
+            ht_add(a->hist, (size_t) a->cell_start[f + k] + ((codes >> (8 * k)) & 255), word0,
+                   word1, two_words);
+    }
+}
+
+/* Add one row to the cells of the features [first, last). The codes are read sixteen at a time:
+ * a byte load after a store to the histogram could not be hoisted by the compiler, which must
+ * assume that the two overlap. (Eight at a time took a tenth longer.) */
+HT_INLINE void ht_add_row(const HtAccumulation *a, const uint8_t *record, int64_t word0,
+                          int64_t word1, int two_words, int uniform)
+{
+    size_t f = (size_t) a->first, last = (size_t) a->last;
+    for (; f + 16 <= last; f += 16) {
+        uint64_t low, high;
+        memcpy(&low, record + f, 8);
+        memcpy(&high, record + f + 8, 8);
+        ht_add_codes(a, f, low, 8, word0, word1, two_words, uniform);
+        ht_add_codes(a, f + 8, high, 8, word0, word1, two_words, uniform);
+    }
+    if (f + 8 <= last) {
+        uint64_t codes;
+        memcpy(&codes, record + f, 8);
+        ht_add_codes(a, f, codes, 8, word0, word1, two_words, uniform);
+        f += 8;
+    }
+    if (f + 4 <= last) {
+        uint32_t codes;
+        memcpy(&codes, record + f, 4);
+        ht_add_codes(a, f, codes, 4, word0, word1, two_words, uniform);
+        f += 4;
+    }
+    for (; f < last; f++)
+        ht_add_codes(a, f, record[f], 1, word0, word1, two_words, uniform);
+}
+
+HT_INLINE void ht_add_listed(const HtAccumulation *a, const uint8_t *record, int64_t word0,
+                             int64_t word1, int two_words)
+{
+    for (int32_t j = a->first; j < a->last; j++) {
+        int32_t f = a->features[j];
+        ht_add(a->hist, (size_t) a->cell_start[f] + record[f], word0, word1, two_words);
+    }
+}
+
+HT_INLINE void ht_accumulate_rows(const HtAccumulation *given, int layout, int use_rows,
+                                  int use_list, int uniform)
+{
+    /* A local copy: the compiler may keep its fields in registers across the stores. */
+    const HtAccumulation a = *given;
+    const int64_t scale = (int64_t) 1 << (layout == HT_PACKED16 ? 32 : a.count_bits);
+    const int64_t one = a.count_bits > 0;
+    const int two_words = layout == HT_PAIR16 || layout == HT_PAIR32;
+    for (ptrdiff_t i = a.row_start; i < a.row_stop; i++) {
+        ptrdiff_t row = use_rows ? (ptrdiff_t) a.rows[i] : i;
+        const uint8_t *record = a.records + row * a.record_bytes;
+        const uint8_t *stats = a.stats + row * a.stats_stride;
+        int64_t word0, word1 = 0;
+        if (use_rows && i + HT_PREFETCH_ROWS < a.row_stop) {
+            ptrdiff_t ahead = (ptrdiff_t) a.rows[i + HT_PREFETCH_ROWS];
+            HT_PREFETCH(a.records + ahead * a.record_bytes + a.first);
+            HT_PREFETCH(a.stats + ahead * a.stats_stride);
+        }
+        if (layout == HT_UNIT) {
+            int32_t grad;
+            memcpy(&grad, stats, 4);
+            word0 = (int64_t) grad * scale + 1;
+        } else if (layout == HT_PAIR32) {
+            int32_t pair[2];
+            memcpy(pair, stats, 8);
+            word0 = pair[0];
+            word1 = (int64_t) pair[1] * scale + one;
+        } else {
+            int16_t grad;
+            uint16_t hess;
+            memcpy(&grad, stats, 2);
+            memcpy(&hess, stats + 2, 2);
+            word0 = layout == HT_PACKED16 ? (int64_t) grad * scale + hess : grad;
+            word1 = hess;
+        }
+        if (use_list)
+            ht_add_listed(&a, record, word0, word1, two_words);
+        else
+            ht_add_row(&a, record, word0, word1, two_words, uniform);
+    }
+}
+
+#define HT_ACCUMULATE_LAYOUT(layout)                                                          \
+    static void ht_accumulate_##layout(const HtAccumulation *a, int uniform)                  \
+    {                                                                                         \
+        if (a->features != NULL)                                                              \
+            ht_accumulate_rows(a, layout, 1, 1, 0);                                           \
+        else if (a->rows == NULL && uniform)                                                  \
+            ht_accumulate_rows(a, layout, 0, 0, 1);                                           \
+        else if (a->rows == NULL)                                                             \
+            ht_accumulate_rows(a, layout, 0, 0, 0);                                           \
+        else if (uniform)                                                                     \
+            ht_accumulate_rows(a, layout, 1, 0, 1);                                           \
+        else                                                                                  \
+            ht_accumulate_rows(a, layout, 1, 0, 0);                                           \
+    }
+
+HT_ACCUMULATE_LAYOUT(HT_UNIT)
+HT_ACCUMULATE_LAYOUT(HT_PAIR16)
+HT_ACCUMULATE_LAYOUT(HT_PAIR32)
+HT_ACCUMULATE_LAYOUT(HT_PACKED16)
+
+/* Add the rows to the histogram; a feature list needs row ids. */
+static void ht_accumulate(const HtAccumulation *a, int layout, int uniform)
+{
+    if (layout == HT_UNIT)
+        ht_accumulate_HT_UNIT(a, uniform);
+    else if (layout == HT_PAIR16)
+        ht_accumulate_HT_PAIR16(a, uniform);
+    else if (layout == HT_PAIR32)
+        ht_accumulate_HT_PAIR32(a, uniform);
+    else
+        ht_accumulate_HT_PACKED16(a, uniform);
+}
+
+#endif

@@ -1,0 +1,210 @@
+/* The loops that want wide vectors, one body per vector width, chosen at run time.
+ *
+ * simd_body.h is included once per instruction set with HT_NAME, HT_TARGET and HT_BYTES set. All
+ * widths compute the same operations in the same order, element by element, so the results do
+ * not depend on the machine. */
+#ifndef HYBRIDTREES_SIMD_H
+#define HYBRIDTREES_SIMD_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
+#define HT_X86 1
+#else
+#define HT_X86 0
+#endif
+
+#if defined(__GNUC__)
+#define HT_VECTORS 1
+#else
+#define HT_VECTORS 0
+#endif
+
+/* Rows that are scored together: enough for four of the widest vectors. */
+#define HT_BLOCK 64
+
+/* exp(x) to about one unit in the last place, written so that a loop over it becomes vectors.
+ * x = k ln 2 + r, |r| <= ln 2 / 2; the series of exp(r) to the 13th power; 2^k by its exponent
+ * bits. Arguments are clipped to +-708, where exp is still an ordinary number. NaN gives NaN. */
+static inline double ht_exp(double x)
+{
+    const double shift = 6755399441055744.0; /* 1.5 * 2^52: adding it rounds to an integer */
+    double rounded, k, r, series, power;
+    int64_t bits;
+    x = x > 708.0 ? 708.0 : x;
+    x = x < -708.0 ? -708.0 : x;
+    rounded = x * 1.4426950408889634074 + shift;
+    k = rounded - shift;
+    r = (x - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10;
+    series = 1.0 / 6227020800.0;
+    series = series * r + 1.0 / 479001600.0;
+    series = series * r + 1.0 / 39916800.0;
+    series = series * r + 1.0 / 3628800.0;
+    series = series * r + 1.0 / 362880.0;
+    series = series * r + 1.0 / 40320.0;
+    series = series * r + 1.0 / 5040.0;
+    series = series * r + 1.0 / 720.0;
+    series = series * r + 1.0 / 120.0;
+    series = series * r + 1.0 / 24.0;
+    series = series * r + 1.0 / 6.0;
+    series = series * r + 0.5;
+    series = series * r + 1.0;
+    series = series * r + 1.0;
+    memcpy(&bits, &rounded, 8);
+    bits = (int64_t) ((uint64_t) (bits + 1023) << 52); /* the low bits of `rounded` are k */
+    memcpy(&power, &bits, 8);
+    return series * power;
+}
+
+/* Position of the lowest set bit; the argument is not 0. */
+static inline int ht_lowest_bit(uint64_t bits)
+{
+#if defined(__GNUC__)
+    return __builtin_ctzll(bits);
+#else
+    int position = 0;
+    while (!(bits & 1)) {
+        bits >>= 1;
+        position++;
+    }
+    return position;
+#endif
+}
+
+#define HT_JOIN_(a, b) a##b
+#define HT_JOIN(a, b) HT_JOIN_(a, b)
+
+#define HT_NAME(name) HT_JOIN(name, _16)
+#define HT_TARGET
+#define HT_BYTES 16
+#include "simd_body.h"
+#undef HT_NAME
+#undef HT_TARGET
+#undef HT_BYTES
+
+#if HT_X86
+#define HT_NAME(name) HT_JOIN(name, _32)
+#define HT_TARGET __attribute__((target("avx2")))
+#define HT_BYTES 32
+#include "simd_body.h"
+#undef HT_NAME
+#undef HT_TARGET
+#undef HT_BYTES
+
+#define HT_NAME(name) HT_JOIN(name, _64)
+#define HT_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+#define HT_BYTES 64
+#include "simd_body.h"
+#undef HT_NAME
+#undef HT_TARGET
+#undef HT_BYTES
+#endif
+
+/* Bytes of the widest vector this machine has: 16, 32 or 64. */
+static int ht_vector_bytes(void)
+{
+#if HT_X86
+    static int bytes = 0;
+    if (bytes == 0) {
+        __builtin_cpu_init();
+        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+            && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+            bytes = 64;
+        else
+            bytes = __builtin_cpu_supports("avx2") ? 32 : 16;
+    }
+    return bytes;
+#else
+    return 16;
+#endif
+}
+
+/* name(width, arguments): call the body for a width of 16, 32 or 64 bytes. */
+#if HT_X86
+#define HT_DISPATCH(width, name, ...)                                                         \
+    do {                                                                                      \
+        if ((width) == 64)                                                                    \
+            HT_JOIN(name, _64)(__VA_ARGS__);                                                  \
+        else if ((width) == 32)                                                               \
+            HT_JOIN(name, _32)(__VA_ARGS__);                                                  \
+        else                                                                                  \
+            HT_JOIN(name, _16)(__VA_ARGS__);                                                  \
+    } while (0)
+#else
+#define HT_DISPATCH(width, name, ...) HT_JOIN(name, _16)(__VA_ARGS__)
+#endif
+
+static inline void ht_newton_scores(int width, const double *left_grad, const double *left_hess,
+                                    int first, int last, double grad, double hess, double lambda,
+                                    double *scores)
+{
+    HT_DISPATCH(width, newton_scores, left_grad, left_hess, first, last, grad, hess, lambda,
+                scores);
+}
+
+static inline double ht_newton_best(int width, const double *left_grad, const double *left_hess,
+                                    int first, int last, double grad, double hess, double lambda)
+{
+#if HT_X86
+    if (width == 64)
+        return newton_best_64(left_grad, left_hess, first, last, grad, hess, lambda);
+    if (width == 32)
+        return newton_best_32(left_grad, left_hess, first, last, grad, hess, lambda);
+#endif
+    return newton_best_16(left_grad, left_hess, first, last, grad, hess, lambda);
+}
+
+static inline void ht_unit_sums(int width, const int64_t *words, int n, int bits,
+                                double grad_unit, double hess_unit, double *left_grad,
+                                double *left_hess)
+{
+    HT_DISPATCH(width, unit_sums, words, n, bits, grad_unit, hess_unit, left_grad, left_hess);
+}
+
+static inline void ht_score_f32_m32(int width, const float *x, const int32_t *feature,
+                                    const float *threshold, const int32_t *mask, int n_right,
+                                    int n_left, int32_t *leaf)
+{
+    memset(leaf, 255, HT_BLOCK * sizeof(int32_t)); /* a bit per leaf, then the leaf itself */
+    HT_DISPATCH(width, score_f32_m32, x, feature, threshold, mask, n_right, n_left, leaf);
+}
+
+static inline void ht_score_f32_m64(int width, const float *x, const int32_t *feature,
+                                    const float *threshold, const int64_t *mask, int n_right,
+                                    int n_left, int64_t *state)
+{
+    HT_DISPATCH(width, score_f32_m64, x, feature, threshold, mask, n_right, n_left, state);
+}
+
+static inline void ht_score_f64_m64(int width, const double *x, const int32_t *feature,
+                                    const double *threshold, const int64_t *mask, int n_right,
+                                    int n_left, int64_t *state)
+{
+    HT_DISPATCH(width, score_f64_m64, x, feature, threshold, mask, n_right, n_left, state);
+}
+
+static inline void ht_logistic(int width, const double *raw, const double *y, ptrdiff_t n,
+                               float *grad, float *hess)
+{
+    HT_DISPATCH(width, logistic, raw, y, n, grad, hess);
+}
+
+/* The smallest float that is not below x: comparing it with a float threshold gives what
+ * comparing x itself gives. NaN stays NaN. */
+static inline float ht_round_up(double x)
+{
+    float nearest = (float) x;
+    return (double) nearest < x ? nextafterf(nearest, INFINITY) : nearest;
+}
+
+/* The largest float that is not above t: for a float x, x <= t as before. */
+static inline float ht_round_down(double t)
+{
+    float nearest = (float) t;
+    return (double) nearest > t ? nextafterf(nearest, -INFINITY) : nearest;
+}
+
+#endif
