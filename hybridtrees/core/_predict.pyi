@@ -1,0 +1,28 @@
+"""Types of the compiled prediction kernels."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybridtrees.core._plan import TreePlans
+
+def has_openmp() -> bool: ...
+def openmp_max_threads() -> int: ...
+def vector_bits() -> int: ...
+def add_predictions(
+    plans: TreePlans,
+    X: NDArray[np.floating[Any]],
+    raw: NDArray[np.float64],
+    first_tree: int,
+    last_tree: int,
+    n_threads: int,
+) -> None: ...
+def find_leaves(
+    plans: TreePlans,
+    X: NDArray[np.floating[Any]],
+    leaves: NDArray[np.int32],
+    first_tree: int,
+    last_tree: int,
+    n_threads: int,
+) -> None: ...
