@@ -1,0 +1,164 @@
+"""Checks of constructor parameters: a line for each, and messages that name what is allowed.
+
+Each check returns the value as a plain Python number (or the value itself), so that NumPy
+scalars are welcome and do not travel further.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+_BRACKETS = {"both": "[]", "left": "[)", "right": "(]", "neither": "()"}
+
+
+def check_real(
+    name: str,
+    value: Any,
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    closed: str = "both",
+    allow_none: bool = False,
+) -> float | None:
+    """Check a real number.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter.
+    value : object
+        What the caller gave.
+    low, high : float
+        Ends of the range; infinite where there is no limit.
+    closed : {"both", "left", "right", "neither"}
+        Which ends belong to the range. An infinite end never does.
+    allow_none : bool
+        Whether None is allowed; it is returned as it is.
+
+    Returns
+    -------
+    value : float or None
+    """
+    if value is None and allow_none:
+        return None
+    if not isinstance(value, Real) or isinstance(value, bool | np.bool_):
+        raise TypeError(
+            f"{name} must be a real number{_range(low, high, closed)}{_or_none(allow_none)}, "
+            f"got {value!r}"
+        )
+    number = float(value)
+    if not math.isfinite(number) or not _inside(number, low, high, closed):
+        raise ValueError(
+            f"{name} must be a real number{_range(low, high, closed)}{_or_none(allow_none)}, "
+            f"got {value!r}"
+        )
+    return number
+
+
+def check_integer(
+    name: str,
+    value: Any,
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    allow_none: bool = False,
+) -> int | None:
+    """Check an integer between `low` and `high`, both allowed; booleans are no integers.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter.
+    value : object
+        What the caller gave.
+    low, high : int
+        Ends of the range.
+    allow_none : bool
+        Whether None is allowed; it is returned as it is.
+
+    Returns
+    -------
+    value : int or None
+    """
+    if value is None and allow_none:
+        return None
+    message = (
+        f"{name} must be an integer{_range(low, high, 'both')}{_or_none(allow_none)}, got {value!r}"
+    )
+    if not isinstance(value, Integral) or isinstance(value, bool | np.bool_):
+        raise TypeError(message)
+    if not low <= value <= high:
+        raise ValueError(message)
+    return int(value)
+
+
+def check_boolean(name: str, value: Any) -> bool:
+    """Check a boolean; 0, 1 and other stand-ins are refused."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def check_option(name: str, value: Any, options: Iterable[Any]) -> Any:
+    """Check that a value is one of several.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter.
+    value : object
+        What the caller gave.
+    options : iterable
+        The allowed values.
+
+    Returns
+    -------
+    value : object
+        The option that equals `value`.
+    """
+    options = tuple(options)
+    for option in options:
+        # The types are compared as well, so that 1 is not taken for True; a NumPy string is a
+        # str, hence isinstance.
+        if option is value or (isinstance(value, type(option)) and _equal(option, value)):
+            return option
+    allowed = ", ".join(repr(option) for option in options)
+    raise ValueError(f"{name} must be one of {allowed}, got {value!r}")
+
+
+def _equal(option: Any, value: Any) -> bool:
+    if isinstance(value, bool) != isinstance(option, bool):
+        return False
+    try:
+        return bool(option == value)
+    except (TypeError, ValueError):
+        return False
+
+
+def _inside(value: float, low: float, high: float, closed: str) -> bool:
+    if closed not in _BRACKETS:
+        raise ValueError(f"closed must be one of {', '.join(_BRACKETS)}, got {closed!r}")
+    above = value >= low if closed in ("both", "left") else value > low
+    below = value <= high if closed in ("both", "right") else value < high
+    return above and below
+
+
+def _range(low: float, high: float, closed: str) -> str:
+    """Return the range in words, or nothing if there is no limit."""
+    if math.isinf(low) and math.isinf(high):
+        return ""
+    if math.isinf(high):
+        return f" of at least {low}" if closed in ("both", "left") else f" greater than {low}"
+    if math.isinf(low):
+        return f" of at most {high}" if closed in ("both", "right") else f" less than {high}"
+    left, right = _BRACKETS[closed]
+    return f" in {left}{low}, {high}{right}"
+
+
+def _or_none(allow_none: bool) -> str:
+    return " or None" if allow_none else ""

@@ -1,0 +1,136 @@
+"""Metadata routing of scikit-learn, served without importing it until it is asked for.
+
+scikit-learn's meta-estimators ask each estimator which extra arguments (such as
+`sample_weight`) its methods want, and users answer through `set_fit_request` and its like. The
+answers are kept in a `MetadataRequest` of scikit-learn's own, made on first use.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+_METHODS = (
+    "fit",
+    "partial_fit",
+    "predict",
+    "predict_proba",
+    "predict_log_proba",
+    "decision_function",
+    "score",
+    "transform",
+)
+_DATA = frozenset(("X", "y"))
+
+
+class _RequestSetter:
+    """Descriptor that gives an estimator its `set_<method>_request`."""
+
+    def __init__(self, method: str, keys: tuple[str, ...]) -> None:
+        self.method = method
+        self.keys = keys
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Callable[..., Any]:
+        if instance is None:
+            return self  # the signature is of interest on instances only
+
+        def set_request(**requests: Any) -> Any:
+            return _set_request(instance, self.method, self.keys, requests)
+
+        set_request.__name__ = f"set_{self.method}_request"
+        set_request.__doc__ = (
+            f"Say which extra arguments of `{self.method}` a scikit-learn meta-estimator is to "
+            "pass on.\n\nEach argument is True (pass it), False (do not), None (raise if it is "
+            "given) or a str (the name under which the meta-estimator gets it). Needs "
+            "``sklearn.set_config(enable_metadata_routing=True)``."
+        )
+        set_request.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [
+                inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default="$UNCHANGED$")
+                for key in self.keys
+            ]
+        )
+        return set_request
+
+
+class RoutingMixin:
+    """Gives a class `get_metadata_routing` and a `set_<method>_request` where one has sense."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for method, keys in metadata_arguments(cls).items():
+            setattr(cls, f"set_{method}_request", _RequestSetter(method, keys))
+
+    def get_metadata_routing(self) -> Any:
+        """Return the extra arguments that this estimator asks for, method by method.
+
+        Returns
+        -------
+        routing : sklearn.utils.metadata_routing.MetadataRequest
+        """
+        routing = _import_routing()
+        kept = self.__dict__.get("_metadata_request")
+        if kept is not None:
+            return routing.get_routing_for_object(kept)
+        # The owner serves messages only; by name it does not drag the estimator along.
+        request = routing.MetadataRequest(owner=type(self).__name__)
+        for method, keys in metadata_arguments(type(self)).items():
+            for key in keys:
+                getattr(request, method).add_request(param=key, alias=None)
+        return request
+
+    # scikit-learn's own tools call it by this name.
+    _get_metadata_request = get_metadata_routing
+
+
+def metadata_arguments(cls: type) -> dict[str, tuple[str, ...]]:
+    """Arguments beyond the data that the methods of a class take, by method."""
+    found = {}
+    for method in _METHODS:
+        function = getattr(cls, method, None)
+        if not inspect.isfunction(function):
+            continue
+        parameters = list(inspect.signature(function).parameters.values())[1:]
+        keys = tuple(
+            parameter.name
+            for parameter in parameters
+            if parameter.name not in _DATA
+            and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        )
+        if keys:
+            found[method] = keys
+    return found
+
+
+def _set_request(instance: Any, method: str, keys: tuple[str, ...], requests: dict) -> Any:
+    routing = _import_routing()
+    import sklearn
+
+    if not sklearn.get_config().get("enable_metadata_routing", False):
+        raise RuntimeError(
+            f"set_{method}_request has an effect only when metadata routing is enabled: call "
+            "sklearn.set_config(enable_metadata_routing=True) first."
+        )
+    unknown = sorted(set(requests) - set(keys))
+    if unknown:
+        raise TypeError(
+            f"set_{method}_request got {', '.join(unknown)}; {method} of "
+            f"{type(instance).__name__} takes {', '.join(keys)}"
+        )
+    request = instance.get_metadata_routing()
+    for key, alias in requests.items():
+        if alias != routing.UNCHANGED:
+            getattr(request, method).add_request(param=key, alias=alias)
+    instance._metadata_request = request
+    return instance
+
+
+def _import_routing() -> Any:
+    try:
+        from sklearn.utils import metadata_routing
+    except ImportError as error:
+        raise ImportError(
+            "metadata routing is a service of scikit-learn, which is not installed"
+        ) from error
+    return metadata_routing

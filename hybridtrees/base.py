@@ -1,0 +1,325 @@
+"""The base of all estimators: parameters, fitted state, and scikit-learn's protocol.
+
+scikit-learn is never imported by this module unless a method is called that exists for
+scikit-learn alone (tags and metadata routing), so that an estimator behaves the same whether it
+is installed or not.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import reprlib
+import sys
+import warnings
+from collections import defaultdict
+from collections.abc import Callable
+from os import PathLike
+from typing import Any, Self, TypeVar
+
+import numpy as np
+
+from hybridtrees import _persistence
+from hybridtrees._routing import RoutingMixin
+from hybridtrees._validation import FeatureReader
+from hybridtrees._version import __version__
+from hybridtrees.core.errors import NotFittedError
+from hybridtrees.metrics import accuracy_score, r2_score
+
+__all__ = ["ClassifierMixin", "Estimator", "NotFittedError", "RegressorMixin", "atomic_fit"]
+
+_VERSION_KEY = "_hybridtrees_version"
+_LINE = 88
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def atomic_fit(method: Method) -> Method:
+    """Decorate a `fit` so that an error leaves the estimator as it was.
+
+    Attributes are restored by reference, so the decorated method must put new objects in place
+    of old ones and not change the old ones.
+    """
+
+    @functools.wraps(method)
+    def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = self.__dict__.copy()
+        try:
+            return method(self, *args, **kwargs)
+        except BaseException:  # an interrupt too leaves no half-fitted model
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    return guarded  # type: ignore[return-value]
+
+
+class Estimator(RoutingMixin):
+    """Base of every estimator.
+
+    A subclass assigns each constructor argument to the attribute of the same name and does
+    nothing else in `__init__`. What `fit` learns goes into attributes whose names end in ``_``
+    and into private ones. Classes of this package can be saved without further ado, others
+    after `hybridtrees._persistence.register`.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__module__.startswith("hybridtrees.") and not cls.__name__.startswith("_"):
+            _persistence.register(cls)
+
+    # -- parameters ---------------------------------------------------------------------------
+
+    @classmethod
+    @functools.cache  # noqa: B019 - keyed by the class, of which there are few
+    def _parameter_defaults(cls) -> dict[str, Any]:
+        """Names and defaults of the constructor's parameters, in order."""
+        if cls.__init__ is object.__init__:
+            return {}
+        parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
+        if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+            raise TypeError(f"{cls.__name__}.__init__ must name its parameters, not take *args")
+        return {p.name: p.default for p in parameters}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor parameters of this estimator.
+
+        Parameters
+        ----------
+        deep : bool
+            Whether to add the parameters of parameters that are estimators themselves, under
+            ``<parameter>__<its parameter>``.
+
+        Returns
+        -------
+        params : dict
+        """
+        params: dict[str, Any] = {}
+        for name in self._parameter_defaults():
+            value = getattr(self, name)
+            if deep and hasattr(value, "get_params") and not isinstance(value, type):
+                params.update({f"{name}__{k}": v for k, v in value.get_params().items()})
+            params[name] = value
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set constructor parameters, those of nested estimators as ``outer__inner``.
+
+        Returns
+        -------
+        self : Estimator
+        """
+        known = self._parameter_defaults()
+        nested: dict[str, dict[str, Any]] = defaultdict(dict)
+        plain = {}
+        for key, value in params.items():
+            name, inner, inner_key = key.partition("__")
+            if name not in known:
+                raise ValueError(
+                    f"Invalid parameter {name!r} for estimator {type(self).__name__}. "
+                    f"Valid parameters are: {list(known)}."
+                )
+            if inner:
+                nested[name][inner_key] = value
+            else:
+                plain[name] = value
+        # Nothing is set before every name has been found valid.
+        for name, value in plain.items():
+            setattr(self, name, value)
+        for name, values in nested.items():
+            getattr(self, name).set_params(**values)
+        return self
+
+    def __repr__(self) -> str:
+        changed = [
+            f"{name}={_short_repr(getattr(self, name, default))}"
+            for name, default in self._parameter_defaults().items()
+            if _differs(getattr(self, name, default), default)
+        ]
+        line = f"{type(self).__name__}({', '.join(changed)})"
+        if len(line) <= _LINE:
+            return line
+        return f"{type(self).__name__}(\n    " + ",\n    ".join(changed) + ",\n)"
+
+    # -- fitted state -------------------------------------------------------------------------
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether `fit` has been called with success."""
+        return any(name.endswith("_") and not name.startswith("__") for name in vars(self))
+
+    def _check_is_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise _not_fitted_error(
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with "
+                "appropriate arguments before using this estimator."
+            )
+
+    def _fit_features(
+        self, X: Any, *, categorical_features: Any = None, missing: float | None = math.nan
+    ) -> Any:
+        """Learn the features of `X` and return its values: see `FeatureReader.fit`.
+
+        Sets `n_features_in_`, `feature_names_in_` (removed if `X` has no names) and `_reader`.
+        """
+        reader, values = FeatureReader.fit(
+            X,
+            categorical_features=categorical_features,
+            missing=missing,
+            estimator_name=type(self).__name__,
+        )
+        self._reader = reader
+        self.n_features_in_ = reader.n_features_in
+        if reader.feature_names_in is not None:
+            self.feature_names_in_ = reader.feature_names_in
+        else:
+            self.__dict__.pop("feature_names_in_", None)
+        return values
+
+    def _read_features(self, X: Any) -> Any:
+        """Return the values of `X` in the form learned in fit: see `FeatureReader.read`."""
+        try:
+            reader = self._reader
+        except AttributeError:
+            self._check_is_fitted()
+            raise
+        return reader.read(X)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, _VERSION_KEY: __version__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        version = state.pop(_VERSION_KEY, "an unknown version")
+        if version != __version__:
+            warnings.warn(
+                f"this {type(self).__name__} was pickled by hybridtrees {version} and is loaded "
+                f"by {__version__}: it may fail or give other results. Files made by save() "
+                "are readable across versions.",
+                UserWarning,
+                stacklevel=2,
+            )
+        self.__dict__.update(state)
+
+    def save(self, path: str | PathLike[str], *, compress: bool = True) -> None:
+        """Write this estimator, fitted or not, to a file that `hybridtrees.load` reads.
+
+        The file holds numbers and text only: loading one runs no code of its maker.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file; replaced if it exists.
+        compress : bool
+            Whether to deflate the arrays.
+        """
+        _persistence.save(self, path, compress=compress)
+
+    # -- scikit-learn's protocol ----------------------------------------------------------------
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn wants to know of an estimator's inputs."""
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        # `categorical` stays False although categories are welcome: scikit-learn takes it to
+        # mean that X holds nothing but codes.
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=True),
+            input_tags=InputTags(allow_nan=True, sparse=True),
+        )
+
+
+class RegressorMixin:
+    """What regressors add: `score` and their tags. Stands before `Estimator` among the bases."""
+
+    _estimator_type = "regressor"
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Coefficient of determination R2 of the predictions.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+        sample_weight : array-like of shape (n_rows,), optional
+
+        Returns
+        -------
+        score : float
+            1 for perfect predictions, 0 for those of the mean, negative for worse ones.
+        """
+        return r2_score(y, self.predict(X), sample_weight=sample_weight)  # type: ignore[attr-defined]
+
+    def __sklearn_tags__(self) -> Any:
+        """Return the tags of a regressor."""
+        from sklearn.utils import RegressorTags
+
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.estimator_type = "regressor"
+        tags.regressor_tags = RegressorTags()
+        return tags
+
+
+class ClassifierMixin:
+    """What classifiers add: `score` and their tags. Stands before `Estimator` among the bases."""
+
+    _estimator_type = "classifier"
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of rows whose class is predicted rightly.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), optional
+
+        Returns
+        -------
+        score : float
+        """
+        return accuracy_score(y, self.predict(X), sample_weight=sample_weight)  # type: ignore[attr-defined]
+
+    def __sklearn_tags__(self) -> Any:
+        """Return the tags of a classifier."""
+        from sklearn.utils import ClassifierTags
+
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.estimator_type = "classifier"
+        tags.classifier_tags = ClassifierTags()
+        return tags
+
+
+def _not_fitted_error(message: str) -> NotFittedError:
+    """Return an error that is scikit-learn's too, if scikit-learn is loaded."""
+    theirs = getattr(sys.modules.get("sklearn.exceptions"), "NotFittedError", None)
+    if theirs is None:
+        return NotFittedError(message)
+    both = type(
+        "NotFittedError",
+        (NotFittedError, theirs),
+        # The class is made here and found under no name, so that it is rebuilt when unpickled.
+        {"__module__": __name__, "__reduce__": lambda error: (_not_fitted_error, error.args)},
+    )
+    return both(message)
+
+
+def _short_repr(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return reprlib.repr(value.tolist())
+    return repr(value) if hasattr(value, "get_params") else _short.repr(value)
+
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 60
+_short.maxlist = _short.maxtuple = _short.maxdict = 8
+
+
+def _differs(value: Any, default: Any) -> bool:
+    """Whether a parameter is to be shown; arrays and NaN make `!=` alone unfit."""
+    if value is default:
+        return False
+    if type(value) is not type(default):
+        return True
+    return repr(value) != repr(default)

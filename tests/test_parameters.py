@@ -1,0 +1,93 @@
+"""Checks of constructor parameters."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
+
+
+@pytest.mark.parametrize("value", [0.5, 1, np.float32(0.5), np.int64(1), Fraction(1, 2)])
+def test_real_numbers_of_all_kinds(value):
+    checked = check_real("learning_rate", value, 0, 1)
+    assert type(checked) is float
+    assert checked == float(value)
+
+
+@pytest.mark.parametrize("value", ["0.5", None, True, np.True_, [0.5], 1j, np.array([0.5])])
+def test_not_a_real_number(value):
+    with pytest.raises(TypeError, match=r"learning_rate must be a real number in \[0, 1\], got"):
+        check_real("learning_rate", value, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("closed", "allowed", "refused"),
+    [
+        ("both", [0, 0.5, 1], [-1e-9, 1.1]),
+        ("left", [0, 0.5], [1]),
+        ("right", [0.5, 1], [0]),
+        ("neither", [0.5], [0, 1]),
+    ],
+)
+def test_ends_of_the_range(closed, allowed, refused):
+    for value in allowed:
+        assert check_real("x", value, 0, 1, closed=closed) == value
+    for value in [*refused, np.nan, np.inf, -np.inf]:
+        with pytest.raises(ValueError, match=f"x must be .*, got {re.escape(repr(value))}"):
+            check_real("x", value, 0, 1, closed=closed)
+
+
+def test_messages_say_what_is_allowed():
+    with pytest.raises(ValueError, match="x must be a real number of at least 0, got -1"):
+        check_real("x", -1, 0)
+    with pytest.raises(ValueError, match="x must be a real number greater than 0, got 0"):
+        check_real("x", 0, 0, closed="neither")
+    with pytest.raises(ValueError, match="x must be a real number of at most 3 or None, got 4"):
+        check_real("x", 4, high=3, allow_none=True)
+    with pytest.raises(ValueError, match="x must be a real number less than 3, got 3"):
+        check_real("x", 3, high=3, closed="left")
+    with pytest.raises(ValueError, match=r"x must be a real number in \(0, 1\], got 0"):
+        check_real("x", 0, 0, 1, closed="right")
+    with pytest.raises(ValueError, match="x must be a real number, got nan"):
+        check_real("x", np.nan)
+    with pytest.raises(ValueError, match="n must be an integer of at least 1, got 0"):
+        check_integer("n", 0, 1)
+    with pytest.raises(ValueError, match=r"n must be an integer in \[2, 255\] or None, got 256"):
+        check_integer("n", 256, 2, 255, allow_none=True)
+
+
+def test_none():
+    assert check_real("x", None, allow_none=True) is None
+    assert check_integer("n", None, allow_none=True) is None
+
+
+def test_integers():
+    for value in (3, np.int8(3), np.uint64(3)):
+        checked = check_integer("n", value, 1, 5)
+        assert type(checked) is int
+        assert checked == 3
+    for value in (3.0, np.float64(3), True, np.True_, "3", None, np.nan):
+        with pytest.raises(TypeError, match="n must be an integer"):
+            check_integer("n", value)
+
+
+def test_booleans():
+    assert check_boolean("b", True) is True
+    assert check_boolean("b", np.False_) is False
+    for value in (1, 0.0, "yes", None):
+        with pytest.raises(TypeError, match="b must be True or False, got"):
+            check_boolean("b", value)
+
+
+def test_options():
+    options = ("hist", "exact", None, 1, False)
+    for option in options:
+        assert check_option("tree_method", option, options) is option
+    assert check_option("tree_method", np.str_("hist"), options) == "hist"
+    for value in ("fast", 0, True, 1.0, ["hist"], np.array(["hist", "exact"]), np.nan):
+        with pytest.raises(ValueError, match="tree_method must be one of 'hist', 'exact', None"):
+            check_option("tree_method", value, options)
