@@ -1,0 +1,17 @@
+"""Types of the compiled losses."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+LOSS_KINDS: dict[str, int]
+
+def statistics(
+    loss: str,
+    raw: NDArray[np.float64],
+    y: NDArray[np.float64],
+    weight: NDArray[np.float64] | None,
+    grad: NDArray[np.float32],
+    hess: NDArray[np.float32] | None,
+    n_threads: int,
+) -> None: ...
+def sigmoid(raw: NDArray[np.float64], out: NDArray[np.float64]) -> None: ...

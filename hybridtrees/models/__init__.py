@@ -1,0 +1,9 @@
+"""The model families, one file each."""
+
+from hybridtrees import losses
+from hybridtrees._persistence import register
+from hybridtrees.core.tree import TreeEnsemble
+
+# What fitted models are made of, and a model file may therefore hold.
+for _part in (TreeEnsemble, losses.SquaredError, losses.Logistic, losses.Softmax):
+    register(_part)
