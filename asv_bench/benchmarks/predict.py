@@ -1,0 +1,15 @@
+"""Prediction time, for many rows and for one."""
+
+from __future__ import annotations
+
+from . import common, estimators
+
+
+class XGBLossGuidedPredict(estimators.XGBLossGuided, common.TimePredict):
+    """Trees of at most 31 leaves: bit-mask scoring."""
+
+
+class XGBDeepPredict(estimators.XGBDepthWise, common.TimePredict):
+    """Trees too large for bit masks: the walk."""
+
+    parameters = {"max_depth": 10}
