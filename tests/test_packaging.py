@@ -1,0 +1,372 @@
+"""The package as a whole: what it imports, how its parts depend on each other, what it promises."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import importlib.util
+import inspect
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+import tomllib
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import hybridtrees
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "hybridtrees"
+CODE = (".py", ".pyx", ".pxd", ".pyi", ".h")
+
+HEAVY = ("sklearn", "pandas", "polars", "pyarrow", "matplotlib", "xgboost", "lightgbm", "joblib")
+
+# Nothing in a folder may import what stands beside it here.
+FORBIDDEN = {
+    "hybridtrees.core": (
+        "models", "inspection", "base", "_validation", "linear", "metrics", "datasets",
+        "cli", "_compare",
+    ),
+    "hybridtrees.models": ("inspection", "datasets", "cli", "_compare"),
+    "hybridtrees.datasets": ("core", "models", "inspection", "base", "_validation", "cli"),
+}  # fmt: skip
+
+# Stages of the engine, lowest first: a stage imports its own rank and those below. `tree` stands
+# below `grow`, because the grower writes a tree.
+STAGES = (
+    ("_types", "dtypes", "errors", "_openmp", "_rng", "_simd"),
+    ("_radix", "_summary", "_cuts", "_sketch", "sketch", "_columns", "columns", "_bins", "bins"),
+    ("_views", "_statistics", "_partition", "_histogram", "_pool", "_frontier", "_leaves"),
+    ("_split",),
+    ("checks", "_plan", "_predict", "tree"),
+    ("grow", "_grow"),
+)
+RANK = {f"hybridtrees.core.{name}": rank for rank, row in enumerate(STAGES) for name in row}
+
+CYTHON_IMPORT = re.compile(
+    r"^(?P<indent>[ \t]*)"
+    r"(?:from[ \t]+(?P<base>[\w.]+)[ \t]+c?import[ \t]+(?P<names>\([^)]*\)|[^\n#]*)"
+    r"|c?import[ \t]+(?P<modules>[\w., \t]+))",
+    re.MULTILINE,
+)
+
+
+def run_python(code: str, **environment: str) -> subprocess.CompletedProcess:
+    """Run code in a fresh interpreter that finds the same hybridtrees."""
+    parent = str(Path(hybridtrees.__file__).parents[1])
+    paths = [parent, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), **environment},
+    )
+
+
+def source_files(*suffixes: str) -> list[Path]:
+    return sorted(f for f in PACKAGE.rglob("*") if f.suffix in suffixes)
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def modules() -> frozenset[str]:
+    return frozenset(module_name(f) for f in source_files(".py", ".pyx", ".pxd"))
+
+
+def python_imports(text: str) -> list[tuple[str, list[str], bool]]:
+    """(module, names, stands at top level) of each import statement."""
+    tree = ast.parse(text)
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, [], node in tree.body) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative import: write the whole name"
+            found.append((node.module, [a.name for a in node.names], node in tree.body))
+    return found
+
+
+def cython_imports(text: str) -> list[tuple[str, list[str], bool]]:
+    found = []
+    for match in CYTHON_IMPORT.finditer(text):
+        top = not match["indent"]
+        if match["base"]:
+            names = re.findall(r"(\w+)(?:[ \t]+as[ \t]+\w+)?", match["names"])
+            found.append((match["base"], names, top))
+        else:
+            found += [(m.split()[0], [], top) for m in match["modules"].split(",") if m.strip()]
+    return found
+
+
+def resolve(base: str, names: list[str]) -> set[str]:
+    """Modules of this package that an import statement reaches."""
+    if base.split(".")[0] != "hybridtrees":
+        return set()
+    inner = {f"{base}.{name}" for name in names} & modules()
+    return inner or {base}
+
+
+@cache
+def imports() -> dict[str, dict[str, bool]]:
+    """From module to the modules it imports, and whether one of the imports is at top level."""
+    graph: dict[str, dict[str, bool]] = {}
+    for path in source_files(".py", ".pyx", ".pxd"):
+        read = python_imports if path.suffix == ".py" else cython_imports
+        name = module_name(path)
+        edges = graph.setdefault(name, {})
+        for base, names, top in read(path.read_text()):
+            for target in resolve(base, names) - {name}:
+                edges[target] = edges.get(target, False) or top
+    return graph
+
+
+def within(module: str, folder: str) -> bool:
+    return module == folder or module.startswith(folder + ".")
+
+
+# ---------------------------------------------------------------------------------------------
+# Importing
+
+
+def test_import_is_light():
+    code = (
+        "import sys, hybridtrees; "
+        f"found = [m for m in {HEAVY!r} if m in sys.modules]; assert not found, found"
+    )
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_import_and_fit_with_optional_packages_hidden():
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({HEAVY!r}))\n"
+        "import numpy as np, hybridtrees\n"
+        "X = np.random.default_rng(0).random((200, 3)); y = X[:, 0] > 0.5\n"
+        "model = hybridtrees.XGBClassifier(n_estimators=5).fit(X, y)\n"
+        "assert model.score(X, y) > 0.95\n"
+        "assert hybridtrees.XGBRegressor(n_estimators=5).fit(X, X[:, 0]).score(X, X[:, 0]) > 0.3\n"
+    )
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_module_imports():
+    names = sorted(m.name for m in pkgutil.walk_packages(hybridtrees.__path__, "hybridtrees."))
+    assert len(names) > 10
+    done = run_python(f"import importlib\nfor name in {names!r}: importlib.import_module(name)")
+    assert done.returncode == 0, done.stderr
+
+
+# ---------------------------------------------------------------------------------------------
+# Direction of imports
+
+
+def test_the_walk_sees_imports():
+    graph = imports()
+    assert "hybridtrees._version" in graph["hybridtrees.cli"]
+    assert graph["hybridtrees._compare"]["hybridtrees.datasets"]
+    assert not graph["hybridtrees.cli"]["hybridtrees._compare"]  # inside a function
+    assert any(within(m, "hybridtrees.core") and edges for m, edges in graph.items())
+    assert cython_imports("cimport a.b\nfrom c.d cimport (\n    e, f as g\n)\n    import h\n") == [
+        ("a.b", [], True),
+        ("c.d", ["e", "f"], True),
+        ("h", [], False),
+    ]
+
+
+@pytest.mark.parametrize("folder", FORBIDDEN)
+def test_no_folder_imports_upward(folder):
+    banned = [f"hybridtrees.{name}" for name in FORBIDDEN[folder]]
+    upward = [
+        f"{module} imports {target}"
+        for module, edges in imports().items()
+        for target in edges
+        if within(module, folder) and any(within(target, name) for name in banned)
+    ]
+    assert upward == []
+
+
+def test_engine_stages_import_downward():
+    upward = [
+        f"{module} imports {target}"
+        for module, edges in imports().items()
+        for target in edges
+        if RANK.get(target, 0) > RANK.get(module, len(STAGES))
+    ]
+    assert upward == []
+    modules = {f.stem for f in (PACKAGE / "core").iterdir() if f.suffix in (".py", ".pyx", ".pxd")}
+    assert {f"hybridtrees.core.{name}" for name in modules - {"__init__"}} == set(RANK)
+
+
+def test_models_do_not_cimport():
+    compiled = [f.name for f in source_files(".pyx", ".pxd") if "models" in f.parts]
+    assert compiled == []
+
+
+def test_no_cycles_between_modules():
+    graph = {m: [t for t, top in edges.items() if top] for m, edges in imports().items()}
+    done: set[str] = set()
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, " -> ".join((*path[path.index(module) :], module))
+        if module not in done:
+            for target in graph.get(module, ()):
+                visit(target, (*path, module))
+            done.add(module)
+
+    for module in graph:
+        visit(module, ())
+
+
+# ---------------------------------------------------------------------------------------------
+# Sources
+
+
+def test_files_are_of_readable_length():
+    # asv_bench/env and its like are made by asv.
+    code = [*PACKAGE.rglob("*"), *(ROOT / "asv_bench").glob("*.py"), ROOT / "setup.py"]
+    code += (ROOT / "asv_bench" / "benchmarks").glob("*.py")
+    limits = dict.fromkeys(code, 500)
+    limits |= dict.fromkeys((ROOT / "tests").rglob("*"), 400)
+    long = {
+        str(f.relative_to(ROOT)): n
+        for f, limit in limits.items()
+        if f.suffix in CODE and (n := len(f.read_text().splitlines())) > limit
+    }
+    assert long == {}
+
+
+def test_kernels_leave_directives_to_the_build():
+    for path in source_files(".pyx", ".pxd"):
+        text = path.read_text()
+        assert not re.search(r"^#\s*(cython|distutils):", text, re.MULTILINE), path.name
+        assert "cimport numpy" not in text, path.name
+
+
+def test_the_build_knows_every_kernel():
+    tree = ast.parse((ROOT / "setup.py").read_text())
+    table = next(
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and node.targets[0].id == "EXTENSIONS"
+    )
+    assert set(ast.literal_eval(table)) == {module_name(f) for f in source_files(".pyx")}
+
+
+def test_compiled_modules_that_python_imports_have_stubs():
+    compiled = {module_name(f) for f in source_files(".pyx")}
+    reached = {
+        target
+        for path in source_files(".py")
+        for target in imports()[module_name(path)]
+        if target in compiled
+    }
+    assert reached
+    for name in sorted(reached):
+        stub = ROOT / (name.replace(".", "/") + ".pyi")
+        assert stub.exists(), f"{name} has no stub"
+        module = importlib.import_module(name)
+        promised = [
+            node.name
+            for node in ast.parse(stub.read_text()).body
+            if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        ]
+        assert promised and all(hasattr(module, p) for p in promised), name
+
+
+# ---------------------------------------------------------------------------------------------
+# Promises
+
+
+def test_run_time_dependencies():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {re.match(r"[\w-]+", line)[0] for line in project["dependencies"]}
+    assert names == {"numpy", "scipy", "threadpoolctl"}
+    assert project["license"] == "BSD-3-Clause"
+    assert {"test", "bench", "plot", "lint"} <= set(project["optional-dependencies"])
+
+
+def test_installed_metadata():
+    try:
+        installed = metadata.metadata("hybridtrees")
+    except metadata.PackageNotFoundError:
+        pytest.skip("hybridtrees is imported from its folder, not installed")
+    required = [line for line in metadata.requires("hybridtrees") if "extra ==" not in line]
+    names = {re.match(r"[\w-]+", line)[0] for line in required}
+    assert names == {"numpy", "scipy", "threadpoolctl"}
+    assert installed["Version"] == hybridtrees.__version__
+    assert installed["License-Expression"] == "BSD-3-Clause"
+    scripts = metadata.entry_points(group="console_scripts", name="hybridtrees")
+    assert [script.value for script in scripts] == ["hybridtrees.cli:main"]
+
+
+def test_readme_and_ci_name_the_same_commands():
+    readme = (ROOT / "README.md").read_text()
+    test_command = "pip install -e '.[test]' && pytest"
+    assert "pip install . && hybridtrees compare" in readme and test_command in readme
+    ci = ROOT / ".ci" / "run"
+    assert test_command in ci.read_text() and os.access(ci, os.X_OK)
+
+
+def public_objects() -> dict[str, object]:
+    """Public names of the package and of its public modules, and the public methods of classes."""
+    found: dict[str, object] = {}
+    for module_of in ("hybridtrees", "hybridtrees.datasets", "hybridtrees.metrics"):
+        module = importlib.import_module(module_of)
+        found[module_of] = module
+        for name in module.__all__:
+            member = getattr(module, name)
+            found[f"{module_of}.{name}"] = member
+            if inspect.isclass(member):
+                for attribute, value in inspect.getmembers(member):
+                    if not attribute.startswith("_") and (callable(value) or _is_property(value)):
+                        found[f"{module_of}.{name}.{attribute}"] = value
+    return found
+
+
+def _is_property(value: object) -> bool:
+    return isinstance(value, property) or inspect.isgetsetdescriptor(value)
+
+
+def test_every_public_name_has_a_docstring():
+    assert "hybridtrees.XGBRegressor.fit" in public_objects()
+    bare = [
+        name
+        for name, member in public_objects().items()
+        if not isinstance(member, str | int | float | tuple) and not inspect.getdoc(member)
+    ]
+    assert bare == []
+
+
+def test_examples_in_docstrings():
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    tried = 0
+    for name in sorted(modules()):
+        if (PACKAGE.parent / (name.replace(".", "/") + ".pyx")).exists() or name.endswith(".cli"):
+            continue
+        if importlib.util.find_spec(name) is None:  # a .pxd alone
+            continue
+        result = doctest.testmod(importlib.import_module(name), optionflags=flags)
+        assert result.failed == 0, name
+        tried += result.attempted
+    assert tried > 0
+
+
+def test_examples_in_the_readme():
+    pytest.importorskip("pandas")
+    result = doctest.testfile(
+        str(ROOT / "README.md"),
+        module_relative=False,
+        optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS,
+    )
+    assert result.attempted >= 5 and result.failed == 0
