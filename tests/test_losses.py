@@ -126,9 +126,18 @@ def test_logistic_far_out(y):
 
 def test_softmax_far_out():
     raw = np.array(
-        [[0, 0, 0], [700, -700, 0], [-700, -700, -700], [1e4, 1e4, 0], [-1e300, 0, 1e300]]
+        [
+            [0, 0, 0],
+            [700, -700, 0],
+            [-700, -700, -700],
+            [1e4, 1e4, 0],
+            [-1e300, 0, 1e300],
+            # Beyond the reach of exp, but close to each other.
+            [1000, 999, 0],
+            [-1000, -1002, -1001],
+        ]
     )
-    y = np.array([0.0, 1, 2, 0, 1])
+    y = np.array([0.0, 1, 2, 0, 1, 1, 2])
     grad, hess = statistics(Softmax(3), y, raw)
     shifted = np.exp(raw - raw.max(axis=1, keepdims=True))
     p = shifted / shifted.sum(axis=1, keepdims=True)

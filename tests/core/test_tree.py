@@ -34,7 +34,7 @@ def mixed_trees(rng):
     """Trees with and without category sets and linear leaves."""
     kinds = [{}, {"categorical": (0, 2)}, {"linear": 0.8}, {"categorical": (1,), "linear": 0.5}]
     return [
-        random_tree(rng, size, 4, **kind) for size, kind in zip([9, 70, 40, 1], kinds, strict=True)
+        random_tree(rng, size, 4, **kind) for size, kind in zip([9, 70, 40, 25], kinds, strict=True)
     ]
 
 
