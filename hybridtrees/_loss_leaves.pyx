@@ -1,0 +1,474 @@
+"""Leaf values re-estimated by the loss, for rows that are grouped by leaf.
+
+The groups are in compressed form: the rows of leaf j are ``rows[start[j]:start[j + 1]]``. Means
+and Newton steps are sums, taken in blocks of a fixed number of rows that are merged in order;
+quantiles take one thread per leaf. Either way the result does not depend on the threads.
+
+Rules (Friedman 2001, section 4), with the residual y - raw of each row:
+
+- a mean or one Newton step: sum(-w g) / sum(w h); times (K - 1) / K for K classes;
+- log links in closed form: log(sum(w y m^(1-p)) / sum(w m^(2-p))) with m = exp(raw) and the
+  variance power p: 1 for Poisson, 2 for gamma;
+- the weighted quantile of the residuals;
+- Huber: the median, and the mean of the deviations from it cut off at delta.
+"""
+
+from cython.parallel cimport prange
+from libc.math cimport ceil, fabs, floor, log
+
+from hybridtrees._loss_samples cimport (
+    GAMMA, LOGISTIC, POISSON, SOFTMAX, TWEEDIE, Derivatives, derivatives
+)
+from hybridtrees._losses import LOSS_KINDS
+from hybridtrees._order cimport max_depth, select, sort
+from hybridtrees.core._simd cimport ht_exp
+from hybridtrees.core._types cimport float64_t, int32_t, int64_t, intp_t, uint32_t
+
+cdef enum:
+    BLOCK = 4096
+
+cdef enum QuantileRule:
+    INVERTED_CDF = 0        # least value at or below which the share of weight reaches the level
+    WEIBULL = 1             # between the neighbours of the rank level * (n + 1); no weights
+
+# A leaf whose targets are all 0 would be sent to minus infinity by a log link: its mean falls by
+# a factor of 2e8 at most, in one tree.
+cdef float64_t MAX_LOG_STEP = 19.0
+
+QUANTILE_RULES = {"inverted_cdf": INVERTED_CDF, "weibull": WEIBULL}
+
+
+# ---- sums ---------------------------------------------------------------------------------------
+
+cdef struct Sums:
+    float64_t top
+    float64_t bottom
+    float64_t weight
+
+
+cdef struct Sample:
+    # What one output of the model brings; strides in elements.
+    int kind
+    int32_t output
+    intp_t raw_stride
+    intp_t y_stride
+    const float64_t* raw
+    const float64_t* y
+    const float64_t* residual     # or NULL, but for SOFTMAX
+    const float64_t* weight       # or NULL
+    float64_t a
+    float64_t b
+
+
+cdef inline void add_row(Sample* sample, intp_t i, Sums* sums) noexcept nogil:
+    cdef float64_t w = 1.0 if sample.weight == NULL else sample.weight[i]
+    cdef float64_t y = sample.y[i * sample.y_stride], raw = sample.raw[i * sample.raw_stride], p
+    cdef Derivatives d
+    sums.weight += w
+    if sample.kind == SOFTMAX:
+        # By the residual and not by raw, of which other outputs have changed since.
+        p = (1.0 if <int32_t>y == sample.output else 0.0) - sample.residual[i]
+        sums.top += w * sample.residual[i]
+        sums.bottom += w * p * (1.0 - p)
+    elif sample.kind == LOGISTIC and sample.residual != NULL:
+        p = y - sample.residual[i]
+        sums.top += w * sample.residual[i]
+        sums.bottom += w * p * (1.0 - p)
+    elif sample.kind == POISSON or sample.kind == GAMMA or sample.kind == TWEEDIE:
+        sums.top += w * y * ht_exp((1.0 - sample.a) * raw)
+        sums.bottom += w * ht_exp((2.0 - sample.a) * raw)
+    else:
+        d = derivatives(sample.kind, y, raw, sample.a, sample.b)
+        sums.top -= w * d.grad
+        sums.bottom += w * d.hess
+
+
+cdef float64_t finish(int kind, Sums* sums, float64_t factor) noexcept nogil:
+    cdef float64_t step
+    if not sums.weight > 0:
+        return 0.0
+    if kind == POISSON or kind == GAMMA or kind == TWEEDIE:
+        if not sums.top > 0:
+            return -MAX_LOG_STEP
+        step = log(sums.top) - log(sums.bottom)
+        return min(max(step, -MAX_LOG_STEP), MAX_LOG_STEP)
+    # Rows that are all beyond doubt ask for no step.
+    if fabs(sums.bottom / sums.weight) < 1e-150:
+        return 0.0
+    return factor * sums.top / sums.bottom
+
+
+def leaf_sums(
+    str loss, const float64_t[:, ::1] raw, const float64_t[:, ::1] y, weight, residual,
+    int32_t output, double a, double b, const uint32_t[::1] rows, const int64_t[::1] start,
+    const int64_t[::1] first_block, float64_t[:, ::1] partial, double factor,
+    float64_t[::1] out, int n_threads,
+):
+    """Write the leaf values that are ratios of sums, or logarithms of such ratios.
+
+    Parameters
+    ----------
+    loss : str
+        A key of LOSS_KINDS.
+    raw : float64 array of shape (n_rows, n_outputs)
+    y : float64 array of shape (n_rows, 1) or (n_rows, n_outputs)
+    weight : float64 array of shape (n_rows,) or None
+    residual : float64 array of shape (n_rows,) or None
+        Pseudo-residuals of the output; needed by softmax, and spare the logistic loss its
+        exponentials.
+    output : int
+        Column of `raw` that the tree belongs to.
+    a, b : float
+        The numbers that shape the loss.
+    rows, start : uint32 and int64 arrays
+        Rows by leaf.
+    first_block : int64 array of shape (n_leaves + 1,)
+        Where the blocks of each leaf begin, see `block_starts`.
+    partial : float64 array of shape (n_blocks, 3), written
+    factor : float
+        On every ratio.
+    out : float64 array of shape (n_leaves,), written
+    n_threads : int
+    """
+    cdef intp_t n_leaves = out.shape[0], n_blocks, block, leaf, low, high
+    cdef const float64_t[::1] weights = weight, residuals = residual
+    cdef Sample sample
+    cdef Sums sums
+    sample.kind, sample.output, sample.a, sample.b = LOSS_KINDS[loss], output, a, b
+    check_groups(rows, start, raw.shape[0], n_leaves)
+    fill_sample(&sample, raw, y, weights, residuals)
+    n_blocks = check_blocks(start, first_block, partial)
+    if n_blocks == 0:
+        out[:] = 0
+        return
+    n_threads = <int>min(n_threads, n_blocks)
+    for block in prange(n_blocks, num_threads=n_threads, nogil=True, schedule="static"):
+        sum_block(&sample, &rows[0], &start[0], &first_block[0], n_leaves, block,
+                  &partial[block, 0])
+    for leaf in range(n_leaves):
+        sums.top = sums.bottom = sums.weight = 0
+        low, high = first_block[leaf], first_block[leaf + 1]
+        for block in range(low, high):
+            sums.top += partial[block, 0]
+            sums.bottom += partial[block, 1]
+            sums.weight += partial[block, 2]
+        out[leaf] = finish(sample.kind, &sums, factor)
+
+
+cdef int fill_sample(
+    Sample* sample, const float64_t[:, ::1] raw, const float64_t[:, ::1] y,
+    const float64_t[::1] weight, const float64_t[::1] residual,
+) except -1:
+    """Check that the arrays fit together, and note their places."""
+    cdef intp_t n = raw.shape[0]
+    if n == 0 or y.shape[0] != n or not 0 <= sample.output < raw.shape[1]:
+        raise ValueError("raw, y and output do not fit together")
+    if y.shape[1] != 1 and y.shape[1] != raw.shape[1]:
+        raise ValueError("y must have one column, or one for each raw score")
+    if weight is not None and weight.shape[0] != n:
+        raise ValueError("weight and y do not fit together")
+    if residual is None:
+        if sample.kind == SOFTMAX:
+            raise ValueError("softmax needs the residuals")
+    elif residual.shape[0] != n:
+        raise ValueError("residual and y do not fit together")
+    sample.raw, sample.raw_stride = &raw[0, sample.output], raw.shape[1]
+    sample.y, sample.y_stride = &y[0, sample.output if y.shape[1] > 1 else 0], y.shape[1]
+    sample.weight = NULL if weight is None else &weight[0]
+    sample.residual = NULL if residual is None else &residual[0]
+    return 0
+
+
+cdef intp_t check_blocks(
+    const int64_t[::1] start, const int64_t[::1] first_block, const float64_t[:, ::1] partial
+) except -1:
+    """Check the places of the blocks, and return how many there are."""
+    cdef intp_t leaf, n_leaves = start.shape[0] - 1
+    if first_block.shape[0] != n_leaves + 1 or partial.shape[1] != 3 or first_block[0] != 0:
+        raise ValueError("the blocks and the leaves do not fit together")
+    for leaf in range(n_leaves):
+        if first_block[leaf + 1] - first_block[leaf] != (
+            (start[leaf + 1] - start[leaf] + BLOCK - 1) // BLOCK
+        ):
+            raise ValueError("the blocks and the leaves do not fit together")
+    if partial.shape[0] < first_block[n_leaves]:
+        raise ValueError("partial has no room for a sum of every block")
+    return first_block[n_leaves]
+
+
+cdef void sum_logistic(
+    const Sample* sample, const uint32_t* rows, intp_t n, Sums* sums
+) noexcept nogil:
+    """Rows of weight 1 whose residuals are known; two sums of each, so that none waits."""
+    cdef float64_t top0 = 0, top1 = 0, bottom0 = 0, bottom1 = 0, p, r
+    cdef intp_t i, whole = n - n % 2
+    for i in range(0, whole, 2):
+        r = sample.residual[rows[i]]
+        p = sample.y[rows[i] * sample.y_stride] - r
+        top0 += r
+        bottom0 += p * (1.0 - p)
+        r = sample.residual[rows[i + 1]]
+        p = sample.y[rows[i + 1] * sample.y_stride] - r
+        top1 += r
+        bottom1 += p * (1.0 - p)
+    if whole < n:
+        r = sample.residual[rows[whole]]
+        p = sample.y[rows[whole] * sample.y_stride] - r
+        top0 += r
+        bottom0 += p * (1.0 - p)
+    sums.top = top0 + top1
+    sums.bottom = bottom0 + bottom1
+    sums.weight = <float64_t>n
+
+
+cdef void sum_block(
+    Sample* sample, const uint32_t* rows, const int64_t* start, const int64_t* first_block,
+    intp_t n_leaves, intp_t block, float64_t* out,
+) noexcept nogil:
+    cdef intp_t low = 0, high = n_leaves, middle, i, stop
+    cdef Sums sums
+    # The leaf of a block: the last one that begins at or before it and is not empty.
+    while high - low > 1:
+        middle = (low + high) // 2
+        if first_block[middle] <= block:
+            low = middle
+        else:
+            high = middle
+    sums.top = sums.bottom = sums.weight = 0
+    i = start[low] + (block - first_block[low]) * BLOCK
+    stop = min(i + BLOCK, start[low + 1])
+    if sample.kind == LOGISTIC and sample.residual != NULL and sample.weight == NULL:
+        sum_logistic(sample, rows + i, stop - i, &sums)
+        i = stop
+    while i < stop:
+        add_row(sample, rows[i], &sums)
+        i += 1
+    out[0], out[1], out[2] = sums.top, sums.bottom, sums.weight
+
+
+# ---- quantiles ----------------------------------------------------------------------------------
+
+cdef float64_t plain_quantile(
+    float64_t* values, intp_t n, float64_t level, int rule
+) noexcept nogil:
+    cdef float64_t rank, next_
+    cdef intp_t place, i
+    if rule == INVERTED_CDF:
+        place = <intp_t>ceil(level * n) - 1
+        place = min(max(place, 0), n - 1)
+        select(values, n, place)
+        return values[place]
+    rank = level * (n + 1) - 1.0
+    place = min(max(<intp_t>floor(rank), 0), n - 1)
+    select(values, n, place)
+    if rank <= 0 or place == n - 1:
+        return values[place]
+    next_ = values[place + 1]
+    for i in range(place + 2, n):
+        next_ = values[i] if values[i] < next_ else next_
+    return values[place] + (rank - place) * (next_ - values[place])
+
+
+cdef float64_t weighted_quantile(
+    float64_t* values, float64_t* weights, intp_t n, float64_t level
+) noexcept nogil:
+    """First value at which the sum of weights, in order of the values, reaches the level."""
+    cdef float64_t total = 0, sum_ = 0, goal
+    cdef intp_t i
+    sort(values, weights, n, max_depth(n))
+    for i in range(n):
+        total += weights[i]
+    if not total > 0:
+        return 0.0
+    goal = level * total
+    for i in range(n):
+        sum_ += weights[i]
+        if sum_ >= goal and sum_ > 0:
+            return values[i]
+    return values[n - 1]
+
+
+cdef void one_quantile(
+    const float64_t* source, const float64_t* source_weight, const uint32_t* rows, intp_t n,
+    float64_t* values, float64_t* weights, float64_t level, int rule, float64_t* out,
+) noexcept nogil:
+    cdef intp_t i
+    if n == 0:
+        out[0] = 0.0
+        return
+    for i in range(n):
+        values[i] = source[rows[i]]
+    if source_weight == NULL:
+        out[0] = plain_quantile(values, n, level, rule)
+        return
+    for i in range(n):
+        weights[i] = source_weight[rows[i]]
+    out[0] = weighted_quantile(values, weights, n, level)
+
+
+def leaf_quantiles(
+    const float64_t[::1] values, weight, const uint32_t[::1] rows, const int64_t[::1] start,
+    double level, str rule, float64_t[:, ::1] scratch, float64_t[::1] out, int n_threads,
+):
+    """Write the quantile of the values in every leaf; 0 for a leaf without rows or weight.
+
+    Parameters
+    ----------
+    values : float64 array of shape (n_rows,)
+    weight : float64 array of shape (n_rows,) or None
+        With weights the rule is always "inverted_cdf".
+    rows, start : uint32 and int64 arrays
+        Rows by leaf.
+    level : float
+        From 0 to 1.
+    rule : {"inverted_cdf", "weibull"}
+    scratch : float64 array of shape (1, len(rows)), or (2, len(rows)) with weights
+    out : float64 array of shape (n_leaves,), written
+    n_threads : int
+    """
+    cdef intp_t n_leaves = out.shape[0], leaf
+    cdef int how = QUANTILE_RULES[rule]
+    cdef const float64_t[::1] weights
+    cdef const float64_t* weight_pointer = NULL
+    cdef float64_t* weight_scratch = NULL
+    check_groups(rows, start, values.shape[0], n_leaves)
+    if not 0 <= level <= 1:
+        raise ValueError("the level of a quantile is from 0 to 1")
+    if scratch.shape[0] < (1 if weight is None else 2) or scratch.shape[1] < rows.shape[0]:
+        raise ValueError("scratch has no room for the rows")
+    if rows.shape[0] == 0:
+        out[:] = 0
+        return
+    if weight is not None:
+        weights = weight
+        if weights.shape[0] != values.shape[0]:
+            raise ValueError("weight and values do not fit together")
+        weight_pointer = &weights[0]
+        weight_scratch = &scratch[1, 0]
+    n_threads = <int>max(1, min(n_threads, n_leaves))
+    for leaf in prange(n_leaves, num_threads=n_threads, nogil=True, schedule="dynamic"):
+        one_quantile(
+            &values[0], weight_pointer, &rows[0] + start[leaf], start[leaf + 1] - start[leaf],
+            &scratch[0, 0] + start[leaf],
+            NULL if weight_scratch == NULL else weight_scratch + start[leaf], level, how,
+            &out[leaf])
+
+
+cdef void clipped_mean(
+    const float64_t* values, const float64_t* weight, const uint32_t* rows, intp_t n,
+    float64_t delta, float64_t* out,
+) noexcept nogil:
+    cdef intp_t i
+    cdef float64_t centre = out[0], d, w = 1.0, sum_ = 0, total = 0
+    for i in range(n):
+        d = values[rows[i]] - centre
+        d = min(max(d, -delta), delta)
+        if weight != NULL:
+            w = weight[rows[i]]
+        sum_ += w * d
+        total += w
+    if total > 0:
+        out[0] = centre + sum_ / total
+
+
+def add_clipped_means(
+    const float64_t[::1] values, weight, const uint32_t[::1] rows, const int64_t[::1] start,
+    double delta, float64_t[::1] out, int n_threads,
+):
+    """Add to every leaf's centre in `out` the mean deviation from it, cut off at `delta`.
+
+    Parameters
+    ----------
+    values, weight, rows, start, n_threads
+        As in `leaf_quantiles`.
+    delta : float
+    out : float64 array of shape (n_leaves,), changed
+    """
+    cdef intp_t n_leaves = out.shape[0], leaf
+    cdef const float64_t[::1] weights
+    cdef const float64_t* weight_pointer = NULL
+    check_groups(rows, start, values.shape[0], n_leaves)
+    if rows.shape[0] == 0:
+        return
+    if weight is not None:
+        weights = weight
+        if weights.shape[0] != values.shape[0]:
+            raise ValueError("weight and values do not fit together")
+        weight_pointer = &weights[0]
+    n_threads = <int>max(1, min(n_threads, n_leaves))
+    for leaf in prange(n_leaves, num_threads=n_threads, nogil=True, schedule="dynamic"):
+        clipped_mean(&values[0], weight_pointer, &rows[0] + start[leaf],
+                     start[leaf + 1] - start[leaf], delta, &out[leaf])
+
+
+# ---- groups -------------------------------------------------------------------------------------
+
+cdef int check_groups(
+    const uint32_t[::1] rows, const int64_t[::1] start, intp_t n_rows, intp_t n_leaves
+) except -1:
+    """Refuse groups that would be read out of range; a pass over the rows, next to nothing."""
+    cdef intp_t i
+    cdef uint32_t largest = 0
+    if start.shape[0] != n_leaves + 1 or start[0] < 0 or start[n_leaves] > rows.shape[0]:
+        raise ValueError("start must have one entry per leaf and one for the end")
+    for i in range(n_leaves):
+        if start[i + 1] < start[i]:
+            raise ValueError("start must not decrease")
+    for i in range(rows.shape[0]):
+        largest = rows[i] if rows[i] > largest else largest
+    if rows.shape[0] > 0 and largest >= n_rows:
+        raise ValueError(f"rows holds the row {largest}, but there are {n_rows}")
+    return 0
+
+
+def block_starts(const int64_t[::1] start, int64_t[::1] first_block):
+    """Write where the blocks of each leaf begin, and at the end their number."""
+    cdef intp_t i
+    if first_block.shape[0] != start.shape[0] or start.shape[0] == 0:
+        raise ValueError("start and first_block do not fit together")
+    first_block[0] = 0
+    for i in range(start.shape[0] - 1):
+        first_block[i + 1] = first_block[i] + (start[i + 1] - start[i] + BLOCK - 1) // BLOCK
+
+
+def group_rows(const int32_t[::1] leaf, uint32_t[::1] rows, int64_t[::1] start):
+    """Sort rows by leaf, in order of their numbers, and return how many there are.
+
+    Parameters
+    ----------
+    leaf : int32 array of shape (n_rows,)
+        Leaf of each row; negative for a row that takes no part.
+    rows : uint32 array of shape (n_rows,), written
+    start : int64 array of shape (n_leaves + 1,), written
+    """
+    cdef intp_t i, n = leaf.shape[0], n_leaves = start.shape[0] - 1
+    cdef int64_t place, count
+    if rows.shape[0] != n or n_leaves < 0:
+        raise ValueError("leaf, rows and start do not fit together")
+    with nogil:
+        for i in range(n_leaves + 1):
+            start[i] = 0
+        for i in range(n):
+            if leaf[i] >= n_leaves:
+                break
+            if leaf[i] >= 0:
+                start[leaf[i]] += 1
+        else:
+            i = n
+    if i < n:
+        raise ValueError(f"leaf holds {leaf[i]}, but there are {n_leaves} leaves")
+    with nogil:
+        place = 0
+        for i in range(n_leaves + 1):
+            count = start[i]
+            start[i] = place
+            place += count
+        for i in range(n):
+            if leaf[i] >= 0:
+                rows[start[leaf[i]]] = <uint32_t>i
+                start[leaf[i]] += 1
+        # Every entry has moved to the start of the next leaf.
+        for i in range(n_leaves, 0, -1):
+            start[i] = start[i - 1]
+        start[0] = 0
+    return place

@@ -1,0 +1,257 @@
+"""What all losses share: the loops over rows, sums over leaves, the identity link."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hybridtrees import _loss_leaves, _losses
+from hybridtrees.metrics import Metric, get_metric
+
+_BLOCK = 4096  # rows of one partial sum of the kernels
+
+
+class Loss:
+    """A loss with its link; subclasses fill in the parts that differ.
+
+    Targets are float64 of shape (n_rows,), or (n_rows, n_outputs) where each output has a target
+    of its own; raw scores are float64 of shape (n_rows, n_outputs).
+
+    Parameters
+    ----------
+    n_outputs : int
+        Raw scores per row.
+
+    Attributes
+    ----------
+    kind : str
+        Name of its kernel.
+    metrics : tuple of str
+        Metrics that can watch over its training, the default first.
+    constant_hessian : bool
+        Whether the hessian is 1 for every row (before weights).
+    leaf_is_mean : bool
+        Whether the mean of the residuals is what `leaf_values` gives, so that a regression tree
+        on them needs no second look.
+    adaptive_leaves : bool
+        Whether XGBoost replaces the leaf values of a grown tree by those of `leaf_values`.
+    deviance_factor : float
+        Factor that makes `mean_loss` the deviance that scikit-learn reports as train score.
+    """
+
+    kind: str
+    metrics: tuple[str, ...]
+    constant_hessian = False
+    leaf_is_mean = False
+    adaptive_leaves = False
+    deviance_factor = 1.0
+
+    def __init__(self, n_outputs: int = 1):
+        self.n_outputs = n_outputs
+
+    # -- what the subclasses say ----------------------------------------------------------------
+
+    def _shape(self, output: int) -> tuple[float, float]:
+        """Return the numbers a and b of _loss_samples.pxd for an output."""
+        return 0.0, 0.0
+
+    def _start(self, y: np.ndarray, weight: np.ndarray | None, output: int) -> float:
+        """Return the raw score to start from, given the targets of one output."""
+        raise AttributeError(f"{type(self).__name__} has no initial score")
+
+    def _prepare(self, y: np.ndarray, raw: np.ndarray, weight: np.ndarray | None) -> None:
+        """Adapt to the present raw scores, where a loss does that."""
+
+    def check_target(self, y: np.ndarray, name: str = "y") -> None:
+        """Raise a ValueError if a target is outside the range of the loss.
+
+        Parameters
+        ----------
+        y : float64 array
+        name : str
+            Name of the argument, for the message.
+        """
+
+    # -- loops over rows ------------------------------------------------------------------------
+
+    def _parameters(self) -> np.ndarray:
+        return np.array([self._shape(k) for k in range(self.n_outputs)], dtype=np.float64)
+
+    def statistics(
+        self,
+        y: np.ndarray,
+        raw: np.ndarray,
+        weight: np.ndarray | None,
+        grad: np.ndarray,
+        hess: np.ndarray | None,
+        n_threads: int,
+    ) -> None:
+        """Write gradients and hessians, both (n_outputs, n_rows), at the raw scores.
+
+        They are float32, weighted and finite. `hess` may be None where it is 1 throughout.
+        """
+        self._prepare(y, raw, weight)
+        _losses.statistics(self.kind, raw, y, weight, grad, hess, n_threads, self._parameters())
+
+    def first_order(
+        self,
+        y: np.ndarray,
+        raw: np.ndarray,
+        weight: np.ndarray | None,
+        grad: np.ndarray,
+        hess: np.ndarray | None,
+        n_threads: int,
+    ) -> None:
+        """Write gradients as `statistics` does, but the row weights in place of the hessians.
+
+        A tree grown on them is the least-squares tree of the pseudo-residuals, as in Friedman's
+        boosting. `hess` may be None without weights.
+        """
+        self._prepare(y, raw, weight)
+        _losses.statistics(
+            self.kind, raw, y, weight, grad, hess, n_threads, self._parameters(), False
+        )
+
+    def residuals(
+        self,
+        y: np.ndarray,
+        raw: np.ndarray,
+        weight: np.ndarray | None,
+        out: np.ndarray,
+        n_threads: int = 1,
+    ) -> None:
+        """Write the pseudo-residuals: negative gradients, float64, (n_outputs, n_rows).
+
+        They are not weighted; the weights only serve losses that adapt to the raw scores.
+        """
+        self._prepare(y, raw, weight)
+        _losses.residuals(self.kind, raw, y, out, n_threads, self._parameters())
+
+    def mean_loss(
+        self, y: np.ndarray, raw: np.ndarray, weight: np.ndarray | None, n_threads: int = 1
+    ) -> float:
+        """Return the weighted mean of the loss, over outputs too.
+
+        Terms that depend on the targets alone are left out, as they are of the formulas in
+        _loss_samples.pxd.
+        """
+        partial = np.empty((-(-len(raw) // _BLOCK), 2))
+        total, total_weight = _losses.sum_loss(
+            self.kind, raw, y, weight, partial, n_threads, self._parameters()
+        )
+        return total / total_weight / self._n_terms()
+
+    def _n_terms(self) -> int:
+        return self.n_outputs
+
+    # -- leaves ---------------------------------------------------------------------------------
+
+    def leaf_values(
+        self,
+        y: np.ndarray,
+        raw: np.ndarray,
+        residual: np.ndarray | None,
+        weight: np.ndarray | None,
+        rows: np.ndarray,
+        start: np.ndarray,
+        *,
+        output: int = 0,
+        n_threads: int = 1,
+    ) -> np.ndarray:
+        """Re-estimate leaf values: what to add to the raw scores of each leaf's rows.
+
+        Parameters
+        ----------
+        y, raw, weight
+            As in `residuals`.
+        residual : float64 array of shape (n_rows,) or None
+            Pseudo-residuals of the output; needed by `Softmax`, and spare `Logistic` its
+            exponentials.
+        rows, start : uint32 and int64 arrays
+            Rows by leaf, see `group_rows`.
+        output : int
+            Column of `raw` that the tree belongs to.
+        n_threads : int
+
+        Returns
+        -------
+        values : float64 array of shape (n_leaves,)
+            Before shrinkage; 0 for a leaf without rows or weight.
+        """
+        first_block = np.empty(len(start), dtype=np.int64)
+        _loss_leaves.block_starts(start, first_block)
+        out = np.empty(len(start) - 1)
+        a, b = self._leaf_shape(output)
+        _loss_leaves.leaf_sums(
+            self.kind,
+            raw,
+            y.reshape(len(y), -1),
+            weight,
+            residual,
+            output,
+            a,
+            b,
+            rows,
+            start,
+            first_block,
+            np.empty((int(first_block[-1]), 3)),
+            self._leaf_factor(),
+            out,
+            n_threads,
+        )
+        return out
+
+    def _leaf_shape(self, output: int) -> tuple[float, float]:
+        return self._shape(output)
+
+    def _leaf_factor(self) -> float:
+        return 1.0
+
+    # -- link -----------------------------------------------------------------------------------
+
+    def init_raw(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+        """Raw score to start from, one per output."""
+        columns = y.reshape(len(y), -1)
+        return np.array(
+            [
+                self._start(columns[:, k if columns.shape[1] > 1 else 0], weight, k)
+                for k in range(self.n_outputs)
+            ]
+        )
+
+    def link(self, base_score: float) -> float:
+        """Raw score of a prediction that the user gave."""
+        return base_score
+
+    def predict(self, raw: np.ndarray) -> np.ndarray:
+        """Predictions from raw scores of shape (n_rows, n_outputs)."""
+        return raw[:, 0] if self.n_outputs == 1 else raw
+
+    def score_input(self, raw: np.ndarray) -> np.ndarray:
+        """Return the predictions in the form that metrics take."""
+        return self.predict(raw)
+
+    def metric(self, name: str) -> Metric:
+        """Return a metric by its name, with the parameters of this loss where it needs some.
+
+        Parameters
+        ----------
+        name : str
+            One of `metrics`, or one of these with a parameter behind an @.
+        """
+        if not isinstance(name, str) or name.partition("@")[0] not in self.metrics:
+            allowed = ", ".join(repr(metric) for metric in self.metrics)
+            raise ValueError(f"eval_metric must be one of {allowed}, got {name!r}")
+        return get_metric(name, **self._metric_parameters())
+
+    def _metric_parameters(self) -> dict[str, Any]:
+        return {}
+
+
+def reject_targets(y: np.ndarray, bad: np.ndarray, name: str, allowed: str) -> None:
+    """Raise a ValueError that shows the first target which is not allowed, if there is one."""
+    if bad.any():
+        place = int(np.flatnonzero(bad.ravel())[0])
+        row = place // (y.size // len(y))
+        raise ValueError(f"{name} must be {allowed}, got {y.ravel()[place]} in row {row}")

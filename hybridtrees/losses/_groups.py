@@ -1,0 +1,75 @@
+"""Rows grouped by leaf, and what can be computed of each group."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hybridtrees import _loss_leaves
+
+
+def group_rows(leaf: np.ndarray, n_leaves: int) -> tuple[np.ndarray, np.ndarray]:
+    """Sort rows by leaf.
+
+    Parameters
+    ----------
+    leaf : int32 array of shape (n_rows,)
+        Leaf of each row, from 0 to n_leaves - 1; negative for a row that takes no part.
+    n_leaves : int
+
+    Returns
+    -------
+    rows : uint32 array
+        The rows of all leaves one after the other, ascending within a leaf.
+    start : int64 array of shape (n_leaves + 1,)
+        The rows of leaf j are ``rows[start[j]:start[j + 1]]``.
+    """
+    rows = np.empty(len(leaf), dtype=np.uint32)
+    start = np.empty(n_leaves + 1, dtype=np.int64)
+    count = _loss_leaves.group_rows(np.ascontiguousarray(leaf, dtype=np.int32), rows, start)
+    return rows[:count], start
+
+
+def leaf_quantiles(
+    values: np.ndarray,
+    weight: np.ndarray | None,
+    rows: np.ndarray,
+    start: np.ndarray,
+    level: float,
+    rule: str,
+    n_threads: int,
+) -> np.ndarray:
+    """Quantile of the values in every group; 0 where there is no row or no weight."""
+    scratch = np.empty((1 if weight is None else 2, len(rows)))
+    out = np.empty(len(start) - 1)
+    _loss_leaves.leaf_quantiles(values, weight, rows, start, level, rule, scratch, out, n_threads)
+    return out
+
+
+def quantile(
+    values: np.ndarray, weight: np.ndarray | None, level: float, rule: str = "inverted_cdf"
+) -> float:
+    """Quantile of all values.
+
+    Parameters
+    ----------
+    values : array of shape (n_rows,)
+    weight : float64 array of shape (n_rows,) or None
+    level : float
+        From 0 to 1.
+    rule : {"inverted_cdf", "weibull", "linear"}
+        What lies between two values, without weights: the upper one; an interpolation at the
+        rank level * (n + 1); one at the rank level * (n - 1). With weights the rule is always
+        the first: the least value up to which the share of the weights reaches the level.
+
+    Returns
+    -------
+    quantile : float
+    """
+    values = np.ascontiguousarray(values, dtype=np.float64)
+    if rule == "linear" and weight is None:
+        return float(np.quantile(values, level))
+    if rule == "linear":
+        rule = "inverted_cdf"
+    rows = np.arange(len(values), dtype=np.uint32)
+    start = np.array([0, len(values)], dtype=np.int64)
+    return float(leaf_quantiles(values, weight, rows, start, level, rule, 1)[0])

@@ -1,0 +1,251 @@
+"""Areas under curves: how well scores order the rows."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from hybridtrees._parameters import check_option
+from hybridtrees._targets import (
+    check_sample_weight,
+    check_target_classification,
+    check_target_regression,
+)
+from hybridtrees.metrics._checks import check_n_columns, check_same_length, known_classes
+
+
+def roc_auc_score(
+    y_true: Any,
+    y_score: Any,
+    *,
+    average: str | None = "macro",
+    sample_weight: Any = None,
+    multi_class: str = "raise",
+    labels: Any = None,
+) -> Any:
+    """Area under the ROC curve: the chance that a positive row is scored above a negative one.
+
+    Ties count one half. The rows are sorted once.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,)
+        Labels; the larger one of two is positive.
+    y_score : array-like of shape (n_rows,) or (n_rows, n_classes)
+        Scores of the positive class, or of each class in sorted order.
+    average : {"macro", "weighted"} or None
+        Over several classes: the plain mean; weighted by the classes' shares; none, an area for
+        each class ("ovr" alone).
+    sample_weight : array-like of shape (n_rows,), optional
+        Row weights.
+    multi_class : {"raise", "ovr", "ovo"}
+        With more than two classes: refuse; each class against the rest; each pair of classes.
+    labels : array-like, optional
+        All classes, needed where `y_true` does not hold each of them.
+
+    Returns
+    -------
+    score : float or ndarray of shape (n_classes,)
+        NaN (with a warning) if only one class is present.
+    """
+    check_option("multi_class", multi_class, ("raise", "ovr", "ovo"))
+    check_option("average", average, ("macro", "weighted", None))
+    codes, classes = check_target_classification(
+        y_true, classes=known_classes(labels), name="y_true"
+    )
+    score = _scores(y_score, len(codes), "y_score")
+    check_same_length(codes, score)
+    weight = check_sample_weight(sample_weight, len(codes))
+    if score.ndim == 2 and score.shape[1] == 2 and len(classes) <= 2:
+        score = score[:, 1]
+    if len(classes) > 2 or score.ndim == 2:
+        if multi_class == "raise":
+            raise ValueError(
+                f"roc_auc_score needs two classes, y_true holds {len(classes)}; choose "
+                "multi_class='ovr' or 'ovo' and give the scores of all classes"
+            )
+        if score.ndim == 1:
+            raise ValueError("y_score must have a column for each class, got one column")
+        check_n_columns(len(classes), score, "y_score")
+        if multi_class == "ovo":
+            if average is None:
+                raise ValueError("average must be 'macro' or 'weighted' for multi_class='ovo'")
+            return _one_vs_one(codes, score, weight, average)
+        return _one_vs_rest(_area_under_roc, codes, score, weight, average)
+    if len(classes) < 2:
+        _warn_one_class("ROC")
+        return math.nan
+    return _area_under_roc(codes == 1, score, weight)
+
+
+def pr_auc_score(
+    y_true: Any, y_score: Any, *, sample_weight: Any = None, labels: Any = None
+) -> float:
+    """Area under the curve of precision over recall, exact between the points of the curve.
+
+    Between two scores false positives grow in proportion to true ones (Davis and Goadrich 2006),
+    as in XGBoost's "aucpr". With several classes it is the mean over each against the rest.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,)
+        Labels; the larger one of two is positive.
+    y_score : array-like of shape (n_rows,) or (n_rows, n_classes)
+        Scores of the positive class, or of each class in sorted order.
+    sample_weight : array-like of shape (n_rows,), optional
+        Row weights.
+    labels : array-like, optional
+        All classes, needed where `y_true` does not hold each of them.
+
+    Returns
+    -------
+    score : float
+        NaN (with a warning) if only one class is present.
+    """
+    codes, classes = check_target_classification(
+        y_true, classes=known_classes(labels), name="y_true"
+    )
+    score = _scores(y_score, len(codes), "y_score")
+    check_same_length(codes, score)
+    weight = check_sample_weight(sample_weight, len(codes))
+    if score.ndim == 2 and score.shape[1] > 2:
+        check_n_columns(len(classes), score, "y_score")
+        return _one_vs_rest(_area_under_pr, codes, score, weight, "macro")
+    if score.ndim == 2:
+        score = score[:, -1]
+    if len(classes) > 2:
+        raise ValueError("y_score must have a column for each class, got one column")
+    if len(classes) < 2:
+        _warn_one_class("precision-recall")
+        return math.nan
+    return _area_under_pr(codes == 1, score, weight)
+
+
+def average_precision_score(y_true: Any, y_score: Any, *, sample_weight: Any = None) -> float:
+    """Mean of the precision at each recall, without interpolation.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,)
+        Labels of two classes; the larger one is positive.
+    y_score : array-like of shape (n_rows,)
+        Scores of the positive class.
+    sample_weight : array-like of shape (n_rows,), optional
+        Row weights.
+
+    Returns
+    -------
+    score : float
+    """
+    codes, classes = check_target_classification(y_true, name="y_true")
+    score = _scores(y_score, len(codes), "y_score")
+    check_same_length(codes, score)
+    if len(classes) != 2 or score.ndim != 1:
+        raise ValueError(f"average_precision_score needs two classes, y_true holds {len(classes)}")
+    weight = check_sample_weight(sample_weight, len(codes))
+    true, false = _counts(codes == 1, score, weight, descending=True)
+    if not true[-1] > 0:
+        return math.nan
+    flagged = true + false
+    precision = np.divide(true, flagged, out=np.zeros_like(true), where=flagged > 0)
+    return float(np.dot(np.diff(true, prepend=0.0), precision) / true[-1])
+
+
+def _scores(y_score: Any, n_rows: int, name: str) -> np.ndarray:
+    score = np.asarray(y_score)
+    if score.dtype.kind != "f" or score.ndim not in (1, 2):
+        score = check_target_regression(score, n_rows, multi_output=True, name=name)
+    if score.ndim == 2 and score.shape[1] == 1:
+        score = score[:, 0]
+    if np.isnan(score).any():
+        raise ValueError(f"Input {name} contains NaN")
+    return score
+
+
+def _warn_one_class(curve: str) -> None:
+    warnings.warn(
+        f"only one class is present: the area under the {curve} curve is not defined",
+        UserWarning,
+        stacklevel=3,
+    )
+
+
+def _counts(
+    positive: np.ndarray, score: np.ndarray, weight: np.ndarray | None, descending: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weight of the positive and of the negative rows up to each distinct score."""
+    order = np.argsort(-score if descending else score)
+    score = score[order]
+    yes = positive[order].astype(np.float64)
+    no = 1.0 - yes
+    if weight is not None:
+        weight = weight[order]
+        yes *= weight
+        no *= weight
+    # Last row of each run of equal scores; sums up to there include the whole tie.
+    last = np.append(np.flatnonzero(score[1:] != score[:-1]), len(score) - 1)
+    return np.cumsum(yes)[last], np.cumsum(no)[last]
+
+
+def _area_under_roc(positive: np.ndarray, score: np.ndarray, weight: np.ndarray | None) -> float:
+    yes, no = _counts(positive, score, weight)
+    # Trapezoids: a tie's positives stand above all earlier negatives and half of its own.
+    width = np.diff(yes, prepend=0.0)
+    height = no - 0.5 * np.diff(no, prepend=0.0)
+    total = yes[-1] * no[-1]
+    return float(np.dot(width, height) / total) if total > 0 else math.nan
+
+
+def _area_under_pr(positive: np.ndarray, score: np.ndarray, weight: np.ndarray | None) -> float:
+    """Integrate t / (t + f(t)) over the true positives t, f being linear between scores.
+
+    With f(t) = f0 + s (t - t0) and c = f0 - s t0 the integrand is t / (c + (1 + s) t), whose
+    integral is t / (1 + s) - c / (1 + s)^2 log(c + (1 + s) t).
+    """
+    true, false = _counts(positive, score, weight, descending=True)
+    if not (true[-1] > 0 and false[-1] > 0):
+        return math.nan
+    true, false = np.append(0.0, true), np.append(0.0, false)
+    rise = np.diff(true)
+    part = rise > 0
+    rise, t0, f0 = rise[part], true[:-1][part], false[:-1][part]
+    slope = np.diff(false)[part] / rise
+    area = rise / (1 + slope)
+    bent = t0 + f0 > 0  # precision is constant on the first part, where c is 0
+    c, steep = (f0 - slope * t0)[bent], (1 + slope)[bent]
+    area[bent] -= c / steep**2 * np.log1p(steep * rise[bent] / (t0 + f0)[bent])
+    return float(area.sum() / true[-1])
+
+
+def _one_vs_rest(
+    area: Any, codes: np.ndarray, score: np.ndarray, weight: np.ndarray | None, average: str | None
+) -> Any:
+    n_classes = score.shape[1]
+    areas = np.array([area(codes == k, score[:, k], weight) for k in range(n_classes)])
+    if average is None:
+        return areas
+    if average == "macro":
+        return float(areas.mean())
+    return float(np.average(areas, weights=np.bincount(codes, weight, minlength=n_classes)))
+
+
+def _one_vs_one(
+    codes: np.ndarray, score: np.ndarray, weight: np.ndarray | None, average: str
+) -> float:
+    """Mean over all pairs of classes, of which each is positive once (Hand and Till 2001)."""
+    areas, shares = [], []
+    for one, other in combinations(range(score.shape[1]), 2):
+        rows = (codes == one) | (codes == other)
+        part = None if weight is None else weight[rows]
+        shares.append(rows.sum() if part is None else part.sum())
+        areas.append(
+            0.5 * _area_under_roc(codes[rows] == one, score[rows, one], part)
+            + 0.5 * _area_under_roc(codes[rows] == other, score[rows, other], part)
+            if rows.any()
+            else math.nan
+        )
+    return float(np.average(areas, weights=shares if average == "weighted" else None))
