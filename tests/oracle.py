@@ -219,7 +219,15 @@ def check_split(tree, k: int, node: Options, binned, rtol: float) -> np.ndarray:
         assert rtol > TIE, f"node {k} is split on {feature}, not on {node.best.feature}"
     n_bins = int(binned.n_bins[feature])
     if binned.is_categorical[feature]:
-        name = known_categories(tree, k, n_bins)
+        left = known_categories(tree, k, n_bins)
+        seen = {int(c) for c in binned.columns[feature][node.rows] if c < n_bins}
+        name = left & seen
+        # Categories that the node has not seen go one way, that of its heavier child.
+        assert left - seen in (set(), set(range(n_bins)) - seen), k
+        if len(seen) < n_bins:
+            children = tree.nodes["weight"][[record["left"], record["right"]]]
+            clear = abs(children[0] - children[1]) > 1e-6 * children.sum()
+            assert not clear or bool(left - seen) == (children[0] > children[1]), k
     else:
         name = int(record["bin"])
         edges = np.append(binned.bin_edges[feature], np.inf)

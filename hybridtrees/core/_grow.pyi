@@ -1,28 +1,36 @@
 """Types of the compiled grower."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from hybridtrees.core.bins import BinnedMatrix
-from hybridtrees.core.grow import GrowerParams
+from hybridtrees.core._search import SplitSearch
 
 class TreeGrower:
-    """Grows trees on one BinnedMatrix; its buffers are reused from tree to tree."""
+    """Grows trees with a search; its buffers are reused from tree to tree."""
 
     def __init__(
-        self, binned: BinnedMatrix, params: GrowerParams, use_tail: bool, n_threads: int
+        self,
+        search: SplitSearch,
+        max_leaves: int,
+        helpers: Sequence[TreeGrower] = (),
+        lent_rows: int = 0,
+        preorder: bool = False,
+        prune_gain: float = 0.0,
     ) -> None: ...
     @property
-    def n_threads(self) -> int: ...
+    def search(self) -> SplitSearch: ...
     @property
     def row_order(self) -> NDArray[np.uint32]: ...
     def grow(
         self,
-        grad: NDArray[np.float32],
-        hess: NDArray[np.float32] | float,
-        rows: NDArray[np.uint32] | None = None,
-        seed: int = 0,
-    ) -> tuple[NDArray[np.void], NDArray[np.float64], dict[int, NDArray[np.uint32]]]: ...
-    def leaf_blocks(self) -> memoryview: ...
-    def update_raw(self, values: NDArray[np.float64], raw: NDArray[np.float64]) -> None: ...
-    def apply(self) -> NDArray[np.int32]: ...
+    ) -> tuple[
+        NDArray[np.void],
+        NDArray[np.float64],
+        dict[str, NDArray],
+        dict[int, NDArray[np.uint32]],
+    ]: ...
+    def row_nodes(self) -> NDArray[np.int32]: ...
+    def segments(self) -> tuple[NDArray[np.uint32], NDArray[np.intp], NDArray[np.intp]]: ...
+    def update_raw(self, values: NDArray[np.float64], raw: NDArray[np.float64]) -> bool: ...

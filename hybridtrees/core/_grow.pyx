@@ -1,464 +1,293 @@
 """The grower: one loop for every tree, without the GIL.
 
 A node is evaluated (its best split found), waits in the frontier, and is split when its turn
-comes: the best gain first, level by level, or depth first. Of two children the smaller one's
-histogram is summed from its rows, the other's is what remains of the parent's.
+comes: the best gain first, level by level, or depth first. How splits are found and rows are
+moved is the business of the search. Where the order of splits does not matter, small nodes are
+put aside, lent to growers of their own, and grown at the same time; they come back in the order
+in which they were put aside, so the tree is the same for any number of threads.
 """
 
 from cython.parallel cimport prange
-from libc.stdlib cimport free, realloc
-from libc.string cimport memset
 
-from hybridtrees.core._frontier cimport NodeQueue
-from hybridtrees.core._histogram cimport build_histogram, scratch_words, subtract_histogram
-from hybridtrees.core._leaves cimport SUM_BLOCK, add_to_leaves, cut_in_blocks, sum_leaves
-from hybridtrees.core._partition cimport fill_direction, split_rows
-from hybridtrees.core._pool cimport HistogramPool
-from hybridtrees.core._rng cimport draw_sorted, keyed
-from hybridtrees.core._split cimport SCAN_WORDS, find_split, node_weight, sums_from_histogram
-from hybridtrees.core._statistics cimport RowStatistics
-from hybridtrees.core._types cimport (
-    PAIR32, Node, NodeSums, SplitInfo, SplitRules,
-    float32_t, float64_t, int32_t, int64_t, intp_t, uint8_t, uint32_t, uint64_t,
-)
-from hybridtrees.core._views cimport BinnedView
+from hybridtrees.core._leaves cimport SUM_BLOCK, add_to_leaves
+from hybridtrees.core._nodes cimport GrowNode, NodeStore
+from hybridtrees.core._openmp cimport omp_get_thread_num
+from hybridtrees.core._search cimport SplitSearch
+from hybridtrees.core._types cimport Node, float64_t, int32_t, intp_t, uint32_t
 
 import numpy as np
 
-from hybridtrees.core.dtypes import NODE_DTYPE, aligned_empty
-
-cdef enum:
-    LANE_ROWS = 4096          # rows of a node whose children are searched at the same time
-    STREAM_TREE = 1           # streams of the feature draws
-    STREAM_LEVEL = 2
-    STREAM_NODE = 3
-
-cdef struct GrowNode:
-    # A node while its tree grows: rows [start, stop) of the partition.
-    intp_t start
-    intp_t stop
-    NodeSums sums
-    SplitInfo split
-    int32_t parent
-    int32_t left
-    int32_t right
-    int32_t depth
-    int32_t slot              # its histogram in the pool, -1: none
+from hybridtrees.core.dtypes import NODE_DTYPE
 
 
 cdef class TreeGrower:
-    """Grows trees on one BinnedMatrix; its buffers are reused from tree to tree.
+    """Grows trees with a search; its buffers are reused from tree to tree.
 
     Parameters
     ----------
-    binned : BinnedMatrix
-    params : GrowerParams
-    use_tail : bool
-        Whether the records' spare bytes may hold this grower's statistics.
-    n_threads : int
+    search : SplitSearch
+    max_leaves : int
+        0 for no limit.
+    helpers : list of TreeGrower
+        Growers of small nodes, one per thread.
+    lent_rows : int
+        Nodes of at most so many rows are lent to the helpers.
+    preorder : bool
+        Whether nodes are numbered down the left side first; otherwise by the order of splits.
+    prune_gain : float
+        Splits of less gain above two leaves are undone once the tree is grown.
     """
 
-    cdef BinnedView bins
-    cdef RowStatistics statistics
-    cdef SplitRules rules
-    cdef readonly int n_threads
-    cdef int32_t max_depth, max_leaves
-    cdef int64_t min_samples_split
-    cdef float64_t by_tree, by_level, by_node
-    # rows by node
-    cdef uint32_t[::1] rows
-    cdef uint32_t[::1] row_scratch
-    cdef intp_t n_sampled
-    # nodes and frontier
-    cdef GrowNode* nodes
-    cdef int32_t n_nodes, capacity
-    cdef NodeQueue queue
-    # histograms
-    cdef HistogramPool pool
-    cdef int64_t[::1] hist_scratch
-    cdef float64_t[::1] scan_scratch
-    cdef SplitInfo* by_feature
-    # features of this tree, level and node
-    cdef int32_t[::1] tree_features
-    cdef int32_t[::1] node_features
-    cdef int32_t n_tree_features
-    cdef uint64_t seed
+    cdef readonly SplitSearch search
+    cdef int32_t max_leaves
+    cdef intp_t lent_rows
+    cdef bint preorder
+    cdef float64_t prune_gain
+    cdef list helpers
+    cdef int32_t[::1] lent_nodes
+    cdef int32_t[::1] number         # of each node of the last tree, as users see it
+    cdef int32_t n_lent
 
-    def __cinit__(self):
-        self.nodes = NULL
-        self.by_feature = NULL
-        self.capacity = 0
-        self.hist_scratch = None
-
-    def __init__(self, binned, params, bint use_tail, int n_threads):
-        self.bins = BinnedView(binned)
-        self.statistics = RowStatistics(self.bins, use_tail)
-        self.n_threads = n_threads
-        self.queue = NodeQueue(params.frontier)
-        self.pool = HistogramPool(params.histogram_bytes)
-        self.max_depth = params.max_depth or 2**15 - 1      # what a node's int16 can count
-        self.max_leaves = params.max_leaves
-        self.min_samples_split = max(2, params.min_samples_split)
-        self.by_tree, self.by_level, self.by_node = params.feature_fractions
-        self.rules.reg_lambda = params.reg_lambda
-        self.rules.reg_alpha = params.reg_alpha
-        self.rules.max_delta_step = params.max_delta_step
-        self.rules.min_child_weight = params.min_child_weight
-        self.rules.min_gain = params.min_gain
-        self.rules.min_samples_leaf = max(1, params.min_samples_leaf)
-        self.rules.max_cat_to_onehot = params.max_cat_to_onehot
-        cdef intp_t n = self.bins.view.n_rows
-        cdef int32_t p = self.bins.view.n_features
-        self.rows = np.empty(n, dtype=np.uint32)
-        self.row_scratch = np.empty(n, dtype=np.uint32)
-        self.tree_features = np.empty(p, dtype=np.int32)
-        self.node_features = np.empty(2 * p, dtype=np.int32)
-        self.scan_scratch = np.empty(max(2, n_threads) * SCAN_WORDS)
-        self.by_feature = <SplitInfo*>realloc(NULL, 2 * p * sizeof(SplitInfo))
-        if self.by_feature == NULL:
-            raise MemoryError("no memory for the splits of the features")
-
-    def __dealloc__(self):
-        free(self.nodes)
-        free(self.by_feature)
-
-    cdef int take_slot(self) except -1 nogil:
-        """A slot of the pool; when it is full, the one of the last node of the frontier.
-
-        A node that loses its histogram costs its children a pass over their rows each, no more.
-        """
-        cdef int slot = self.pool.take()
-        cdef int32_t i, worst = -1
-        if slot < 0:
-            for i in range(self.queue.n_open):
-                if self.nodes[self.queue.heap[i].node].slot >= 0 and (
-                    worst < 0
-                    or self.queue.goes_before(self.queue.heap[worst], self.queue.heap[i])
-                ):
-                    worst = i
-            self.release_slot(self.queue.heap[worst].node)
-            slot = self.pool.take()
-        return slot
-
-    cdef void release_slot(self, int32_t node) noexcept nogil:
-        if self.nodes[node].slot >= 0:
-            self.pool.release(self.nodes[node].slot)
-            self.nodes[node].slot = -1
-
-    cdef int new_node(self) except -1 nogil:
-        cdef int32_t n
-        cdef GrowNode* nodes
-        if self.n_nodes == self.capacity:
-            n = 2 * self.capacity + 64
-            nodes = <GrowNode*>realloc(self.nodes, n * sizeof(GrowNode))
-            if nodes == NULL:
-                with gil:
-                    raise MemoryError("no memory for the nodes of a tree")
-            self.nodes = nodes
-            self.capacity = n
-        memset(self.nodes + self.n_nodes, 0, sizeof(GrowNode))
-        self.nodes[self.n_nodes].left = -1
-        self.nodes[self.n_nodes].right = -1
-        self.nodes[self.n_nodes].parent = -1
-        self.nodes[self.n_nodes].slot = -1
-        self.nodes[self.n_nodes].split.feature = -1
-        self.n_nodes += 1
-        return self.n_nodes - 1
+    def __init__(self, SplitSearch search, int32_t max_leaves, helpers=(), intp_t lent_rows=0,
+                 bint preorder=False, float64_t prune_gain=0.0):
+        self.search = search
+        self.prune_gain = prune_gain
+        self.max_leaves = max_leaves
+        self.helpers = list(helpers)
+        self.lent_rows = lent_rows if helpers else 0
+        self.preorder = preorder
+        # Lent nodes are disjoint and have two rows at least.
+        self.lent_nodes = np.empty(search.n_rows // 2 + 1 if self.lent_rows else 1, dtype=np.int32)
 
     # ---- the loop -----------------------------------------------------------------------------
 
-    cdef bint may_split(self, int32_t node) noexcept nogil:
-        """Whether the stopping rules allow a split at all, before any search."""
-        cdef GrowNode* n = &self.nodes[node]
-        cdef float64_t hess = <float64_t>n.sums.hess * self.statistics.view.hess_unit
-        return (
-            n.depth < self.max_depth
-            and n.sums.n_samples >= self.min_samples_split
-            and n.sums.n_samples >= 2 * self.rules.min_samples_leaf
-            and hess >= 2 * self.rules.min_child_weight
-        )
-
-    cdef void histogram_of(self, int32_t node) noexcept nogil:
-        """Sum the node's own rows into its slot."""
-        cdef GrowNode* n = &self.nodes[node]
-        cdef bint whole = node == 0 and self.n_sampled == self.bins.view.n_rows
-        cdef bint listed = self.n_tree_features < self.bins.view.n_features
-        cdef uint32_t* rows = &self.rows[0] + n.start
-        if whole and not listed and self.statistics.view.layout != PAIR32:
-            rows = NULL
-        build_histogram(
-            &self.bins.view, &self.statistics.view, rows, n.stop - n.start,
-            &self.tree_features[0] if listed else NULL, self.n_tree_features,
-            self.pool.slots[n.slot], &self.hist_scratch[0], self.n_threads,
-        )
-
-    cdef void search(self, int32_t node, int32_t lane, int n_threads) noexcept nogil:
-        """Find the node's best split; two lanes may search two nodes at once."""
-        cdef GrowNode* n = &self.nodes[node]
-        cdef int32_t p = self.bins.view.n_features, k, m
-        cdef int32_t* features = &self.node_features[lane * p]
-        cdef const int32_t* source = &self.tree_features[0]
-        k = self.n_tree_features
-        if self.by_level < 1:
-            m = max(1, <int32_t>(k * self.by_level))
-            draw_sorted(keyed(self.seed, STREAM_LEVEL, n.depth), 0, source, k, m, features)
-            source = features
-            k = m
-        if self.by_node < 1:
-            m = max(1, <int32_t>(k * self.by_node))
-            draw_sorted(keyed(self.seed, STREAM_NODE, node), 0, source, k, m, features)
-            source = features
-            k = m
-        find_split(
-            &self.bins.view, &self.statistics.view, &self.rules, self.pool.slots[n.slot], &n.sums,
-            source, k, self.by_feature + lane * p, &self.scan_scratch[lane * SCAN_WORDS],
-            n_threads, &n.split,
-        )
+    cdef bint lends(self, int32_t node) noexcept nogil:
+        """Whether the node is put aside for a helper."""
+        cdef GrowNode* n = &self.search.store.nodes[node]
+        if n.stop - n.start > self.lent_rows:
+            return False
+        self.lent_nodes[self.n_lent] = node
+        self.n_lent += 1
+        return True
 
     cdef int enlist(self, int32_t node) except -1 nogil:
-        """After its search a node joins the frontier, or gives back its histogram."""
-        if self.nodes[node].split.feature >= 0:
-            self.queue.push(node, self.nodes[node].split.gain)
+        """After its search a node joins the frontier, or gives back what it holds."""
+        if self.search.store.nodes[node].split.feature >= 0:
+            self.search.queue.push(node, self.search.store.nodes[node].split.gain)
         else:
-            self.release_slot(node)
-        return 0
-
-    cdef int evaluate_children(self, int32_t parent) except -1 nogil:
-        """Histograms and best splits of the two children of `parent`."""
-        cdef int32_t small = self.nodes[parent].left, large = self.nodes[parent].right
-        cdef int32_t lane
-        cdef bint want_small, want_large, two_lanes
-        cdef int slot
-        if (self.nodes[small].stop - self.nodes[small].start
-                > self.nodes[large].stop - self.nodes[large].start):
-            small, large = large, small
-        want_small = self.may_split(small)
-        want_large = self.may_split(large)
-        if want_large and self.nodes[parent].slot >= 0:
-            slot = self.take_slot()
-            self.nodes[small].slot = slot
-            self.histogram_of(small)
-            slot = self.nodes[parent].slot
-            self.nodes[parent].slot = -1
-            self.nodes[large].slot = slot
-            subtract_histogram(self.pool.slots[slot], self.pool.slots[self.nodes[small].slot],
-                               self.pool.slot_words)
-            if not want_small:
-                self.release_slot(small)
-        else:
-            self.release_slot(parent)
-            if want_small:
-                slot = self.take_slot()
-                self.nodes[small].slot = slot
-                self.histogram_of(small)
-            if want_large:
-                slot = self.take_slot()
-                self.nodes[large].slot = slot
-                self.histogram_of(large)
-        # In large nodes the other threads are awake anyway.
-        two_lanes = (want_small and want_large and self.n_threads > 1
-                     and self.nodes[parent].stop - self.nodes[parent].start > LANE_ROWS
-                     and 1024 < self.bins.view.n_cells < 16384)
-        if two_lanes:
-            for lane in prange(2, num_threads=2, schedule="static", chunksize=1):
-                self.search(large if lane else small, lane, 1)
-        else:
-            if want_small:
-                self.search(small, 0, self.n_threads)
-            if want_large:
-                self.search(large, 0, self.n_threads)
-        for lane in range(2):
-            if want_large if lane else want_small:
-                self.enlist(large if lane else small)
-        return 0
-
-    cdef int split_node(self, int32_t node) except -1 nogil:
-        """Move the node's rows and create its children."""
-        cdef uint8_t goes_left[256]
-        cdef int32_t left = self.new_node()
-        cdef int32_t right = self.new_node()
-        cdef GrowNode* n = &self.nodes[node]
-        cdef GrowNode* child
-        cdef intp_t n_left
-        fill_direction(&self.bins.view, &n.split, goes_left)
-        n_left = split_rows(
-            self.bins.view.columns + n.split.feature * self.bins.view.n_rows, goes_left,
-            &self.rows[0] + n.start, n.stop - n.start, &self.row_scratch[0] + n.start,
-            self.n_threads)
-        n.left = left
-        n.right = right
-        child = &self.nodes[left]
-        child.parent = node
-        child.depth = n.depth + 1
-        child.start = n.start
-        child.stop = n.start + n_left
-        child.sums = n.split.left
-        child.sums.n_samples = n_left
-        child = &self.nodes[right]
-        child.parent = node
-        child.depth = n.depth + 1
-        child.start = n.start + n_left
-        child.stop = n.stop
-        child.sums.grad = n.sums.grad - n.split.left.grad
-        child.sums.hess = n.sums.hess - n.split.left.hess
-        child.sums.n_samples = n.sums.n_samples - n_left
+            self.search.forget(node)
         return 0
 
     cdef int grow_nodes(self) except -1 nogil:
-        """From the root to the last leaf."""
-        cdef int32_t node, n_leaves = 1
-        cdef int slot
-        self.n_nodes = 0
-        self.queue.n_open = 0
-        self.new_node()
-        self.nodes[0].stop = self.n_sampled
-        slot = self.take_slot()
-        self.nodes[0].slot = slot
-        self.histogram_of(0)
-        self.nodes[0].sums = sums_from_histogram(
-            &self.bins.view, &self.statistics.view, self.pool.slots[slot], self.tree_features[0])
-        self.nodes[0].sums.n_samples = self.n_sampled
-        if self.may_split(0):
-            self.search(0, 0, self.n_threads)
+        """From the root, which is open, to the last leaf."""
+        cdef int32_t node, left, right, n_leaves = 1
+        cdef bint want_left, want_right
+        self.n_lent = 0
+        if not (self.search.may_split(0) and self.lends(0)):
+            self.search.evaluate_root()
             self.enlist(0)
-        while self.queue.n_open > 0 and (self.max_leaves <= 0 or n_leaves < self.max_leaves):
-            node = self.queue.pop()
-            self.split_node(node)
+        while self.search.queue.n_open > 0 and (
+            self.max_leaves <= 0 or n_leaves < self.max_leaves
+        ):
+            node = self.search.queue.pop()
+            self.search.store.new_children(node)
+            self.search.divide(node)
             n_leaves += 1
-            if self.max_leaves <= 0 or n_leaves < self.max_leaves:
-                self.evaluate_children(node)
-        while self.queue.n_open > 0:
-            self.nodes[self.queue.pop()].split.feature = -1
+            if 0 < self.max_leaves <= n_leaves:
+                break
+            left = self.search.store.nodes[node].left
+            right = self.search.store.nodes[node].right
+            want_left = self.search.may_split(left) and not self.lends(left)
+            want_right = self.search.may_split(right) and not self.lends(right)
+            self.search.evaluate_children(node, want_left, want_right)
+            if want_left:
+                self.enlist(left)
+            if want_right:
+                self.enlist(right)
+        while self.search.queue.n_open > 0:
+            self.search.store.nodes[self.search.queue.pop()].split.feature = -1
+        return 0
+
+    cdef int grow_lent(self) except -1:
+        """Grow the nodes put aside, each by one helper, and put their trees in their places."""
+        cdef int32_t k, n = self.n_lent
+        cdef int n_threads = <int>min(len(self.helpers), n)
+        cdef intp_t[::1] helpers = np.array([id(helper) for helper in self.helpers], np.intp)
+        stores = [NodeStore() for _ in range(n)]
+        cdef intp_t[::1] grown = np.array([id(store) for store in stores], np.intp)
+        for k in prange(n, num_threads=n_threads, schedule="dynamic", chunksize=1, nogil=True):
+            self.grow_one(<TreeGrower><void*>helpers[omp_get_thread_num()], self.lent_nodes[k],
+                          <NodeStore><void*>grown[k])
+        k = self.search.store.n_nodes
+        for store in stores:
+            k += (<NodeStore>store).n_nodes
+        self.search.store.reserve(k)
+        for k in range(n):
+            self.search.store.graft(self.lent_nodes[k], <NodeStore>stores[k],
+                                    self.search.store.nodes[self.lent_nodes[k]].start)
+        return 0
+
+    cdef int grow_one(self, TreeGrower helper, int32_t node, NodeStore grown) except -1 nogil:
+        self.search.lend(node, helper.search)
+        helper.grow_nodes()
+        self.search.take_back(node, helper.search)
+        grown.copy(helper.search.store)
         return 0
 
     # ---- entry points -------------------------------------------------------------------------
 
-    def grow(self, const float32_t[::1] grad, hess, rows=None, uint64_t seed=0):
-        """Grow one tree and return its nodes and values as arrays.
-
-        Parameters
-        ----------
-        grad : float32 array, one per row
-        hess : float32 array, or one number where all rows have the same
-        rows : uint32 array of ascending row ids, or None for all rows
-        seed : int
-            Seed of the feature draws.
+    def grow(self):
+        """Grow the tree that the search has begun and return it as arrays.
 
         Returns
         -------
-        nodes : array of NODE_DTYPE; thresholds are left to the caller, who knows the edges
-        values : float64 array, one per node: the Newton step of its exact float64 sums
-        category_bins : dict from node id to the uint32[8] set of bins that go left
+        nodes : array of NODE_DTYPE; thresholds are left to the caller, who knows the values
+        sums : float64 array (n_nodes, n_sums + 1): exact sums and weight of each node's rows
+        splits : dict of arrays, one entry per node: `low_row`, `high_row` (rows whose values
+            stand on both sides of the cut), `key`, `lower`, `upper` (bounds of the value)
+        category_bits : dict from node id to the uint32 words of the set that goes left
         """
-        cdef const float32_t[::1] hess_view
-        cdef const float32_t* hess_pointer = NULL
-        cdef float64_t constant_hess = 1.0
-        cdef int32_t p = self.bins.view.n_features
-        cdef intp_t n_words, n = self.bins.view.n_rows
-        if grad.shape[0] != n:
-            raise ValueError("one gradient per row is needed")
-        if isinstance(hess, (int, float)):
-            constant_hess = hess
-        else:
-            hess_view = hess
-            if hess_view.shape[0] != n:
-                raise ValueError("one hessian per row is needed")
-            hess_pointer = &hess_view[0]
-        self.seed = seed
-        self.set_rows(rows)
-        self.n_tree_features = max(1, <int32_t>(p * self.by_tree))
-        draw_sorted(keyed(seed, STREAM_TREE, 0), 0, NULL, p, self.n_tree_features,
-                    &self.tree_features[0])
-        cdef bint need_counts = self.rules.min_samples_leaf > 1
         with nogil:
-            self.statistics.quantise(&grad[0], hess_pointer, constant_hess, self.n_sampled,
-                                     need_counts, self.n_threads)
-        self.pool.reset(self.bins.view.n_cells * self.statistics.view.n_words)
-        n_words = scratch_words(&self.bins.view, &self.statistics.view, self.n_threads)
-        if self.hist_scratch is None or self.hist_scratch.shape[0] < n_words:
-            self.hist_scratch = aligned_empty(n_words, np.int64)
-        with nogil:
+            self.search.open_root()
             self.grow_nodes()
-        return self.collect(&grad[0], hess_pointer, constant_hess)
+        if self.n_lent > 0:
+            self.grow_lent()
+        if self.prune_gain > 0:
+            self.search.store.prune(self.prune_gain)
+        self.number = self.numbering()
+        return self.collect()
 
-    cdef int set_rows(self, rows) except -1:
-        cdef const uint32_t[::1] given
-        cdef intp_t i, n = self.bins.view.n_rows
-        if rows is None:
-            self.n_sampled = n
-            for i in prange(n, num_threads=self.n_threads if n > 65536 else 1, nogil=True,
-                            schedule="static"):
-                self.rows[i] = <uint32_t>i
-            return 0
-        given = rows
-        if given.shape[0] == 0 or given.shape[0] > n:
-            raise ValueError("rows must name between one and all rows")
-        for i in range(given.shape[0]):
-            if given[i] >= n or (i > 0 and given[i] <= given[i - 1]):
-                raise ValueError("rows must be ascending ids of rows")
-            self.rows[i] = given[i]
-        self.n_sampled = given.shape[0]
-        return 0
+    cdef int32_t[::1] numbering(self):
+        """New number of every node."""
+        cdef int32_t n = self.search.store.n_nodes, k, depth = 1, node
+        cdef GrowNode* nodes = self.search.store.nodes
+        cdef int32_t[::1] number = np.arange(n, dtype=np.int32)
+        cdef int32_t[::1] stack
+        if not self.preorder:
+            return number
+        stack = np.zeros(n + 1, dtype=np.int32)
+        for k in range(n):
+            depth -= 1
+            node = stack[depth]
+            number[node] = k
+            if nodes[node].left >= 0:
+                stack[depth] = nodes[node].right
+                stack[depth + 1] = nodes[node].left
+                depth += 2
+        return number
 
-    cdef collect(self, const float32_t* grad, const float32_t* hess, double constant_hess):
-        """Exact sums, leaf values, and the tree as arrays."""
-        cdef int32_t k, parent
-        cdef GrowNode* n
-        nodes = np.zeros(self.n_nodes, dtype=NODE_DTYPE)
-        sums = np.zeros((self.n_nodes, 2))
-        values = np.empty(self.n_nodes)
+    cdef collect(self):
+        """Exact sums, and the tree as arrays."""
+        cdef int32_t n = self.search.store.n_nodes, k, to, j
+        cdef int32_t n_sums = self.search.n_node_sums()
+        cdef GrowNode* node
+        cdef int32_t[::1] number = self.number
+        nodes = np.zeros(n, dtype=NODE_DTYPE)
         cdef Node[::1] out = nodes
-        cdef float64_t[:, ::1] exact = sums
-        cdef float64_t[::1] value = values
-        category_bins = {}
-        cdef const uint32_t[:] words
-        sum_leaves(grad, hess, constant_hess, &self.rows[0], self.leaf_blocks(), exact,
-                   self.n_threads)
+        cdef float64_t[:, ::1] exact = np.zeros((n, n_sums + 1))
+        sums = np.empty((n, n_sums + 1))
+        cdef float64_t[:, ::1] ordered = sums
+        rows = np.zeros((3, n), dtype=np.uint32)
+        cdef uint32_t[:, ::1] cut = rows
+        bounds = np.empty((2, n))
+        cdef float64_t[:, ::1] bound = bounds
+        category_bits = {}
+        self.search.sum_nodes(exact)
         # Children have larger ids than their parents: one backward pass adds them up.
-        for k in range(self.n_nodes - 1, 0, -1):
-            parent = self.nodes[k].parent
-            exact[parent, 0] += exact[k, 0]
-            exact[parent, 1] += exact[k, 1]
-        for k in range(self.n_nodes):
-            n = &self.nodes[k]
-            value[k] = node_weight(exact[k, 0], exact[k, 1], &self.rules)
-            out[k].weight = exact[k, 1]
-            out[k].n_samples = n.stop - n.start
-            out[k].left = n.left
-            out[k].right = n.right
-            out[k].parent = n.parent
-            out[k].depth = n.depth
-            out[k].feature = n.split.feature
-            out[k].category_start = -1
-            if n.left >= 0:
-                out[k].gain = n.split.gain
-                out[k].bin = n.split.bin
-                out[k].missing_left = n.split.missing_left
-                if n.split.is_categorical:
-                    words = <uint32_t[:8]>n.split.categories
-                    category_bins[k] = np.array(words)
-        return nodes, values, category_bins
+        for k in range(n - 1, 0, -1):
+            for j in range(n_sums + 1):
+                exact[self.search.store.nodes[k].parent, j] += exact[k, j]
+        for k in range(n):
+            node = &self.search.store.nodes[k]
+            to = number[k]
+            for j in range(n_sums + 1):
+                ordered[to, j] = exact[k, j]
+            bound[0, to] = node.bounds.lower
+            bound[1, to] = node.bounds.upper
+            out[to].weight = exact[k, n_sums]
+            out[to].n_samples = node.stop - node.start
+            out[to].parent = number[node.parent] if node.parent >= 0 else -1
+            out[to].depth = node.depth
+            out[to].left = -1
+            out[to].right = -1
+            out[to].feature = -1
+            out[to].category_start = -1
+            if node.left < 0:
+                continue
+            out[to].left = number[node.left]
+            out[to].right = number[node.right]
+            out[to].feature = node.split.feature
+            out[to].gain = node.split.gain
+            out[to].missing_left = node.split.missing_left
+            out[to].bin = node.split.bin
+            cut[0, to] = node.split.low_row
+            cut[1, to] = node.split.high_row
+            cut[2, to] = node.split.key
+            if node.split.is_categorical:
+                category_bits[to] = self.category_words(node)
+        splits = {"low_row": rows[0], "high_row": rows[1], "key": rows[2], "lower": bounds[0],
+                  "upper": bounds[1]}
+        return nodes, sums, splits, category_bits
 
-    def leaf_blocks(self):
-        """Rows of the leaves in blocks of bounded size: node, start and stop of each."""
+    cdef category_words(self, GrowNode* node):
+        cdef const uint32_t[:] words
+        if node.split.category_start < 0:
+            words = <uint32_t[:8]>node.split.categories
+        else:
+            words = <uint32_t[:node.split.category_words]>(
+                self.search.store.words + node.split.category_start)
+        return np.array(words)
+
+    def row_nodes(self):
+        """Node where each row of the table ended, in the numbering of `grow`; -1: took no part."""
         cdef int32_t k
-        leaves = [(k, self.nodes[k].start, self.nodes[k].stop)
-                  for k in range(self.n_nodes) if self.nodes[k].left < 0]
-        return cut_in_blocks(np.array(leaves, dtype=np.intp))
+        cdef intp_t i
+        cdef int32_t[::1] number = self.number
+        cdef intp_t[:, ::1] blocks = self.search.end_blocks()
+        ended = np.full(self.search.n_rows, -1, dtype=np.int32)
+        cdef int32_t[::1] out = ended
+        for k in range(<int32_t>blocks.shape[0]):
+            for i in range(blocks[k, 1], blocks[k, 2]):
+                out[self.search.rows[i]] = number[blocks[k, 0]]
+        return ended
+
+    def segments(self):
+        """Row ids node by node, and start and stop of each node's own among them."""
+        cdef int32_t k, n = self.search.store.n_nodes
+        cdef int32_t[::1] number = self.number
+        ends = np.empty((2, n), dtype=np.intp)
+        cdef intp_t[:, ::1] out = ends
+        for k in range(n):
+            out[0, number[k]] = self.search.store.nodes[k].start
+            out[1, number[k]] = self.search.store.nodes[k].stop
+        return self.row_order, ends[0], ends[1]
 
     def update_raw(self, const float64_t[::1] values, float64_t[:] raw):
-        """raw[row] += values[leaf of the row], for every row of the matrix."""
-        cdef intp_t block, n = self.bins.view.n_rows, n_blocks = (n + SUM_BLOCK - 1) // SUM_BLOCK
-        cdef int n_threads = <int>min(self.n_threads, n_blocks)
-        if raw.shape[0] != n or values.shape[0] != self.n_nodes:
+        """raw[row] += values[node of the row], for every row of the table.
+
+        Returns False where the tree was grown on a sample of the rows and the search cannot tell
+        where the others belong; nothing is added then.
+        """
+        cdef intp_t block, n = self.search.n_rows, n_blocks = (n + SUM_BLOCK - 1) // SUM_BLOCK
+        cdef int n_threads = <int>min(self.search.n_threads, n_blocks)
+        cdef int32_t k
+        cdef int32_t[::1] number = self.number
+        cdef float64_t[::1] by_node = np.empty(self.search.store.n_nodes)
+        if raw.shape[0] != n or values.shape[0] != self.search.store.n_nodes:
             raise ValueError("raw and values do not fit the tree that was grown last")
-        if self.n_sampled == n:
-            add_to_leaves(values, &self.rows[0], self.leaf_blocks(), raw, self.n_threads)
-            return
+        for k in range(self.search.store.n_nodes):
+            by_node[k] = values[number[k]]
+        if self.search.n_sampled == n:
+            add_to_leaves(by_node, &self.search.rows[0], self.search.end_blocks(), raw,
+                          self.search.n_threads)
+            return True
+        if not self.search.can_walk():
+            return False
         with nogil:
             for block in prange(n_blocks, num_threads=n_threads, schedule="static"):
-                self.walk_rows(block * SUM_BLOCK, min(n, (block + 1) * SUM_BLOCK), &values[0],
+                self.walk_rows(block * SUM_BLOCK, min(n, (block + 1) * SUM_BLOCK), &by_node[0],
                                &raw[0], raw.strides[0])
+        return True
 
     cdef void walk_rows(
         self, intp_t start, intp_t stop, const float64_t* values, float64_t* raw, intp_t stride,
@@ -468,30 +297,9 @@ cdef class TreeGrower:
         cdef float64_t* target
         for row in range(start, stop):
             target = <float64_t*>(<char*>raw + row * stride)
-            target[0] += values[self.leaf_of(row)]
-
-    cdef int32_t leaf_of(self, intp_t row) noexcept nogil:
-        cdef int32_t k = 0, code
-        cdef const uint8_t* record = self.bins.view.records + row * self.bins.view.record_bytes
-        cdef SplitInfo* split
-        cdef bint go_left
-        while self.nodes[k].left >= 0:
-            split = &self.nodes[k].split
-            code = record[split.feature]
-            if code == self.bins.view.n_bins[split.feature]:
-                go_left = split.missing_left
-            elif split.is_categorical:
-                go_left = (split.categories[code >> 5] >> (code & 31)) & 1
-            else:
-                go_left = code <= split.bin
-            k = self.nodes[k].left if go_left else self.nodes[k].right
-        return k
-
-    def apply(self):
-        """Leaf of every row of the matrix in the tree that was grown last."""
-        return np.array([self.leaf_of(row) for row in range(self.bins.view.n_rows)], np.int32)
+            target[0] += values[self.search.leaf_of(row)]
 
     @property
     def row_order(self):
         """The sampled row ids, leaf by leaf."""
-        return np.asarray(self.rows)[: self.n_sampled].copy()
+        return np.asarray(self.search.rows)[: self.search.n_sampled].copy()

@@ -1,6 +1,6 @@
 """Passes over the rows of a grown tree's leaves."""
 
-from hybridtrees.core._types cimport float32_t, float64_t, intp_t, uint32_t
+from hybridtrees.core._types cimport TargetView, float32_t, float64_t, intp_t, uint32_t
 
 cdef enum:
     SUM_BLOCK = 4096      # rows of one partial sum: fixed, so that sums never depend on threads
@@ -15,4 +15,9 @@ cdef int sum_leaves(
 cdef int add_to_leaves(
     const float64_t[::1] values, const uint32_t* rows, intp_t[:, ::1] blocks, float64_t[:] raw,
     int n_threads,
+) except -1
+
+cdef int sum_targets(
+    const TargetView* target, const uint32_t* rows, intp_t[:, ::1] blocks,
+    float64_t[:, ::1] sums, int n_threads,
 ) except -1

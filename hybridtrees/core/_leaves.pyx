@@ -7,7 +7,8 @@ blocks.
 
 from cython.parallel cimport prange
 
-from hybridtrees.core._types cimport float32_t, float64_t, intp_t, uint32_t
+from hybridtrees.core._targets cimport add_row
+from hybridtrees.core._types cimport TargetView, float32_t, float64_t, intp_t, uint32_t
 
 import numpy as np
 
@@ -89,4 +90,30 @@ cdef int add_to_leaves(
                             chunksize=4):
             add_to_rows(&raw[0], raw.strides[0], rows, blocks[block, 1], blocks[block, 2],
                         values[blocks[block, 0]])
+    return 0
+
+
+cdef void sum_target_rows(
+    const TargetView* target, const uint32_t* rows, intp_t start, intp_t stop, float64_t* out
+) noexcept nogil:
+    cdef intp_t i
+    for i in range(start, stop):
+        add_row(target, target.data + <intp_t>rows[i] * target.width, out)
+
+
+cdef int sum_targets(
+    const TargetView* target, const uint32_t* rows, intp_t[:, ::1] blocks,
+    float64_t[:, ::1] sums, int n_threads,
+) except -1:
+    """Sums and weight of the targets of each node's rows, added to sums[node]."""
+    cdef intp_t block, n_blocks = blocks.shape[0], k, n = target.n_sums + 1
+    cdef float64_t[:, ::1] partial = np.zeros((n_blocks, n))
+    n_threads = <int>max(1, min(n_threads, n_blocks // 4))
+    with nogil:
+        for block in prange(n_blocks, num_threads=n_threads, schedule="dynamic",
+                            chunksize=4):
+            sum_target_rows(target, rows, blocks[block, 1], blocks[block, 2], &partial[block, 0])
+    for block in range(n_blocks):
+        for k in range(n):
+            sums[blocks[block, 0], k] += partial[block, k]
     return 0

@@ -28,6 +28,7 @@ cdef struct TreePlan:
     int32_t n_category
     int32_t output
     bint masked                  # small enough for the bit-mask form
+    bint stops                   # a row with a missing value may end at an inner node
 
 
 cdef class TreePlans:
@@ -35,6 +36,7 @@ cdef class TreePlans:
     cdef readonly int32_t n_features, n_outputs, n_values
     cdef readonly bint float_thresholds      # every threshold is a float32
     cdef readonly bint any_linear
+    cdef readonly bint any_stops
     cdef TreePlan* plans
     cdef const Node[::1] nodes
     cdef const float64_t[:, ::1] values

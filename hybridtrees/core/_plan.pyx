@@ -47,6 +47,7 @@ cdef class TreePlans:
         self.coef = ensemble.coef
         self.coef_center = ensemble.coef_center
         self.any_linear = self.coef.shape[0] > 0
+        self.any_stops = bool(np.any(ensemble.nodes["missing_left"] == 2))
         total = self.nodes.shape[0]
         features = ensemble.nodes["feature"]
         is_split = ensemble.nodes["left"] >= 0
@@ -106,11 +107,12 @@ cdef class TreePlans:
                 walk[k].category_start = node.category_start
                 walk[k].category_words = node.category_words
                 walk[k].missing_left = node.missing_left
+                plan.stops = plan.stops or node.missing_left == 2
                 origin[n] = node.left
                 origin[n + 1] = node.right
                 n += 2
             k += 1
-        plan.masked = plan.n_leaves <= MAX_MASK_LEAVES
+        plan.masked = plan.n_leaves <= MAX_MASK_LEAVES and not plan.stops
         return 0
 
     cdef int lay_out_masks(self, intp_t tree, const int32_t[::1] column_of) except -1:

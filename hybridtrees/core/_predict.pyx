@@ -57,6 +57,14 @@ cdef inline bint in_set(
     return (words[category >> 5] >> (category & 31)) & 1
 
 
+cdef inline bint ends_here(const WalkNode* node, float64_t value) noexcept nogil:
+    """Whether a row stops at an inner node, for want of a value."""
+    if node.missing_left != 2:
+        return False
+    return isnan(value) or (
+        node.category_start >= 0 and (value < 0 or value >= 32.0 * node.category_words))
+
+
 cdef inline int32_t next_node(
     const WalkNode* node, float64_t value, const uint32_t* categories
 ) noexcept nogil:
@@ -177,6 +185,21 @@ cdef inline void fill_block(
             block[column * HT_BLOCK + row] = block[column * HT_BLOCK + n_rows - 1]
 
 
+cdef inline int32_t walk_row(
+    TreePlans plans, const TreePlan* plan, const real_t[:, :] X, intp_t row
+) noexcept nogil:
+    """Leaf of one row, as node within the tree."""
+    cdef const WalkNode* walk = plans.walk + plan.walk_start
+    cdef const WalkNode* node = walk
+    cdef float64_t value
+    while not node.is_leaf:
+        value = X[row, plans.used[node.column]]
+        if plan.stops and ends_here(node, value):
+            break
+        node = walk + next_node(node, value, &plans.categories[0])
+    return plans.walk_origin[plan.walk_start + (node - walk)]
+
+
 cdef inline void predict_block(
     TreePlans plans, const real_t[:, :] X, intp_t start, int32_t n_rows,
     intp_t first_tree, intp_t last_tree, block_t* block, int width, float64_t[:, :] raw,
@@ -189,7 +212,7 @@ cdef inline void predict_block(
     cdef const int32_t* names
     cdef const float64_t* leaf_value
     cdef bint plain = plans.n_values == 1 and not plans.any_linear
-    cdef bint one_output = plain and plans.n_outputs == 1
+    cdef bint one_output = plain and plans.n_outputs == 1 and not plans.any_stops
     fill_block(plans, X, start, n_rows, block)
     if one_output:
         for row in range(n_rows):
@@ -209,6 +232,10 @@ cdef inline void predict_block(
                     raw[start + row, output] += leaf_value[leaf[row]]
                 continue
             names = &plans.leaf_node[0] + plan.leaf_start
+        elif plan.stops:
+            for row in range(n_rows):
+                add_node(plans, plan, X, start + row, walk_row(plans, plan, X, start + row), raw)
+            continue
         else:
             walk_block(plans, plan, block, leaf)
             names = &plans.walk_origin[0] + plan.walk_start
@@ -221,17 +248,6 @@ cdef inline void predict_block(
     if one_output:
         for row in range(n_rows):
             raw[start + row, 0] = total[row]
-
-
-cdef inline int32_t walk_row(
-    TreePlans plans, const TreePlan* plan, const real_t[:, :] X, intp_t row
-) noexcept nogil:
-    """Leaf of one row, as node within the tree."""
-    cdef const WalkNode* walk = plans.walk + plan.walk_start
-    cdef const WalkNode* node = walk
-    while not node.is_leaf:
-        node = walk + next_node(node, X[row, plans.used[node.column]], &plans.categories[0])
-    return plans.walk_origin[plan.walk_start + (node - walk)]
 
 
 cdef int add_typed(

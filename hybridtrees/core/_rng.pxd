@@ -30,7 +30,10 @@ cdef inline void draw_sorted(
     `source` NULL stands for 0, 1, 2, ...
     """
     cdef int32_t i, n_taken = 0
+    cdef uint64_t state = keyed(seed, stream, 0)
     for i in range(n_source):
-        if uniform(keyed(seed, stream, i)) * (n_source - i) < n_drawn - n_taken:
+        # SplitMix64 proper: a counter with an odd step, and its finaliser.
+        state += <uint64_t>0x9E3779B97F4A7C15
+        if uniform(mix(state)) * (n_source - i) < n_drawn - n_taken:
             target[n_taken] = source[i] if source != NULL else i
             n_taken += 1

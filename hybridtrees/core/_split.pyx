@@ -17,8 +17,8 @@ from hybridtrees.core._simd cimport (
     ht_newton_best, ht_newton_scores, ht_unit_sums, ht_vector_bytes,
 )
 from hybridtrees.core._types cimport (
-    UNIT, BinView, NodeSums, SplitInfo, SplitRules, StatsView,
-    float64_t, int32_t, int64_t, intp_t, uint8_t, uint32_t,
+    UNIT, Bounds, BinView, NodeSums, SplitInfo, SplitRules, StatsView,
+    float64_t, int8_t, int32_t, int64_t, intp_t, uint8_t, uint32_t,
 )
 
 cdef enum:
@@ -42,6 +42,8 @@ cdef struct FeatureScan:
     float64_t* left_count
     int32_t* order            # bins in the order of the scan (categories)
     int32_t width
+    const Bounds* bounds      # NULL: no monotone constraint in the tree
+    int8_t monotone           # constraint of the feature
 
 
 cdef inline float64_t soft_threshold(float64_t value, float64_t alpha) noexcept nogil:
@@ -63,19 +65,44 @@ cdef float64_t node_weight(
     return weight
 
 
-cdef float64_t node_score(
-    float64_t grad, float64_t hess, const SplitRules* rules
+cdef float64_t bounded_weight(
+    float64_t grad, float64_t hess, const SplitRules* rules, const Bounds* bounds
 ) noexcept nogil:
-    """Twice the loss that the node's best leaf value saves."""
+    """The best leaf value within the bounds of its node."""
+    return min(max(node_weight(grad, hess, rules), bounds.lower), bounds.upper)
+
+
+cdef float64_t node_score(
+    float64_t grad, float64_t hess, const SplitRules* rules, const Bounds* bounds
+) noexcept nogil:
+    """Twice the loss that the node's best leaf value saves; bounds may be NULL."""
     cdef float64_t weight
     if hess + rules.reg_lambda <= 0:
         return 0.0
-    if rules.max_delta_step <= 0:
+    if rules.max_delta_step <= 0 and bounds == NULL:
         weight = soft_threshold(grad, rules.reg_alpha)
         return weight * weight / (hess + rules.reg_lambda)
-    weight = node_weight(grad, hess, rules)
+    if bounds == NULL:
+        weight = node_weight(grad, hess, rules)
+    else:
+        weight = bounded_weight(grad, hess, rules, bounds)
     return -(2 * grad * weight + (hess + rules.reg_lambda) * weight * weight
              + 2 * rules.reg_alpha * fabs(weight))
+
+
+cdef float64_t pair_score(
+    float64_t left_grad, float64_t left_hess, float64_t grad, float64_t hess,
+    const SplitRules* rules, const Bounds* bounds, int8_t monotone,
+) noexcept nogil:
+    """Score of both sides of a cut; -inf where it breaks the constraint of its feature."""
+    cdef float64_t left, right
+    if monotone != 0 and bounds != NULL:
+        left = bounded_weight(left_grad, left_hess, rules, bounds)
+        right = bounded_weight(grad - left_grad, hess - left_hess, rules, bounds)
+        if (monotone > 0 and left > right) or (monotone < 0 and left < right):
+            return -INFINITY
+    return (node_score(left_grad, left_hess, rules, bounds)
+            + node_score(grad - left_grad, hess - left_hess, rules, bounds))
 
 
 cdef inline NodeSums read_cell(
@@ -147,13 +174,6 @@ cdef inline void admissible(
     last[0] = high
 
 
-cdef inline float64_t penalised_score(FeatureScan* scan, int32_t candidate) noexcept nogil:
-    """Score of a candidate under an L1 penalty or a bound on leaf values."""
-    cdef float64_t grad = scan.left_grad[candidate], hess = scan.left_hess[candidate]
-    return (node_score(grad, hess, scan.rules)
-            + node_score(scan.grad - grad, scan.hess - hess, scan.rules))
-
-
 cdef inline void best_candidate(
     FeatureScan* scan, int32_t n_candidates, float64_t* best_score, int32_t* best_index
 ) noexcept nogil:
@@ -167,9 +187,10 @@ cdef inline void best_candidate(
     admissible(scan, n_candidates, &first, &last)
     if first >= last:
         return
-    if rules.reg_alpha != 0 or rules.max_delta_step > 0:
+    if rules.reg_alpha != 0 or rules.max_delta_step > 0 or scan.bounds != NULL:
         for b in range(first, last):
-            scan.scores[b] = penalised_score(scan, b)
+            scan.scores[b] = pair_score(scan.left_grad[b], scan.left_hess[b], scan.grad, scan.hess,
+                                        rules, scan.bounds, scan.monotone)
     elif best_index == NULL:
         score = ht_newton_best(scan.width, scan.left_grad, scan.left_hess, first, last,
                                scan.grad, scan.hess, rules.reg_lambda)
@@ -322,7 +343,7 @@ cdef void scan_categories(
     FeatureScan* scan, int32_t n_bins, float64_t parent_score, SplitInfo* info
 ) noexcept nogil:
     cdef float64_t best_score = -INFINITY
-    cdef int32_t best = -1, i, bin
+    cdef int32_t best = -1, i, bin, first, last
     cdef int32_t n_present = order_categories(scan, n_bins)
     cdef bint alone = n_bins <= scan.rules.max_cat_to_onehot
     info.is_categorical = 1
@@ -338,18 +359,27 @@ cdef void scan_categories(
     info.gain = best_score - parent_score
     info.bin = 0
     memset(&info.left, 0, sizeof(NodeSums))
-    for i in range(best if alone and best < n_present else 0, min(best + 1, n_present)):
-        bin = scan.order[i]
-        info.categories[bin >> 5] |= (<uint32_t>1) << (bin & 31)
-        add_sums(&info.left, read_cell(scan.stats, scan.cells, bin))
+    first = best if alone and best < n_present else 0
+    last = min(best + 1, n_present)
+    for i in range(first, last):
+        add_sums(&info.left, read_cell(scan.stats, scan.cells, scan.order[i]))
     if info.missing_left:
         add_sums(&info.left, scan.missing)
+    if 2 * info.left.hess > scan.total.hess:
+        # Categories that the node has not seen follow the heavier child: the order of responses
+        # would otherwise send all of them to the same end.
+        memset(info.categories, 255, sizeof(info.categories))
+    for i in range(n_present):
+        bin = scan.order[i]
+        info.categories[bin >> 5] &= ~((<uint32_t>1) << (bin & 31))
+        if first <= i < last:
+            info.categories[bin >> 5] |= (<uint32_t>1) << (bin & 31)
 
 
 cdef void scan_feature(
     const BinView* bins, const StatsView* stats, const SplitRules* rules,
-    const int64_t* hist, const NodeSums* total, int32_t feature, float64_t* scratch,
-    int32_t width, float64_t parent_score, bint gain_only, SplitInfo* info,
+    const int64_t* hist, const NodeSums* total, const Bounds* bounds, int32_t feature,
+    float64_t* scratch, int32_t width, float64_t parent_score, bint gain_only, SplitInfo* info,
 ) noexcept nogil:
     """Best split on one feature, or its gain only; the gain is -inf where there is none."""
     cdef FeatureScan scan
@@ -371,6 +401,10 @@ cdef void scan_feature(
     scan.left_count = scratch + 768
     scan.order = <int32_t*>(scratch + 1024)
     scan.width = width
+    scan.bounds = bounds
+    scan.monotone = 0
+    if bounds != NULL and not bins.is_categorical[feature]:
+        scan.monotone = rules.monotone[feature]
     memset(&scan.missing, 0, sizeof(NodeSums))
     if bins.has_missing[feature]:
         scan.missing = read_cell(stats, scan.cells, n_bins)
@@ -385,24 +419,29 @@ cdef void scan_feature(
 
 cdef void find_split(
     const BinView* bins, const StatsView* stats, const SplitRules* rules,
-    const int64_t* hist, const NodeSums* total, const int32_t* features, int32_t n_features,
-    SplitInfo* by_feature, float64_t* scratch, int n_threads, SplitInfo* best,
+    const int64_t* hist, const NodeSums* total, const Bounds* bounds, const int32_t* features,
+    int32_t n_features, SplitInfo* by_feature, float64_t* scratch, int n_threads, SplitInfo* best,
 ) noexcept nogil:
     """Best admissible split over the features listed (all when NULL); feature -1: none."""
     cdef int32_t j
     cdef int32_t width = ht_vector_bytes()
     cdef float64_t grad = <float64_t>total.grad * stats.grad_unit
     cdef float64_t hess = <float64_t>total.hess * stats.hess_unit
-    cdef float64_t parent_score = node_score(grad, hess, rules)
-    cdef float64_t least = max(rules.min_gain, 1e-12 * parent_score)
+    if rules.monotone == NULL:
+        bounds = NULL
+    cdef float64_t parent_score = node_score(grad, hess, rules, bounds)
+    # Where any split is better than none, a gain that rounding has made negative counts as 0.
+    cdef float64_t least = -1e-9 * parent_score - 1e-300
+    if not rules.any_gain:
+        least = max(rules.min_gain, 1e-12 * parent_score)
     if n_threads == 1 or bins.n_cells < PARALLEL_CELLS:
         for j in range(n_features):
-            scan_feature(bins, stats, rules, hist, total,
+            scan_feature(bins, stats, rules, hist, total, bounds,
                          features[j] if features != NULL else j, scratch, width, parent_score,
                          True, by_feature + j)
     else:
         for j in prange(n_features, num_threads=n_threads, schedule="static"):
-            scan_feature(bins, stats, rules, hist, total,
+            scan_feature(bins, stats, rules, hist, total, bounds,
                          features[j] if features != NULL else j,
                          scratch + omp_get_thread_num() * SCAN_WORDS, width, parent_score,
                          True, by_feature + j)
@@ -411,12 +450,12 @@ cdef void find_split(
     for j in range(n_features):
         # Gradients are float32: gains that differ by less than their rounding are a tie, which
         # goes to the lower feature.
-        if by_feature[j].gain > 0 and by_feature[j].gain >= least and (
+        if (by_feature[j].gain > 0 or rules.any_gain) and by_feature[j].gain >= least and (
             best.feature < 0
             or by_feature[j].gain > best.gain + TIE * (parent_score + best.gain)
         ):
             best.feature = by_feature[j].feature
             best.gain = by_feature[j].gain
     if best.feature >= 0:
-        scan_feature(bins, stats, rules, hist, total, best.feature, scratch, width,
+        scan_feature(bins, stats, rules, hist, total, bounds, best.feature, scratch, width,
                      parent_score, False, best)

@@ -33,6 +33,12 @@ cdef packed struct Node:
     int32_t reserved
 
 
+cdef struct Entry:
+    # One row in the sorted list of a feature.
+    uint32_t key             # rank of its value, code of its category; the largest: missing
+    uint32_t row
+
+
 cdef enum StatsLayout:
     # How one row's (grad, hess) is stored as integers, and what a histogram cell then is.
     UNIT = 0      # int32 grad; hess is one constant. Cell: 1 word, (sum of grad << count_bits) + n
@@ -83,21 +89,68 @@ cdef struct NodeSums:
     int64_t n_samples
 
 
+cdef enum Criterion:
+    # What a split is scored by; S the sums of a side, W its weight. A gain is score(left) +
+    # score(right) - score(node), and the impurity of a side is what its score lacks.
+    NEWTON = 0         # T(S)^2 / (W + lambda)
+    SQUARES = 1        # sum of S_k^2 / W: squared error, Gini
+    ENTROPY = 2        # sum of S_k log2(S_k / W)
+    MISCLASSIFIED = 3  # largest S_k
+    POISSON = 4        # sum of S_k log(S_k / W)
+    ABSOLUTE = 5       # minus the sum of absolute deviations from the median
+
+
+cdef enum TargetLayout:
+    # What stands in the row of a target, all float64.
+    TARGET_UNIT = 0    # y; every weight is 1
+    TARGET_PAIR = 1    # w y, w (grad, hess)
+    TARGET_VECTOR = 2  # w y_1, ..., w y_K, w
+    TARGET_CLASS = 3   # class; every weight is 1
+    TARGET_CLASS_WEIGHTED = 4  # class, w
+
+
+cdef struct TargetView:
+    # What the exact search adds up.
+    const float64_t* data
+    intp_t n_rows
+    int32_t width      # numbers per row
+    int32_t layout
+    int32_t n_sums     # K: sums of a node, besides its weight
+    bint binary        # y is 0 or 1, one of two classes
+
+
 cdef struct SplitRules:
+    int32_t criterion
     float64_t reg_lambda
     float64_t reg_alpha
     float64_t max_delta_step
     float64_t min_child_weight
     float64_t min_gain
+    float64_t candidate_share      # weight between two candidates of the exact search
     int64_t min_samples_leaf
     int32_t max_cat_to_onehot
+    bint any_gain                  # a split without gain is better than none
+    bint stop_missing              # rows with a missing value stay at their node
+    bint random_ties               # equal splits are drawn from, not taken in order
+    const int8_t* monotone         # sign of the constraint of each feature; NULL: none
+
+
+cdef struct Bounds:
+    # Of a node's value, from the monotone splits above it.
+    float64_t lower
+    float64_t upper
 
 
 cdef struct SplitInfo:
     float64_t gain
     int32_t feature                # -1: no admissible split
     int32_t bin
-    uint8_t missing_left
+    uint8_t missing_left           # 2: a row with a missing value stays
     uint8_t is_categorical
     uint32_t categories[8]         # bins that go left
+    uint32_t key                   # exact search: last key that goes left
+    uint32_t low_row               # rows whose values stand on both sides of the cut
+    uint32_t high_row
+    int32_t category_start         # exact search: set of the keys that go left, -1: none
+    int32_t category_words
     NodeSums left

@@ -53,8 +53,8 @@ def check_nodes(ensemble) -> None:
     below = np.concatenate([(origin + left)[inner], (origin + right)[inner]])
     if np.any(depth[own == 0] != 0) or np.any(depth[below] != np.tile(depth[inner] + 1, 2)):
         raise ValueError("the depth of a node of the ensemble is not that of its parent plus one")
-    if np.any(inner & (nodes["missing_left"] > 1)):
-        raise ValueError("missing_left of a node of the ensemble is neither 0 nor 1")
+    if np.any(inner & (nodes["missing_left"] > 2)):
+        raise ValueError("missing_left of a node of the ensemble is not 0, 1 or 2")
     if np.any(inner & ((nodes["feature"] < 0) | (nodes["feature"] >= ensemble.n_features))):
         raise ValueError("a node of the ensemble splits on a feature that does not exist")
     words = nodes["category_start"].astype(np.int64) + nodes["category_words"]

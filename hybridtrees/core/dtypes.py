@@ -1,5 +1,7 @@
 """NumPy mirrors of the structs in _types.pxd, and the alignment the kernels want."""
 
+import math
+
 import numpy as np
 
 NODE_DTYPE = np.dtype(
@@ -21,13 +23,15 @@ NODE_DTYPE = np.dtype(
     ]
 )
 
+ENTRY_DTYPE = np.dtype([("key", np.uint32), ("row", np.uint32)])
+
 CACHE_LINE = 64
 
 
 def aligned_empty(shape, dtype) -> np.ndarray:
     """`numpy.empty` whose first byte stands at the start of a cache line."""
     dtype = np.dtype(dtype)
-    n_bytes = int(np.prod(shape)) * dtype.itemsize
+    n_bytes = (shape if isinstance(shape, int) else math.prod(shape)) * dtype.itemsize
     buffer = np.empty(n_bytes + CACHE_LINE, dtype=np.uint8)
     start = -buffer.ctypes.data % CACHE_LINE
     return buffer[start : start + n_bytes].view(dtype).reshape(shape)

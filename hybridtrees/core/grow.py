@@ -10,7 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from hybridtrees.core._grow import TreeGrower
+from hybridtrees.core._histogram_search import HistogramSearch
 from hybridtrees.core.bins import BinnedMatrix
+from hybridtrees.core.sorted_table import BinThresholds
 from hybridtrees.core.tree import Tree
 
 
@@ -39,6 +41,26 @@ class GrowerParams:
         A feature of at most so many categories is split one against the rest.
     histogram_bytes : int
         Memory for the histograms of open nodes; beyond it they are summed anew when needed.
+    criterion : str
+        What splits are scored by; see `Criterion` in _types.pxd.
+    max_features : int
+        Features drawn per node, 0 for all; more are tried where none of those can be split.
+    monotonic : int8 array, optional
+        1 where the value may only rise with a feature, -1 where it may only fall, else 0.
+    interaction : uint64 array, optional
+        Bit set of the interaction groups that each feature is in; 0: it stands alone.
+    missing : {"learn", "stop"}
+        Whether rows with a missing value go to the better side or stay at the node.
+    random_ties : bool
+        Whether equal splits are drawn from; otherwise the lowest feature and threshold win.
+    candidate_share : float
+        Exact search: share of a node's hessian between two candidates, 0 to try every threshold.
+    prune_gain : float
+        Splits of less gain above two leaves are undone once the tree is grown.
+    lent_rows : int
+        Nodes of at most so many rows are grown apart from the rest, in parallel; 0 for none.
+    preorder : bool
+        Number nodes down the left side first, not in the order in which they were split.
     """
 
     frontier: str = "depth-wise"
@@ -54,6 +76,57 @@ class GrowerParams:
     feature_fractions: tuple[float, float, float] = (1.0, 1.0, 1.0)
     max_cat_to_onehot: int = 4
     histogram_bytes: int = 256 * 2**20
+    criterion: str = "newton"
+    max_features: int = 0
+    monotonic: np.ndarray | None = None
+    interaction: np.ndarray | None = None
+    missing: str = "learn"
+    random_ties: bool = False
+    candidate_share: float = 0.0
+    prune_gain: float = 0.0
+    lent_rows: int = 0
+    preorder: bool = False
+
+
+@dataclass(frozen=True)
+class RowTarget:
+    """Targets of the exact search.
+
+    Attributes
+    ----------
+    data : float64 array of shape (n_rows, width), C order
+        What a row holds; see `TargetLayout` in _types.pxd.
+    layout : int
+    n_sums : int
+        Outputs or classes.
+    binary : bool
+        Whether the one output is 0 or 1, one of two classes.
+    """
+
+    data: np.ndarray
+    layout: int
+    n_sums: int
+    binary: bool = False
+
+
+UNIT, PAIR, VECTOR, CLASS, CLASS_WEIGHTED = range(5)
+
+
+def newton_values(
+    sums: np.ndarray, params: GrowerParams, splits: dict[str, np.ndarray]
+) -> np.ndarray:
+    """Leaf values that minimise the penalised quadratic loss, from sums of grad and hess.
+
+    Monotone constraints bound them (`lower` and `upper` of `splits`).
+    """
+    grad, hess = sums[:, 0], sums[:, 1] + params.reg_lambda
+    shrunk = np.sign(grad) * np.maximum(np.abs(grad) - params.reg_alpha, 0.0)
+    values = np.divide(-shrunk, hess, out=np.zeros(len(grad)), where=hess > 0)
+    if params.max_delta_step > 0:
+        values = np.clip(values, -params.max_delta_step, params.max_delta_step)
+    if params.monotonic is not None:
+        values = np.clip(values, splits["lower"], splits["upper"])
+    return values
 
 
 _tails_in_use: set[int] = set()
@@ -61,7 +134,7 @@ _tails_lock = threading.Lock()
 
 
 @contextmanager
-def _records_tail(binned: BinnedMatrix) -> Iterator[bool]:
+def records_tail(binned: BinnedMatrix) -> Iterator[bool]:
     """Whether the spare bytes of the records are ours: one grower of a matrix may have them."""
     key = id(binned)
     with _tails_lock:
@@ -73,6 +146,42 @@ def _records_tail(binned: BinnedMatrix) -> Iterator[bool]:
         if free:
             with _tails_lock:
                 _tails_in_use.discard(key)
+
+
+def numeric_splits(nodes: np.ndarray, category_bits: dict) -> np.ndarray:
+    """Return the nodes that are split at a threshold."""
+    split = nodes["left"] >= 0
+    split[list(category_bits)] = False
+    return np.flatnonzero(split)
+
+
+def category_sets(
+    nodes: np.ndarray,
+    category_bits: dict[int, np.ndarray],
+    n_bins: np.ndarray,
+    category_to_bin: Sequence[np.ndarray | None] | None,
+) -> np.ndarray:
+    """Turn sets of bins into sets of categories; several categories may share a bin.
+
+    Writes `category_start` and `category_words` of the nodes, and returns the words of all sets.
+    """
+    words: list[np.ndarray] = []
+    position = 0
+    for node, bits in category_bits.items():
+        feature = int(nodes["feature"][node])
+        in_bin = np.unpackbits(bits.view(np.uint8), bitorder="little")
+        # Categories that fit has not met go where missing values go.
+        missing_left = nodes["missing_left"][node] == 1
+        in_bin[n_bins[feature] :] = missing_left
+        to_bin = category_to_bin and category_to_bin[feature]
+        bits = in_bin if to_bin is None else in_bin[to_bin]
+        bits = np.append(bits, np.full(-len(bits) % 32, missing_left, dtype=np.uint8))
+        packed = np.packbits(bits, bitorder="little").view(np.uint32)
+        nodes["category_start"][node] = position
+        nodes["category_words"][node] = len(packed)
+        position += len(packed)
+        words.append(packed)
+    return np.concatenate(words) if words else np.zeros(0, dtype=np.uint32)
 
 
 class Grower:
@@ -99,23 +208,18 @@ class Grower:
         self._category_to_bin = category_to_bin
         self.params = params
         self.n_threads = n_threads
-        # Thresholds of all features in one array; behind a feature's last edge stands infinity,
-        # the threshold of a split that parts all values from the missing ones.
-        parts, starts = [], [0]
-        for edges in binned.bin_edges:
-            parts.append(np.append(() if edges is None else edges, np.inf))
-            starts.append(starts[-1] + len(parts[-1]))
-        self._thresholds = np.concatenate(parts)
-        self._threshold_start = np.array(starts[:-1])
+        self._threshold = BinThresholds(binned)
 
     def __enter__(self) -> Grower:
-        self._tail = _records_tail(self.binned)
+        self._tail = records_tail(self.binned)
         use_tail = self._tail.__enter__()
-        self._grower = TreeGrower(self.binned, self.params, use_tail, self.n_threads)
+        search = HistogramSearch(self.binned, self.params, use_tail, self.n_threads)
+        self._search = search
+        self._grower = TreeGrower(search, self.params.max_leaves)
         return self
 
     def __exit__(self, *error) -> None:
-        del self._grower
+        del self._grower, self._search
         self._tail.__exit__(*error)
 
     def grow(
@@ -144,35 +248,17 @@ class Grower:
         -------
         tree : Tree
         """
-        nodes, values, category_bins = self._grower.grow(grad, hess, rows, seed)
-        split = np.flatnonzero(nodes["left"] >= 0)
-        start = self._threshold_start[nodes["feature"][split]]
-        numeric = np.ones(len(split), dtype=bool)
-        numeric[np.searchsorted(split, list(category_bins))] = False
-        position = start[numeric] + nodes["bin"][split[numeric]]
-        nodes["threshold"][split[numeric]] = self._thresholds[position]
-        categories = self._category_sets(nodes, category_bins)
-        return Tree(nodes, values * scale, categories)
+        self._search.begin(grad, hess, rows, seed)
+        nodes, sums, splits, category_bins = self._grower.grow()
+        values = newton_values(sums, self.params, splits)
+        split = numeric_splits(nodes, category_bins)
+        nodes["threshold"][split] = self._threshold(nodes["feature"][split], nodes["bin"][split])
+        sets = category_sets(nodes, category_bins, self.binned.n_bins, self._category_to_bin)
+        return Tree(nodes, values * scale, sets)
 
-    def _category_sets(self, nodes: np.ndarray, category_bins: dict) -> np.ndarray:
-        """Turn sets of bins into sets of categories; several categories may share a bin."""
-        words: list[np.ndarray] = []
-        position = 0
-        for node, bins in category_bins.items():
-            in_bin = np.unpackbits(bins.view(np.uint8), bitorder="little")
-            feature = int(nodes["feature"][node])
-            # Categories that fit has not met go where missing values go.
-            missing_left = nodes["missing_left"][node]
-            in_bin[self.binned.n_bins[feature] :] = missing_left
-            to_bin = self._category_to_bin and self._category_to_bin[feature]
-            bits = in_bin if to_bin is None else in_bin[to_bin]
-            bits = np.append(bits, np.full(-len(bits) % 32, missing_left, dtype=np.uint8))
-            packed = np.packbits(bits, bitorder="little").view(np.uint32)
-            nodes["category_start"][node] = position
-            nodes["category_words"][node] = len(packed)
-            position += len(packed)
-            words.append(packed)
-        return np.concatenate(words) if words else np.zeros(0, dtype=np.uint32)
+    def segments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Row ids of the tree grown last, and start and stop of each node's own among them."""
+        return self._grower.segments()
 
     def update_raw(self, tree: Tree, raw: np.ndarray) -> None:
         """Add the tree that was grown last to `raw`, one number per row of the table."""

@@ -28,7 +28,8 @@ class Tree:
     ----------
     nodes : ndarray of NODE_DTYPE
         Node 0 is the root; a child has a larger id than its parent; ``left`` is -1 in a leaf.
-        ``x <= threshold`` goes left, a missing value goes left where ``missing_left`` is 1.
+        ``x <= threshold`` goes left, a missing value goes left where ``missing_left`` is 1; where
+        it is 2, a row with a missing value stops there and gets the value of that node.
     values : ndarray of shape (n_nodes, n_values)
         Value of every node: one number, or one per output.
     categories : ndarray of uint32
@@ -37,6 +38,8 @@ class Tree:
     coef_ptr, coef_feature, coef, coef_center : ndarray
         Linear leaves in compressed rows: node i adds ``coef * (x[feature] - center)`` over the
         entries ``coef_ptr[i]`` to ``coef_ptr[i + 1]``; a missing x adds nothing.
+    impurity : ndarray of shape (n_nodes,), optional
+        Impurity of every node under the criterion that the tree was grown with.
     """
 
     nodes: np.ndarray
@@ -46,6 +49,7 @@ class Tree:
     coef_feature: np.ndarray = field(default_factory=lambda: _empty(np.int32))
     coef: np.ndarray = field(default_factory=lambda: _empty(np.float64))
     coef_center: np.ndarray = field(default_factory=lambda: _empty(np.float64))
+    impurity: np.ndarray | None = None
 
     def __post_init__(self):
         self.nodes = np.ascontiguousarray(self.nodes, dtype=NODE_DTYPE)

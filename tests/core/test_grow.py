@@ -20,6 +20,7 @@ from strategies import (
 )
 
 from hybridtrees.core._grow import TreeGrower
+from hybridtrees.core._histogram_search import HistogramSearch
 from hybridtrees.core.bins import BinMapper
 from hybridtrees.core.grow import Grower, GrowerParams
 from hybridtrees.core.tree import TreeEnsemble
@@ -159,7 +160,11 @@ def test_two_growers_of_one_table_do_not_disturb_each_other(rng):
 @pytest.mark.parametrize("constant", [True, False])
 def test_tail_and_own_array_lead_to_the_same_tree(rng, constant):
     binned, grad, hess = sample_problem(rng, constant=constant)
-    both = [TreeGrower(binned, DEEP, tail, 1).grow(grad, hess) for tail in (True, False)]
+    both = []
+    for tail in (True, False):
+        search = HistogramSearch(binned, DEEP, tail, 1)
+        search.begin(grad, hess, None, 0)
+        both.append(TreeGrower(search, 0).grow())
     np.testing.assert_array_equal(both[0][0], both[1][0])
     np.testing.assert_array_equal(both[0][1], both[1][1])
 
@@ -193,14 +198,20 @@ def leaf_rows(tree, binned):
 @given(problems(), st.sampled_from(FRONTIERS))
 def test_rows_stand_leaf_by_leaf_in_their_old_order(problem, frontier):
     binned, grad, hess = problem
-    grower = TreeGrower(binned, replace(DEEP, frontier=frontier), True, 1)
-    nodes, _, _ = grower.grow(grad, hess)
-    leaves, order = grower.apply(), grower.row_order
-    blocks = np.asarray(grower.leaf_blocks())
+    search = HistogramSearch(binned, replace(DEEP, frontier=frontier), True, 1)
+    search.begin(grad, hess, None, 0)
+    grower = TreeGrower(search, 0)
+    nodes, _, _, _ = grower.grow()
+    leaves, (order, start, stop) = grower.row_nodes(), grower.segments()
+    np.testing.assert_array_equal(order, grower.row_order)
     assert sorted(order) == list(range(binned.n_rows))
-    assert blocks[:, 0].tolist() == np.flatnonzero(nodes["left"] < 0).tolist()
-    for leaf, start, stop in blocks:
-        np.testing.assert_array_equal(order[start:stop], np.flatnonzero(leaves == leaf))
+    np.testing.assert_array_equal(stop - start, nodes["n_samples"])
+    for k in range(len(nodes)):
+        left, right = nodes["left"][k], nodes["right"][k]
+        if left < 0:
+            np.testing.assert_array_equal(order[start[k] : stop[k]], np.flatnonzero(leaves == k))
+        else:
+            assert (start[left], stop[left], stop[right]) == (start[k], start[right], stop[k])
 
 
 @given(problems(), rule_sets(), st.booleans())

@@ -1,0 +1,355 @@
+"""Splits from histograms of binned features.
+
+Of two children the smaller one's histogram is summed from its rows, the other's is what remains
+of the parent's.
+"""
+
+from cython.parallel cimport prange
+from libc.math cimport fabs
+from libc.stdlib cimport free, realloc
+
+from hybridtrees.core._histogram cimport build_histogram, scratch_words, subtract_histogram
+from hybridtrees.core._leaves cimport sum_leaves, sum_targets
+from hybridtrees.core._nodes cimport GrowNode
+from hybridtrees.core._partition cimport fill_direction, split_rows
+from hybridtrees.core._pool cimport HistogramPool
+from hybridtrees.core._search cimport SplitSearch
+from hybridtrees.core._sorted_lists cimport SortedLists
+from hybridtrees.core._split cimport SCAN_WORDS, bounded_weight, find_split, sums_from_histogram
+from hybridtrees.core._statistics cimport RowStatistics
+from hybridtrees.core._types cimport (
+    PAIR32, SplitInfo, float32_t, float64_t, int32_t, int64_t, intp_t, uint8_t, uint32_t,
+)
+from hybridtrees.core._views cimport BinnedView
+
+import numpy as np
+
+from hybridtrees.core.dtypes import aligned_empty
+
+cdef enum:
+    LANE_ROWS = 4096          # rows of a node whose children are searched at the same time
+
+
+cdef class HistogramSearch(SplitSearch):
+    """Searches the nodes of trees on one BinnedMatrix; its buffers are reused.
+
+    Parameters
+    ----------
+    binned : BinnedMatrix
+    params : GrowerParams
+    use_tail : bool
+        Whether the records' spare bytes may hold this search's statistics.
+    n_threads : int
+    """
+
+    cdef BinnedView bins
+    cdef RowStatistics statistics
+    cdef HistogramPool pool
+    cdef int64_t[::1] hist_scratch
+    cdef float64_t[::1] scan_scratch
+    cdef SplitInfo* by_feature
+    cdef const float32_t[::1] grad
+    cdef const float32_t[::1] hess
+    cdef float64_t constant_hess
+
+    def __cinit__(self):
+        self.by_feature = NULL
+        self.hist_scratch = None
+
+    def __init__(self, binned, params, bint use_tail, int n_threads):
+        self.bins = BinnedView(binned)
+        self.statistics = RowStatistics(self.bins, use_tail)
+        self.n_threads = n_threads
+        self.pool = HistogramPool(params.histogram_bytes)
+        self.n_rows = self.bins.view.n_rows
+        self.n_features = self.bins.view.n_features
+        self.use_rules(params)
+        self.rows = np.empty(self.n_rows, dtype=np.uint32)
+        self.row_scratch = np.empty(self.n_rows, dtype=np.uint32)
+        self.tree_features = np.empty(self.n_features, dtype=np.int32)
+        self.node_features = np.empty(2 * self.n_features, dtype=np.int32)
+        self.scan_scratch = np.empty(max(2, n_threads) * SCAN_WORDS)
+        self.by_feature = <SplitInfo*>realloc(NULL, 2 * self.n_features * sizeof(SplitInfo))
+        if self.by_feature == NULL:
+            raise MemoryError("no memory for the splits of the features")
+
+    def __dealloc__(self):
+        free(self.by_feature)
+
+    def begin(self, const float32_t[::1] grad, hess, rows, seed, target=None):
+        """Read the statistics of a new tree.
+
+        Parameters
+        ----------
+        grad : float32 array, one per row
+        hess : float32 array, or one number where all rows have the same
+        rows : uint32 array of ascending row ids, or None for all rows
+        seed : int
+        target : RowTarget, optional
+            What small nodes are searched on exactly.
+        """
+        cdef const float32_t* hess_pointer = NULL
+        cdef bint need_counts = self.rules.min_samples_leaf > 1
+        cdef intp_t n_words
+        if grad.shape[0] != self.n_rows:
+            raise ValueError("one gradient per row is needed")
+        self.grad = grad
+        self.hess = None
+        self.constant_hess = 1.0
+        if isinstance(hess, (int, float)):
+            self.constant_hess = hess
+        else:
+            self.hess = hess
+            if self.hess.shape[0] != self.n_rows:
+                raise ValueError("one hessian per row is needed")
+            hess_pointer = &self.hess[0]
+        self.seed = seed
+        self.set_rows(rows)
+        if target is not None:
+            self.use_target(target.data, target.layout, target.n_sums, target.binary)
+        with nogil:
+            self.draw_tree_features()
+            self.statistics.quantise(&grad[0], hess_pointer, self.constant_hess, self.n_sampled,
+                                     need_counts, self.n_threads)
+        self.pool.reset(self.bins.view.n_cells * self.statistics.view.n_words)
+        n_words = scratch_words(&self.bins.view, &self.statistics.view, self.n_threads)
+        if self.hist_scratch is None or self.hist_scratch.shape[0] < n_words:
+            self.hist_scratch = aligned_empty(n_words, np.int64)
+
+    # ---- histograms ---------------------------------------------------------------------------
+
+    cdef int take_slot(self) except -1 nogil:
+        """A slot of the pool; when it is full, the one of the last node of the frontier.
+
+        A node that loses its histogram costs its children a pass over their rows each, no more.
+        """
+        cdef int slot = self.pool.take()
+        cdef int32_t i, worst = -1
+        if slot < 0:
+            for i in range(self.queue.n_open):
+                if self.store.nodes[self.queue.heap[i].node].slot >= 0 and (
+                    worst < 0
+                    or self.queue.goes_before(self.queue.heap[worst], self.queue.heap[i])
+                ):
+                    worst = i
+            self.forget(self.queue.heap[worst].node)
+            slot = self.pool.take()
+        return slot
+
+    cdef void forget(self, int32_t node) noexcept nogil:
+        if self.store.nodes[node].slot >= 0:
+            self.pool.release(self.store.nodes[node].slot)
+            self.store.nodes[node].slot = -1
+
+    cdef int histogram_of(self, int32_t node) except -1 nogil:
+        """Sum the node's own rows into a new slot."""
+        cdef int slot = self.take_slot()
+        cdef GrowNode* n = &self.store.nodes[node]
+        cdef bint whole = node == 0 and self.n_sampled == self.bins.view.n_rows
+        cdef bint listed = self.n_tree_features < self.bins.view.n_features
+        cdef uint32_t* rows = &self.rows[0] + n.start
+        n.slot = slot
+        if whole and not listed and self.statistics.view.layout != PAIR32:
+            rows = NULL
+        build_histogram(
+            &self.bins.view, &self.statistics.view, rows, n.stop - n.start,
+            &self.tree_features[0] if listed else NULL, self.n_tree_features,
+            self.pool.slots[n.slot], &self.hist_scratch[0], self.n_threads,
+        )
+        return 0
+
+    # ---- what the grower asks -----------------------------------------------------------------
+
+    cdef bint may_split(self, int32_t node) noexcept nogil:
+        cdef GrowNode* n = &self.store.nodes[node]
+        cdef float64_t hess = <float64_t>n.sums.hess * self.statistics.view.hess_unit
+        return (
+            SplitSearch.may_split(self, node)
+            and (node == 0 or hess >= 2 * self.rules.min_child_weight)
+        )
+
+    cdef void search(self, int32_t node, int32_t lane, int n_threads) noexcept nogil:
+        """Find the node's best split; two lanes may search two nodes at once."""
+        cdef GrowNode* n = &self.store.nodes[node]
+        cdef int32_t k = 0
+        cdef const int32_t* features = self.draw_node_features(node, lane, &k)
+        find_split(
+            &self.bins.view, &self.statistics.view, &self.rules, self.pool.slots[n.slot], &n.sums,
+            &n.bounds, features, k, self.by_feature + lane * self.n_features,
+            &self.scan_scratch[lane * SCAN_WORDS], n_threads, &n.split,
+        )
+        n.split.key = <uint32_t>n.split.bin
+        n.split.category_start = -1
+        if self.rules.any_gain and n.split.feature >= 0 and self.is_pure(n):
+            n.split.feature = -1
+
+    cdef bint is_pure(self, const GrowNode* node) noexcept nogil:
+        """Whether all targets of a node are equal; the first that differs ends the look."""
+        cdef const float64_t* data = self.target.data
+        cdef intp_t i, width = self.target.width
+        cdef const float64_t* first
+        cdef const float64_t* row
+        if data == NULL:
+            return False
+        first = data + <intp_t>self.rows[node.start] * width
+        for i in range(node.start + 1, node.stop):
+            row = data + <intp_t>self.rows[i] * width
+            if width == 1:
+                if row[0] != first[0]:
+                    return False
+            elif fabs(row[0] * first[1] - first[0] * row[1]) > 8e-16 * fabs(first[0] * row[1]):
+                return False
+        return True
+
+    cdef int evaluate_root(self) except -1 nogil:
+        self.histogram_of(0)
+        self.store.nodes[0].sums = sums_from_histogram(
+            &self.bins.view, &self.statistics.view, self.pool.slots[self.store.nodes[0].slot],
+            self.tree_features[0])
+        self.store.nodes[0].sums.n_samples = self.n_sampled
+        if self.may_split(0) and (
+            <float64_t>self.store.nodes[0].sums.hess * self.statistics.view.hess_unit
+            >= 2 * self.rules.min_child_weight
+        ):
+            self.search(0, 0, self.n_threads)
+        return 0
+
+    cdef int evaluate_children(self, int32_t node, bint left, bint right) except -1 nogil:
+        cdef int32_t small = self.store.nodes[node].left, large = self.store.nodes[node].right
+        cdef int32_t lane
+        cdef bint want_small = left, want_large = right, two_lanes
+        cdef int slot
+        if (self.store.nodes[small].stop - self.store.nodes[small].start
+                > self.store.nodes[large].stop - self.store.nodes[large].start):
+            small, large = large, small
+            want_small, want_large = right, left
+        if want_large and self.store.nodes[node].slot >= 0:
+            self.histogram_of(small)
+            slot = self.store.nodes[node].slot
+            self.store.nodes[node].slot = -1
+            self.store.nodes[large].slot = slot
+            subtract_histogram(self.pool.slots[slot],
+                               self.pool.slots[self.store.nodes[small].slot],
+                               self.pool.slot_words)
+            if not want_small:
+                self.forget(small)
+        else:
+            self.forget(node)
+            if want_small:
+                self.histogram_of(small)
+            if want_large:
+                self.histogram_of(large)
+        # In large nodes the other threads are awake anyway.
+        two_lanes = (want_small and want_large and self.n_threads > 1
+                     and self.store.nodes[node].stop - self.store.nodes[node].start > LANE_ROWS
+                     and 1024 < self.bins.view.n_cells < 16384)
+        if two_lanes:
+            for lane in prange(2, num_threads=2, schedule="static", chunksize=1):
+                self.search(large if lane else small, lane, 1)
+        else:
+            if want_small:
+                self.search(small, 0, self.n_threads)
+            if want_large:
+                self.search(large, 0, self.n_threads)
+        return 0
+
+    cdef int divide(self, int32_t node) except -1 nogil:
+        cdef uint8_t goes_left[256]
+        cdef GrowNode* n = &self.store.nodes[node]
+        cdef GrowNode* child
+        cdef intp_t n_left
+        fill_direction(&self.bins.view, &n.split, goes_left)
+        n_left = split_rows(
+            self.bins.view.columns + n.split.feature * self.bins.view.n_rows, goes_left,
+            &self.rows[0] + n.start, n.stop - n.start, &self.row_scratch[0] + n.start,
+            self.n_threads)
+        n.stay = n.stop
+        if self.target.data != NULL and not self.any_missing(n):
+            # Without a missing row to learn from, they follow the child with more rows.
+            n.split.missing_left = 2 * n_left > n.stop - n.start
+        child = &self.store.nodes[n.left]
+        child.start = n.start
+        child.stop = n.start + n_left
+        child.stay = child.stop
+        child.sums = n.split.left
+        child.sums.n_samples = n_left
+        child = &self.store.nodes[n.right]
+        child.start = n.start + n_left
+        child.stop = n.stop
+        child.stay = child.stop
+        child.sums.grad = n.sums.grad - n.split.left.grad
+        child.sums.hess = n.sums.hess - n.split.left.hess
+        child.sums.n_samples = n.sums.n_samples - n_left
+        self.constrain_children(node)
+        if self.rules.monotone != NULL:
+            self.part_bounds(node, self.value_of(n.left), self.value_of(n.right))
+        return 0
+
+    cdef float64_t value_of(self, int32_t node) noexcept nogil:
+        """Leaf value of a node, from its rounded sums."""
+        cdef GrowNode* n = &self.store.nodes[node]
+        return bounded_weight(<float64_t>n.sums.grad * self.statistics.view.grad_unit,
+                              <float64_t>n.sums.hess * self.statistics.view.hess_unit,
+                              &self.rules, &n.bounds)
+
+    cdef bint any_missing(self, const GrowNode* node) noexcept nogil:
+        """Whether a row of the node lacks the feature that the node is split on."""
+        cdef int32_t f = node.split.feature
+        cdef const uint8_t* codes = self.bins.view.columns + f * self.bins.view.n_rows
+        cdef intp_t i
+        if self.bins.view.has_missing[f]:
+            for i in range(node.start, node.stop):
+                if codes[self.rows[i]] == self.bins.view.n_bins[f]:
+                    return True
+        return False
+
+    cdef int lend(self, int32_t node, SplitSearch other) except -1 nogil:
+        cdef GrowNode* n = &self.store.nodes[node]
+        (<SortedLists>other).take_codes(self, &self.bins.view, n)
+        return 0
+
+    cdef void take_back(self, int32_t node, SplitSearch other) noexcept nogil:
+        cdef int32_t k
+        cdef SplitInfo* split
+        for k in range(other.store.n_nodes):
+            split = &other.store.nodes[k].split
+            if other.store.nodes[k].left >= 0 and not split.is_categorical:
+                # Keys of the lent lists are bins; a cut behind all of them is one at the last.
+                split.bin = <int32_t>min(
+                    split.key, <uint32_t>(self.bins.view.n_bins[split.feature] - 1))
+        SplitSearch.take_back(self, node, other)
+
+    cdef int sum_nodes(self, float64_t[:, ::1] sums) except -1:
+        if self.target.data != NULL:
+            sum_targets(&self.target, &self.rows[0], self.end_blocks(), sums, self.n_threads)
+            return 0
+        sum_leaves(&self.grad[0], &self.hess[0] if self.hess is not None else NULL,
+                   self.constant_hess, &self.rows[0], self.end_blocks(), sums, self.n_threads)
+        return 0
+
+    cdef int32_t n_node_sums(self) noexcept nogil:
+        return 1 if self.target.data == NULL else self.target.n_sums
+
+    # ---- rows outside the sample ---------------------------------------------------------------
+
+    cdef bint can_walk(self) noexcept nogil:
+        return self.target.data == NULL
+
+    cdef int32_t leaf_of(self, intp_t row) noexcept nogil:
+        """Down the tree by codes."""
+        cdef int32_t k = 0, code
+        cdef const uint8_t* record = self.bins.view.records + row * self.bins.view.record_bytes
+        cdef GrowNode* nodes = self.store.nodes
+        cdef SplitInfo* split
+        cdef bint go_left
+        while nodes[k].left >= 0:
+            split = &nodes[k].split
+            code = record[split.feature]
+            if code == self.bins.view.n_bins[split.feature]:
+                go_left = split.missing_left
+            elif split.is_categorical:
+                go_left = (split.categories[code >> 5] >> (code & 31)) & 1
+            else:
+                go_left = code <= split.bin
+            k = nodes[k].left if go_left else nodes[k].right
+        return k

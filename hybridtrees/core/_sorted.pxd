@@ -1,0 +1,20 @@
+"""Rows in the order of each feature: the lists that the exact search runs along."""
+
+from hybridtrees.core._types cimport Entry, intp_t, uint8_t, uint32_t
+
+cdef uint32_t MISSING_KEY
+
+
+cdef intp_t count_codes(
+    const uint8_t* codes, const uint32_t* rows, intp_t n, int missing_code, Entry* out,
+) noexcept nogil
+
+cdef intp_t count_present(const Entry* entries, intp_t n) noexcept nogil
+
+cdef intp_t divide_list(
+    Entry* entries, intp_t n, const uint8_t* side, Entry* scratch,
+) noexcept nogil
+
+cdef intp_t divide_ids(
+    uint32_t* rows, intp_t n, const uint8_t* side, uint32_t* scratch, intp_t* n_staying,
+) noexcept nogil

@@ -1,0 +1,461 @@
+"""Best cut of a sorted list under any criterion.
+
+Squared error, Gini and the Newton gain of unconstrained features run in the loops of
+`sorted_scan.h`; everything else (other criteria, several outputs, monotone constraints) in one
+general loop, and absolute error along its own trees (`_median`). Rows with a missing value are
+tried on the right, then on the left; the cut that parts them from all others counts too.
+
+Categories are ordered by their mean response, and the list is rewritten in that order, so that
+the same loops cut it. For one number per row that finds the best of all subsets (Fisher 1958,
+Breiman et al. 1984); with several outputs or classes the order by each of them is tried.
+"""
+
+from libc.math cimport INFINITY
+from libc.string cimport memcpy, memset
+
+from hybridtrees.core._median cimport (
+    left_deviation, move_left, right_deviation, side_median, take_out,
+)
+from hybridtrees.core._rng cimport keyed, uniform
+from hybridtrees.core._sorted cimport count_present
+from hybridtrees.core._split cimport pair_score
+from hybridtrees.core._targets cimport add_row, side_score
+from hybridtrees.core._types cimport (
+    ABSOLUTE, NEWTON, SQUARES, TARGET_CLASS, TARGET_CLASS_WEIGHTED, TARGET_PAIR, TARGET_UNIT,
+    Entry, SplitRules, TargetView,
+    float64_t, int8_t, int32_t, intp_t, uint32_t, uint64_t,
+)
+
+cdef extern from "sorted_scan.h" nogil:
+    double HT_TIE
+
+    ctypedef struct ht_cut_scan:
+        const Entry* entries
+        const double* stats
+        intp_t first
+        intp_t last
+        double left_sum
+        double left_weight
+        double sum
+        double weight
+        double least_weight
+        double lambda_ "lambda"
+        double step
+        double bar
+        double noise
+        double score
+
+    intp_t ht_cut_unit(ht_cut_scan* scan, int far)
+    intp_t ht_cut_pair(ht_cut_scan* scan, int newton, int far)
+    intp_t ht_cut_class(ht_cut_scan* scan, double* left, double* right, int weighted)
+
+
+cdef struct Search:
+    # One pass along one list.
+    const TargetView* target
+    const SplitRules* rules
+    const NodeView* node
+    const Entry* entries
+    const float64_t* totals        # of the rows that take part
+    const float64_t* start         # sums that stand left from the beginning
+    intp_t n_rows                  # rows that take part
+    intp_t n_present
+    intp_t n_start                 # rows that stand left from the beginning
+    intp_t n_missing
+    float64_t parent_score
+    int8_t monotone
+    bint far
+    ScanScratch* scratch
+
+
+cdef struct TieDraw:
+    # A draw among the cuts that are as good as the best: each replaces the one before it with a
+    # chance that leaves all of them equally likely.
+    float64_t least                # gain of a cut that takes part
+    uint64_t key
+    intp_t n_tied
+    intp_t chosen
+
+
+cdef inline void offer(TieDraw* draw, float64_t gain, intp_t cut) noexcept nogil:
+    if gain >= draw.least:
+        draw.n_tied += 1
+        if uniform(keyed(draw.key, draw.n_tied, 0)) * draw.n_tied < 1.0:
+            draw.chosen = cut
+
+
+cdef inline bint in_order(Search* search, float64_t a, float64_t b) noexcept nogil:
+    if (search.monotone > 0 and a > b) or (search.monotone < 0 and a < b):
+        return False
+    return (search.node.bounds.lower <= a <= search.node.bounds.upper
+            and search.node.bounds.lower <= b <= search.node.bounds.upper)
+
+
+cdef float64_t pair_gain(Search* search, const float64_t* left, float64_t* right) noexcept nogil:
+    """Gain of a candidate from the sums of its left side; -inf where it is not allowed."""
+    cdef int32_t k, n_sums = search.target.n_sums
+    cdef float64_t least = search.rules.min_child_weight
+    for k in range(n_sums + 1):
+        right[k] = search.totals[k] - left[k]
+    if left[n_sums] < least or right[n_sums] < least:
+        return -INFINITY
+    if search.rules.criterion == NEWTON:
+        return pair_score(
+            left[0], left[1], search.totals[0], search.totals[1], search.rules,
+            &search.node.bounds if search.rules.monotone != NULL else NULL, search.monotone,
+        ) - search.parent_score
+    if search.monotone != 0 and not in_order(
+            search, left[0] / left[n_sums], right[0] / right[n_sums]):
+        return -INFINITY
+    return (side_score(search.target, search.rules, left, NULL)
+            + side_score(search.target, search.rules, right, NULL) - search.parent_score)
+
+
+cdef intp_t cut_general(
+    Search* search, intp_t first, intp_t last, float64_t* best_gain, TieDraw* draw
+) noexcept nogil:
+    """Any criterion but ABSOLUTE: keep the left sums, score both sides at every candidate.
+
+    With a draw the candidates are only offered to it.
+    """
+    cdef int32_t n_numbers = search.target.n_sums + 2
+    cdef float64_t* left = search.scratch.sides
+    cdef float64_t* right = left + n_numbers
+    cdef intp_t i, best = -1
+    cdef float64_t gain, noise = 1e-13 * abs(search.parent_score)
+    cdef float64_t step = search.rules.candidate_share * search.totals[n_numbers - 2]
+    cdef float64_t next_weight = search.start[n_numbers - 2] + step
+    memcpy(left, search.start, n_numbers * sizeof(float64_t))
+    for i in range(last):
+        add_row(search.target,
+                search.target.data + <intp_t>search.entries[i].row * search.target.width, left)
+        if (i < first or search.entries[i].key == search.entries[i + 1].key
+                or left[n_numbers - 2] < next_weight):
+            continue
+        next_weight = left[n_numbers - 2] + step
+        gain = pair_gain(search, left, right)
+        if draw != NULL:
+            offer(draw, gain, i)
+        elif gain > best_gain[0] + (noise + HT_TIE * abs(gain) if best >= 0 else 0.0):
+            best_gain[0] = gain
+            best = i
+    return best
+
+
+cdef intp_t cut_absolute(
+    Search* search, intp_t first, intp_t last, float64_t* best_gain, TieDraw* draw
+) noexcept nogil:
+    """Absolute error: one tree of left rows per output; with a draw as in `cut_general`."""
+    cdef intp_t m = search.node.n_rows, i, j, best = -1, place
+    cdef int32_t k, n_outputs = search.target.n_sums
+    cdef intp_t node_size = 4 * m + 2, left_size = 2 * (m + 1)
+    cdef float64_t gain, least = search.rules.min_child_weight
+    cdef float64_t* left
+    cdef const float64_t* tree
+    cdef uint32_t row
+    memset(search.scratch.tree, 0, n_outputs * left_size * sizeof(float64_t))
+    for i in range(-search.n_start, last):
+        # Rows that stand left from the beginning are the missing ones, last in the list.
+        j = i if i >= 0 else search.n_present + search.n_start + i
+        row = search.entries[j].row
+        for k in range(n_outputs):
+            place = search.node.y_place[k * search.target.n_rows + row]
+            move_left(search.node.y_tree + k * node_size, search.scratch.tree + k * left_size, m,
+                      place)
+        if i < first or search.entries[i].key == search.entries[i + 1].key:
+            continue
+        if (search.scratch.tree[0] < least
+                or search.node.y_tree[0] - search.scratch.tree[0] < least):
+            continue
+        gain = -search.parent_score
+        for k in range(n_outputs):
+            tree = search.node.y_tree + k * node_size
+            left = search.scratch.tree + k * left_size
+            gain -= left_deviation(tree, left, m) + right_deviation(tree, left, m)
+        if search.monotone != 0 and not in_order(
+                search, side_median(search.node.y_tree, search.scratch.tree, m, False),
+                side_median(search.node.y_tree, search.scratch.tree, m, True)):
+            continue
+        if draw != NULL:
+            offer(draw, gain, i)
+        elif gain > best_gain[0] + HT_TIE * abs(search.parent_score) * (best >= 0):
+            best_gain[0] = gain
+            best = i
+    return best
+
+
+cdef intp_t cut_fast(
+    Search* search, intp_t first, intp_t last, float64_t* best_gain
+) noexcept nogil:
+    """The criteria that have loops of their own."""
+    cdef const TargetView* target = search.target
+    cdef const float64_t* totals = search.totals
+    cdef int32_t n_sums = target.n_sums, k
+    cdef float64_t* left = search.scratch.sides
+    cdef float64_t* right = left + n_sums + 2
+    cdef float64_t weight = totals[n_sums], least = search.rules.min_child_weight
+    cdef ht_cut_scan scan
+    cdef intp_t best
+    scan.entries = search.entries
+    scan.stats = target.data
+    scan.first = first
+    scan.last = last
+    scan.left_sum = search.start[0]
+    scan.left_weight = search.start[n_sums]
+    scan.sum = totals[0]
+    scan.weight = weight
+    scan.least_weight = least
+    scan.lambda_ = search.rules.reg_lambda
+    scan.noise = 0
+    scan.step = search.rules.candidate_share * weight
+    if search.rules.criterion == NEWTON:
+        scan.bar = best_gain[0] + search.parent_score
+        best = ht_cut_pair(&scan, 1, search.far)
+        if best >= 0:
+            best_gain[0] = scan.score - search.parent_score
+        return best
+    if target.layout == TARGET_UNIT or target.layout == TARGET_PAIR:
+        # Below this a difference from the mean is rounding.
+        scan.noise = 1e-22 * totals[n_sums + 1] / weight
+        scan.bar = best_gain[0] / weight
+        if target.layout == TARGET_UNIT:
+            best = ht_cut_unit(&scan, search.far)
+        else:
+            best = ht_cut_pair(&scan, 0, search.far)
+        if best >= 0:
+            best_gain[0] = scan.score * weight
+        return best
+    memcpy(left, search.start, n_sums * sizeof(float64_t))
+    scan.left_sum = 0
+    scan.sum = 0
+    for k in range(n_sums):
+        right[k] = totals[k] - left[k]
+        scan.left_sum += left[k] * left[k]
+        scan.sum += right[k] * right[k]
+    scan.bar = best_gain[0] + search.parent_score
+    best = ht_cut_class(&scan, left, right, target.layout == TARGET_CLASS_WEIGHTED)
+    if best >= 0:
+        best_gain[0] = scan.score - search.parent_score
+    return best
+
+
+cdef inline bint is_fast(Search* search) noexcept nogil:
+    cdef const SplitRules* rules = search.rules
+    if rules.criterion == NEWTON:
+        # Under monotone constraints the bounds of a node concern all its features.
+        return (search.target.layout == TARGET_PAIR and rules.reg_alpha == 0
+                and rules.max_delta_step <= 0 and rules.monotone == NULL)
+    if search.monotone != 0:
+        return False
+    if rules.criterion != SQUARES:
+        return False
+    if search.target.layout == TARGET_UNIT:
+        # Weights are counts here, so the least weight is one more bound on the rows.
+        return True
+    return search.target.layout in (TARGET_PAIR, TARGET_CLASS, TARGET_CLASS_WEIGHTED)
+
+
+cdef bint cut_with_start(
+    Search* search, float64_t* best_gain, intp_t* n_left, TieDraw* draw
+) noexcept nogil:
+    """One direction of the missing rows; true if it beats `best_gain`, or if one was drawn."""
+    cdef intp_t least_rows = max(<intp_t>1, <intp_t>search.rules.min_samples_leaf)
+    cdef intp_t first, last, best
+    cdef float64_t least = search.rules.min_child_weight
+    if search.target.layout == TARGET_UNIT and search.rules.criterion == SQUARES and least > 1:
+        least_rows = max(least_rows, <intp_t>least + (<float64_t><intp_t>least < least))
+    first = max(<intp_t>0, least_rows - 1 - search.n_start)
+    last = min(search.n_present - 1, search.n_rows - search.n_start - least_rows)
+    if first >= last or search.entries[first].key == search.entries[last].key:
+        return False
+    if search.rules.criterion == ABSOLUTE:
+        best = cut_absolute(search, first, last, best_gain, draw)
+    elif draw == NULL and is_fast(search):
+        best = cut_fast(search, first, last, best_gain)
+    else:
+        best = cut_general(search, first, last, best_gain, draw)
+    if draw != NULL:
+        best = draw.chosen
+    if best >= 0:
+        n_left[0] = best + 1
+    return best >= 0
+
+
+cdef float64_t missing_alone(Search* search, const float64_t* missing) noexcept nogil:
+    """Gain of the cut that sends all values left and the missing rows right."""
+    cdef int32_t n_sums = search.target.n_sums, k
+    cdef intp_t least_rows = max(<intp_t>1, <intp_t>search.rules.min_samples_leaf), m, i
+    cdef float64_t* left = search.scratch.sides
+    cdef float64_t gain
+    if search.n_present < least_rows or search.n_missing < least_rows:
+        return -INFINITY
+    if search.rules.criterion != ABSOLUTE:
+        for k in range(n_sums + 1):
+            left[k] = search.totals[k] - missing[k]
+        return pair_gain(search, left, left + n_sums + 2)
+    if (missing[n_sums] < search.rules.min_child_weight
+            or search.totals[n_sums] - missing[n_sums] < search.rules.min_child_weight):
+        return -INFINITY
+    m = search.node.n_rows
+    memset(search.scratch.tree, 0, n_sums * 2 * (m + 1) * sizeof(float64_t))
+    gain = -search.parent_score
+    for k in range(n_sums):
+        for i in range(search.n_present):
+            move_left(search.node.y_tree + k * (4 * m + 2), search.scratch.tree + k * 2 * (m + 1),
+                      m, search.node.y_place[k * search.target.n_rows + search.entries[i].row])
+        gain -= left_deviation(search.node.y_tree + k * (4 * m + 2),
+                               search.scratch.tree + k * 2 * (m + 1), m)
+        gain -= right_deviation(search.node.y_tree + k * (4 * m + 2),
+                                search.scratch.tree + k * 2 * (m + 1), m)
+    if search.monotone != 0 and not in_order(
+            search, side_median(search.node.y_tree, search.scratch.tree, m, False),
+            side_median(search.node.y_tree, search.scratch.tree, m, True)):
+        return -INFINITY
+    return gain
+
+
+cdef void open_search(
+    Search* search, const TargetView* target, const SplitRules* rules, const NodeView* node,
+    const Entry* entries, intp_t n, int8_t monotone, bint far, ScanScratch* scratch,
+    NodeView* present,
+) noexcept nogil:
+    """Fill a search of one list; `present` has room for the node without its missing rows."""
+    cdef int32_t n_numbers = target.n_sums + 2, k
+    cdef float64_t* missing = scratch.sides + 2 * n_numbers
+    cdef float64_t* totals = scratch.sides + 3 * n_numbers
+    cdef intp_t i
+    search.target = target
+    search.rules = rules
+    search.node = node
+    search.entries = entries
+    search.n_present = count_present(entries, n)
+    search.n_missing = n - search.n_present
+    search.n_rows = n
+    search.n_start = 0
+    search.monotone = monotone
+    search.far = far
+    search.scratch = scratch
+    memset(missing, 0, n_numbers * sizeof(float64_t))
+    search.start = missing
+    search.totals = node.totals
+    search.parent_score = node.parent_score
+    if search.n_missing == 0 and rules.criterion != ABSOLUTE:
+        return
+    if search.n_missing > 0 and rules.stop_missing:
+        # Only the rows with a value take part.
+        if rules.criterion == ABSOLUTE:
+            present[0] = node_without_missing(search)
+            search.node = present
+        memcpy(totals, node.totals, n_numbers * sizeof(float64_t))
+        for i in range(search.n_present, n):
+            add_row(target, target.data + <intp_t>entries[i].row * target.width, missing)
+        for k in range(target.n_sums + 1):
+            totals[k] -= missing[k]
+            missing[k] = 0
+        search.totals = totals
+        search.n_rows = search.n_present
+        search.n_missing = 0
+    if rules.criterion == ABSOLUTE:
+        search.parent_score = 0
+        for k in range(target.n_sums):
+            search.parent_score -= node_deviation(search, k)
+    else:
+        search.parent_score = side_score(target, rules, search.totals, &node.bounds)
+
+
+cdef Cut best_cut(
+    const TargetView* target, const SplitRules* rules, const NodeView* node,
+    const Entry* entries, intp_t n, int8_t monotone, bint far, ScanScratch* scratch,
+) noexcept nogil:
+    """Best cut of one list of n entries, those with a missing value last."""
+    cdef Search search
+    cdef NodeView present
+    cdef Cut cut
+    cdef float64_t* missing = scratch.sides + 2 * (target.n_sums + 2)
+    cdef float64_t gain
+    cdef intp_t i
+    cut.gain = -INFINITY
+    cut.n_left = 0
+    cut.order = 0
+    cut.missing_left = 0
+    if entries[0].key == entries[n - 1].key:
+        return cut
+    open_search(&search, target, rules, node, entries, n, monotone, far, scratch, &present)
+    if search.n_present == 0:
+        return cut
+    # Where any split is better than none, a gain that rounding has made negative counts as 0.
+    gain = -1e-9 * abs(search.parent_score) - 1e-300 if rules.any_gain else 0.0
+    if cut_with_start(&search, &gain, &cut.n_left, NULL):
+        cut.gain = gain
+    if search.n_missing == 0:
+        return cut
+    for i in range(search.n_present, n):
+        add_row(target, target.data + <intp_t>entries[i].row * target.width, missing)
+    cut_missing_left(&search, missing, &gain, &cut)
+    return cut
+
+
+cdef intp_t draw_tied(
+    const TargetView* target, const SplitRules* rules, const NodeView* node,
+    const Entry* entries, intp_t n, int8_t monotone, ScanScratch* scratch, Cut cut, uint64_t key,
+) noexcept nogil:
+    """One of the cuts that are as good as `cut`, all with the same chance: its `n_left`."""
+    cdef Search search
+    cdef NodeView present
+    cdef TieDraw draw
+    cdef float64_t* missing = scratch.sides + 2 * (target.n_sums + 2)
+    cdef float64_t gain = cut.gain
+    cdef intp_t i, n_left = cut.n_left
+    open_search(&search, target, rules, node, entries, n, monotone, False, scratch, &present)
+    if cut.n_left == search.n_present:
+        return n_left
+    if cut.missing_left:
+        for i in range(search.n_present, n):
+            add_row(target, target.data + <intp_t>entries[i].row * target.width, missing)
+        search.n_start = search.n_missing
+    draw.least = cut.gain - 1e-10 * abs(cut.gain) - 1e-13 * abs(search.parent_score)
+    draw.key = key
+    draw.n_tied = 0
+    draw.chosen = -1
+    cut_with_start(&search, &gain, &n_left, &draw)
+    return n_left
+
+
+cdef void cut_missing_left(
+    Search* search, const float64_t* missing, float64_t* gain, Cut* cut
+) noexcept nogil:
+    """The missing rows alone on the right, then with the lower values on the left."""
+    cdef float64_t alone = missing_alone(search, missing)
+    if alone > gain[0]:
+        gain[0] = alone
+        cut.gain = alone
+        cut.n_left = search.n_present
+    search.n_start = search.n_missing
+    search.start = missing
+    # On a tie the missing rows go right.
+    gain[0] += HT_TIE * abs(gain[0])
+    if cut_with_start(search, gain, &cut.n_left, NULL):
+        cut.gain = gain[0]
+        cut.missing_left = 1
+
+
+cdef NodeView node_without_missing(Search* search) noexcept nogil:
+    """The node whose trees of y (behind the left trees in the scratch) lack the missing rows."""
+    cdef NodeView node = search.node[0]
+    cdef intp_t m = node.n_rows, i
+    cdef int32_t k, n_outputs = search.target.n_sums
+    cdef float64_t* trees = search.scratch.tree + n_outputs * 2 * (m + 1)
+    memcpy(trees, node.y_tree, n_outputs * (4 * m + 2) * sizeof(float64_t))
+    for k in range(n_outputs):
+        for i in range(search.n_present, search.n_rows):
+            take_out(trees + k * (4 * m + 2), m,
+                     node.y_place[k * search.target.n_rows + search.entries[i].row])
+    node.y_tree = trees
+    return node
+
+
+cdef float64_t node_deviation(Search* search, int32_t output) noexcept nogil:
+    """Absolute deviations of the node's rows, all on the right of an empty left side."""
+    cdef intp_t m = search.node.n_rows
+    memset(search.scratch.tree, 0, 2 * (m + 1) * sizeof(float64_t))
+    return right_deviation(search.node.y_tree + output * (4 * m + 2), search.scratch.tree, m)

@@ -1,0 +1,24 @@
+"""Types of the compiled search along sorted lists."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybridtrees.core._search import SplitSearch
+from hybridtrees.core.grow import GrowerParams, RowTarget
+
+class SortedSearch(SplitSearch):
+    """Searches the nodes of trees on sorted lists."""
+
+    def __init__(
+        self,
+        n_features: int,
+        n_rows: int,
+        n_categories: NDArray[np.int32],
+        params: GrowerParams,
+        n_threads: int,
+        n_sums: int,
+        width: int,
+        lists: NDArray[np.void] | None = None,
+        keep_lists: bool = False,
+    ) -> None: ...
+    def begin(self, target: RowTarget, rows: NDArray[np.uint32] | None, seed: int) -> None: ...

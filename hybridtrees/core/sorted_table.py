@@ -1,0 +1,123 @@
+"""Tables as sorted lists, for the exact search."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybridtrees.core._sorted import list_codes, sort_columns
+from hybridtrees.core.bins import BinnedMatrix
+from hybridtrees.core.columns import csc_arrays, is_sparse
+from hybridtrees.core.dtypes import ENTRY_DTYPE, aligned_empty
+
+# Columns of a sparse table that are made dense at a time.
+SPARSE_COLUMNS = 8
+
+# What the engine writes as the last key that goes left when all values do.
+ALL_KEYS = 2**32 - 2
+
+
+class SortedTable:
+    """Rows in the order of every feature.
+
+    Parameters
+    ----------
+    lists : structured array of shape (n_features + n_extra, n_rows)
+        Entries (key, row); see `_sorted`. The extra lists are room for the orders of targets.
+    n_categories : int32 array of shape (n_features,)
+        Categories of each feature, 0 for a number.
+    values : array or sparse matrix, optional
+        The table itself, where keys are ranks of its values.
+    binned : BinnedMatrix, optional
+        The binned table, where keys are its bins.
+    """
+
+    def __init__(
+        self,
+        lists: NDArray,
+        n_categories: NDArray[np.int32],
+        values: Any = None,
+        binned: BinnedMatrix | None = None,
+    ):
+        self.lists = lists
+        self.n_categories = n_categories
+        self.values = values
+        self.binned = binned
+        self.n_rows = lists.shape[1]
+        self.n_features = len(n_categories)
+
+    @classmethod
+    def from_values(
+        cls, values: Any, is_categorical: NDArray, n_extra: int, n_threads: int
+    ) -> SortedTable:
+        """Sort the columns of a table: float32 or float64, dense or sparse; NaN is missing."""
+        n_rows, n_features = values.shape
+        mask = np.asarray(is_categorical, dtype=np.uint8)
+        lists = aligned_empty((n_features + n_extra, n_rows), ENTRY_DTYPE)
+        if is_sparse(values):
+            values = values.tocsc()
+            csc_arrays(values)
+            for first in range(0, n_features, SPARSE_COLUMNS):
+                part = slice(first, min(first + SPARSE_COLUMNS, n_features))
+                sort_columns(values[:, part].toarray(), mask[part], lists, first, n_threads)
+        else:
+            sort_columns(values, mask, lists, 0, n_threads)
+        n_categories = np.zeros(n_features, dtype=np.int32)
+        for f in np.flatnonzero(mask):
+            keys = lists[f]["key"]
+            present = keys[keys != 2**32 - 1]
+            n_categories[f] = int(present.max()) + 1 if len(present) else 1
+        return cls(lists, n_categories, values=values)
+
+    @classmethod
+    def from_binned(cls, binned: BinnedMatrix, n_extra: int, n_threads: int) -> SortedTable:
+        """Make the lists of a binned table: the key of a row is its bin."""
+        lists = aligned_empty((binned.n_features + n_extra, binned.n_rows), ENTRY_DTYPE)
+        list_codes(binned.columns, binned.n_bins, lists, n_threads)
+        n_categories = np.where(binned.is_categorical, binned.n_bins, 0).astype(np.int32)
+        return cls(lists, n_categories, binned=binned)
+
+    def thresholds(
+        self, feature: NDArray, low_row: NDArray, high_row: NDArray, key: NDArray
+    ) -> NDArray[np.float64]:
+        """Where numeric cuts fall: midway between the values of the rows on both sides.
+
+        The threshold of a cut that parts all values from the missing ones is infinity.
+        """
+        if self.binned is not None:
+            return BinThresholds(self.binned)(
+                feature, np.minimum(key, self.binned.n_bins[feature] - 1)
+            )
+        low, high = self._at(low_row, feature), self._at(high_row, feature)
+        middle = low / 2 + high / 2
+        # Between neighbouring numbers the middle is rounded to one of them.
+        middle = np.where((middle >= high) | (middle < low), low, middle)
+        return np.where(key == ALL_KEYS, np.inf, middle)
+
+    def _at(self, rows: NDArray, features: NDArray) -> NDArray[np.float64]:
+        if len(rows) == 0:
+            return np.zeros(0)
+        picked = self.values[rows.astype(np.intp), features.astype(np.intp)]
+        return np.asarray(picked, dtype=np.float64).reshape(-1)
+
+
+class BinThresholds:
+    """Thresholds of all bins of a table, looked up by feature and bin.
+
+    Behind a feature's last edge stands infinity, the threshold of a split that parts all values
+    from the missing ones.
+    """
+
+    def __init__(self, binned: BinnedMatrix):
+        parts, starts = [], [0]
+        for edges in binned.bin_edges:
+            parts.append(np.append(() if edges is None else edges, np.inf))
+            starts.append(starts[-1] + len(parts[-1]))
+        self._thresholds = np.concatenate(parts)
+        self._start = np.array(starts[:-1])
+
+    def __call__(self, feature: NDArray, bin_: NDArray) -> NDArray[np.float64]:
+        """Return the threshold behind a bin of a feature, for arrays of both."""
+        return self._thresholds[self._start[feature] + bin_]

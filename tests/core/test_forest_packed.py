@@ -1,0 +1,189 @@
+"""Packed trees: the same trees in less memory, and no damage that leads a walk astray."""
+
+from __future__ import annotations
+
+import pickle
+
+import forest_oracle as oracle
+import numpy as np
+import pytest
+from cart_data import integer_table, noisy_classes, smooth_table
+
+import hybridtrees
+from hybridtrees import CARTClassifier, CARTRegressor
+from hybridtrees.core._forest_weights import count_met, group_rows, leaf_quantiles
+from hybridtrees.core.forest import PackedTrees
+from hybridtrees.core.forest_pack import NARROW_DTYPE, WIDE_DTYPE, pack_tree
+from hybridtrees.models.forest import RandomForestClassifier, RandomForestRegressor
+
+MODELS = {
+    "one value": lambda X, y: RandomForestRegressor(4, random_state=0).fit(X, y),
+    "two values": lambda X, y: RandomForestRegressor(4, random_state=0).fit(X, np.c_[y, -y]),
+    "two classes": lambda X, y: RandomForestClassifier(4, random_state=0).fit(X, y > 3),
+    "classes": lambda X, y: RandomForestClassifier(4, random_state=0).fit(
+        X, np.digitize(y, [2, 6])
+    ),
+    "stops": lambda X, y: RandomForestRegressor(4, missing="stop", random_state=0).fit(X, y),
+    "medians": lambda X, y: RandomForestRegressor(
+        3, criterion="absolute_error", random_state=0
+    ).fit(X, y),
+    "categories": lambda X, y: RandomForestRegressor(
+        4, categorical_features=[0, 1], random_state=0
+    ).fit(X, y),
+    "stops and categories": lambda X, y: RandomForestRegressor(
+        4, categorical_features=[0, 1], missing="stop", random_state=0
+    ).fit(X, y),
+}
+EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
+
+
+def fitted(name):
+    X, y = integer_table(150, missing=0.1)
+    return MODELS[name](X, y), X
+
+
+def said(model, X):
+    return model.predict_proba(X) if hasattr(model, "predict_proba") else model.predict(X)
+
+
+@EVERY_MODEL
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_walks_agree_with_the_trees(name, dtype, order):
+    model, X = fitted(name)
+    X = np.asarray(X, dtype=dtype, order=order)
+    np.testing.assert_array_equal(model.apply(X), oracle.leaves(model, X))
+    mean = oracle.values(model, X).mean(axis=0)
+    prediction = said(model, X)
+    np.testing.assert_allclose(prediction.reshape(len(X), -1), mean, rtol=1e-12, atol=1e-12)
+    expanded = model.trees_.expand()
+    raw = np.zeros((len(X), expanded.n_outputs))
+    expanded.add_raw(model._read_features(X), raw, 1)
+    np.testing.assert_allclose(raw / len(model.trees_), mean, rtol=1e-12, atol=1e-12)
+
+
+@EVERY_MODEL
+def test_files_and_pickles(name, tmp_path):
+    model, X = fitted(name)
+    expected = said(model, X)
+    model.save(tmp_path / "forest")
+    for copy in (pickle.loads(pickle.dumps(model)), hybridtrees.load(tmp_path / "forest")):
+        np.testing.assert_array_equal(said(copy, X), expected)
+        np.testing.assert_array_equal(copy.apply(X), model.apply(X))
+        np.testing.assert_array_equal(copy.trees_[1].nodes, model.trees_[1].nodes)
+
+
+@pytest.mark.parametrize("cls", [CARTRegressor, CARTClassifier])
+@pytest.mark.parametrize("detailed", [False, True])
+def test_a_tree_comes_back(cls, detailed):
+    X, y = noisy_classes(200, 3)
+    tree = cls(min_samples_leaf=2, splitter="exact").fit(X, y).tree_
+    criterion, n_classes = ("gini", 3) if cls is CARTClassifier else ("squared_error", 0)
+    packed = PackedTrees([pack_tree(tree, tree.values, detailed)], 5, criterion, n_classes)
+    back = packed[0]
+    for field in tree.nodes.dtype.names:
+        if field == "gain":
+            np.testing.assert_allclose(back.nodes["gain"], tree.nodes["gain"], 1e-6, 1e-6)
+        elif field not in ("bin", "reserved"):
+            np.testing.assert_array_equal(back.nodes[field], tree.nodes[field], err_msg=field)
+    np.testing.assert_allclose(back.values, tree.values, atol=1e-12)
+    assert packed[-1].n_nodes == tree.n_nodes
+    with pytest.raises(IndexError):
+        packed[1]
+
+
+def test_thresholds_keep_their_digits():
+    X = np.array([[0.1], [0.2], [0.3]]) + 1e-12
+    model = RandomForestRegressor(
+        2, bootstrap=False, splitter="exact", min_samples_leaf=1, max_features=None
+    ).fit(X, [0.0, 1.0, 2.0])
+    assert model.trees_.nodes.dtype == WIDE_DTYPE
+    assert set(model.trees_[0].nodes["threshold"][model.trees_[0].nodes["left"] >= 0]) == set(
+        CARTRegressor().fit(X, [0.0, 1.0, 2.0]).tree_.nodes["threshold"][[0, 2]]
+    )
+    whole = RandomForestRegressor(2, random_state=0).fit(np.arange(40.0)[:, None], np.arange(40.0))
+    assert whole.trees_.nodes.dtype == NARROW_DTYPE
+
+
+def test_narrow_and_wide_trees_side_by_side():
+    X, y = smooth_table(60)
+    narrow = CARTRegressor().fit(np.round(X), y).tree_
+    wide = CARTRegressor().fit(X + 1e-9, y).tree_
+    trees = [pack_tree(tree, tree.values) for tree in (narrow, wide)]
+    assert [tree.nodes.dtype for tree in trees] == [NARROW_DTYPE, WIDE_DTYPE]
+    joined = PackedTrees(trees, 5, "squared_error")
+    first = PackedTrees(trees[:1], 5, "squared_error")
+    longer = first.extended(PackedTrees(trees[1:], 5, "squared_error"))
+    for forest in (joined, longer):
+        np.testing.assert_array_equal(forest[0].nodes["threshold"], narrow.nodes["threshold"])
+        np.testing.assert_array_equal(forest[1].nodes["threshold"], wide.nodes["threshold"])
+        leaf = wide.nodes["left"] < 0
+        np.testing.assert_array_equal(forest[1].values[leaf], wide.values[leaf])
+
+
+def test_memory_of_a_deep_forest():
+    sklearn = pytest.importorskip("sklearn.ensemble")
+    X, y = smooth_table(3000)
+    mine = RandomForestRegressor(5, min_samples_leaf=1, random_state=0).fit(X, y)
+    peer = sklearn.RandomForestRegressor(5, max_features=1 / 3, random_state=0).fit(X, y)
+    assert len(pickle.dumps(mine)) < 0.4 * len(pickle.dumps(peer))
+
+
+@EVERY_MODEL
+def test_no_damage_crashes(name):
+    model, X = fitted(name)
+    state = model.trees_.to_state()
+    rng = np.random.default_rng(0)
+    seen = 0
+    for _ in range(120):
+        damaged = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in state.items()}
+        part = ["nodes", "tree_start", "sets", "nodes", "table"][rng.integers(5)]
+        raw = damaged[part].view(np.uint8).reshape(-1)
+        if not len(raw):
+            continue
+        raw[rng.integers(len(raw), size=3)] = rng.integers(256, size=3)
+        forest = PackedTrees.from_state(damaged)
+        try:
+            forest.add_raw(X, np.zeros((len(X), forest.n_values)), 1)
+            with np.errstate(all="ignore"):  # a damaged value may be any number
+                forest[0]
+        except (ValueError, MemoryError, IndexError):
+            seen += 1
+    assert seen > 10
+    for change in (
+        {"n_features": 1},
+        {"nodes": state["nodes"][:-1]},
+        {"weight": state["weight"][1:]},
+        {"nodes": np.zeros(5)},
+        {"n_values": 9},
+        {"sets": state["sets"][:0]},
+    ):
+        with pytest.raises(ValueError):
+            forest = PackedTrees.from_state({**state, **change})
+            forest.add_raw(X, np.zeros((len(X), forest.n_values)), 1)
+
+
+def test_groups_of_rows():
+    leaf = np.array([2, -1, 0, 2, 5, 0], dtype=np.int32)
+    start, rows = np.empty(7, dtype=np.int64), np.empty(5, dtype=np.uint32)
+    assert group_rows(leaf, start, rows) == 5
+    assert start.tolist() == [0, 2, 2, 4, 4, 4, 5]
+    assert rows.tolist() == [2, 5, 0, 3, 4]
+    with pytest.raises(ValueError, match="node that does not exist"):
+        group_rows(leaf, start[:4], rows)
+    with pytest.raises(ValueError, match="no room"):
+        group_rows(leaf, start, rows[:3])
+
+
+def test_segments_are_checked():
+    first, last = np.zeros((1, 1), dtype=np.int64), np.full((1, 1), 9, dtype=np.int64)
+    rows, n_met = np.zeros(3, dtype=np.uint32), np.zeros(1, dtype=np.int64)
+    with pytest.raises(ValueError, match="leaves the list"):
+        count_met(first, last, rows, 4, n_met, 1)
+    with pytest.raises(ValueError, match="does not exist"):
+        count_met(first, np.ones_like(last), rows + 7, 4, n_met, 1)
+    with pytest.raises(ValueError, match="another length"):
+        leaf_quantiles(
+            first, np.ones_like(last), rows, np.ones(2), np.ones(4), np.array([0.5]),
+            np.zeros((1, 1)), 1,
+        )  # fmt: skip
