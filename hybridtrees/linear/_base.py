@@ -1,0 +1,113 @@
+"""What the linear regressor and the logistic classifier share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hybridtrees._parameters import check_boolean, check_integer, check_real
+from hybridtrees._threads import effective_threads
+from hybridtrees.base import Estimator
+from hybridtrees.linear.design import Design
+
+# The solvers are imported where they are used, to keep `import hybridtrees` quick.
+if TYPE_CHECKING:
+    from hybridtrees.linear.regression import Line, Options
+
+
+class LinearModel(Estimator):
+    """Parameters, columns and scores of a linear model."""
+
+    def __init__(
+        self,
+        *,
+        penalty: str | None,
+        alpha: float | str,
+        l1_ratio: float,
+        fit_intercept: bool,
+        standardize: bool,
+        missing_indicator: bool,
+        categorical_features: Any,
+        cv: Any,
+        alphas: Any,
+        max_iter: int,
+        tol: float,
+        n_jobs: int | None,
+        verbose: int,
+    ):
+        self.penalty = penalty
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.missing_indicator = missing_indicator
+        self.categorical_features = categorical_features
+        self.cv = cv
+        self.alphas = alphas
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _options(self) -> Options:
+        """Check the parameters, all before any work."""
+        from hybridtrees.linear.path import check_alphas, check_cv, check_penalty
+        from hybridtrees.linear.regression import Options
+
+        check_boolean("missing_indicator", self.missing_indicator)
+        if not isinstance(self.verbose, bool):
+            check_integer("verbose", self.verbose, 0)
+        check_alphas(self.alphas)
+        check_cv(self.cv)
+        tol = check_real("tol", self.tol, 0, closed="right")
+        max_iter = check_integer("max_iter", self.max_iter, 1, 2**31 - 1)
+        assert tol is not None and max_iter is not None
+        if not tol > 0:
+            raise ValueError(f"tol must be a real number greater than 0, got {self.tol!r}")
+        return Options(
+            penalty=check_penalty(self.penalty, self.alpha, self.l1_ratio),
+            fit_intercept=check_boolean("fit_intercept", self.fit_intercept),
+            standardize=check_boolean("standardize", self.standardize),
+            tol=tol,
+            max_iter=max_iter,
+            n_threads=effective_threads(self.n_jobs),
+        )
+
+    def _fit_columns(self, X: Any) -> Any:
+        """Learn the columns of the regression and return the table of them."""
+        values = self._fit_features(X, categorical_features=self.categorical_features)
+        self._design = Design(
+            self._reader,
+            values,
+            drop_first=self.penalty is None and bool(self.fit_intercept),
+            indicators=bool(self.missing_indicator),
+        )
+        self.coef_names_ = np.array(self._design.names, dtype=object)
+        return self._design.expand(values)
+
+    def _keep_line(self, line: Line) -> None:
+        """Keep what predictions need."""
+        self._coef = np.ascontiguousarray(line.coef)
+        self._center = line.mean
+        self._fill = line.fill
+        self._at_center = np.ascontiguousarray(line.base)
+
+    def predict_raw(self, X: Any) -> np.ndarray:
+        """Linear scores.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        raw : ndarray of shape (n_rows, n_outputs)
+        """
+        from hybridtrees.linear.regression import Line
+
+        self._check_is_fitted()
+        values = self._design.expand(self._read_features(X))
+        line = Line(self._coef, self._center, self._fill, self._at_center)
+        n_threads = 1 if values.shape[0] < 4096 else effective_threads(self.n_jobs)
+        return line.predict(values, None, n_threads)

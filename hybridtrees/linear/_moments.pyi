@@ -1,0 +1,16 @@
+"""Types of the compiled moments."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybridtrees.linear._table import Table
+
+Floats = NDArray[np.float64]
+
+def gram(table: Table, targets: Floats, weight: Floats | None, n_threads: int) -> Floats: ...
+def cross(left: Table, right: Table, weight: Floats | None, n_threads: int) -> Floats: ...
+def project(table: Table, coef: Floats, intercept: Floats, n_threads: int) -> Floats: ...
+def column_sums(table: Table, weight: Floats | None, n_threads: int) -> Floats: ...
+def column_ranges(
+    table: Table, weight: Floats | None
+) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]: ...

@@ -1,0 +1,239 @@
+"""Penalised logistic regression on a table, narrow or wide, for one alpha or many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybridtrees.linear.moments import column_scales, standardised
+from hybridtrees.linear.newton import LogisticFit, LogLoss, fit_log_loss, null_start
+from hybridtrees.linear.path import Rows
+from hybridtrees.linear.regression import Line, Options
+from hybridtrees.linear.solvers import solve_ridge
+from hybridtrees.linear.wide import is_wide, open_wide
+from hybridtrees.linear.wide_logistic import LARGEST_HESSIAN, WideLogLoss, fit_wide
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int32]
+
+
+@dataclass
+class Columns:
+    """Means and scales of the columns of a table, and what stands for missing entries."""
+
+    mean: Floats
+    scale: Floats
+    fill: Floats
+
+
+class NarrowClassification:
+    """Newton's method on the rows of a table."""
+
+    def __init__(
+        self,
+        values: Any,
+        codes: Codes,
+        weight: Floats | None,
+        rows: Rows | None,
+        n_outputs: int,
+        options: Options,
+    ) -> None:
+        mean, scale, fill = column_scales(
+            values, weight, centred=options.fit_intercept, rows=rows, n_threads=options.n_threads
+        )
+        if not options.scaled:
+            scale = np.where(scale > 0, 1.0, 0.0)
+        self.columns = Columns(mean, scale, fill)
+        self.options = options
+        c, p = self.columns, values.shape[1]
+        self.problem = LogLoss(
+            lambda chosen: standardised(values, c.mean, c.scale, c.fill, chosen),
+            codes,
+            weight,
+            rows,
+            n_outputs,
+            np.zeros(p),
+            np.zeros(p),
+            options.fit_intercept,
+            options.n_threads,
+        )
+
+    def steepest(self) -> float:
+        """Largest slope of the loss where all coefficients are 0."""
+        grad = self.derivatives(null_start(self.problem), 1)[0]
+        return float(np.abs(grad.reshape(self.problem.n_outputs, -1)[:, :-1]).max(initial=0.0))
+
+    def derivatives(self, theta: Floats, order: int) -> tuple[Floats, Floats]:
+        """Gradient and hessian of the mean loss."""
+        from hybridtrees.linear import _newton
+        from hybridtrees.linear.blas import sequential_blas
+
+        problem = self.problem
+        with sequential_blas():
+            _, grad, hess = _newton.log_loss_pass(
+                problem.make_table(problem.rows),
+                problem.codes,
+                problem.weight,
+                np.ascontiguousarray(theta.T),
+                order,
+                problem.n_threads,
+            )
+        assert grad is not None
+        return grad / problem.total, np.zeros(0) if hess is None else hess / problem.total
+
+    def solve(self, alpha: float, start: Floats | None = None, verbose: int = 0) -> LogisticFit:
+        """Solve for one alpha."""
+        l1, l2 = self.options.penalty.parts(alpha)
+        self.problem.l1[:] = l1
+        self.problem.l2[:] = l2
+        options = self.options
+        return fit_log_loss(
+            self.problem, start, tol=options.tol, max_iter=options.max_iter, verbose=verbose
+        )
+
+    def line(self, fit: LogisticFit) -> Line:
+        """Return the solution as a function of the columns as they came."""
+        c = self.columns
+        inverse = np.where(c.scale > 0, 1.0 / np.where(c.scale > 0, c.scale, 1.0), 0.0)
+        return Line(fit.theta[:, :-1].T * inverse[:, None], c.mean, c.fill, fit.theta[:, -1].copy())
+
+
+class WideClassification:
+    """Methods for tables with too many columns."""
+
+    def __init__(
+        self,
+        values: Any,
+        codes: Codes,
+        weight: Floats | None,
+        rows: Rows | None,
+        n_outputs: int,
+        options: Options,
+    ) -> None:
+        self.wide = open_wide(
+            values, weight, centred=options.fit_intercept, scaled=options.scaled, rows=rows
+        )
+        self.options = options
+        if rows is not None:
+            codes, weight = codes[rows], None if weight is None else weight[rows]
+        w = np.full(len(codes), 1.0 / len(codes)) if weight is None else weight / weight.sum()
+        self.problem = WideLogLoss(self.wide, codes, w, n_outputs, 0.0, 0.0, options.fit_intercept)
+
+    def _null(self) -> Floats:
+        p = int(self.wide.varies.sum())
+        codes, w = self.problem.codes, self.problem.w
+        return null_start(
+            LogLoss(
+                lambda rows: None,
+                codes,
+                w,
+                None,
+                self.problem.n_outputs,
+                np.zeros(p),
+                np.zeros(p),
+                self.options.fit_intercept,
+            )
+        )
+
+    def steepest(self) -> float:
+        """Largest slope of the loss where all coefficients are 0."""
+        if self.wide.columns is None:
+            return 0.0
+        problem = self.problem
+        _, p = problem.probabilities(problem.scores(self._null()))
+        grad = problem.project(problem.w * (p - problem.truth()))
+        return float(np.abs(grad[:, :-1]).max())
+
+    def solve(self, alpha: float, start: Floats | None = None, verbose: int = 0) -> LogisticFit:
+        """Solve for one alpha."""
+        self.problem.l1, self.problem.l2 = self.options.penalty.parts(alpha)
+        start = self._null() if start is None else start
+        if self.wide.columns is None:
+            return LogisticFit(start, 1, True, float("nan"))
+        options = self.options
+        return fit_wide(
+            self.problem, start, tol=options.tol, max_iter=options.max_iter, verbose=verbose
+        )
+
+    def line(self, fit: LogisticFit) -> Line:
+        """Return the solution as a function of the columns as they came."""
+        wide = self.wide
+        coef = np.zeros((len(wide.mean), self.problem.n_outputs))
+        coef[wide.varies] = fit.theta[:, :-1].T / wide.scale[wide.varies][:, None]
+        return Line(coef, wide.mean, wide.fill, fit.theta[:, -1].copy())
+
+
+def open_classification(
+    values: Any,
+    codes: Codes,
+    weight: Floats | None,
+    rows: Rows | None,
+    n_outputs: int,
+    options: Options,
+) -> NarrowClassification | WideClassification:
+    """Choose the form by the shape of the table and the number of classes."""
+    n, p = values.shape
+    large = (p + 1) * n_outputs > max(LARGEST_HESSIAN, 2 * n_outputs)
+    kind = WideClassification if is_wide(n, p) or large else NarrowClassification
+    return kind(values, codes, weight, rows, n_outputs, options)
+
+
+def path(model: NarrowClassification | WideClassification, alphas: Floats) -> Iterator[LogisticFit]:
+    """Fits for alphas from large to small, each starting from the one before."""
+    start = None
+    for alpha in alphas:
+        fit = model.solve(float(alpha), start)
+        start = fit.theta
+        yield fit
+
+
+def mean_log_loss(scores: Floats, codes: Codes, weight: Floats | None) -> float:
+    """Mean loss of scores of shape (n_rows, n_outputs)."""
+    if scores.shape[1] == 1:
+        losses = np.logaddexp(0.0, np.where(codes == 1, -scores[:, 0], scores[:, 0]))
+    else:
+        top = scores.max(axis=1)
+        losses = np.log(np.exp(scores - top[:, None]).sum(axis=1)) + top
+        losses -= scores[np.arange(len(codes)), codes]
+    return float(np.average(losses, weights=weight))
+
+
+def information_errors(model: NarrowClassification, fit: LogisticFit) -> tuple[Floats, Floats]:
+    """Return standard errors of coefficients and intercepts as they came, without a penalty.
+
+    They are from the inverse of the information. With several classes it is the pseudo-inverse,
+    which belongs to the coefficients that add up to zero over the classes. NaN where the data do
+    not determine a coefficient.
+
+    Returns
+    -------
+    std_error : ndarray of shape (n_outputs, p)
+    intercept_error : ndarray of shape (n_outputs,)
+    """
+    problem, columns = model.problem, model.columns
+    k, p = problem.n_outputs, len(columns.scale)
+    varies = columns.scale > 0
+    own = np.append(varies, problem.fit_intercept)
+    free = np.tile(own, k)
+    _, hess = model.derivatives(fit.theta, 2)
+    none = np.zeros((int(free.sum()), 0))
+    solution = solve_ridge(hess[np.ix_(free, free)], none, want_inverse=True)
+    assert solution.inverse is not None and solution.estimable is not None
+    known = solution.estimable
+    if k > 1:  # all or nothing: one dimension per column is lost to the shifts
+        known = np.full(len(known), solution.rank == (k - 1) * int(own.sum()))
+    cov = np.zeros((k * (p + 1), k * (p + 1)))
+    cov[np.ix_(free, free)] = np.where(known, solution.inverse, np.nan) / problem.total
+    scale = np.where(varies, columns.scale, 1.0)
+    errors, intercept_errors = np.full((k, p), np.nan), np.full(k, np.nan)
+    origin = np.append(np.where(varies, -columns.mean / scale, 0.0), 1.0)
+    for c in range(k):
+        block = cov[c * (p + 1) : (c + 1) * (p + 1), c * (p + 1) : (c + 1) * (p + 1)]
+        errors[c, varies] = (np.sqrt(np.diag(block)[:p]) / scale)[varies]
+        if problem.fit_intercept:
+            intercept_errors[c] = np.sqrt(origin @ block @ origin)
+    return errors, intercept_errors

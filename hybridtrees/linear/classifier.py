@@ -1,0 +1,315 @@
+"""Logistic regression for two and more classes, with ridge, lasso and elastic net penalties."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from hybridtrees._validation import check_sample_weight, check_target_classification
+from hybridtrees.base import ClassifierMixin, atomic_fit
+from hybridtrees.linear._base import LinearModel
+from hybridtrees.losses import Logistic, Softmax
+
+if TYPE_CHECKING:
+    from hybridtrees.linear.newton import LogisticFit
+    from hybridtrees.linear.regression import Options
+    from hybridtrees.linear.summary import LinearSummary
+
+_N_ALPHAS = 30
+# A mean loss below this without a penalty means that the classes are separated.
+_SEPARATED = 1e-6
+
+
+class LogisticClassifier(ClassifierMixin, LinearModel):
+    """Logistic regression, plain or with a ridge, lasso or elastic net penalty.
+
+    Minimises over intercepts and the coefficients b of standardised columns z
+
+        sum_i w_i log-loss_i / sum_i w_i + alpha (l1_ratio |b|_1 + (1 - l1_ratio) / 2 |b|_2^2).
+
+    Two classes have one score, the log-odds of the second. More classes have one score each, and
+    all of their coefficients are penalised; where nothing else decides, scores are those that add
+    up to zero over the classes. Columns that depend on each other get, without a penalty, the
+    coefficients of minimum norm on the standardised scale; constant columns get 0.
+
+    The solver is Newton's method, proximal under an L1 penalty; tables with more columns than
+    rows go through as many columns as rows or, under an L1 penalty, through working sets of
+    columns.
+
+    Parameters
+    ----------
+    penalty : {None, "ridge", "lasso", "elasticnet"}, default="ridge"
+        As in `LinearRegressor`.
+    alpha : float or "cv", default=0.001
+        Strength of the penalty; "cv" chooses it by cross-validation of the log-loss. It is
+        scikit-learn's 1 / (C * n_rows).
+    l1_ratio, fit_intercept, standardize, missing_indicator, categorical_features, cv, n_jobs
+        As in `LinearRegressor`. Folds have about the same shares of the classes.
+    alphas : int or array-like, default=30
+        The alphas to try for ``alpha="cv"``, or how many.
+    max_iter : int, default=100
+        Newton steps at most.
+    tol : float, default=1e-9
+        Stop after the step that promises to lower the objective by no more than this.
+    verbose : int, default=0
+        Print a line per Newton step.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    coef_ : ndarray of shape (1, n_columns) for two classes, else (n_classes, n_columns)
+        For the columns as they came.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    n_iter_ : int
+        Newton steps over all rows.
+    coef_names_, alpha_, alphas_, cv_scores_, n_features_in_, feature_names_in_
+        As in `LinearRegressor`; `cv_scores_` are log-losses.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hybridtrees.linear.classifier import LogisticClassifier
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> model = LogisticClassifier(alpha=0.1).fit(X, ["no", "no", "yes", "yes"])
+    >>> model.predict([[2.5]])
+    array(['yes'], dtype=object)
+    """
+
+    def __init__(
+        self,
+        *,
+        penalty: str | None = "ridge",
+        alpha: float | str = 1e-3,
+        l1_ratio: float = 0.5,
+        fit_intercept: bool = True,
+        standardize: bool = True,
+        missing_indicator: bool = False,
+        categorical_features: Any = None,
+        cv: Any = 5,
+        alphas: Any = _N_ALPHAS,
+        max_iter: int = 100,
+        tol: float = 1e-9,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        super().__init__(
+            penalty=penalty,
+            alpha=alpha,
+            l1_ratio=l1_ratio,
+            fit_intercept=fit_intercept,
+            standardize=standardize,
+            missing_indicator=missing_indicator,
+            categorical_features=categorical_features,
+            cv=cv,
+            alphas=alphas,
+            max_iter=max_iter,
+            tol=tol,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+
+    @atomic_fit
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the coefficients.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+            NaN means missing. String and category columns of a data frame are categories.
+        y : array-like of shape (n_rows,)
+            Labels of at least two classes.
+        sample_weight : array-like of shape (n_rows,), optional
+
+        Returns
+        -------
+        self : LogisticClassifier
+        """
+        from hybridtrees.linear.classification import open_classification
+
+        options = self._options()
+        values = self._fit_columns(X)
+        name = type(self).__name__
+        codes, classes = check_target_classification(y, values.shape[0], estimator_name=name)
+        weight = check_sample_weight(sample_weight, values.shape[0])
+        if len(classes) < 2:
+            raise ValueError(
+                f"{name} needs at least two classes, but y holds the one class {classes[0]!r}"
+            )
+        n_outputs = 1 if len(classes) == 2 else len(classes)
+        model = open_classification(values, codes, weight, None, n_outputs, options)
+        alpha = self._choose_alpha(values, codes, weight, n_outputs, options, model)
+        fit = model.solve(alpha, verbose=int(self.verbose))
+        self._warn(fit, alpha, options)
+        line = model.line(fit)
+        self._keep_line(line)
+        self.classes_ = classes
+        self.coef_ = np.ascontiguousarray(line.coef.T)
+        self.intercept_ = line.intercept if options.fit_intercept else np.zeros(n_outputs)
+        self.n_iter_ = fit.n_iter
+        self.alpha_ = alpha
+        self._loss = Logistic() if n_outputs == 1 else Softmax(n_outputs)
+        self._facts = self._describe(model, fit, weight, alpha)
+        return self
+
+    def _warn(self, fit: LogisticFit, alpha: float, options: Options) -> None:
+        from hybridtrees.linear.solvers import ConvergenceWarning, warn_not_converged
+
+        if alpha == 0 and fit.loss < _SEPARATED:
+            warnings.warn(
+                "the classes can be separated without error, so that without a penalty the "
+                "coefficients grow without bound: use a penalty",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        elif not fit.converged:
+            warn_not_converged(type(self).__name__, fit.n_iter, stacklevel=5)
+
+    def _choose_alpha(
+        self,
+        values: Any,
+        codes: np.ndarray,
+        weight: np.ndarray | None,
+        n_outputs: int,
+        options: Options,
+        model: Any,
+    ) -> float:
+        from hybridtrees.linear import classification, path
+
+        for name in ("alphas_", "cv_scores_"):
+            self.__dict__.pop(name, None)
+        penalty = options.penalty
+        if penalty.alpha is not None:
+            return penalty.alpha
+        alphas = path.alpha_grid(path.check_alphas(self.alphas), model.steepest(), penalty.l1_ratio)
+        folds = path.make_folds(path.check_cv(self.cv), len(codes), codes)
+
+        def losses(fold: int, train: np.ndarray, test: np.ndarray) -> np.ndarray:
+            part = classification.open_classification(
+                values, codes, weight, train, n_outputs, options
+            )
+            found = []
+            for fit in classification.path(part, alphas):
+                scores = part.line(fit).predict(values, test, options.n_threads)
+                w = None if weight is None else weight[test]
+                found.append(classification.mean_log_loss(scores, codes[test], w))
+            if self.verbose:
+                print(f"fold {fold}: least log-loss {min(found):.6g}")
+            return np.array(found)
+
+        alpha, self.cv_scores_ = path.cross_validate(alphas, folds, losses, weight)
+        self.alphas_ = alphas
+        return alpha
+
+    def _describe(
+        self, model: Any, fit: LogisticFit, weight: np.ndarray | None, alpha: float
+    ) -> dict[str, Any]:
+        """Collect standard errors and the numbers that `summary` shows."""
+        from hybridtrees.linear.classification import NarrowClassification, information_errors
+
+        k, p = self.coef_.shape
+        codes = model.problem.codes
+        w = np.ones(len(codes)) if weight is None else weight
+        shares = np.bincount(codes, w, max(2, k)) / w.sum()
+        shares = shares[shares > 0]
+        errors = np.full((k, p), np.nan), np.full(k, np.nan)
+        if alpha == 0 and isinstance(model, NarrowClassification):
+            errors = information_errors(model, fit)
+        return {
+            "std_error": errors[0],
+            "intercept_error": errors[1],
+            "rows": int(np.count_nonzero(w)),
+            "weight": float(w.sum()),
+            "log_loss": fit.loss,
+            "null_log_loss": float(-(shares * np.log(shares)).sum()),
+        }
+
+    # -- predict --------------------------------------------------------------------------------
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores: log-odds of the second class, or one score per class.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_rows,) for two classes, else (n_rows, n_classes)
+        """
+        raw = self.predict_raw(X)
+        return raw[:, 0] if raw.shape[1] == 1 else raw
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Predict the probability of every class.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        proba : ndarray of shape (n_rows, n_classes)
+            Columns in the order of `classes_`.
+        """
+        raw = self.predict_raw(X)
+        return self._loss.predict(raw)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the most probable class.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+        """
+        scores = self.decision_function(X)
+        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[codes]
+
+    def summary(self, label: Any = None) -> LinearSummary:
+        """Coefficients with standard errors, z and p values.
+
+        Errors are from the inverse of the observed information, with weights counting as
+        repeated rows, and defined where there is no penalty. For more than two classes they are
+        those of the coefficients that add up to zero over the classes.
+
+        Parameters
+        ----------
+        label : object, optional
+            The class to describe, where there are more than two; the first by default.
+
+        Returns
+        -------
+        summary : LinearSummary
+        """
+        from hybridtrees.linear.summary import LinearSummary, normal_p_value, ratio
+
+        self._check_is_fitted()
+        facts, k = self._facts, 0
+        if label is not None and len(self.classes_) > 2:
+            found = np.flatnonzero(self.classes_ == label)
+            if not len(found):
+                raise ValueError(f"label must be one of {list(self.classes_)}, got {label!r}")
+            k = int(found[0])
+        names, coef, error = list(self.coef_names_), self.coef_[k], facts["std_error"][k]
+        if self.fit_intercept:
+            names = ["intercept", *names]
+            coef = np.append(self.intercept_[k], coef)
+            error = np.append(facts["intercept_error"][k], error)
+        z = ratio(coef, error)
+        about = {
+            "rows": facts["rows"],
+            "class": self.classes_[k if len(self.classes_) > 2 else 1],
+            "deviance": 2 * facts["weight"] * facts["log_loss"],
+            "null_deviance": 2 * facts["weight"] * facts["null_log_loss"],
+            "penalty": "none" if self.penalty is None else f"{self.penalty}, alpha {self.alpha_:g}",
+        }
+        return LinearSummary(
+            "Logistic regression", names, coef, error, z, normal_p_value(z), "z", about
+        )

@@ -1,0 +1,396 @@
+"""Moments of a table: means, scales and correlations, all that least squares need to know.
+
+A `Moments` is small beside the table, can be merged with that of other rows, cut down to some of
+its columns and widened by new ones, so that a model can be refitted without another pass over
+the rows that are known already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybridtrees.linear.blas import sequential_blas
+
+Floats = NDArray[np.float64]
+
+# A column is constant if it deviates from its mean by no more than this share of it.
+CONSTANT = 1e-13
+_SAMPLE_ROWS = 512
+# Beyond so many standard deviations between the guessed and the true mean, sums are made afresh.
+_FARTHEST = 10.0
+
+
+@dataclass
+class Moments:
+    """Standardised second moments of columns and targets.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows of positive weight.
+    weight : float
+        Sum of the weights.
+    mean, scale : ndarrays of shape (p,)
+        Means of the columns (0 without centring) and their root mean square deviations from
+        them, 0 for a constant column.
+    corr : ndarray of shape (p, p)
+        Mean products of standardised columns; rows and columns of constants are 0.
+    y_mean, y_scale : ndarrays of shape (k,)
+        The same of the targets.
+    xy : ndarray of shape (p, k)
+        Mean products of standardised columns and standardised targets.
+    fill : ndarray of shape (p,)
+        What missing entries were replaced by.
+    centred : bool
+        Whether means were subtracted.
+    """
+
+    n_rows: int
+    weight: float
+    mean: Floats
+    scale: Floats
+    corr: Floats
+    y_mean: Floats
+    y_scale: Floats
+    xy: Floats
+    fill: Floats
+    centred: bool = True
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return len(self.mean)
+
+    @property
+    def varies(self) -> NDArray[np.bool_]:
+        """Mask of the columns that are not constant."""
+        return self.scale > 0
+
+    def select(self, columns: Any) -> Moments:
+        """Return the moments of some columns, given by numbers or a mask."""
+        columns = np.flatnonzero(columns) if np.asarray(columns).dtype == bool else columns
+        return Moments(
+            self.n_rows,
+            self.weight,
+            self.mean[columns],
+            self.scale[columns],
+            self.corr[np.ix_(columns, columns)],
+            self.y_mean,
+            self.y_scale,
+            self.xy[columns],
+            self.fill[columns],
+            self.centred,
+        )
+
+    def append(self, other: Moments, cross: Floats) -> Moments:
+        """Return the moments with the columns of `other`, of the same rows, behind ours.
+
+        Parameters
+        ----------
+        other : Moments
+            Those of the new columns and the same targets.
+        cross : ndarray of shape (p, p_other)
+            Mean products of our standardised columns and theirs: see `cross_correlation`.
+        """
+        if self.weight != other.weight or self.centred != other.centred:
+            raise ValueError("the moments to append must be of the same rows and weights")
+        return Moments(
+            self.n_rows,
+            self.weight,
+            np.concatenate([self.mean, other.mean]),
+            np.concatenate([self.scale, other.scale]),
+            np.block([[self.corr, cross], [cross.T, other.corr]]),
+            self.y_mean,
+            self.y_scale,
+            np.concatenate([self.xy, other.xy]),
+            np.concatenate([self.fill, other.fill]),
+            self.centred,
+        )
+
+
+def merge_moments(parts: Sequence[Moments]) -> Moments:
+    """Moments of all rows together, from those of groups of them (Chan, Golub and LeVeque 1983).
+
+    The parts must have been collected with the same `fill`.
+    """
+    first = parts[0]
+    weight = float(sum(part.weight for part in parts))
+    shares = [part.weight / weight for part in parts]
+    mean = sum((s * p.mean for s, p in zip(shares, parts, strict=True)), np.zeros(first.n_columns))
+    y_mean = sum((s * p.y_mean for s, p in zip(shares, parts, strict=True)), 0 * first.y_mean)
+    # Units that keep squares within range.
+    unit = _unit(np.max([p.scale for p in parts] + [abs(p.mean - mean) for p in parts], axis=0))
+    y_all = [p.y_scale for p in parts] + [abs(p.y_mean - y_mean) for p in parts]
+    y_unit = _unit(np.max(y_all, axis=0))
+    gram = np.zeros_like(first.corr)
+    xy, yy = np.zeros_like(first.xy), np.zeros_like(first.y_mean)
+    for share, part in zip(shares, parts, strict=True):
+        s, ys = part.scale / unit, part.y_scale / y_unit
+        d, yd = (part.mean - mean) / unit, (part.y_mean - y_mean) / y_unit
+        gram += share * (part.corr * np.outer(s, s) + np.outer(d, d))
+        xy += share * (part.xy * np.outer(s, ys) + np.outer(d, yd))
+        yy += share * (ys * ys + yd * yd)
+    n_rows = sum(part.n_rows for part in parts)
+    return _standardise(
+        gram, xy, yy, n_rows, weight, (mean, unit), (y_mean, y_unit), first.fill, first.centred
+    )
+
+
+def collect_moments(
+    values: Any,
+    y: Floats,
+    weight: Floats | None = None,
+    *,
+    centred: bool = True,
+    rows: NDArray[np.int64] | None = None,
+    fill: Floats | None = None,
+    n_threads: int = 1,
+) -> Moments:
+    """Moments of the columns of a table and of one or more targets.
+
+    One pass over the rows, without a copy of the table; two if a value is missing or the mean of
+    a sample of rows is far from that of all. The result does not depend on `n_threads`.
+
+    Parameters
+    ----------
+    values : ndarray of float32 or float64, or CSR array
+        NaN is missing.
+    y : ndarray of shape (n_rows, k)
+        Targets, k may be 0.
+    weight : ndarray of shape (n_rows,), optional
+    centred : bool
+        Whether to subtract means; without, products are those of the raw columns.
+    rows : ndarray of int64, optional
+        Rows to use, all by default.
+    fill : ndarray of shape (p,), optional
+        What replaces missing entries; by default the means of the columns.
+    n_threads : int
+
+    Returns
+    -------
+    moments : Moments
+    """
+    from hybridtrees.linear import _moments
+    from hybridtrees.linear._table import Table
+
+    p = values.shape[1]
+    w = weight if rows is None or weight is None else weight[rows]
+    total = float(values.shape[0] if rows is None else len(rows)) if w is None else float(w.sum())
+    n_rows = int(total) if w is None else int(np.count_nonzero(w))
+    y_mean, y_unit = _target_units(y if rows is None else y[rows], w, centred)
+    targets = np.ascontiguousarray((y - y_mean) / y_unit)
+    center, unit = _guess(values, rows, centred)
+    empty = np.full(p, np.nan)
+    with sequential_blas():
+
+        def products() -> Floats:
+            table = Table(values, center, 1.0 / unit, empty if fill is None else fill, rows)
+            return _moments.gram(table, targets, weight, n_threads) / total
+
+        found = products()
+        if not np.isfinite(found).all():
+            center, unit, fill = _careful_units(values, weight, rows, centred, fill)
+            found = products()
+        elif centred and _is_far(found[:p, -1], np.diag(found)[:p]):
+            center = center + unit * found[:p, -1]
+            found = products()
+    drift = found[:p, -1]
+    gram, xy, yy = found[:p, :p], found[:p, p:-1], np.diag(found)[p:-1]
+    mean = center + unit * drift
+    if centred:
+        gram = gram - np.outer(drift, drift)
+        xy = xy - np.outer(drift, found[p:-1, -1])
+        yy = yy - found[p:-1, -1] ** 2
+    fill = mean if fill is None else fill
+    columns = (mean if centred else np.zeros(p), unit)
+    return _standardise(gram, xy, yy, n_rows, total, columns, (y_mean, y_unit), fill, centred)
+
+
+def column_scales(
+    values: Any,
+    weight: Floats | None = None,
+    *,
+    centred: bool = True,
+    rows: NDArray[np.int64] | None = None,
+    n_threads: int = 1,
+) -> tuple[Floats, Floats, Floats]:
+    """Means, scales and fills of the columns, as in `Moments` but without their products."""
+    from hybridtrees.linear import _moments
+    from hybridtrees.linear._table import Table
+
+    p = values.shape[1]
+    w = weight if rows is None or weight is None else weight[rows]
+    total = float(values.shape[0] if rows is None else len(rows)) if w is None else float(w.sum())
+    center, unit = _guess(values, rows, centred)
+    fill = None
+    empty = np.full(p, np.nan)
+
+    def sums() -> Floats:
+        table = Table(values, center, 1.0 / unit, empty if fill is None else fill, rows)
+        return _moments.column_sums(table, weight, n_threads) / total
+
+    found = sums()
+    if not np.isfinite(found).all():
+        center, unit, fill = _careful_units(values, weight, rows, centred, fill)
+        found = sums()
+    elif centred and _is_far(*found):
+        center = center + unit * found[0]
+        found = sums()
+    mean = center + unit * found[0]
+    spread = np.sqrt(np.maximum(found[1] - (found[0] ** 2 if centred else 0.0), 0.0)) * unit
+    fill = mean if fill is None else fill
+    mean = mean if centred else np.zeros(p)
+    return mean, np.where(spread > CONSTANT * np.abs(mean), spread, 0.0), fill
+
+
+def _is_far(drift: Floats, square: Floats) -> bool:
+    """Whether the guessed center is so far from a mean that squares about it lose digits."""
+    return bool((drift**2 > _FARTHEST**2 * (square - drift**2)).any())
+
+
+def _careful_units(
+    values: Any,
+    weight: Floats | None,
+    rows: NDArray[np.int64] | None,
+    centred: bool,
+    fill: Floats | None,
+) -> tuple[Floats, Floats, Floats]:
+    """Center, unit and fill where some entries are missing or too large to be squared."""
+    mean, low, high, _ = column_ranges(values, weight, rows)
+    fill = mean if fill is None else fill
+    center = mean if centred else np.zeros(len(mean))
+    with np.errstate(over="ignore"):
+        unit = np.maximum(high - center, center - low)
+        wide = ~np.isfinite(high - low) | ~np.isfinite(unit)
+    if wide.any():
+        j = int(np.argmax(wide))
+        raise ValueError(
+            f"column {j} of X reaches from {low[j]:g} to {high[j]:g}, which is too far for float64"
+        )
+    return center, np.where(unit > CONSTANT * np.abs(center), unit, 1.0), fill
+
+
+def cross_correlation(
+    values: Any,
+    moments: Moments,
+    others: Any,
+    other_moments: Moments,
+    weight: Floats | None = None,
+    *,
+    n_threads: int = 1,
+) -> Floats:
+    """Mean products of the standardised columns of two tables of the same rows.
+
+    Returns
+    -------
+    cross : ndarray of shape (p, p_other)
+        For `Moments.append`.
+    """
+    from hybridtrees.linear import _moments
+
+    with sequential_blas():
+        left = standardised(values, moments.mean, moments.scale, moments.fill)
+        right = standardised(others, other_moments.mean, other_moments.scale, other_moments.fill)
+        return _moments.cross(left, right, weight, n_threads) / moments.weight
+
+
+def standardised(
+    values: Any,
+    mean: Floats,
+    scale: Floats,
+    fill: Floats,
+    rows: NDArray[np.int64] | None = None,
+) -> Any:
+    """Return the compiled view of a table with (x - mean) / scale, 0 for constant columns."""
+    from hybridtrees.linear._table import Table
+
+    with np.errstate(divide="ignore"):
+        inverse = np.where(scale > 0, 1.0 / scale, 0.0)
+    return Table(values, mean, inverse, fill, rows)
+
+
+def column_ranges(
+    values: Any, weight: Floats | None, rows: NDArray[np.int64] | None = None
+) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
+    """Means, least and largest values and numbers of missing entries; 0 for an empty column."""
+    from hybridtrees.linear import _moments
+    from hybridtrees.linear._table import Table
+
+    p = values.shape[1]
+    plain = Table(values, np.zeros(p), np.ones(p), np.full(p, np.nan), rows)
+    mean, low, high, n_missing = _moments.column_ranges(plain, weight)
+    if hasattr(values, "indptr"):  # what is not stored is 0 and has been seen as such
+        mean = mean + 0.0
+    return np.nan_to_num(mean), np.nan_to_num(low), np.nan_to_num(high), n_missing
+
+
+def _unit(largest: Floats) -> Floats:
+    return np.where(largest > 0, largest, 1.0)
+
+
+def _target_units(y: Floats, w: Floats | None, centred: bool) -> tuple[Floats, Floats]:
+    """Means and largest deviations of the targets."""
+    largest = np.abs(y).max(axis=0, initial=0.0)
+    with np.errstate(over="ignore"):
+        mean = np.average(y / _unit(largest), axis=0, weights=w) * largest
+    mean = mean if centred else np.zeros(y.shape[1])
+    spread = np.abs(y - mean).max(axis=0, initial=0.0)
+    return mean, np.where(spread > CONSTANT * np.abs(mean), spread, 1.0)
+
+
+def _guess(values: Any, rows: NDArray[np.int64] | None, centred: bool) -> tuple[Floats, Floats]:
+    """Center and unit of each column, from a few rows spread over the table."""
+    n = values.shape[0] if rows is None else len(rows)
+    chosen = np.unique(np.linspace(0, n - 1, min(n, _SAMPLE_ROWS)).astype(np.int64))
+    sample = values[chosen if rows is None else rows[chosen]]
+    sample = sample.toarray() if hasattr(sample, "toarray") else sample
+    sample = sample.astype(np.float64)
+    found = np.isfinite(sample)
+    count = np.maximum(found.sum(axis=0), 1)
+    sample = np.where(found, sample, 0.0)
+    center = (sample / count).sum(axis=0) if centred else np.zeros(values.shape[1])
+    with np.errstate(over="ignore"):  # found out again when all rows are summed
+        unit = np.where(found, np.abs(sample - center), 0.0).max(axis=0)
+    return center, np.where(unit > CONSTANT * np.abs(center), unit, 1.0)
+
+
+def _standardise(
+    gram: Floats,
+    xy: Floats,
+    yy: Floats,
+    n_rows: int,
+    weight: float,
+    columns: tuple[Floats, Floats],
+    targets: tuple[Floats, Floats],
+    fill: Floats,
+    centred: bool,
+) -> Moments:
+    """Bring mean products in some units to standard form."""
+    (mean, unit), (y_mean, y_unit) = columns, targets
+    spread = np.sqrt(np.maximum(np.diag(gram), 0.0))
+    constant = spread * unit <= CONSTANT * np.abs(mean if centred else fill * 0)
+    spread = np.where(constant, 0.0, spread)
+    y_spread = np.sqrt(np.maximum(yy, 0.0))
+    y_spread = np.where(y_spread * y_unit <= CONSTANT * np.abs(y_mean), 0.0, y_spread)
+    with np.errstate(divide="ignore"):
+        inverse = np.where(spread > 0, 1.0 / spread, 0.0)
+        y_inverse = np.where(y_spread > 0, 1.0 / y_spread, 0.0)
+    corr = gram * np.outer(inverse, inverse)
+    np.fill_diagonal(corr, (spread > 0).astype(np.float64))
+    return Moments(
+        n_rows,
+        weight,
+        mean,
+        spread * unit,
+        corr,
+        y_mean,
+        y_spread * y_unit,
+        xy * np.outer(inverse, y_inverse),
+        fill,
+        centred,
+    )

@@ -1,0 +1,322 @@
+"""Logistic and multinomial regression by Newton's method, proximal where there is an L1 penalty.
+
+Minimises over the coefficients b of standardised columns and unpenalised intercepts
+
+    sum_i w_i log-loss_i / sum_i w_i + sum_j (l1_j |b_j| + l2_j b_j^2 / 2).
+
+Two classes have one score, more have one each; those of a row may be shifted by a constant
+without effect, so that without a penalty the coefficients are the ones that add up to zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybridtrees.linear.blas import sequential_blas
+from hybridtrees.linear.solvers import solve_elastic_net
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64] | None
+
+# A table of more rows is first fitted on a part of them.
+_START_ROWS = 1 << 15
+_EPS = float(np.finfo(np.float64).eps)
+# Steps that promise no more than this may use the hessian of the step before.
+_SMALL_STEP = 1e-3
+
+
+@dataclass
+class LogLoss:
+    """A log-loss over some rows of a table with its penalties.
+
+    Attributes
+    ----------
+    make_table : callable
+        From row numbers (None for all) to a standardised `Table`.
+    codes : ndarray of int32
+        Class numbers of all rows of the table.
+    weight : ndarray or None
+    rows : ndarray of int64 or None
+        The rows to fit, all by default.
+    n_outputs : int
+        1 for two classes, else the number of classes.
+    l1, l2 : ndarrays of shape (p,)
+    fit_intercept : bool
+    """
+
+    make_table: Callable[[Rows], Any]
+    codes: NDArray[np.int32]
+    weight: Floats | None
+    rows: Rows
+    n_outputs: int
+    l1: Floats
+    l2: Floats
+    fit_intercept: bool = True
+    n_threads: int = 1
+    total: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.weight is None:
+            self.total = float(len(self.codes) if self.rows is None else len(self.rows))
+        else:
+            self.total = float((self.weight if self.rows is None else self.weight[self.rows]).sum())
+
+    def penalties(self) -> tuple[Floats, Floats]:
+        """L1 and L2 penalty of every coefficient, in the order of the gradient."""
+        return (
+            np.tile(np.append(self.l1, 0.0), self.n_outputs),
+            np.tile(np.append(self.l2, 0.0), self.n_outputs),
+        )
+
+
+@dataclass
+class LogisticFit:
+    """Result of a fit.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (n_outputs, p + 1)
+        Coefficients of standardised columns, the intercept last.
+    n_iter : int
+    converged : bool
+    loss : float
+        Mean loss without the penalty, at the last point that was looked at: at most one step,
+        which promised less than the tolerance, before the end.
+    """
+
+    theta: Floats
+    n_iter: int
+    converged: bool
+    loss: float
+
+
+class _Factor:
+    """A positive semi-definite matrix ready to be solved with."""
+
+    def __init__(self, matrix: Floats) -> None:
+        from scipy.linalg import lapack
+
+        self._lapack = lapack
+        # Unit diagonal first: a class that is nearly certain makes its block tiny.
+        diagonal = np.sqrt(np.diag(matrix))
+        self._inverse = np.where(diagonal > 0, 1.0 / np.where(diagonal > 0, diagonal, 1.0), 0.0)
+        scaled = matrix * self._inverse * self._inverse[:, None]
+        self._cholesky, info = lapack.dpotrf(scaled, lower=1)
+        rcond = 0.0
+        if info == 0:
+            norm = np.abs(scaled).sum(axis=0).max()
+            rcond, _ = lapack.dpocon(self._cholesky, norm, uplo="L")
+        self._spectral = rcond < 1e-12
+        if self._spectral:
+            # In the original axes, whose minimum norm is the one that is promised.
+            self._values, self._vectors = np.linalg.eigh(matrix)
+            self._kept = self._values > 10 * len(matrix) * _EPS * max(self._values[-1], 0.0)
+
+    def solve(self, right: Floats) -> Floats:
+        """Solve, with minimum norm where the matrix is singular."""
+        if self._spectral:
+            vectors = self._vectors[:, self._kept]
+            return vectors @ ((vectors.T @ right) / self._values[self._kept])
+        solution, _ = self._lapack.dpotrs(self._cholesky, right * self._inverse, lower=1)
+        return solution * self._inverse
+
+
+def fit_log_loss(
+    problem: LogLoss,
+    start: Floats | None = None,
+    *,
+    tol: float = 1e-8,
+    max_iter: int = 100,
+    verbose: int = 0,
+) -> LogisticFit:
+    """Fit by Newton's method.
+
+    Parameters
+    ----------
+    problem : LogLoss
+    start : ndarray of shape (n_outputs, p + 1), optional
+        Coefficients to start from. Without, a large table is first fitted on a part of its rows.
+    tol : float
+        Stop after the step that promises to lower the objective by no more than this; what is
+        left after that step is far less.
+    max_iter : int
+    verbose : int
+
+    Returns
+    -------
+    fit : LogisticFit
+    """
+    with sequential_blas():
+        n_rows = len(problem.codes) if problem.rows is None else len(problem.rows)
+        if start is None and n_rows > 4 * _START_ROWS:
+            chosen = np.linspace(0, n_rows - 1, _START_ROWS).astype(np.int64)
+            part = chosen if problem.rows is None else problem.rows[chosen]
+            small = LogLoss(**{**_fields(problem), "rows": part})
+            if small.total > 0 and len(np.unique(problem.codes[part])) == _classes(problem):
+                start = _Newton(small).run(null_start(small), 1e-4, 8, 0).theta
+        newton = _Newton(problem)
+        return newton.run(null_start(problem) if start is None else start, tol, max_iter, verbose)
+
+
+def _fields(problem: LogLoss) -> dict[str, Any]:
+    return {k: v for k, v in vars(problem).items() if k != "total"}
+
+
+def _classes(problem: LogLoss) -> int:
+    return max(2, problem.n_outputs)
+
+
+def null_start(problem: LogLoss) -> Floats:
+    """Coefficients 0, and the intercepts that give the shares of the classes."""
+    theta = np.zeros((problem.n_outputs, len(problem.l1) + 1))
+    if problem.fit_intercept:
+        rows = slice(None) if problem.rows is None else problem.rows
+        weight = None if problem.weight is None else problem.weight[rows]
+        shares = np.bincount(problem.codes[rows], weight, _classes(problem)) / problem.total
+        logs = np.log(np.clip(shares, 1e-12, None))
+        theta[:, -1] = logs[1] - logs[0] if problem.n_outputs == 1 else logs - logs.mean()
+    return theta
+
+
+def null_objective(problem: LogLoss) -> float:
+    """Objective at `null_start`."""
+    theta = null_start(problem)[:, -1]
+    rows = slice(None) if problem.rows is None else problem.rows
+    weight = None if problem.weight is None else problem.weight[rows]
+    shares = np.bincount(problem.codes[rows], weight, _classes(problem)) / problem.total
+    scores = np.append(0.0, theta) if problem.n_outputs == 1 else theta
+    top = scores.max()
+    return float(top + np.log(np.exp(scores - top).sum()) - shares @ scores)
+
+
+class _Newton:
+    """State of one fit."""
+
+    def __init__(self, problem: LogLoss) -> None:
+        from hybridtrees.linear import _newton
+
+        self._pass = _newton.log_loss_pass
+        self.problem = problem
+        self.table = problem.make_table(problem.rows)
+        self.l1, self.l2 = problem.penalties()
+        self.width = len(problem.l1) + 1
+        self.free = np.tile(
+            np.append(np.ones(self.width - 1, dtype=bool), problem.fit_intercept),
+            problem.n_outputs,
+        )
+
+    def evaluate(self, theta: Floats, order: int) -> tuple[float, Floats, Floats | None]:
+        """Penalised objective; gradient and hessian of the mean loss alone."""
+        problem = self.problem
+        coef = np.ascontiguousarray(theta.reshape(problem.n_outputs, self.width).T)
+        loss, grad, hess = self._pass(
+            self.table, problem.codes, problem.weight, coef, order, problem.n_threads
+        )
+        objective = loss / problem.total + self.penalty(theta)
+        grad = np.zeros(0) if grad is None else grad / problem.total
+        return objective, grad, None if hess is None else hess / problem.total
+
+    def penalty(self, theta: Floats) -> float:
+        return float(self.l1 @ np.abs(theta) + 0.5 * self.l2 @ theta**2)
+
+    def _anchored(self, hess: Floats) -> Floats:
+        """Hessian made definite along the shifts that change no probability."""
+        k = self.problem.n_outputs
+        if k == 1:
+            return hess
+        unpenalised = (self.l1 + self.l2 == 0)[: self.width] & self.free[: self.width]
+        columns = np.flatnonzero(unpenalised)
+        level = max(float(np.mean(np.diag(hess))), 1e-300) / k
+        hess = hess.copy()
+        for a in range(k):
+            for b in range(k):
+                hess[a * self.width + columns, b * self.width + columns] += level
+        return hess
+
+    def _direction(
+        self, theta: Floats, grad: Floats, hess: Floats, factor: _Factor | None
+    ) -> tuple[Floats, float, _Factor | None]:
+        """Step, the decrease of the objective that its slope promises, and the factor used."""
+        free = self.free
+        step = np.zeros_like(theta)
+        if not self.l1.any():
+            slope = grad + self.l2 * theta
+            if factor is None:
+                matrix = self._anchored(hess) + np.diag(self.l2)
+                factor = _Factor(matrix[np.ix_(free, free)])
+            step[free] = -factor.solve(slope[free])
+            return step, float(-slope @ step), factor
+        matrix = self._anchored(hess)[np.ix_(free, free)]
+        at = theta[free]
+        loose = self._violation(theta, grad)
+        solution = solve_elastic_net(
+            matrix,
+            (matrix @ at - grad[free])[:, None],
+            self.l1[free][:, None],
+            self.l2[free][:, None],
+            start=at[:, None],
+            tol=max(1e-13, 1e-3 * loose),
+            max_iter=2000,
+        )
+        step[free] = solution.beta[:, 0] - at
+        change = float(grad @ step) + self.penalty(theta + step) - self.penalty(theta)
+        return step, -change, None
+
+    def _violation(self, theta: Floats, grad: Floats) -> float:
+        slope = grad + self.l2 * theta
+        away = np.where(
+            theta != 0, np.abs(slope + np.sign(theta) * self.l1), np.abs(slope) - self.l1
+        )
+        return float(max(0.0, away[self.free].max(initial=0.0)))
+
+    def run(self, start: Floats, tol: float, max_iter: int, verbose: int) -> LogisticFit:
+        """Iterate from `start`."""
+        theta = np.array(start, dtype=np.float64).ravel()
+        objective, grad, hess = self.evaluate(theta, 2)
+        if start.any():
+            # A start from other rows or another penalty may be worse than none.
+            null = null_start(self.problem).ravel()
+            if not objective <= null_objective(self.problem):
+                theta = null
+                objective, grad, hess = self.evaluate(theta, 2)
+        factor: _Factor | None = None
+        last = np.inf
+        for n_iter in range(1, max_iter + 1):
+            assert hess is not None
+            step, gain, factor = self._direction(theta, grad, hess, factor)
+            if verbose:
+                print(f"[{n_iter}] objective {objective:.10g}, promised decrease {gain / 2:.3g}")
+            if not gain / 2 > tol:
+                at = self.penalty(theta)
+                theta = theta + step
+                return self._result(theta, n_iter, True, objective - at)
+            if factor is not None and gain > 0.1 * last:
+                factor = None  # an old hessian that no longer serves
+            small = not self.l1.any() and gain < _SMALL_STEP
+            last = gain
+            size = 1.0
+            while True:
+                trial = theta + size * step
+                new = self.evaluate(trial, 1 if small and factor is not None else 2)
+                if new[0] <= objective - 1e-4 * size * gain or size < 1e-10:
+                    break
+                size *= 0.5
+                factor = None
+            if not small or new[2] is not None:
+                factor = None
+            if not new[0] < objective:
+                return self._result(theta, n_iter, False, objective - self.penalty(theta))
+            theta, objective, grad = trial, new[0], new[1]
+            hess = hess if new[2] is None else new[2]
+        return self._result(theta, max_iter, False, objective - self.penalty(theta))
+
+    def _result(self, theta: Floats, n_iter: int, converged: bool, loss: float) -> LogisticFit:
+        theta = theta.reshape(self.problem.n_outputs, self.width)
+        if self.problem.fit_intercept and self.problem.n_outputs > 1:
+            theta[:, -1] -= theta[:, -1].mean()  # scores may be shifted together
+        return LogisticFit(theta, n_iter, converged, loss)

@@ -1,0 +1,182 @@
+"""Penalties: what the parameters mean, grids of alphas, folds, the choice of an alpha."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybridtrees._parameters import check_integer, check_option, check_real
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+PENALTIES = (None, "ridge", "lasso", "elasticnet")
+# The smallest alpha of a grid, as a share of the largest.
+_LASSO_RANGE = 1e-4
+_RIDGE_RANGE = 1e-7
+# A pure ridge has no largest alpha that matters; this share of L1 stands in for one.
+_LEAST_L1 = 1e-3
+_FOLD_SEED = 20260101
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """alpha * (l1_ratio |b|_1 + (1 - l1_ratio) / 2 |b|_2^2).
+
+    Attributes
+    ----------
+    alpha : float or None
+        None where it is to be found by cross-validation.
+    l1_ratio : float
+    """
+
+    alpha: float | None
+    l1_ratio: float
+
+    @property
+    def has_l1(self) -> bool:
+        """Whether there is an L1 part."""
+        return self.l1_ratio > 0 and self.alpha != 0
+
+    def parts(self, alpha: float) -> tuple[float, float]:
+        """L1 and L2 penalty at an alpha."""
+        return alpha * self.l1_ratio, alpha * (1.0 - self.l1_ratio)
+
+
+def check_penalty(penalty: Any, alpha: Any, l1_ratio: Any) -> Penalty:
+    """Check the three parameters and say what they mean."""
+    name = check_option("penalty", penalty, PENALTIES)
+    ratio = check_real("l1_ratio", l1_ratio, 0, 1)
+    assert ratio is not None
+    if isinstance(alpha, str):
+        if alpha != "cv":
+            raise ValueError(f"alpha must be a real number of at least 0 or 'cv', got {alpha!r}")
+        value = None
+    else:
+        value = check_real("alpha", alpha, 0)
+    if name is None:
+        return Penalty(0.0, 0.0)
+    return Penalty(value, {"ridge": 0.0, "lasso": 1.0}.get(name, ratio))
+
+
+def check_alphas(alphas: Any) -> int | Floats:
+    """Check the number of alphas, or the alphas themselves, sorted from large to small."""
+    if isinstance(alphas, Integral):
+        number = check_integer("alphas", alphas, 1)
+        assert number is not None
+        return number
+    try:
+        grid = np.unique(np.asarray(alphas, dtype=np.float64).ravel())[::-1]
+    except (TypeError, ValueError):
+        grid = np.zeros(0)
+    if not len(grid) or not np.isfinite(grid).all() or grid[-1] <= 0:
+        raise ValueError(
+            f"alphas must be a positive integer or a list of positive numbers, got {alphas!r}"
+        )
+    return grid
+
+
+def alpha_grid(alphas: int | Floats, steepest: float, l1_ratio: float) -> Floats:
+    """Alphas from large to small.
+
+    Parameters
+    ----------
+    alphas : int or ndarray
+        How many, or the grid itself.
+    steepest : float
+        Largest slope of the mean loss along a standardised column when all coefficients are 0:
+        at alpha = steepest / l1_ratio they are just that.
+    l1_ratio : float
+    """
+    if not isinstance(alphas, int):
+        return alphas
+    largest = steepest / max(l1_ratio, _LEAST_L1)
+    if not largest > 0:  # nothing to explain: any penalty will do
+        largest = 1.0
+    smallest = largest * (_LASSO_RANGE if l1_ratio > 0 else _RIDGE_RANGE)
+    return np.geomspace(largest, smallest, alphas) if alphas > 1 else np.array([largest])
+
+
+def check_cv(cv: Any) -> int | list[tuple[Any, Any]]:
+    """Check the number of folds, or a list of (training rows, test rows)."""
+    if isinstance(cv, Integral):
+        number = check_integer("cv", cv, 2)
+        assert number is not None
+        return number
+    if isinstance(cv, str) or not isinstance(cv, Iterable):
+        raise TypeError(
+            "cv must be an integer of at least 2 or an iterable of pairs (training rows, test "
+            f"rows), got {cv!r}"
+        )
+    splits = [tuple(split) for split in cv]
+    if not splits or any(len(split) != 2 for split in splits):
+        raise ValueError("cv must hold pairs (training rows, test rows), and at least one")
+    return splits
+
+
+def make_folds(
+    cv: int | list[tuple[Any, Any]], n_rows: int, codes: NDArray | None = None
+) -> list[tuple[Rows, Rows]]:
+    """Training and test rows of each fold.
+
+    For a number of folds, rows are dealt out in an order that looks random and is the same every
+    time, class by class where there are classes.
+    """
+    if not isinstance(cv, int):
+        return [(_row_numbers(a, n_rows), _row_numbers(b, n_rows)) for a, b in cv]
+    if cv > n_rows:
+        raise ValueError(f"cv={cv} folds need at least as many rows, got {n_rows}")
+    order = np.random.default_rng(_FOLD_SEED).permutation(n_rows)
+    if codes is not None:
+        order = order[np.argsort(codes[order], kind="stable")]
+    fold = np.empty(n_rows, dtype=np.int64)
+    fold[order] = np.arange(n_rows) % cv
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(cv)]
+
+
+def _row_numbers(rows: Any, n_rows: int) -> Rows:
+    rows = np.asarray(rows)
+    if rows.dtype == bool and rows.shape == (n_rows,):
+        return np.flatnonzero(rows)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu" or not len(rows):
+        raise ValueError("cv must hold pairs of row numbers or masks, none of them empty")
+    if rows.min() < 0 or rows.max() >= n_rows:
+        raise ValueError(f"cv holds row numbers outside [0, {n_rows})")
+    return rows.astype(np.int64)
+
+
+def cross_validate(
+    alphas: Floats,
+    folds: list[tuple[Rows, Rows]],
+    fold_losses: Callable[[int, Rows, Rows], Floats],
+    weight: Floats | None,
+) -> tuple[float, Floats]:
+    """Choose the alpha of least mean loss over the test rows.
+
+    Parameters
+    ----------
+    alphas : ndarray
+        From large to small.
+    folds : list of (training rows, test rows)
+    fold_losses : callable
+        From a fold's number and rows to the mean loss on its test rows for each alpha.
+    weight : ndarray or None
+
+    Returns
+    -------
+    alpha : float
+        Among equals the largest.
+    losses : ndarray of shape (n_alphas, n_folds)
+    """
+    for name, part in (("training", 0), ("test", 1)):
+        if weight is not None and any(not weight[fold[part]].any() for fold in folds):
+            raise ValueError(
+                f"sample_weight is zero for all {name} rows of a fold: choose other folds by cv"
+            )
+    losses = np.column_stack([fold_losses(k, *fold) for k, fold in enumerate(folds)])
+    return float(alphas[int(np.argmin(losses.mean(axis=1)))]), losses

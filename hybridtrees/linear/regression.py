@@ -1,0 +1,331 @@
+"""Penalised least squares on a table, narrow or wide, for one alpha or many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybridtrees.linear import wide as wide_tables
+from hybridtrees.linear.moments import Moments, collect_moments, merge_moments, standardised
+from hybridtrees.linear.path import Penalty, Rows
+from hybridtrees.linear.solvers import (
+    Solution,
+    original_scale,
+    ridge_path,
+    solve_least_squares,
+    solve_moments,
+)
+
+Floats = NDArray[np.float64]
+
+_FEW_ROWS = 16
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the solvers need to know beside the data."""
+
+    penalty: Penalty
+    fit_intercept: bool = True
+    standardize: bool = True
+    tol: float = 1e-10
+    max_iter: int = 10_000
+    n_threads: int = 1
+
+    @property
+    def scaled(self) -> bool:
+        """Whether columns are brought to one scale; without a penalty that changes nothing."""
+        return self.standardize or self.penalty.alpha == 0
+
+
+@dataclass
+class Line:
+    """A fitted linear function, `base` + (x - mean) coef.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (p, k)
+    mean, fill : ndarrays of shape (p,)
+        Where `base` is the prediction, and what stands for missing values.
+    base : ndarray of shape (k,)
+    """
+
+    coef: Floats
+    mean: Floats
+    fill: Floats
+    base: Floats
+
+    @property
+    def intercept(self) -> Floats:
+        """Prediction at the origin."""
+        return self.base - self.mean @ self.coef
+
+    def predict(self, values: Any, rows: Rows | None = None, n_threads: int = 1) -> Floats:
+        """Predictions of shape (n_rows, k)."""
+        from hybridtrees.linear import _moments
+        from hybridtrees.linear.blas import sequential_blas
+
+        # BLAS does not split the work on a few rows anyway, and telling it so takes time.
+        few = values.shape[0] <= _FEW_ROWS
+        with nullcontext() if few else sequential_blas():
+            table = standardised(values, self.mean, np.ones(len(self.mean)), self.fill, rows)
+            coef = np.ascontiguousarray(self.coef)
+            return _moments.project(table, coef, np.ascontiguousarray(self.base), n_threads)
+
+
+class NarrowRegression:
+    """Least squares from moments."""
+
+    def __init__(self, moments: Moments, options: Options) -> None:
+        self.moments = moments
+        self.options = options
+
+    @classmethod
+    def collect(
+        cls, values: Any, y: Floats, weight: Floats | None, rows: Rows | None, options: Options
+    ) -> NarrowRegression:
+        """Collect the moments of some rows."""
+        moments = collect_moments(
+            values,
+            y,
+            weight,
+            centred=options.fit_intercept,
+            rows=rows,
+            n_threads=options.n_threads,
+        )
+        return cls(moments, options)
+
+    def steepest(self) -> float:
+        """Largest slope of the loss where all coefficients are 0."""
+        m = self.moments
+        slopes = np.abs(m.xy) * m.y_scale
+        if not self.options.scaled:
+            slopes = slopes * m.scale[:, None]
+        return float(slopes.max(initial=0.0))
+
+    def _penalties(self, alpha: float) -> tuple[Any, Any]:
+        l1, l2 = self.options.penalty.parts(alpha)
+        if self.options.scaled:
+            return l1, l2
+        scale = np.where(self.moments.varies, self.moments.scale, 1.0)
+        return l1 / scale, l2 / scale**2
+
+    def solve(
+        self, alpha: float, start: Floats | None = None, *, want_inverse: bool = False
+    ) -> Solution:
+        """Solve for one alpha."""
+        l1, l2 = self._penalties(alpha)
+        options = self.options
+        return solve_moments(
+            self.moments,
+            l1,
+            l2,
+            start=start,
+            tol=options.tol,
+            max_iter=options.max_iter,
+            want_inverse=want_inverse,
+        )
+
+    def path(self, alphas: Floats) -> Iterator[Solution]:
+        """Solutions for alphas from large to small, each starting from the one before."""
+        m = self.moments
+        if not self.options.penalty.has_l1 and self.options.scaled and m.varies.any():
+            for beta in ridge_path(m.corr, m.xy, self.options.penalty.parts(1.0)[1] * alphas):
+                yield Solution(beta, m.n_columns)
+            return
+        start = None
+        for alpha in alphas:
+            solution = self.solve(alpha, start)
+            start = solution.beta
+            yield solution
+
+    def line(self, solution: Solution) -> Line:
+        """Return the solution as a function of the columns as they came."""
+        m = self.moments
+        coef, _ = original_scale(solution.beta, m)
+        return Line(coef, m.mean, m.fill, m.y_mean)
+
+    def loss(self, solution: Solution, test: Moments) -> float:
+        """Mean squared error on other rows, from their moments."""
+        line = self.line(solution)
+        bias = test.y_mean - line.base - (test.mean - line.mean) @ line.coef
+        slope = test.scale[:, None] * line.coef
+        within = (
+            test.y_scale**2
+            - 2.0 * test.y_scale * (slope * test.xy).sum(axis=0)
+            + (slope * (test.corr @ slope)).sum(axis=0)
+        )
+        return float(np.mean(bias**2 + np.maximum(within, 0.0)))
+
+
+def exact_least_squares(
+    values: Any, y: Floats, weight: Floats | None, moments: Moments
+) -> Solution:
+    """Least squares by QR from the rows themselves, for columns that are nearly dependent."""
+    y_scale = np.where(moments.y_scale > 0, moments.y_scale, 1.0)
+    targets = (y - moments.y_mean) / y_scale
+    table = standardised(values, moments.mean, moments.scale, moments.fill)
+    solution = solve_least_squares(table, targets, weight, want_inverse=True)
+    varies = moments.varies
+    assert solution.inverse is not None and solution.estimable is not None
+    solution.inverse = solution.inverse[np.ix_(varies, varies)]
+    solution.estimable = solution.estimable[varies]
+    solution.beta[:, moments.y_scale == 0] = 0.0
+    return solution
+
+
+class WideRegression:
+    """Least squares on a table with too many columns for moments."""
+
+    def __init__(
+        self, values: Any, y: Floats, weight: Floats | None, rows: Rows | None, options: Options
+    ) -> None:
+        centred = options.fit_intercept
+        self.wide = wide_tables.open_wide(
+            values, weight, centred=centred, scaled=options.scaled, rows=rows
+        )
+        self.options = options
+        if rows is not None:
+            y, weight = y[rows], None if weight is None else weight[rows]
+        self.w = np.full(len(y), 1.0 / len(y)) if weight is None else weight / weight.sum()
+        self.y_mean = self.w @ y if centred else np.zeros(y.shape[1])
+        deviation = y - self.y_mean
+        unit = np.abs(deviation).max(axis=0)
+        unit = np.where(unit > 0, unit, 1.0)
+        self.y_scale = np.sqrt(self.w @ (deviation / unit) ** 2) * unit
+        self.y = deviation / np.where(self.y_scale > 0, self.y_scale, 1.0)
+
+    def steepest(self) -> float:
+        """Largest slope of the loss where all coefficients are 0."""
+        if self.wide.columns is None:
+            return 0.0
+        slopes = [
+            np.abs(self.wide.columns.gradient(self.w * self.y[:, k])).max() * scale
+            for k, scale in enumerate(self.y_scale)
+        ]
+        return float(max(slopes))
+
+    def solve(self, alpha: float, start: Floats | None = None) -> Solution:
+        """Solve for one alpha."""
+        k = self.y.shape[1]
+        options = self.options
+        l1, l2 = options.penalty.parts(alpha)
+        if self.wide.columns is None:
+            return Solution(np.zeros((0, k)), 0)
+        if l1 == 0:
+            return wide_tables.wide_ridge(self.wide, self.y, self.w, l2, options.max_iter)
+        parts = []
+        for j, scale in enumerate(self.y_scale):
+            if scale == 0:
+                parts.append(Solution(np.zeros((self.wide.columns.n_columns, 1)), 0))
+                continue
+            parts.append(
+                wide_tables.wide_elastic_net(
+                    self.wide,
+                    np.ascontiguousarray(self.y[:, j]),
+                    self.w,
+                    l1 / scale,
+                    l2,
+                    start=None if start is None else start[:, j],
+                    tol=options.tol,
+                    max_iter=options.max_iter,
+                )
+            )
+        return Solution(
+            np.hstack([part.beta for part in parts]),
+            max(part.rank for part in parts),
+            n_iter=max(part.n_iter for part in parts),
+            converged=all(part.converged for part in parts),
+        )
+
+    def path(self, alphas: Floats) -> Iterator[Solution]:
+        """Solutions for alphas from large to small, each starting from the one before."""
+        start = None
+        for alpha in alphas:
+            solution = self.solve(float(alpha), start)
+            start = solution.beta
+            yield solution
+
+    def line(self, solution: Solution) -> Line:
+        """Return the solution as a function of the columns as they came."""
+        wide = self.wide
+        coef = np.zeros((len(wide.mean), self.y.shape[1]))
+        coef[wide.varies] = solution.beta * self.y_scale / wide.scale[wide.varies][:, None]
+        return Line(coef, wide.mean, wide.fill, self.y_mean)
+
+
+def open_regression(
+    values: Any, y: Floats, weight: Floats | None, options: Options
+) -> NarrowRegression | WideRegression:
+    """Choose the form by the shape of the table."""
+    if wide_tables.is_wide(*values.shape):
+        return WideRegression(values, y, weight, None, options)
+    return NarrowRegression.collect(values, y, weight, None, options)
+
+
+class FoldLosses:
+    """Mean squared errors on test rows along a path of alphas.
+
+    Moments are collected once for each fold's test rows. Where the folds cut the rows into
+    disjoint parts the training moments are those of the other folds together.
+    """
+
+    def __init__(
+        self,
+        values: Any,
+        y: Floats,
+        weight: Floats | None,
+        alphas: Floats,
+        options: Options,
+        full: NarrowRegression | WideRegression,
+        folds: list[tuple[Rows, Rows]],
+    ) -> None:
+        self.data = (values, y, weight)
+        self.alphas = alphas
+        self.options = options
+        self.tests: list[Moments] = []
+        self.complementary = False
+        if isinstance(full, NarrowRegression):
+            self.tests = [self._moments(test, full.moments.fill) for _, test in folds]
+            seen = np.bincount(np.concatenate([test for _, test in folds]), minlength=len(y))
+            sizes = all(len(train) + len(test) == len(y) for train, test in folds)
+            disjoint = all(not np.isin(train, test).any() for train, test in folds)
+            self.complementary = bool((seen == 1).all() and sizes and disjoint and len(folds) > 1)
+            self.fill = full.moments.fill
+
+    def _moments(self, rows: Rows, fill: Floats) -> Moments:
+        values, y, weight = self.data
+        options = self.options
+        return collect_moments(
+            values,
+            y,
+            weight,
+            centred=options.fit_intercept,
+            rows=rows,
+            fill=fill,
+            n_threads=options.n_threads,
+        )
+
+    def __call__(self, fold: int, train: Rows, test: Rows) -> Floats:
+        """Mean squared error for each alpha."""
+        values, y, weight = self.data
+        if self.tests:
+            if self.complementary:
+                others = [part for k, part in enumerate(self.tests) if k != fold]
+                moments = merge_moments(others)
+            else:
+                moments = self._moments(train, self.fill)
+            model = NarrowRegression(moments, self.options)
+            return np.array([model.loss(s, self.tests[fold]) for s in model.path(self.alphas)])
+        wide = WideRegression(values, y, weight, train, self.options)
+        losses = []
+        for solution in wide.path(self.alphas):
+            prediction = wide.line(solution).predict(values, test, self.options.n_threads)
+            squares = ((y[test] - prediction) ** 2).mean(axis=1)
+            losses.append(np.average(squares, weights=None if weight is None else weight[test]))
+        return np.array(losses)

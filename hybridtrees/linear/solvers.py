@@ -1,0 +1,323 @@
+"""Solutions of penalised least squares from moments, in the space of standardised columns.
+
+All of them minimise over b, for correlations R of the columns and r with the target,
+
+    b'R b / 2 - r'b + sum_j (l1_j |b_j| + l2_j b_j^2 / 2).
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybridtrees.linear.blas import sequential_blas
+from hybridtrees.linear.moments import Moments
+
+Floats = NDArray[np.float64]
+
+# Below this reciprocal condition number equations are solved through their eigenvalues.
+_SINGULAR = 1e-10
+_EPS = float(np.finfo(np.float64).eps)
+_MOST_QR_ROWS = 8192
+
+
+class ConvergenceWarning(UserWarning):
+    """Warns that a solver stopped before it had reached the tolerance."""
+
+
+def warn_not_converged(what: str, n_iter: int, stacklevel: int = 3) -> None:
+    """Say that a solver gave up, and what to do about it."""
+    warnings.warn(
+        f"{what} did not converge in {n_iter} iterations: raise max_iter, the penalty (alpha), "
+        "or tol",
+        ConvergenceWarning,
+        stacklevel=stacklevel,
+    )
+
+
+@dataclass
+class Solution:
+    """Coefficients of standardised columns, and what was learned on the way.
+
+    Attributes
+    ----------
+    beta : ndarray of shape (p, k)
+        One column per target.
+    rank : int
+        Numerical rank of the equations.
+    inverse : ndarray of shape (p, p) or None
+        (Pseudo-)inverse of R + l2, where it was asked for.
+    estimable : ndarray of bool or None
+        Which coefficients the data determine, where `inverse` was asked for.
+    n_iter : int
+    converged : bool
+    spectral : bool
+        Whether the equations were too ill-conditioned for a Cholesky factor.
+    """
+
+    beta: Floats
+    rank: int
+    inverse: Floats | None = None
+    estimable: NDArray[np.bool_] | None = None
+    n_iter: int = 1
+    converged: bool = True
+    spectral: bool = False
+
+
+def solve_ridge(
+    corr: Floats, xy: Floats, l2: Floats | float = 0.0, *, want_inverse: bool = False
+) -> Solution:
+    """Least squares with a ridge penalty or none: Cholesky, or the solution of minimum norm.
+
+    Parameters
+    ----------
+    corr : ndarray of shape (p, p)
+    xy : ndarray of shape (p, k)
+    l2 : float or ndarray of shape (p,)
+    want_inverse : bool
+        Whether to fill in `inverse` and `estimable`.
+
+    Returns
+    -------
+    solution : Solution
+    """
+    from scipy.linalg import lapack
+
+    p = len(corr)
+    system = corr + np.diag(np.broadcast_to(np.asarray(l2, dtype=np.float64), p))
+    with sequential_blas():
+        factor, info = lapack.dpotrf(system, lower=1)
+        if info == 0:
+            norm = np.abs(system).sum(axis=0).max()
+            rcond, _ = lapack.dpocon(factor, norm, uplo="L")
+            if rcond > _SINGULAR:
+                beta, _ = lapack.dpotrs(factor, xy, lower=1)
+                inverse = None
+                if want_inverse:
+                    lower, _ = lapack.dpotri(factor, lower=1)
+                    inverse = np.tril(lower) + np.tril(lower, -1).T
+                every = np.ones(p, dtype=bool) if want_inverse else None
+                return Solution(beta, p, inverse, every)
+        return _minimum_norm(system, xy, want_inverse)
+
+
+def _minimum_norm(system: Floats, xy: Floats, want_inverse: bool) -> Solution:
+    values, vectors = np.linalg.eigh(system)
+    return _from_spectrum(
+        vectors, values, vectors.T @ xy, values > 10 * len(values) * _EPS * values[-1], want_inverse
+    )
+
+
+def _from_spectrum(
+    vectors: Floats, values: Floats, right: Floats, kept: Any, want_inverse: bool
+) -> Solution:
+    """Solution from eigenvectors, eigenvalues and the right-hand side in their axes."""
+    vectors = vectors[:, kept]
+    beta = vectors @ (right[kept] / values[kept][:, None])
+    rank = int(np.count_nonzero(kept))
+    if not want_inverse:
+        return Solution(beta, rank, spectral=True)
+    inverse = (vectors / values[kept]) @ vectors.T
+    # A coefficient is determined if its axis lies within the space of the kept vectors.
+    estimable = 1.0 - (vectors**2).sum(axis=1) < 1e-8
+    return Solution(beta, rank, inverse, estimable, spectral=True)
+
+
+def ridge_path(corr: Floats, xy: Floats, l2s: Floats) -> Floats:
+    """Solutions for several ridge penalties, through the eigenvalues of the correlations.
+
+    Parameters
+    ----------
+    corr : ndarray of shape (p, p)
+    xy : ndarray of shape (p, k)
+    l2s : ndarray of shape (n_penalties,)
+        All positive.
+
+    Returns
+    -------
+    betas : ndarray of shape (n_penalties, p, k)
+    """
+    with sequential_blas():
+        values, vectors = np.linalg.eigh(corr)
+        right = vectors.T @ xy
+        return np.stack([vectors @ (right / (np.maximum(values, 0) + l2)[:, None]) for l2 in l2s])
+
+
+def solve_least_squares(
+    table: Any,
+    y: Floats,
+    weight: Floats | None,
+    *,
+    rows: NDArray[np.int64] | None = None,
+    want_inverse: bool = False,
+) -> Solution:
+    """Least squares of minimum norm by QR, for columns too collinear for their products.
+
+    The triangular factor is brought up to date block by block, so that the table is not copied
+    as a whole; its singular values then tell the rank.
+
+    Parameters
+    ----------
+    table : Table
+        Standardised columns.
+    y : ndarray of shape (n_rows of the whole table, k)
+        Standardised targets.
+    weight : ndarray of shape (n_rows of the whole table,), optional
+    rows : ndarray of int64, optional
+        The rows that the table was made with.
+    want_inverse : bool
+        Whether to fill in `inverse` and `estimable`.
+    """
+    n, p = table.n_rows, table.n_columns
+    own = (lambda part: part) if rows is None else (lambda part: rows[part])
+    step = max(1, min(_MOST_QR_ROWS, max(1024, 4 * p)))
+    factor = np.zeros((0, p + y.shape[1]))
+    total = float(n) if weight is None else float(weight[own(slice(0, n))].sum())
+    with sequential_blas():
+        for start in range(0, n, step):
+            part = own(slice(start, min(n, start + step)))
+            block = np.hstack([table.load(start, min(n, start + step)), y[part]])
+            if weight is not None:
+                block *= np.sqrt(weight[part])[:, None]
+            factor = np.asarray(np.linalg.qr(np.vstack([factor, block]), mode="r"))
+        factor /= np.sqrt(total)
+        left, singular, right = np.linalg.svd(factor[:, :p], full_matrices=False)
+        kept = singular > max(n, p) * _EPS * singular[0]
+        projected = singular[:, None] * (left.T @ factor[:, p:])
+        return _from_spectrum(right.T, singular**2, projected, kept, want_inverse)
+
+
+def solve_elastic_net(
+    corr: Floats,
+    xy: Floats,
+    l1: Floats,
+    l2: Floats,
+    *,
+    yy: Floats | None = None,
+    start: Floats | None = None,
+    tol: float = 1e-10,
+    max_iter: int = 10_000,
+) -> Solution:
+    """Elastic net by coordinate descent on the correlations.
+
+    Parameters
+    ----------
+    corr : ndarray of shape (p, p)
+    xy : ndarray of shape (p, k)
+    l1, l2 : ndarrays of shape (p, k)
+        Penalties of each coefficient.
+    yy : ndarray of shape (k,), optional
+        Mean squares of the targets, for the duality gap; without them, or with a coefficient
+        that has no l1 penalty, the optimality conditions are what is checked.
+    start : ndarray of shape (p, k), optional
+    tol : float
+        The gap, relative to `yy`, or the violation to stop at.
+    max_iter : int
+        Sweeps at most.
+    """
+    from hybridtrees.linear import _descent
+
+    corr = np.ascontiguousarray(corr)
+    beta = np.zeros(xy.shape) if start is None else np.array(start, dtype=np.float64)
+    n_iter, converged = 0, True
+    with sequential_blas():
+        for k in range(xy.shape[1]):
+            b, penalty = np.ascontiguousarray(beta[:, k]), np.ascontiguousarray(l1[:, k])
+            scale = -1.0 if yy is None or not (penalty > 0).all() else float(yy[k])
+            scale = -1.0 if scale == 0 else scale
+            q, ridge = np.ascontiguousarray(xy[:, k]), np.ascontiguousarray(l2[:, k])
+            sweeps, reached = _descent.descend_gram(
+                corr, q, penalty, ridge, scale, b, tol, max_iter
+            )
+            beta[:, k] = b
+            n_iter, converged = max(n_iter, sweeps), converged and reached <= tol
+    return Solution(beta, int(np.count_nonzero(beta.any(axis=1))), None, None, n_iter, converged)
+
+
+def solve_moments(
+    moments: Moments,
+    l1: float | Floats = 0.0,
+    l2: float | Floats = 0.0,
+    *,
+    start: Floats | None = None,
+    tol: float = 1e-10,
+    max_iter: int = 10_000,
+    want_inverse: bool = False,
+) -> Solution:
+    """Solve for all columns of a `Moments`; constant ones get coefficient 0.
+
+    Parameters
+    ----------
+    moments : Moments
+    l1, l2 : float or ndarray of shape (p,)
+        Penalties on the coefficients of standardised columns, for targets in their own units.
+    start : ndarray of shape (p, k), optional
+        Coefficients to start from, for standardised columns and targets.
+    tol, max_iter : float, int
+        See `solve_elastic_net`.
+    want_inverse : bool
+        Whether to fill in `inverse` and `estimable` (of the columns that vary).
+
+    Returns
+    -------
+    solution : Solution
+        With `beta` for standardised columns and targets: see `original_scale`.
+    """
+    p, k = moments.xy.shape
+    varies = moments.varies
+    every = varies.all()
+    corr = moments.corr if every else moments.corr[np.ix_(varies, varies)]
+    xy = moments.xy if every else moments.xy[varies]
+    ridge = np.broadcast_to(np.asarray(l2, dtype=np.float64), p)[varies]
+    lasso = np.broadcast_to(np.asarray(l1, dtype=np.float64), p)[varies]
+    if not varies.any():
+        empty = np.zeros((0, 0))
+        return Solution(np.zeros((p, k)), 0, empty, np.ones(0, dtype=bool))
+    if not lasso.any():
+        solution = solve_ridge(corr, xy, ridge, want_inverse=want_inverse)
+    else:
+        y_scale = np.where(moments.y_scale > 0, moments.y_scale, np.inf)
+        solution = solve_elastic_net(
+            corr,
+            xy,
+            lasso[:, None] / y_scale,
+            np.repeat(ridge[:, None], k, axis=1),
+            yy=(moments.y_scale > 0).astype(np.float64),
+            start=None if start is None else start[varies],
+            tol=tol,
+            max_iter=max_iter,
+        )
+    if not every:
+        beta = np.zeros((p, k))
+        beta[varies] = solution.beta
+        solution.beta = beta
+    return solution
+
+
+def original_scale(
+    beta: Floats, moments: Moments, y_scale: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Coefficients and intercepts for the columns as they came.
+
+    Parameters
+    ----------
+    beta : ndarray of shape (p, k)
+        For standardised columns and targets.
+    moments : Moments
+    y_scale : ndarray of shape (k,), optional
+        The targets' units, those of `moments` by default.
+
+    Returns
+    -------
+    coef : ndarray of shape (p, k)
+    intercept : ndarray of shape (k,)
+        0 where the moments were not centred.
+    """
+    with np.errstate(divide="ignore"):
+        inverse = np.where(moments.scale > 0, 1.0 / moments.scale, 0.0)
+    coef = beta * inverse[:, None] * (moments.y_scale if y_scale is None else y_scale)
+    return coef, moments.y_mean - moments.mean @ coef
