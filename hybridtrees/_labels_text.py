@@ -1,0 +1,36 @@
+"""Names and labels as they stand in text that people read."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+# What would end a line, or hide in one.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+# Labels that stand in a set as they are; all others are quoted.
+_PLAIN_LABEL = re.compile(r"[^\s,{}\"'\\](?:[^,{}\"'\\]*[^\s,{}\"'\\])?")
+
+
+def one_line(text: str) -> str:
+    """Return a name with everything that would break a line spelt out."""
+    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def category(label: Any) -> str:
+    """Write one label of a set so that the set can be read back."""
+    if isinstance(label, int | float):
+        return repr(int(label)) if float(label).is_integer() else repr(float(label))
+    text = str(label)
+    if _UNPRINTABLE.search(text) is None and _PLAIN_LABEL.fullmatch(text):
+        return text
+    return one_line(json.dumps(text, ensure_ascii=False))
+
+
+def category_list(labels: Sequence[Any], limit: int | None) -> str:
+    """Write a set of categories; those past `limit` are counted only."""
+    shown = [category(label) for label in (labels if limit is None else labels[:limit])]
+    if len(shown) < len(labels):
+        shown.append(f"... {len(labels) - len(shown)} more")
+    return "{" + ", ".join(shown) + "}"

@@ -1,0 +1,18 @@
+"""Reading fitted models: trees as text and drawings, importance and effect of features."""
+
+from hybridtrees.inspection.export import export_dot, export_text
+from hybridtrees.inspection.importance import PermutationImportance, permutation_importance
+from hybridtrees.inspection.partial_dependence import PartialDependence, partial_dependence
+from hybridtrees.inspection.partial_plots import plot_partial_dependence
+from hybridtrees.inspection.plots import plot_tree
+
+__all__ = [
+    "PartialDependence",
+    "PermutationImportance",
+    "export_dot",
+    "export_text",
+    "partial_dependence",
+    "permutation_importance",
+    "plot_partial_dependence",
+    "plot_tree",
+]

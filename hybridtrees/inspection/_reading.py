@@ -1,0 +1,273 @@
+"""One tree of an estimator, with all the names that a reader of it wants to see.
+
+`read_tree` finds the tree, checks that its arrays can be followed, and collects the names of
+features, classes and categories; `TreeReading` answers what the exports ask of a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hybridtrees._parameters import check_integer
+from hybridtrees.core.tree import Tree
+
+MISSING_RIGHT, MISSING_LEFT, MISSING_STOPS = 0, 1, 2
+
+
+@dataclass
+class TreeReading:
+    """A tree and the names around it.
+
+    Attributes
+    ----------
+    tree : Tree
+    feature_names : list of str
+    categories : list of (ndarray or None)
+        Labels of each feature's categories; None for numeric features and where they are unknown.
+    class_names : list of str or None
+        Names of the classes where the values of the nodes are class probabilities.
+    criterion : str
+        What the impurity of a node measures.
+    """
+
+    tree: Tree
+    feature_names: list[str]
+    categories: list[np.ndarray | None]
+    class_names: list[str] | None
+    criterion: str
+
+    @property
+    def impurity(self) -> np.ndarray | None:
+        """Impurity of every node, if the tree keeps it."""
+        return getattr(self.tree, "impurity", None)
+
+    @cached_property
+    def left(self) -> list[int]:
+        """Left child of every node, -1 in a leaf."""
+        return self.tree.nodes["left"].tolist()
+
+    @cached_property
+    def right(self) -> list[int]:
+        """Right child of every node, -1 in a leaf."""
+        return self.tree.nodes["right"].tolist()
+
+    @cached_property
+    def depths(self) -> list[int]:
+        """Edges from the root to every node; the field of the nodes is too narrow for chains."""
+        depths = [0] * self.tree.n_nodes
+        for node, (left, right) in enumerate(zip(self.left, self.right, strict=True)):
+            if left >= 0:
+                depths[left] = depths[right] = depths[node] + 1
+        return depths
+
+    @cached_property
+    def heights(self) -> list[int]:
+        """Edges from every node to the deepest leaf below it."""
+        heights = [0] * self.tree.n_nodes
+        for node in range(self.tree.n_nodes - 1, -1, -1):  # children before their parents
+            if self.left[node] >= 0:
+                heights[node] = 1 + max(heights[self.left[node]], heights[self.right[node]])
+        return heights
+
+    def is_leaf(self, node: int) -> bool:
+        """Whether a node has no children."""
+        return self.left[node] < 0
+
+    def is_linear(self, node: int) -> bool:
+        """Whether the value of a node has a linear part."""
+        assert self.tree.coef_ptr is not None
+        return bool(self.tree.coef_ptr[node + 1] > self.tree.coef_ptr[node])
+
+    def terms(self, node: int) -> list[tuple[float, str, float]]:
+        """Linear part of a node: coefficient, name and centre of each feature in it."""
+        tree = self.tree
+        assert tree.coef_ptr is not None
+        part = slice(int(tree.coef_ptr[node]), int(tree.coef_ptr[node + 1]))
+        return [
+            (float(coef), self.feature_names[feature], float(center))
+            for coef, feature, center in zip(
+                tree.coef[part], tree.coef_feature[part], tree.coef_center[part], strict=True
+            )
+        ]
+
+    def category_sides(self, node: int) -> tuple[list[Any], list[Any] | None]:
+        """Labels that go left and right at a split on categories.
+
+        Where the labels are unknown they are codes, and those on the right are None: all others.
+        """
+        fields = self.tree.nodes[node]
+        codes = self.tree.category_set(node)
+        labels = self.categories[fields["feature"]]
+        if labels is None:
+            return codes.tolist(), None
+        goes_left = np.zeros(len(labels), dtype=bool)
+        goes_left[codes[codes < len(labels)]] = True
+        goes_right = ~goes_left
+        past = self._first_past(node)
+        goes_left[past:] = fields["missing_left"] == MISSING_LEFT
+        goes_right[past:] = fields["missing_left"] == MISSING_RIGHT
+        return labels[goes_left].tolist(), labels[goes_right].tolist()
+
+    def stopping_labels(self, node: int) -> list[Any]:
+        """Labels that stop at a split on categories as if they were missing."""
+        fields = self.tree.nodes[node]
+        labels = self.categories[fields["feature"]]
+        if labels is None or fields["category_start"] < 0:
+            return []
+        return labels[self._first_past(node) :].tolist()
+
+    def _first_past(self, node: int) -> int:
+        """Return the first code past the end of a set: prediction takes it for missing."""
+        return 32 * int(self.tree.nodes["category_words"][node])
+
+    @cached_property
+    def largest_value(self) -> float:
+        """Largest magnitude among the values of all nodes."""
+        return float(np.abs(self.tree.values).max())
+
+    def shown_nodes(self, max_depth: int | None) -> list[int]:
+        """Nodes from the root down to `max_depth`, in the order of their ids."""
+        if max_depth is None:
+            return list(range(self.tree.n_nodes))
+        return [node for node, depth in enumerate(self.depths) if depth <= max_depth]
+
+
+def read_tree(
+    estimator: Any,
+    tree_index: int = 0,
+    feature_names: Sequence[str] | None = None,
+    class_names: Sequence[str] | bool | None = None,
+) -> TreeReading:
+    """Find the tree of an estimator and the names that belong to it.
+
+    Parameters
+    ----------
+    estimator : fitted estimator or Tree
+        With ``tree_``, or with ``trees_`` of which one is picked.
+    tree_index : int
+        Which of ``trees_``; negative ones count from the end.
+    feature_names, class_names : sequence of str, optional
+        Names instead of those that the estimator knows. ``class_names=False`` leaves them out.
+
+    Returns
+    -------
+    reading : TreeReading
+    """
+    tree = find_tree(estimator, tree_index)
+    n_features = _count_features(estimator, tree)
+    check_tree(tree, n_features)
+    names = _feature_names(estimator, feature_names, n_features)
+    reader = getattr(estimator, "_reader", None)
+    categories = getattr(reader, "categories", None)
+    if categories is None or len(categories) != n_features:
+        categories = [None] * n_features
+    classes = _class_names(estimator, class_names, tree)
+    criterion = getattr(estimator, "criterion", None)
+    return TreeReading(
+        tree, names, categories, classes, criterion if isinstance(criterion, str) else "impurity"
+    )
+
+
+def find_tree(estimator: Any, tree_index: int = 0) -> Tree:
+    """Return the tree of an estimator, or raise what tells the caller why there is none."""
+    if isinstance(estimator, Tree):
+        return estimator
+    if hasattr(estimator, "_check_is_fitted"):
+        estimator._check_is_fitted()
+    tree = getattr(estimator, "tree_", None)
+    if isinstance(tree, Tree):
+        return tree
+    trees = getattr(estimator, "trees_", None) if tree is None else tree
+    if trees is None or isinstance(trees, Tree) or not hasattr(trees, "__getitem__"):
+        if isinstance(trees, Tree):
+            return trees
+        raise TypeError(
+            "estimator must be a fitted hybridtrees estimator with tree_ or trees_, or a Tree, got "
+            f"{type(estimator).__name__}"
+        )
+    index = check_integer("tree_index", tree_index, -len(trees), len(trees) - 1)
+    assert index is not None
+    found = trees[index]
+    if not isinstance(found, Tree):
+        found = getattr(found, "tree_", found)
+    if not isinstance(found, Tree):
+        raise TypeError(f"trees_ of {type(estimator).__name__} holds {type(found).__name__}")
+    return found
+
+
+def check_tree(tree: Tree, n_features: int) -> None:
+    """Refuse a tree whose arrays cannot be followed from the root to the leaves."""
+    nodes = tree.nodes
+    if len(nodes) == 0 or len(tree.values) != len(nodes):
+        raise ValueError("a tree needs at least one node and a value for each")
+    inner = np.flatnonzero(nodes["left"] >= 0)
+    children = np.concatenate([nodes["left"][inner], nodes["right"][inner]])
+    # Each node but the root is the child of one that stands before it: so there is no way round.
+    sound = np.array_equal(np.sort(children), np.arange(1, len(nodes))) and bool(
+        (children > np.tile(inner, 2)).all()
+    )
+    features = np.concatenate([nodes["feature"][inner], tree.coef_feature])
+    if not sound or np.any((features < 0) | (features >= n_features)):
+        raise ValueError("the nodes of the tree do not fit together")
+
+
+def probabilities(tree: Tree) -> bool:
+    """Whether the values of every node are shares that add up to one."""
+    values = tree.values
+    return (
+        len(tree.coef) == 0
+        and bool((values >= 0).all())
+        and bool(np.allclose(values.sum(axis=1), 1.0, atol=1e-6))
+    )
+
+
+def _count_features(estimator: Any, tree: Tree) -> int:
+    known = getattr(estimator, "n_features_in_", None)
+    if known is not None:
+        return int(known)
+    inner = tree.nodes["left"] >= 0
+    used = np.concatenate([tree.nodes["feature"][inner], tree.coef_feature, [-1]])
+    return int(used.max()) + 1
+
+
+def _feature_names(estimator: Any, given: Sequence[str] | None, n_features: int) -> list[str]:
+    if given is None:
+        given = getattr(estimator, "feature_names_in_", None)
+        if given is None:
+            return [f"feature_{j}" for j in range(n_features)]
+    elif isinstance(given, str) or len(given) < n_features:
+        raise ValueError(
+            f"feature_names must hold a name for each of the {n_features} features, got {given!r}"
+        )
+    elif isinstance(estimator, Tree):
+        return [str(name) for name in given]
+    elif len(given) != n_features:
+        raise ValueError(
+            f"feature_names must hold {n_features} names, one per feature, got {len(given)}"
+        )
+    return [str(name) for name in given]
+
+
+def _class_names(
+    estimator: Any, given: Sequence[str] | bool | None, tree: Tree
+) -> list[str] | None:
+    classes = getattr(estimator, "classes_", None)
+    if given is False or not probabilities(tree):
+        return None
+    if classes is not None and len(classes) != tree.values.shape[1]:
+        return None
+    if given is None or given is True:
+        # A bare tree is one of classes only where the caller says so.
+        if classes is None:
+            return None if given is None else [f"y[{k}]" for k in range(tree.values.shape[1])]
+        return [str(label) for label in classes]
+    if isinstance(given, str) or len(given) != tree.values.shape[1]:
+        raise ValueError(
+            f"class_names must hold {tree.values.shape[1]} names, one per class, got {given!r}"
+        )
+    return [str(name) for name in given]

@@ -1,0 +1,142 @@
+"""Scores of a fitted model by name: larger is better, losses count negative."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hybridtrees import metrics
+from hybridtrees._targets import check_target_classification
+from hybridtrees.metrics import METRICS, Metric, get_metric
+
+# Names that scikit-learn has for the same scores.
+ALIASES = {
+    "neg_root_mean_squared_error": "rmse",
+    "neg_mean_squared_error": "mse",
+    "neg_mean_absolute_error": "mae",
+    "neg_log_loss": "logloss",
+    "roc_auc": "auc",
+}
+_ON_LABELS = {
+    "accuracy": Metric("accuracy", metrics.accuracy_score, True),
+    "error": Metric("error", metrics.error_rate, False),
+    "merror": Metric("merror", metrics.error_rate, False),
+}
+_FOR_CLASSES = ("logloss", "mlogloss", "error", "merror", "brier", "auc", "aucpr", "accuracy")
+
+
+class Predictions:
+    """What a model says of a table, asked at most once in each form.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+    table : table of the kind seen in fit
+    """
+
+    def __init__(self, estimator: Any, table: Any) -> None:
+        self.estimator, self.table = estimator, table
+
+    @cached_property
+    def labels(self) -> np.ndarray:
+        """Predicted numbers or labels."""
+        return self.estimator.predict(self.table)
+
+    @cached_property
+    def probabilities(self) -> np.ndarray:
+        """Probability of the second of two classes, or of each of more."""
+        proba = np.asarray(self.estimator.predict_proba(self.table))
+        return proba[:, 1] if proba.shape[1] == 2 else proba
+
+
+Scorer = Callable[[Predictions, Any, Any], float]
+
+
+def make_scorers(scoring: Any, estimator: Any) -> dict[str, Scorer]:
+    """Turn what a caller names into functions of (predictions, y, sample_weight).
+
+    Parameters
+    ----------
+    scoring : None, str, Metric, callable, or a list or dict of these
+        None is the estimator's own `score`: "accuracy" or "r2".
+    estimator : fitted estimator
+
+    Returns
+    -------
+    scorers : dict
+        From the name of each score to its function.
+    """
+    if scoring is None:
+        scoring = "accuracy" if hasattr(estimator, "classes_") else "r2"
+    if isinstance(scoring, Mapping):
+        pairs = list(scoring.items())
+    elif isinstance(scoring, list | set) or type(scoring) is tuple:
+        pairs = [(_name_of(item), item) for item in scoring]
+    else:
+        pairs = [(_name_of(scoring), scoring)]
+    if not pairs:
+        raise ValueError("scoring must name at least one score, got an empty collection")
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise ValueError(f"scoring names a score twice: {[name for name, _ in pairs]}")
+    return {name: _scorer(item, estimator) for name, item in pairs}
+
+
+def _name_of(item: Any) -> str:
+    if isinstance(item, str):
+        return item
+    return str(getattr(item, "name", None) or getattr(item, "__name__", None) or repr(item))
+
+
+def _scorer(item: Any, estimator: Any) -> Scorer:
+    if isinstance(item, str):
+        return _named_scorer(item, estimator)
+    if isinstance(item, Metric):
+        return _metric_scorer(item, estimator)
+    if not callable(item):
+        raise TypeError(
+            "scoring must be a name, a Metric, a function of (estimator, X, y), or a list or dict "
+            f"of these, got {item!r}"
+        )
+
+    def score(said: Predictions, y: Any, weight: Any) -> float:
+        extra = {} if weight is None else {"sample_weight": weight}
+        return float(item(said.estimator, said.table, y, **extra))
+
+    return score
+
+
+def _named_scorer(name: str, estimator: Any) -> Scorer:
+    known = ALIASES.get(name, name)
+    if known in _ON_LABELS:
+        return _metric_scorer(_ON_LABELS[known], estimator)
+    if known.partition("@")[0] not in METRICS:
+        names = ", ".join([*METRICS, "accuracy", *ALIASES])
+        raise ValueError(f"scoring names the unknown score {name!r}; the scores are {names}")
+    return _metric_scorer(get_metric(known), estimator)
+
+
+def _metric_scorer(metric: Metric, estimator: Any) -> Scorer:
+    """Score by a metric: of a classifier, codes of classes and their probabilities."""
+    sign = 1.0 if metric.maximize else -1.0
+    classes = getattr(estimator, "classes_", None)
+    if classes is None and metric.name.partition("@")[0] in _FOR_CLASSES:
+        raise ValueError(
+            f"scoring={metric.name!r} needs a classifier, got {type(estimator).__name__}"
+        )
+    on_labels = classes is None or metric in _ON_LABELS.values()
+    if not on_labels and not hasattr(estimator, "predict_proba"):
+        raise ValueError(
+            f"scoring={metric.name!r} needs predict_proba, which {type(estimator).__name__} "
+            "does not have"
+        )
+
+    def score(said: Predictions, y: Any, weight: Any) -> float:
+        if on_labels:
+            return sign * metric.function(y, said.labels, sample_weight=weight)
+        codes, _ = check_target_classification(y, classes=classes)
+        return sign * metric.function(codes, said.probabilities, sample_weight=weight)
+
+    return score

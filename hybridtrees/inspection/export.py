@@ -1,0 +1,278 @@
+"""Trees as text and as Graphviz source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any
+
+from hybridtrees._parameters import check_boolean, check_integer, check_option
+from hybridtrees.inspection._colors import CUT_COLOR, node_colors, text_color
+from hybridtrees.inspection._reading import MISSING_STOPS, TreeReading, read_tree
+from hybridtrees.inspection._wording import (
+    conditions,
+    leaf_text,
+    missing_condition,
+    node_lines,
+    wrap,
+)
+
+LABELS = ("all", "root", "none")
+
+
+def export_text(
+    estimator: Any,
+    *,
+    tree_index: int = 0,
+    feature_names: Sequence[str] | None = None,
+    class_names: Sequence[str] | bool | None = None,
+    max_depth: int | None = 10,
+    spacing: int = 3,
+    decimals: int | None = 2,
+    show_weights: bool = False,
+    show_missing: bool = True,
+    max_categories: int | None = 10,
+) -> str:
+    """Write a tree as indented rules, in the manner of ``sklearn.tree.export_text``.
+
+    Parameters
+    ----------
+    estimator : fitted estimator or Tree
+        With ``tree_``, or with ``trees_``, of which `tree_index` picks one.
+    tree_index : int, default=0
+        Which tree of an ensemble; negative numbers count from the last.
+    feature_names : sequence of str, optional
+        By default those of the table seen in fit, else "feature_0" and so on.
+    class_names : sequence of str, optional
+        In the order of ``classes_``, whose labels they replace. With False the shares of the
+        classes are written instead.
+    max_depth : int or None, default=10
+        Deepest level that is written; None is all of them.
+    spacing : int, default=3
+        Width of the indentation.
+    decimals : int or None, default=2
+        Digits after the point; None writes every number in full, to be read back unchanged.
+    show_weights : bool, default=False
+        Add the weights of the classes (of all rows, in a regression) to each leaf.
+    show_missing : bool, default=True
+        Say where rows with a missing value go. A branch "is missing" holds the prediction of a
+        node where they stop.
+    max_categories : int or None, default=10
+        Labels of a category set that are named; None is all of them.
+
+    Returns
+    -------
+    text : str
+        Leaves are written as ``class: name``, ``value: [1.00]`` or, where they are linear, as an
+        equation; in this a missing feature adds nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hybridtrees import XGBRegressor
+    >>> from hybridtrees.inspection import export_text
+    >>> X = np.arange(100.0)[:, None]
+    >>> model = XGBRegressor(n_estimators=1, max_depth=1, learning_rate=1.0).fit(X, X[:, 0] > 49)
+    >>> print(export_text(model, feature_names=["age"], show_missing=False), end="")
+    |--- age <= 49.50
+    |   |--- value: [-0.49]
+    |--- age >  49.50
+    |   |--- value: [0.49]
+    """
+    max_depth = check_integer("max_depth", max_depth, 0, allow_none=True)
+    spacing = _required(check_integer("spacing", spacing, 1))
+    decimals = check_integer("decimals", decimals, 0, 300, allow_none=True)
+    max_categories = check_integer("max_categories", max_categories, 1, allow_none=True)
+    for name, flag in (("show_weights", show_weights), ("show_missing", show_missing)):
+        check_boolean(name, flag)
+    reading = read_tree(estimator, tree_index, feature_names, class_names)
+    indent, mark = "|" + " " * spacing, "|" + "-" * spacing + " "
+    lines: list[str] = []
+    # A stack instead of recursion: a chain may have thousands of levels. Its entries are a node
+    # and its level, or a finished line, in the order in which they are to be written.
+    stack: list[tuple[int, int] | str] = [(0, 0)]
+    while stack:
+        entry = stack.pop()
+        if isinstance(entry, str):
+            lines.append(entry)
+            continue
+        node, level = entry
+        start = indent * level + mark
+        if reading.is_leaf(node):
+            lines.append(start + leaf_text(reading, node, decimals, show_weights))
+        elif max_depth is not None and level > max_depth:
+            # Levels are counted here as scikit-learn does, the node's own among them.
+            lines.append(f"{start}truncated branch of depth {reading.heights[node] + 1}")
+        else:
+            left, right = conditions(reading, node, decimals, max_categories, show_missing)
+            if show_missing and reading.tree.nodes["missing_left"][node] == MISSING_STOPS:
+                value = leaf_text(reading, node, decimals, show_weights)
+                stopped = missing_condition(reading, node, max_categories)
+                stack += [f"{indent}{start}{value}", start + stopped]
+            stack += [(reading.right[node], level + 1), start + right]
+            stack += [(reading.left[node], level + 1), start + left]
+    return "\n".join(lines) + "\n"
+
+
+def export_dot(
+    estimator: Any,
+    out_file: str | PathLike[str] | Any = None,
+    *,
+    tree_index: int = 0,
+    feature_names: Sequence[str] | None = None,
+    class_names: Sequence[str] | bool | None = None,
+    max_depth: int | None = None,
+    label: str = "all",
+    filled: bool = False,
+    leaves_parallel: bool = False,
+    impurity: bool = True,
+    node_ids: bool = False,
+    proportion: bool = False,
+    rotate: bool = False,
+    rounded: bool = False,
+    precision: int | None = 3,
+    fontname: str = "helvetica",
+    show_missing: bool = True,
+    max_categories: int | None = 10,
+) -> str | None:
+    """Write a tree as source for Graphviz, in the manner of ``sklearn.tree.export_graphviz``.
+
+    Parameters
+    ----------
+    estimator : fitted estimator or Tree
+        With ``tree_``, or with ``trees_``, of which `tree_index` picks one.
+    out_file : str, path or file object, optional
+        Where to write, as UTF-8; by default the source is returned.
+    tree_index : int, default=0
+        Which tree of an ensemble; negative numbers count from the last.
+    feature_names, class_names : sequence of str, optional
+        Names instead of those known from fit; ``class_names=False`` leaves the classes out.
+    max_depth : int, optional
+        Deepest level that is drawn; what lies below is shown as "(...)".
+    label : {"all", "root", "none"}, default="all"
+        In which nodes the numbers are preceded by their names.
+    filled : bool, default=False
+        Colour the nodes by their class and its share, or by their value.
+    leaves_parallel : bool, default=False
+        Draw all leaves at the bottom.
+    impurity, node_ids : bool
+        Show the impurity of the nodes, if the tree keeps it, and their numbers.
+    proportion : bool, default=False
+        Show shares of rows and of class weights instead of their amounts.
+    rotate : bool, default=False
+        Draw from left to right.
+    rounded : bool, default=False
+        Round the corners of the boxes.
+    precision : int or None, default=3
+        Digits after the point; None writes every number in full.
+    fontname : str, default="helvetica"
+        Font of all text.
+    show_missing : bool, default=True
+        Say where rows with a missing value go: the condition of a node names them if they go
+        with those that meet it.
+    max_categories : int or None, default=10
+        Labels of a category set that are named.
+
+    Returns
+    -------
+    dot : str or None
+        The source, if `out_file` is None.
+    """
+    max_depth = check_integer("max_depth", max_depth, 0, allow_none=True)
+    style = check_node_style(
+        label, impurity, node_ids, proportion, precision, max_categories, show_missing
+    )
+    flags = {"filled": filled, "leaves_parallel": leaves_parallel, "rotate": rotate}
+    for name, flag in (flags | {"rounded": rounded}).items():
+        check_boolean(name, flag)
+    if not isinstance(fontname, str):
+        raise TypeError(f"fontname must be a string, got {fontname!r}")
+    reading = read_tree(estimator, tree_index, feature_names, class_names)
+    styles = [word for word, on in (("filled", filled), ("rounded", rounded)) if on]
+    look = f", style={quote(', '.join(styles))}" if styles else ""
+    lines = [
+        "digraph Tree {",
+        f'node [shape=box{look}, color="black", fontname={quote(fontname)}] ;',
+        *(["graph [ranksep=equally, splines=polyline] ;"] if leaves_parallel else []),
+        f"edge [fontname={quote(fontname)}] ;",
+        *(["rankdir=LR ;"] if rotate else []),
+        *_dot_nodes(reading, max_depth, style, filled, rotate),
+    ]
+    if leaves_parallel:
+        shown = reading.shown_nodes(max_depth)
+        leaves = [node for node in shown if reading.is_leaf(node)]
+        lines.append("{rank=same ; " + " ; ".join(map(str, leaves)) + "} ;")
+    source = "\n".join([*lines, "}", ""])
+    if out_file is None:
+        return source
+    if hasattr(out_file, "write"):
+        out_file.write(source)
+    else:
+        with open(out_file, "w", encoding="utf-8", newline="\n") as file:
+            file.write(source)
+    return None
+
+
+def _dot_nodes(
+    reading: TreeReading, max_depth: int | None, style: dict[str, Any], filled: bool, rotate: bool
+) -> list[str]:
+    """Statements of the nodes and edges, each node before its children."""
+    colors = node_colors(reading) if filled else None
+    lines = []
+    for node in reading.shown_nodes(None if max_depth is None else max_depth + 1):
+        cut = max_depth is not None and reading.depths[node] > max_depth
+        text = ["(...)"] if cut else wrap(node_lines(reading, node, **style))
+        color = ""
+        if colors is not None:
+            fill = CUT_COLOR if cut else colors[node]
+            color = f', fillcolor="{fill}", fontcolor="{text_color(fill)}"'
+        lines.append(f"{node} [label={quote(chr(10).join(text))}{color}] ;")
+        if node:
+            parent = int(reading.tree.nodes["parent"][node])
+            lines.append(f"{parent} -> {node}{_edge_label(reading, parent, node, rotate)} ;")
+    return lines
+
+
+def _edge_label(reading: TreeReading, parent: int, node: int, rotate: bool) -> str:
+    """Say at the root which branch is which; all others are drawn alike."""
+    if parent:
+        return ""
+    is_left = reading.left[0] == node
+    angle = 45 if is_left != rotate else -45
+    return f' [labeldistance=2.5, labelangle={angle}, headlabel="{"True" if is_left else "False"}"]'
+
+
+def quote(text: str) -> str:
+    r"""Return a string of the DOT language that shows `text` and nothing else.
+
+    Besides the quotes, a backslash begins an escape such as ``\N`` in labels, and an ampersand
+    an entity of HTML.
+    """
+    text = text.replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;")
+    return '"' + text.replace("\n", "\\n") + '"'
+
+
+def check_node_style(
+    label: str,
+    impurity: bool,
+    node_ids: bool,
+    proportion: bool,
+    precision: int | None,
+    max_categories: int | None,
+    show_missing: bool,
+) -> dict[str, Any]:
+    """Check what the drawings let their callers choose of a node's text."""
+    return {
+        "label": check_option("label", label, LABELS),
+        "impurity": check_boolean("impurity", impurity),
+        "node_ids": check_boolean("node_ids", node_ids),
+        "proportion": check_boolean("proportion", proportion),
+        "precision": check_integer("precision", precision, 0, 300, allow_none=True),
+        "max_categories": check_integer("max_categories", max_categories, 1, allow_none=True),
+        "show_missing": check_boolean("show_missing", show_missing),
+    }
+
+
+def _required(value: int | None) -> int:
+    assert value is not None
+    return value

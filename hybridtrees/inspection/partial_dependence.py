@@ -1,0 +1,246 @@
+"""What a model predicts on average, or row by row, as one or two features are moved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hybridtrees._parameters import check_integer, check_option
+from hybridtrees._targets import check_sample_weight
+from hybridtrees.inspection._columns import Columns, feature_index, open_columns
+from hybridtrees.inspection._grid import GRIDS, custom_grids, feature_grid
+from hybridtrees.inspection._result import Result
+
+KINDS = ("average", "individual", "both")
+RESPONSES = ("auto", "predict_proba", "decision_function", "predict_raw", "predict")
+# Rows for which a model is asked at once: calls cost little then, and memory is bounded.
+BATCH_ROWS = 1 << 15
+
+
+@dataclass
+class PartialDependence(Result):
+    """Partial dependence of a model on one or two features.
+
+    Attributes
+    ----------
+    grid_values : list of ndarray
+        The values of each feature.
+    average : ndarray of shape (n_outputs, n_values, ...) or None
+        Mean prediction, one axis per feature.
+    individual : ndarray of shape (n_outputs, n_rows, n_values, ...) or None
+        Prediction of every row.
+    feature_indices : list of int
+    feature_names : list of str
+    is_categorical : list of bool
+        Which features have levels instead of numbers.
+    output_names : list of str
+        Class that each output is about; for two classes there is one output, of the second.
+        Else "y", or "y[0]" and so on.
+    """
+
+    grid_values: list[np.ndarray]
+    average: np.ndarray | None
+    individual: np.ndarray | None
+    feature_indices: list[int]
+    feature_names: list[str]
+    is_categorical: list[bool]
+    output_names: list[str]
+
+
+def partial_dependence(
+    estimator: Any,
+    X: Any,
+    features: int | str | Sequence[int | str],
+    *,
+    sample_weight: Any = None,
+    kind: str = "average",
+    response_method: str = "auto",
+    grid: str = "linear",
+    grid_resolution: int = 100,
+    percentiles: tuple[float, float] = (0.05, 0.95),
+    custom_values: Mapping[int | str, Any] | None = None,
+) -> PartialDependence:
+    """Predictions as one or two features are moved and all others stay as they are.
+
+    At every point of the grid the features are set to it in all rows of `X`, and the predictions
+    of the rows are averaged (Friedman 2001) or kept apart (individual conditional expectation,
+    Goldstein and others 2015).
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        Any with `predict`, or one of the other methods of `response_method`.
+    X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        Rows to average over, of the kind seen in fit.
+    features : int, str, or a sequence of one or two of these
+        Columns to move.
+    sample_weight : array-like of shape (n_rows,), optional
+        Row weights of the averages and of the quantiles of the grid.
+    kind : {"average", "individual", "both"}, default="average"
+        What to return.
+    response_method : {"auto", "predict_proba", "decision_function", "predict_raw", "predict"}
+        Method to ask. "auto" takes the probabilities of classifiers that have them, their
+        scores otherwise, and the predictions of regressors.
+    grid : {"linear", "quantile"}, default="linear"
+        Whether the points of a numeric feature stand at equal distances or hold equal shares of
+        the rows between them.
+    grid_resolution : int, default=100
+        Points per feature. A feature with fewer distinct values has these for its grid.
+    percentiles : pair of float, default=(0.05, 0.95)
+        Ends of the grid, as shares of the rows.
+    custom_values : dict, optional
+        From a feature to its grid.
+
+    Returns
+    -------
+    result : PartialDependence
+        Missing values are no grid points; categories have those levels that `X` holds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hybridtrees import XGBRegressor
+    >>> from hybridtrees.inspection import partial_dependence
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> model = XGBRegressor(n_estimators=50).fit(X, 3 * X[:, 0])
+    >>> result = partial_dependence(model, X, 0, custom_values={0: [-1.0, 1.0]})
+    >>> result.average.round()
+    array([[-3.,  3.]])
+    """
+    check_option("kind", kind, KINDS)
+    check_option("grid", grid, GRIDS)
+    resolution = int(check_integer("grid_resolution", grid_resolution, 2) or 0)
+    percentiles = _check_percentiles(percentiles)
+    respond = response(estimator, response_method)
+    columns = open_columns(X)
+    weight = check_sample_weight(sample_weight, columns.shape[0])
+    indices = _feature_indices(columns, features)
+    given = custom_grids(columns, custom_values)
+    labels = [_labels(estimator, columns, index) for index in indices]
+    grids = [
+        given[index]
+        if index in given
+        else feature_grid(columns, index, known, weight, resolution, percentiles, grid)
+        for index, known in zip(indices, labels, strict=True)
+    ]
+    average, individual = _evaluate(respond, columns, indices, grids, kind, weight)
+    names = columns.names
+    if names is None:
+        names = getattr(estimator, "feature_names_in_", None)
+    n_outputs = len(average if average is not None else individual)  # type: ignore[arg-type]
+    return PartialDependence(
+        grids,
+        average,
+        individual,
+        indices,
+        [f"feature_{j}" if names is None else str(names[j]) for j in indices],
+        [known is not None for known in labels],
+        _output_names(estimator, n_outputs),
+    )
+
+
+def response(estimator: Any, method: str) -> Any:
+    """Return the function of a table to predictions, (n_rows, n_outputs), that a caller means."""
+    check_option("response_method", method, RESPONSES)
+    is_classifier = hasattr(estimator, "classes_")
+    order = ("predict_proba", "decision_function") if is_classifier else ("predict",)
+    names = order if method == "auto" else (method,)
+    name = next((name for name in names if hasattr(estimator, name)), None)
+    if name is None:
+        raise ValueError(
+            f"response_method={method!r} needs {' or '.join(names)}, which "
+            f"{type(estimator).__name__} does not have"
+        )
+    if is_classifier and name == "predict":
+        raise ValueError("response_method='predict' gives labels, which have no mean")
+
+    def respond(table: Any) -> np.ndarray:
+        values = np.asarray(getattr(estimator, name)(table), dtype=np.float64)
+        values = values[:, None] if values.ndim == 1 else values
+        # Two probabilities say the same thing twice.
+        return values[:, 1:] if name == "predict_proba" and values.shape[1] == 2 else values
+
+    return respond
+
+
+def _evaluate(
+    respond: Any,
+    columns: Columns,
+    indices: list[int],
+    grids: list[np.ndarray],
+    kind: str,
+    weight: np.ndarray | None,
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Ask the model at all points of the grid, several of them at a time."""
+    n_rows = columns.shape[0]
+    shape = tuple(len(values) for values in grids)
+    places = [place.ravel() for place in np.indices(shape)]
+    n_points = len(places[0])
+    n_at_once = max(1, min(n_points, BATCH_ROWS // n_rows))
+    averages, individuals = [], []
+    repeated = columns
+    for start in range(0, n_points, n_at_once):
+        stop = min(start + n_at_once, n_points)
+        if stop - start > 1 and repeated.shape[0] != (stop - start) * n_rows:
+            repeated = columns.take(np.tile(np.arange(n_rows), stop - start))
+        elif stop - start == 1:
+            repeated = columns
+        table = repeated.replaced(
+            {
+                index: np.repeat(values[place[start:stop]], n_rows)
+                for index, values, place in zip(indices, grids, places, strict=True)
+            }
+        )
+        said = respond(table).reshape(stop - start, n_rows, -1)
+        if kind != "individual":
+            averages.append(np.average(said, axis=1, weights=weight))
+        if kind != "average":
+            individuals.append(said)
+    average = individual = None
+    if averages:
+        average = np.concatenate(averages).T.reshape(-1, *shape)
+    if individuals:
+        individual = np.concatenate(individuals).transpose(2, 1, 0).reshape(-1, n_rows, *shape)
+    return average, individual
+
+
+def _feature_indices(columns: Columns, features: Any) -> list[int]:
+    if isinstance(features, str) or np.ndim(features) == 0:
+        features = [features]
+    features = list(features)
+    if len(features) not in (1, 2):
+        raise ValueError(f"features must hold one or two columns, got {len(features)}")
+    indices = [feature_index(columns, feature) for feature in features]
+    if len(set(indices)) < len(indices):
+        raise ValueError(f"features must hold different columns, got {features!r}")
+    return indices
+
+
+def _labels(estimator: Any, columns: Columns, index: int) -> np.ndarray | None:
+    """Labels of a column of categories in the order of fit; None for numbers."""
+    reader = getattr(estimator, "_reader", None)
+    categories = getattr(reader, "categories", None)
+    if categories is not None and len(categories) == columns.shape[1]:
+        return categories[index]
+    return np.array([], dtype=object) if columns.is_category(index) else None
+
+
+def _check_percentiles(percentiles: Any) -> tuple[float, float]:
+    values = np.asarray(percentiles, dtype=np.float64)
+    if values.shape != (2,) or not 0 <= values[0] < values[1] <= 1:
+        raise ValueError(
+            f"percentiles must be two numbers from 0 to 1, the lower first, got {percentiles!r}"
+        )
+    return float(values[0]), float(values[1])
+
+
+def _output_names(estimator: Any, n_outputs: int) -> list[str]:
+    classes = getattr(estimator, "classes_", None)
+    if classes is not None and len(classes) == 2 and n_outputs == 1:
+        return [str(classes[1])]
+    if classes is not None and len(classes) == n_outputs:
+        return [str(label) for label in classes]
+    return ["y"] if n_outputs == 1 else [f"y[{k}]" for k in range(n_outputs)]

@@ -1,0 +1,251 @@
+"""Partial dependence drawn by matplotlib, which is imported when it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hybridtrees._parameters import check_boolean, check_integer, check_option
+from hybridtrees._random import seed_sequence
+from hybridtrees.inspection._columns import open_columns
+from hybridtrees.inspection._grid import weighted_quantiles
+from hybridtrees.inspection.partial_dependence import (
+    KINDS,
+    PartialDependence,
+    partial_dependence,
+)
+from hybridtrees.inspection.plots import _pyplot
+
+_DECILES = np.linspace(0.1, 0.9, 9)
+
+
+def plot_partial_dependence(
+    estimator: Any,
+    X: Any,
+    features: Sequence[Any] | int | str,
+    *,
+    target: Any = None,
+    kind: str = "average",
+    centered: bool = False,
+    max_lines: int = 200,
+    random_state: Any = 0,
+    n_cols: int = 3,
+    ax: Any = None,
+    **options: Any,
+) -> np.ndarray:
+    """Draw the partial dependence of a model on features and pairs of features.
+
+    A number gives a line, with marks at the deciles of the rows; a category gives bars; two
+    numbers give a map with contours, a number and a category a line per level, two categories a
+    table.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+    X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        Rows to average over.
+    features : int, str, or a sequence whose items are int, str or pairs of these
+        What to draw, a panel each.
+    target : label or int, optional
+        Class (of more than two) or number of the output to draw; by default the lines of all of
+        them, or the first one for pairs and individual lines.
+    kind : {"average", "individual", "both"}, default="average"
+        Whether to draw a line for the mean, for the rows, or both.
+    centered : bool, default=False
+        Let every line of a number start at zero.
+    max_lines : int, default=200
+        Rows, drawn at random, that get a line of their own.
+    random_state : int, Generator, RandomState or None
+        Seed of that draw.
+    n_cols : int, default=3
+        Panels beside each other.
+    ax : matplotlib Axes or array of them, optional
+        Where to draw: one per panel. A new figure by default.
+    **options
+        Arguments of `partial_dependence`: `sample_weight`, `grid`, `custom_values` and so on.
+
+    Returns
+    -------
+    axes : ndarray of matplotlib Axes
+        One per panel.
+    """
+    check_option("kind", kind, KINDS)
+    check_boolean("centered", centered)
+    check_integer("max_lines", max_lines, 1)
+    check_integer("n_cols", n_cols, 1)
+    panels = [features] if isinstance(features, int | str | np.integer) else list(features)
+    if not panels:
+        raise ValueError("features must name at least one panel, got an empty sequence")
+    plt = _pyplot()
+    results = []
+    for panel in panels:
+        is_pair = not isinstance(panel, str) and np.shape(panel) == (2,)
+        results.append(
+            partial_dependence(estimator, X, panel, kind="average" if is_pair else kind, **options)
+        )
+    axes = _axes(plt, ax, len(panels), n_cols)
+    columns = open_columns(X)
+    rng = np.random.default_rng(seed_sequence(random_state))
+    for axis, result in zip(axes, results, strict=True):
+        outputs = _outputs(estimator, result, target)
+        if len(result.feature_indices) == 2:
+            _draw_pair(axis, result, outputs[0])
+            continue
+        name = result.output_names[outputs[0]]
+        axis.set_xlabel(result.feature_names[0])
+        axis.set_ylabel("partial dependence" + ("" if name == "y" else f" ({name})"))
+        if result.is_categorical[0]:
+            _draw_levels(axis, result, outputs, kind, max_lines, rng)
+        else:
+            _draw_lines(axis, result, outputs, kind, centered, max_lines, rng)
+            _mark_deciles(axis, columns.column(result.feature_indices[0]))
+        if len(outputs) > 1 and kind == "average":
+            axis.set_ylabel("partial dependence")
+            axis.legend(fontsize="small")
+    return axes
+
+
+def _axes(plt: Any, ax: Any, n_panels: int, n_cols: int) -> np.ndarray:
+    """Axes for the panels, in a new figure if the caller has none."""
+    if ax is None:
+        n_cols = min(n_cols, n_panels)
+        n_rows = -(-n_panels // n_cols)
+        figure, grid = plt.subplots(
+            n_rows,
+            n_cols,
+            figsize=(4.2 * n_cols, 3.4 * n_rows),
+            squeeze=False,
+            layout="constrained",
+        )
+        for spare in grid.ravel()[n_panels:]:
+            figure.delaxes(spare)
+        return grid.ravel()[:n_panels]
+    axes = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
+    if len(axes) != n_panels:
+        raise ValueError(f"ax must hold {n_panels} Axes, one per panel, got {len(axes)}")
+    return axes
+
+
+def _outputs(estimator: Any, result: PartialDependence, target: Any) -> list[int]:
+    """Numbers of the outputs to draw."""
+    n_outputs = len(result.output_names)
+    if target is None:
+        return list(range(n_outputs))
+    if n_outputs == 1:
+        return [0]
+    classes = getattr(estimator, "classes_", None)
+    known = list(range(n_outputs) if classes is None else classes)
+    if target not in known:
+        raise ValueError(f"target must be one of {known}, got {target!r}")
+    return [known.index(target)]
+
+
+def _individual(
+    result: PartialDependence, output: int, max_lines: int, rng: np.random.Generator
+) -> np.ndarray:
+    assert result.individual is not None
+    lines = result.individual[output]
+    if len(lines) > max_lines:
+        lines = lines[np.sort(rng.choice(len(lines), max_lines, replace=False))]
+    return lines
+
+
+def _draw_lines(
+    axis: Any,
+    result: PartialDependence,
+    outputs: list[int],
+    kind: str,
+    centered: bool,
+    max_lines: int,
+    rng: np.random.Generator,
+) -> None:
+    x = result.grid_values[0]
+    if kind != "average":
+        lines = _individual(result, outputs[0], max_lines, rng)
+        lines = lines - lines[:, :1] if centered else lines
+        strength = min(0.5, max(0.08, 10 / len(lines)))
+        axis.plot(x, lines.T, color="tab:blue", alpha=strength, linewidth=0.8)
+    if result.average is None:
+        return
+    for k in outputs if kind == "average" else outputs[:1]:
+        y = result.average[k]
+        color = None if kind == "average" else "tab:orange"
+        y = y - y[0] if centered else y
+        axis.plot(x, y, color=color, linewidth=2, label=result.output_names[k])
+
+
+def _draw_levels(
+    axis: Any,
+    result: PartialDependence,
+    outputs: list[int],
+    kind: str,
+    max_lines: int,
+    rng: np.random.Generator,
+) -> None:
+    """Bars for the means of the levels, dots for the rows."""
+    x = np.arange(len(result.grid_values[0]))
+    if result.average is not None:
+        shown = outputs if kind == "average" else outputs[:1]
+        width = 0.8 / len(shown)
+        for place, k in enumerate(shown):
+            shift = (place - (len(shown) - 1) / 2) * width
+            name = result.output_names[k]
+            axis.bar(x + shift, result.average[k], width, label=name, alpha=0.85)
+    if kind != "average":
+        lines = _individual(result, outputs[0], max_lines, rng)
+        spread = x + rng.uniform(-0.2, 0.2, size=lines.shape)
+        axis.plot(spread.ravel(), lines.ravel(), ".", color="black", alpha=0.25, markersize=3)
+    _name_levels(axis, axis.xaxis, result.grid_values[0], rotate=True)
+
+
+def _draw_pair(axis: Any, result: PartialDependence, output: int) -> None:
+    assert result.average is not None
+    table = result.average[output]
+    x, y = result.grid_values
+    categorical = result.is_categorical
+    names = result.feature_names
+    title = result.output_names[output]
+    if any(categorical) and not all(categorical):
+        if categorical[0]:
+            x, y, table, names = y, x, table.T, names[::-1]
+        for k, level in enumerate(y):
+            axis.plot(x, table[:, k], label=str(level))
+        axis.set_xlabel(names[0])
+        axis.set_ylabel("partial dependence" + ("" if title == "y" else f" ({title})"))
+        axis.legend(title=names[1], fontsize="small")
+        return
+    axis.set_xlabel(names[0])
+    axis.set_ylabel(names[1])
+    if all(categorical):
+        picture = axis.imshow(table.T, aspect="auto", origin="lower")
+        _name_levels(axis, axis.xaxis, x, rotate=True)
+        _name_levels(axis, axis.yaxis, y, rotate=False)
+    elif min(table.shape) < 2:
+        raise ValueError("a map of two numbers needs at least two values of each")
+    else:
+        picture = axis.contourf(x, y, table.T, levels=12, alpha=0.9)
+        lines = axis.contour(x, y, table.T, levels=12, colors="black", linewidths=0.4)
+        axis.clabel(lines, fontsize="x-small")
+    axis.figure.colorbar(picture, ax=axis, label=None if title == "y" else title)
+
+
+def _name_levels(axis: Any, which: Any, levels: np.ndarray, rotate: bool) -> None:
+    names = [str(level) for level in levels]
+    which.set_ticks(np.arange(len(levels)), labels=names)
+    if rotate and sum(map(len, names)) > 24:
+        axis.tick_params("x", rotation=45)
+        for text in axis.get_xticklabels():
+            text.set(ha="right", rotation_mode="anchor")
+
+
+def _mark_deciles(axis: Any, values: np.ndarray) -> None:
+    """Show at the bottom where the rows are, since a curve is a guess where there are none."""
+    values = values.astype(np.float64)
+    values = values[~np.isnan(values)]
+    if len(values):
+        deciles = weighted_quantiles(values, None, _DECILES)
+        axis.vlines(
+            deciles, 0, 0.04, transform=axis.get_xaxis_transform(), color="black", linewidth=0.8
+        )
