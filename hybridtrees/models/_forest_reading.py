@@ -1,0 +1,486 @@
+"""What a fitted forest tells of rows and features beside its predictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from hybridtrees._parameters import check_boolean, check_integer, check_option
+from hybridtrees._random import seed_sequence
+from hybridtrees._threads import effective_threads
+from hybridtrees.core.forest_pack import FEATURE_MASK
+from hybridtrees.models._bagging import map_trees
+from hybridtrees.models._forest_growth import digest, in_c_order
+from hybridtrees.models._forest_leaves import (
+    LeafGroups,
+    Proximities,
+    blocks,
+    sample_products,
+    sizes_of_branches,
+)
+
+OUTPUTS = ("sparse", "dense")
+
+# Neighbours that make a prototype, at most, where no number is given.
+_MOST_NEIGHBOURS = 50
+
+
+@dataclass
+class OOBImportance:
+    """Importance of features by shuffling them out of the bag.
+
+    Attributes
+    ----------
+    importances_mean : ndarray of shape (n_features,)
+        Increase of the error, mean over the trees.
+    importances_std : ndarray of shape (n_features,)
+        Its standard deviation over the trees.
+    importances : ndarray of shape (n_features, n_trees)
+        Increase of the error of every tree.
+    """
+
+    importances_mean: np.ndarray
+    importances_std: np.ndarray
+    importances: np.ndarray
+
+
+@dataclass
+class Prototypes:
+    """Typical rows of the classes.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_prototypes,)
+        Row of the table whose neighbours make each prototype.
+    values : ndarray of shape (n_prototypes, n_features)
+        Medians of the neighbours; the most frequent code of a category.
+    lower, upper : ndarray of shape (n_prototypes, n_features)
+        Their quartiles, NaN for categories.
+    labels : ndarray of shape (n_prototypes,) or None
+        Classes of the prototypes.
+    """
+
+    rows: np.ndarray
+    values: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    labels: np.ndarray | None
+
+
+class ForestReading:
+    """Methods of forests that read leaves, samples and proximities."""
+
+    # -- the training rows ----------------------------------------------------------------------
+
+    def _tree_counts(self, tree: int) -> np.ndarray:
+        """How often each training row is in the sample of a tree."""
+        return self._sampler.counts(int(self._draw_seeds[tree]))  # type: ignore[attr-defined]
+
+    def _tree_weight(self, tree: int) -> np.ndarray:
+        """Weights under which a tree saw the training rows."""
+        counts = self._tree_counts(tree)
+        weight = self._sampler.row_weight(counts)  # type: ignore[attr-defined]
+        factor = self._kept_factor()
+        return weight if factor is None else weight * factor(counts)
+
+    def _kept_factor(self) -> Any:
+        return None
+
+    def _out_of_bag(self) -> np.ndarray:
+        """Which training rows are in the sample of no tree, (n_rows, n_trees)."""
+        n_trees = len(self._draw_seeds)  # type: ignore[attr-defined]
+        mask = np.empty((self._sampler.n_rows, n_trees), dtype=bool)  # type: ignore[attr-defined]
+        for tree in range(n_trees):
+            mask[:, tree] = self._tree_counts(tree) == 0
+        return mask
+
+    def _read_training(self, X: Any, purpose: str) -> Any:
+        """Values of the training table, in C order; any other table is refused."""
+        values = self._read_features(X)  # type: ignore[attr-defined]
+        if values.shape[0] != self._sampler.n_rows or digest(values) != self._digest:  # type: ignore[attr-defined]
+            raise ValueError(f"{purpose} needs the table X that the forest was fitted with")
+        return in_c_order(values)
+
+    def _check_leaves_out(self, purpose: str) -> None:
+        if not self._sampler.leaves_out:  # type: ignore[attr-defined]
+            raise ValueError(
+                f"{purpose} needs rows out of the bag: a forest with bootstrap=True, or "
+                "max_samples below the number of rows"
+            )
+
+    def _kept_groups(self, what: str) -> tuple[LeafGroups, np.ndarray]:
+        """Training rows leaf by leaf, and their weights in the same order."""
+        self._check_is_fitted()  # type: ignore[attr-defined]
+        if self._leaf_rows is None:  # type: ignore[attr-defined]
+            raise ValueError(
+                f"{what} needs the training rows of the leaves: fit with keep_rows=True"
+            )
+        groups = LeafGroups.of_training(self._trees, self._leaf_rows)  # type: ignore[attr-defined]
+        weight = np.zeros(len(groups.rows), dtype=np.float32)
+        for tree, start in enumerate(groups.starts):
+            part = slice(int(start[0]), int(start[-1]))
+            seen = self._tree_weight(tree)[groups.rows[part]]
+            weight[part] = seen
+            # Counts fit into four bytes; other weights need eight to be themselves.
+            if weight.dtype == np.float32 and not np.array_equal(weight[part], seen):
+                weight = weight.astype(np.float64)
+                weight[part] = seen
+        return groups, weight
+
+    def leaf_weights(self, X: Any) -> scipy.sparse.csr_array:
+        """Weights with which the training rows make up the predictions.
+
+        Multiplied with the target of `fit` they give the predictions, and with indicators of the
+        classes their averaged probabilities; see `CARTRegressor.leaf_weights` for exceptions.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        weights : csr_array of shape (n_rows, n_train)
+            Each row adds up to 1.
+        """
+        groups, weight = self._kept_groups("leaf_weights")
+        trees = self._trees  # type: ignore[attr-defined]
+        leaves = self.apply(X)  # type: ignore[attr-defined]
+        sizes = sizes_of_branches(trees)
+        parts = []
+        for block in blocks(len(leaves)):
+            first, last = groups.segments(leaves[block], sizes)
+            counts = (last - first).ravel()
+            ends = np.cumsum(counts)
+            place = np.repeat(first.ravel() - (ends - counts), counts) + np.arange(ends[-1])
+            seen = weight[place].astype(np.float64)
+            total = np.add.reduceat(seen, ends - counts)
+            data = seen / np.repeat(total * len(trees), counts)
+            pointers = np.concatenate([[0], ends[len(trees) - 1 :: len(trees)]])
+            shape = (len(first), self._sampler.n_rows)  # type: ignore[attr-defined]
+            part = scipy.sparse.csr_array(
+                (data, groups.rows[place].astype(np.int64), pointers), shape
+            )
+            part.sum_duplicates()
+            parts.append(part)
+        return scipy.sparse.vstack(parts).tocsr()
+
+    # -- importance -----------------------------------------------------------------------------
+
+    def oob_permutation_importance(
+        self, X: Any, y: Any, *, random_state: Any = None
+    ) -> OOBImportance:
+        """Measure how the error of each tree grows when a feature is shuffled out of its bag.
+
+        The entries of one column are put in random order among the rows that are not in the
+        sample of a tree, and the tree is asked again (Breiman 2001). Errors are squared errors
+        in regression (absolute ones under that criterion) and shares of wrong classes.
+
+        Parameters
+        ----------
+        X, y
+            The table and the target of `fit`.
+        random_state : int, Generator, RandomState or None
+            Seed of the shuffles.
+
+        Returns
+        -------
+        result : OOBImportance
+        """
+        self._check_is_fitted()  # type: ignore[attr-defined]
+        values = self._read_training(X, "oob_permutation_importance")
+        self._check_leaves_out("oob_permutation_importance")
+        target = self._known_target(y, values.shape[0])  # type: ignore[attr-defined]
+        seeds = seed_sequence(random_state).spawn(len(self._trees))  # type: ignore[attr-defined]
+        n_threads = effective_threads(self.n_jobs)  # type: ignore[attr-defined]
+        columns = map_trees(
+            lambda tree: self._error_increase(tree, values, target, seeds[tree]),
+            len(seeds),
+            n_threads,
+        )
+        importances = np.stack(columns, axis=1)
+        return OOBImportance(importances.mean(axis=1), importances.std(axis=1), importances)
+
+    def _error_increase(
+        self, tree: int, values: Any, target: np.ndarray, seed: np.random.SeedSequence
+    ) -> np.ndarray:
+        """How the error of one tree out of its bag grows when each feature is shuffled there."""
+        trees, sampler = self._trees, self._sampler  # type: ignore[attr-defined]
+        increase = np.zeros(values.shape[1])
+        rows = sampler.out_of_bag(self._tree_counts(tree))
+        if not len(rows):
+            return increase
+        rng = np.random.default_rng(seed)
+        said = trees.node_values(tree)
+        truth = target[rows]
+        weight = None if sampler.weight is None else sampler.weight[rows]
+
+        def error(**how: Any) -> float:
+            ended = trees.walk(tree, values, rows, **how)
+            return self._tree_error(truth, said[ended], weight)  # type: ignore[attr-defined]
+
+        base = error()
+        feature = trees.part(tree)["feature"]
+        for column in np.unique(feature[feature >= 0] & FEATURE_MASK):
+            shuffled = error(swapped=int(column), others=rng.permutation(rows))
+            increase[column] = shuffled - base
+        return increase
+
+    # -- standard errors ------------------------------------------------------------------------
+
+    def standard_errors(self, X: Any) -> np.ndarray:
+        """Return standard errors of the predictions by the infinitesimal jackknife.
+
+        The variance of a prediction over training samples is estimated from the covariances,
+        over the trees, of what they say and how often each row is in their samples, less the
+        bias of a finite number of trees (Wager, Hastie and Efron 2014). It takes many trees: a
+        variance that comes out negative is reported as 0.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        errors : ndarray of shape (n_rows,), or (n_rows, n_outputs or n_classes)
+            Of the shape of the predictions, or of the probabilities.
+        """
+        self._check_is_fitted()  # type: ignore[attr-defined]
+        self._check_leaves_out("standard_errors")
+        sampler, trees = self._sampler, self._trees  # type: ignore[attr-defined]
+        n_trees, n_train = len(trees), sampler.n_rows
+        products, variance = sample_products(self._tree_counts, n_trees, n_train)
+        scale = 1.0
+        if not sampler.replace:
+            # Samples without replacement vary less than a bootstrap would (Wager and Athey 2018).
+            n_used = n_train if sampler.weight is None else np.count_nonzero(sampler.weight)
+            scale = (n_used - 1) / n_used * (n_used / (n_used - sampler.n_drawn)) ** 2
+        values = self._read_features(X)  # type: ignore[attr-defined]
+        n_threads = self._threads_for(values.shape[0])  # type: ignore[attr-defined]
+        found = np.empty((values.shape[0], trees.n_values))
+        for block in blocks(values.shape[0]):
+            said = self._tree_values(values[block], n_threads)
+            said -= said.mean(axis=0)
+            for k in range(trees.n_values):
+                centred = said[:, :, k]
+                squared = np.einsum("bi,bi->i", products @ centred, centred) / n_trees**2
+                bias = variance / n_trees * np.square(centred).mean(axis=0)
+                found[block, k] = np.sqrt(np.maximum(scale * (squared - bias), 0.0))
+        if trees.n_classes == 2:
+            return np.hstack([found, found])
+        return found[:, 0] if trees.n_values == 1 and not trees.n_classes else found
+
+    def _tree_values(self, values: Any, n_threads: int) -> np.ndarray:
+        """Return what every tree says of rows, (n_trees, n_rows, n_values)."""
+        trees = self._trees  # type: ignore[attr-defined]
+        said = np.zeros((len(trees), values.shape[0], trees.n_values))
+        votes = self._votes()  # type: ignore[attr-defined]
+        for tree in range(len(trees)):
+            trees.add_raw(values, said[tree], n_threads, tree, tree + 1, votes=votes)
+        return said
+
+    # -- proximities ----------------------------------------------------------------------------
+
+    def proximity(
+        self, X: Any, Y: Any = None, oob: bool = True, *, output: str = "sparse"
+    ) -> scipy.sparse.csr_array | np.ndarray:
+        """Share of the trees in which two rows end in the same leaf.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        Y : table of shape (n_others, n_features), optional
+            Rows to compare with; those of `X` by default.
+        oob : bool, default=True
+            Count for each training row only the trees whose samples it is not in. The table that
+            is compared with (`Y`, or `X` if there is none) must be that of `fit`; rows of `X`
+            beside a `Y` are taken for new ones.
+        output : {"sparse", "dense"}, default="sparse"
+            Form of the result. A sparse one has the pairs that meet in some tree.
+
+        Returns
+        -------
+        proximity : csr_array or ndarray of shape (n_rows, n_others)
+        """
+        self._check_is_fitted()  # type: ignore[attr-defined]
+        check_boolean("oob", oob)
+        check_option("output", output, OUTPUTS)
+        near, leaves, own = self._proximities(X, Y, oob)
+        n_rows = len(leaves)
+        if output == "sparse":
+            return scipy.sparse.vstack([part for _, part in near.rows(leaves, own)]).tocsr()
+        dense = np.empty((n_rows, near.n_others))
+        for block, part in near.rows(leaves, own):
+            dense[block] = part.toarray()
+        return dense
+
+    def _proximities(
+        self, X: Any, Y: Any, oob: bool
+    ) -> tuple[Proximities, np.ndarray, np.ndarray | None]:
+        """Return what makes proximities, the leaves of X, and the trees that count for X."""
+        outside = None
+        if oob:
+            purpose = "proximity with oob=True"
+            self._read_training(X if Y is None else Y, purpose)
+            self._check_leaves_out(purpose)
+            outside = self._out_of_bag()
+        leaves = self.apply(X)  # type: ignore[attr-defined]
+        others = leaves if Y is None else self.apply(Y)  # type: ignore[attr-defined]
+        n_nodes = np.diff(self._trees.tree_start)  # type: ignore[attr-defined]
+        n_threads = effective_threads(self.n_jobs)  # type: ignore[attr-defined]
+        near = Proximities(others, n_nodes, outside, n_threads)
+        return near, leaves, outside if Y is None else None
+
+    def outlier_scores(self, X: Any, y: Any = None, oob: bool = True) -> np.ndarray:
+        """How far rows are from all others (of their class), by proximities.
+
+        The raw score of a row is the size of its group over the sum of its squared proximities
+        to the others of the group; less the median of its group and over the mean absolute
+        deviation from it (Breiman 2001). Scores above 10 point to outliers.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+            The table of `fit` where `oob`.
+        y : array-like of shape (n_rows,), optional
+            Groups: classes, for instance. One group by default.
+        oob : bool, default=True
+            As in `proximity`.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_rows,)
+        """
+        self._check_is_fitted()  # type: ignore[attr-defined]
+        near, leaves, own = self._proximities(X, None, check_boolean("oob", oob))
+        group = _groups(y, len(leaves))
+        raw = np.empty(len(leaves))
+        for block, part in near.rows(leaves, own):
+            row = np.repeat(np.arange(block.start, block.stop), np.diff(part.indptr))
+            same = (group[row] == group[part.indices]) & (row != part.indices)
+            squares = np.where(same, part.data**2, 0.0)
+            raw[block] = np.bincount(
+                row - block.start, weights=squares, minlength=block.stop - block.start
+            )
+        size = np.bincount(group)[group]
+        with np.errstate(divide="ignore"):
+            raw = size / raw
+        scores = np.empty(len(raw))
+        for label in np.unique(group):
+            rows = group == label
+            # A row without any neighbour is as far as the farthest that has one, and more.
+            known = raw[rows][np.isfinite(raw[rows])]
+            most = known.max() if len(known) else 1.0
+            own_raw = np.where(np.isfinite(raw[rows]), raw[rows], 2.0 * most)
+            centre = np.median(own_raw)
+            spread = np.mean(np.abs(own_raw - centre))
+            scores[rows] = (own_raw - centre) / spread if spread > 0 else 0.0
+        return scores
+
+    def prototypes(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        n_neighbors: int | None = None,
+        n_prototypes: int = 1,
+        oob: bool = True,
+    ) -> Prototypes:
+        """Typical rows: where most of the nearest rows are of one class.
+
+        For each class the row with the most rows of the class among its nearest by proximity is
+        found; the medians of these are the prototype. Further ones are made of rows that no
+        earlier one has used (Breiman and Cutler).
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+            The table of `fit` where `oob`.
+        y : array-like of shape (n_rows,), optional
+            Classes; one group by default.
+        n_neighbors : int, optional
+            Nearest rows that are looked at; by default half of the smallest class, at most 50.
+        n_prototypes : int, default=1
+            Prototypes of each class.
+        oob : bool, default=True
+            As in `proximity`.
+
+        Returns
+        -------
+        prototypes : Prototypes
+        """
+        self._check_is_fitted()  # type: ignore[attr-defined]
+        check_integer("n_neighbors", n_neighbors, 1, allow_none=True)
+        check_integer("n_prototypes", n_prototypes, 1)
+        near, leaves, own = self._proximities(X, None, check_boolean("oob", oob))
+        group = _groups(y, len(leaves))
+        if n_neighbors is None:
+            n_neighbors = max(1, min(_MOST_NEIGHBOURS, int(np.bincount(group).min()) // 2))
+        nearest = np.full((len(leaves), n_neighbors), -1)
+        for block, part in near.rows(leaves, own):
+            nearest[block] = _nearest(part, n_neighbors)
+        values = self._read_features(X)  # type: ignore[attr-defined]
+        chosen, found = [], []
+        for label in range(group.max() + 1):
+            for row, members in _dense_places(nearest, group, label, n_prototypes):
+                chosen.append((row, label))
+                part = values[members]
+                found.append(
+                    self._quartiles(part.toarray() if scipy.sparse.issparse(part) else part)
+                )
+        rows = np.array([row for row, _ in chosen])
+        lower, middle, upper = np.stack(found, axis=1)
+        labels = None
+        if y is not None:
+            labels = np.unique(np.asarray(y))[[label for _, label in chosen]]
+        return Prototypes(rows, middle, lower, upper, labels)
+
+    def _quartiles(self, values: np.ndarray) -> np.ndarray:
+        """Quartiles of the columns, (3, n_features); of categories the most frequent one."""
+        found = np.full((3, values.shape[1]), np.nan)
+        for j, column in enumerate(np.asarray(values, dtype=np.float64).T):
+            known = column[~np.isnan(column)]
+            if not len(known):
+                continue
+            if self._reader.is_categorical[j]:  # type: ignore[attr-defined]
+                found[1, j] = np.bincount(known.astype(np.intp)).argmax()
+            else:
+                found[:, j] = np.quantile(known, [0.25, 0.5, 0.75])
+        return found
+
+
+def _groups(y: Any, n_rows: int) -> np.ndarray:
+    if y is None:
+        return np.zeros(n_rows, dtype=np.intp)
+    labels = np.asarray(y)
+    if labels.shape != (n_rows,):
+        raise ValueError(f"y must have one entry for each of the {n_rows} rows of X")
+    return np.unique(labels, return_inverse=True)[1].reshape(-1)
+
+
+def _nearest(part: scipy.sparse.csr_array, n_neighbors: int) -> np.ndarray:
+    """Columns of the largest entries of each row, the first of equal ones; -1 for want of more."""
+    nearest = np.full((part.shape[0], n_neighbors), -1)
+    for i in range(part.shape[0]):
+        entries = slice(part.indptr[i], part.indptr[i + 1])
+        best = np.argsort(-part.data[entries], kind="stable")[:n_neighbors]
+        nearest[i, : len(best)] = part.indices[entries][best]
+    return nearest
+
+
+def _dense_places(nearest: np.ndarray, group: np.ndarray, label: int, n_places: int) -> list:
+    """Rows around which most of the nearest are of a class, with those of the class."""
+    free = np.ones(len(nearest), dtype=bool)
+    places = []
+    for _ in range(n_places):
+        own = (nearest >= 0) & (group[nearest] == label) & free[nearest]
+        count = np.where(free, own.sum(axis=1), 0)
+        row = int(count.argmax())
+        if count[row] == 0:
+            break
+        members = nearest[row][own[row]]
+        free[members] = False
+        places.append((row, members))
+    return places

@@ -1,0 +1,82 @@
+"""The forest of RERF: one that takes tables as they have been read, and shares what they need."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+
+from hybridtrees._validation import FeatureReader
+from hybridtrees.models._cart_base import CARTModel
+from hybridtrees.models._forest_growth import ForestFit
+from hybridtrees.models.forest import RandomForestRegressor
+
+
+@dataclass
+class ReadTable:
+    """A table that has been read, and the sorted or binned forms of it that forests have made."""
+
+    values: Any
+    reader: FeatureReader
+    forms: dict[tuple, ForestFit] = field(default_factory=dict)
+
+
+class ResidualForest(RandomForestRegressor):
+    """A random forest for the residuals of a regression; see `RandomForestRegressor`.
+
+    Tables may come as `ReadTable`. Forests that are fitted to one of them sort or bin it once.
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Grow the forest; see `RandomForestRegressor.fit`."""
+        try:
+            return super().fit(X, y, sample_weight)
+        finally:
+            self.__dict__.pop("_source", None)
+
+    def _fit_features(self, X: Any, **how: Any) -> Any:
+        if not isinstance(X, ReadTable):
+            return super()._fit_features(X, **how)
+        self._source = X
+        self._reader = X.reader
+        self.n_features_in_ = X.reader.n_features_in
+        self.__dict__.pop("feature_names_in_", None)
+        if X.reader.feature_names_in is not None:
+            self.feature_names_in_ = X.reader.feature_names_in
+        return X.values
+
+    def _read_features(self, X: Any) -> Any:
+        return X.values if isinstance(X, ReadTable) else super()._read_features(X)
+
+    def _prepare(
+        self,
+        tree: CARTModel,
+        values: Any,
+        target: np.ndarray,
+        weight: np.ndarray | None,
+        n_threads: int,
+        watch_oob: bool,
+    ) -> ForestFit:
+        """All that growers share; the table is sorted or binned once for all forests."""
+        source: ReadTable | None = self.__dict__.get("_source")
+        shape = tree._recipe(1)
+        key = (shape.splitter, shape.max_bins, shape.criterion, target.shape[1], watch_oob)
+        known = None if source is None else source.forms.get(key)
+        if known is None or (watch_oob and not self.bootstrap):
+            fit = super()._prepare(tree, values, target, weight, n_threads, watch_oob)
+            if source is not None:
+                source.forms[key] = fit
+            return fit
+        fit = copy.copy(known)
+        fit.sampler = self._sampler_for(values.shape[0], weight)
+        # The rest as the forest has it: between equal splits is drawn where anything is.
+        draws = fit.sampler.leaves_out or shape.max_features < self.n_features_in_
+        fit.recipe = replace(shape, random_ties=draws)
+        fit.target = target
+        fit.ccp_alpha = float(self.ccp_alpha)
+        fit.keep_rows = self._keeps_rows(fit.sampler)
+        fit.n_threads = n_threads
+        fit.params = fit.recipe.grower_params(*values.shape, fit._expected_total())
+        return fit
