@@ -1,20 +1,20 @@
-"""The one boosting loop: statistics, trees, raw scores, validation, early stopping."""
+"""The one boosting loop: draw rows, take a step, bring validation tables up to date, look."""
 
 from __future__ import annotations
 
-import math
-import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
-from hybridtrees.core.bins import BinnedMatrix
-from hybridtrees.core.grow import Grower, GrowerParams
 from hybridtrees.core.tree import Tree, TreeEnsemble
-from hybridtrees.losses import Loss
-from hybridtrees.metrics import Metric
+
+# Draws from one round to the next: an odd part of the period near the golden ratio, as rounds
+# that lie powers of two apart would share the low half of their state.
+_STRIDE = 0x9E3779B97F4A7C15F39CC0605CEDC835
+
+Sampler = Callable[[np.random.Generator, int], np.ndarray | None]
 
 
 @dataclass
@@ -28,169 +28,180 @@ class EvalSet:
     raw: np.ndarray | None = None
 
 
-@dataclass
-class BoostingPlan:
-    """What the loop does, apart from the growth of single trees."""
+class Steps(Protocol):
+    """What a dialect of boosting does in one round; see `hybridtrees.models._boosting_steps`."""
 
-    loss: Loss
-    grower: GrowerParams
-    n_rounds: int
-    learning_rate: float
-    subsample: float = 1.0
-    metrics: Sequence[Metric] = ()
-    early_stopping_rounds: int | None = None
-    verbose: int = 0
-    n_threads: int = 1
+    n_outputs: int
+    n_threads: int
+    raw: np.ndarray  # (n_rows, n_outputs)
+
+    def take(self, rows: np.ndarray | None, seeds: np.ndarray) -> list[Tree]:
+        """Grow one tree per output on the rows, and add them to `raw` of all rows."""
+        ...
 
 
 @dataclass
-class BoostingResult:
-    """What the loop has made."""
+class Training:
+    """A run of the loop, as its watchers see it.
 
+    Attributes
+    ----------
+    steps : Steps
+    rounds : range
+        Numbers of the rounds to be run at most; a continued training does not start with 0.
+    eval_sets : sequence of EvalSet
+    trees : list of Tree
+        Trees of this run.
+    tree_output : list of int
+        Output that each tree belongs to.
+    round : int
+        Number of the present round.
+    n_done : int
+        Rounds of this run that are done.
+    rows : uint32 array or None
+        Rows drawn for the present round, None for all.
+    stopped : bool
+        Whether a watcher has ended the training.
+    """
+
+    steps: Steps
+    rounds: range
+    eval_sets: Sequence[EvalSet] = ()
     trees: list[Tree] = field(default_factory=list)
     tree_output: list[int] = field(default_factory=list)
-    evals_result: dict[str, dict[str, list[float]]] = field(default_factory=dict)
-    n_rounds: int = 0
-    best_round: int | None = None
-    best_score: float | None = None
+    round: int = 0
+    n_done: int = 0
+    rows: np.ndarray | None = None
+    stopped: bool = False
+
+
+class Watcher:
+    """Base of what looks on; each method may be left out."""
+
+    def before_training(self, training: Training) -> None:
+        """Look before the first round."""
+
+    def before_round(self, training: Training) -> bool:
+        """Look before a round, its rows drawn; True ends the training without it."""
+        return False
+
+    def after_round(self, training: Training) -> bool:
+        """Look after a round; True ends the training."""
+        return False
+
+    def after_training(self, training: Training) -> None:
+        """Look after the last round."""
 
 
 def boost(
-    binned: BinnedMatrix,
-    y: np.ndarray,
-    weight: np.ndarray | None,
-    base_raw: np.ndarray,
-    plan: BoostingPlan,
+    steps: Steps,
+    rounds: range,
     *,
-    eval_sets: Sequence[EvalSet] = (),
-    category_to_bin: Sequence[np.ndarray | None] | None = None,
+    sampler: Sampler,
     seeds: np.random.SeedSequence,
-) -> BoostingResult:
-    """Fit `plan.n_rounds` rounds of one tree per output.
+    eval_sets: Sequence[EvalSet] = (),
+    watchers: Sequence[Watcher] = (),
+) -> Training:
+    """Take one step per round.
 
     Parameters
     ----------
-    binned : BinnedMatrix
-    y : float64 array of shape (n_rows,)
-    weight : float64 array of shape (n_rows,) or None
-    base_raw : float64 array of shape (n_outputs,)
-        Raw score that all rows start from.
-    plan : BoostingPlan
-    eval_sets : sequence of EvalSet
-        Early stopping looks at the last metric on the last of them.
-    category_to_bin : sequence, optional
-        See `Grower`.
+    steps : Steps
+        Opened on the training table, `raw` at the scores to start from.
+    rounds : range
+        Numbers of the rounds. What is drawn in a round depends on its number and `seeds` alone,
+        so that a training in several parts draws what one in a single part draws.
+    sampler : callable
+        Draws the rows of a round; see `draw_each` and `draw_share`.
     seeds : SeedSequence
+    eval_sets : sequence of EvalSet
+        Their raw scores follow the training.
+    watchers : sequence of Watcher
+        Asked in order; all of them see a round, though the first may end the training.
 
     Returns
     -------
-    result : BoostingResult
+    training : Training
     """
-    loss, n_outputs = plan.loss, plan.loss.n_outputs
-    n = binned.n_rows
-    raw = np.tile(base_raw, (n, 1))
-    for eval_set in eval_sets:
-        eval_set.raw = np.tile(base_raw, (len(eval_set.y), 1))
-    grad = np.empty((n_outputs, n), dtype=np.float32)
-    constant = loss.constant_hessian and weight is None
-    hess = None if constant else np.empty((n_outputs, n), dtype=np.float32)
-    result = BoostingResult(evals_result={e.name: {} for e in eval_sets})
-    progress = _Progress(plan)
-    rng = np.random.Generator(np.random.PCG64(seeds))
-    with Grower(binned, plan.grower, plan.n_threads, category_to_bin) as grower:
-        for round_ in range(plan.n_rounds):
-            loss.statistics(y, raw, weight, grad, hess, plan.n_threads)
-            rows = _sample_rows(rng, n, plan.subsample)
-            tree_seeds = rng.integers(0, 2**64, size=n_outputs, dtype=np.uint64)
-            new = []
-            for k in range(n_outputs):
-                tree = grower.grow(
-                    grad[k],
-                    1.0 if hess is None else hess[k],
-                    rows=rows,
-                    seed=int(tree_seeds[k]),
-                    scale=plan.learning_rate,
-                )
-                grower.update_raw(tree, raw[:, k])
-                new.append(tree)
-            result.trees += new
-            result.tree_output += range(n_outputs)
-            result.n_rounds = round_ + 1
-            if eval_sets:
-                _evaluate(new, eval_sets, plan, result)
-            stops = _stops(plan, result)
-            progress.report(result, stops)
-            if stops:
-                break
-    return result
+    training = Training(steps, rounds, eval_sets)
+    draws = RoundDraws(seeds)
+    n_outputs = steps.n_outputs
+    for watcher in watchers:
+        watcher.before_training(training)
+    for round_ in rounds:
+        training.round = round_
+        rng = draws.of(round_)
+        training.rows = sampler(rng, len(steps.raw))
+        if any([watcher.before_round(training) for watcher in watchers]):
+            training.stopped = True
+            break
+        tree_seeds = rng.integers(0, 2**64, size=n_outputs, dtype=np.uint64)
+        new = steps.take(training.rows, tree_seeds)
+        training.trees += new
+        training.tree_output += range(n_outputs)
+        training.n_done += 1
+        if eval_sets:
+            _follow(new, eval_sets, steps.n_threads)
+        # Of every watcher, whatever those before it say: each keeps a record of all rounds.
+        for watcher in watchers:
+            training.stopped |= bool(watcher.after_round(training))
+        if training.stopped:
+            break
+    for watcher in watchers:
+        watcher.after_training(training)
+    return training
 
 
-def _sample_rows(rng: np.random.Generator, n: int, subsample: float) -> np.ndarray | None:
-    """Each row with probability `subsample`, one row at least."""
-    if subsample >= 1:
-        return None
-    rows = np.flatnonzero(rng.random(n, dtype=np.float32) < subsample)
-    if len(rows) == 0:
-        rows = rng.integers(0, n, size=1)
-    return rows.astype(np.uint32)
+class RoundDraws:
+    """A source of draws for every round, far from those of the other rounds.
+
+    Parameters
+    ----------
+    seeds : SeedSequence
+    """
+
+    def __init__(self, seeds: np.random.SeedSequence):
+        self._bits = np.random.PCG64(seeds)
+        self._start = self._bits.state
+        self._generator = np.random.Generator(self._bits)
+
+    def of(self, round_: int) -> np.random.Generator:
+        """Return the generator, set to the draws of a round; the same object for all rounds."""
+        self._bits.state = self._start
+        self._bits.advance(round_ * _STRIDE % 2**128)
+        return self._generator
 
 
-def _evaluate(
-    new: list[Tree], eval_sets: Sequence[EvalSet], plan: BoostingPlan, result: BoostingResult
-) -> None:
-    """Bring the raw scores of the validation tables up to date and score them."""
-    n_features = eval_sets[0].values.shape[1]
+def draw_each(share: float) -> Sampler:
+    """Draw each row with the probability `share`, one row at least."""
+
+    def sample(rng: np.random.Generator, n: int) -> np.ndarray | None:
+        if share >= 1:
+            return None
+        rows = np.flatnonzero(rng.random(n, dtype=np.float32) < share)
+        if len(rows) == 0:
+            rows = rng.integers(0, n, size=1)
+        return rows.astype(np.uint32)
+
+    return sample
+
+
+def draw_share(share: float) -> Sampler:
+    """Draw the number of rows that is this share of all, one row at least."""
+
+    def sample(rng: np.random.Generator, n: int) -> np.ndarray | None:
+        if share >= 1:
+            return None
+        rows = rng.choice(n, max(1, int(share * n)), replace=False, shuffle=False)
+        return np.sort(rows).astype(np.uint32)
+
+    return sample
+
+
+def _follow(new: list[Tree], eval_sets: Sequence[EvalSet], n_threads: int) -> None:
+    """Add the trees of a round to the raw scores of the validation tables."""
+    n_features = eval_sets[0].values.shape[1]  # type: ignore[attr-defined]
     ensemble = TreeEnsemble(new, n_features, len(new), range(len(new)))
     for eval_set in eval_sets:
-        ensemble.add_raw(eval_set.values, eval_set.raw, plan.n_threads)
-        prediction = plan.loss.score_input(eval_set.raw)
-        curves = result.evals_result[eval_set.name]
-        for metric in plan.metrics:
-            score = metric.function(eval_set.y, prediction, sample_weight=eval_set.weight)
-            curves.setdefault(metric.name, []).append(float(score))
-    metric, curves = plan.metrics[-1], result.evals_result[eval_sets[-1].name]
-    score = curves[metric.name][-1]
-    if math.isnan(score):
-        # Undefined on this table, as the AUC of a single class is: no round would be the best.
-        if plan.early_stopping_rounds is not None:
-            raise ValueError(
-                f"early stopping needs a score, but {metric.name} is not defined on "
-                f"{eval_sets[-1].name}"
-            )
-        return
-    if result.best_score is None or (
-        score > result.best_score if metric.maximize else score < result.best_score
-    ):
-        result.best_score = score
-        result.best_round = result.n_rounds - 1
-
-
-def _stops(plan: BoostingPlan, result: BoostingResult) -> bool:
-    if plan.early_stopping_rounds is None or result.best_round is None:
-        return False
-    return result.n_rounds - 1 - result.best_round >= plan.early_stopping_rounds
-
-
-class _Progress:
-    """A line every `verbose` rounds, with the time gone and the time to come."""
-
-    def __init__(self, plan: BoostingPlan):
-        self.plan = plan
-        self.start = time.perf_counter()
-
-    def report(self, result: BoostingResult, stops: bool) -> None:
-        """Print the state of training when its turn has come, and when it ends."""
-        every, done, all_ = self.plan.verbose, result.n_rounds, self.plan.n_rounds
-        if every <= 0 or ((done - 1) % every and done != all_ and not stops):
-            return
-        elapsed = time.perf_counter() - self.start
-        scores = [
-            f"{name}-{metric}:{curve[-1]:.5f}"
-            for name, curves in result.evals_result.items()
-            for metric, curve in curves.items()
-        ]
-        remaining = elapsed / done * (all_ - done)
-        end = f"{elapsed:.1f} s, at most {remaining:.1f} s to go"
-        if stops:
-            end = f"{elapsed:.1f} s, stopped early: round {result.best_round} was the best"
-        print("  ".join([f"[{done - 1}]", *scores, end]), file=sys.stdout, flush=True)
+        assert eval_set.raw is not None
+        ensemble.add_raw(eval_set.values, eval_set.raw, n_threads)

@@ -3,36 +3,49 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
 
-from hybridtrees._parameters import check_integer, check_option, check_real
+from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
+from hybridtrees._persistence import load
 from hybridtrees._random import seed_sequence
 from hybridtrees._threads import effective_threads
-from hybridtrees._validation import (
-    check_sample_weight,
-)
-from hybridtrees.base import Estimator, atomic_fit
+from hybridtrees._validation import check_sample_weight
+from hybridtrees.base import atomic_fit
 from hybridtrees.core.bins import BinMapper
-from hybridtrees.core.grow import GrowerParams
+from hybridtrees.core.exact_grow import ApproxGrower, ExactGrower
+from hybridtrees.core.grow import Grower, GrowerParams
 from hybridtrees.core.tree import TreeEnsemble
-from hybridtrees.losses import Loss
-from hybridtrees.metrics import get_metric
-from hybridtrees.models._boosting import BoostingPlan, EvalSet, boost
-from hybridtrees.models._importance import IMPORTANCE_TYPES, split_importance
+from hybridtrees.losses import Loss, check_levels, xgboost_loss
+from hybridtrees.models._boosting import Training, Watcher, boost, draw_each
+from hybridtrees.models._boosting_steps import NewtonSteps
+from hybridtrees.models._boosting_watch import EarlyStopping, Evaluation, Progress
+from hybridtrees.models._constraints import read_interactions, read_monotonic
+from hybridtrees.models._importance import IMPORTANCE_TYPES
+from hybridtrees.models._xgb_fitted import FittedXGB
+from hybridtrees.models._xgb_watch import (
+    Callbacks,
+    check_callbacks,
+    read_eval_sets,
+    read_metrics,
+)
 
+TREE_METHODS = ("hist", "auto", "exact", "approx")
+FEATURE_TYPES = ("q", "c", "i", "int", "float")
 GROW_POLICIES = {"depthwise": "depth-wise", "lossguide": "best-first"}
 
 
-class XGBModel(Estimator):
+class XGBModel(FittedXGB):
     """What the regressor and the classifier share: everything but the target and the loss."""
 
     def __init__(
         self,
         *,
-        objective: str | None = None,
+        objective: str | Callable[..., Any] | None = None,
         n_estimators: int = 100,
         max_depth: int | None = 6,
         max_leaves: int = 0,
@@ -40,6 +53,7 @@ class XGBModel(Estimator):
         grow_policy: str = "depthwise",
         learning_rate: float = 0.3,
         tree_method: str = "hist",
+        sketch: str = "global",
         gamma: float = 0.0,
         min_child_weight: float = 1.0,
         max_delta_step: float = 0.0,
@@ -53,10 +67,19 @@ class XGBModel(Estimator):
         base_score: float | None = None,
         missing: float = math.nan,
         categorical_features: Any = None,
+        feature_types: Sequence[str] | None = None,
+        enable_categorical: bool = True,
         max_cat_to_onehot: int = 4,
+        monotone_constraints: Any = None,
+        interaction_constraints: Any = None,
+        quantile_alpha: float | Sequence[float] | None = None,
+        expectile_alpha: float | Sequence[float] | None = None,
+        huber_slope: float = 1.0,
+        tweedie_variance_power: float = 1.5,
         importance_type: str = "gain",
         early_stopping_rounds: int | None = None,
-        eval_metric: str | Sequence[str] | None = None,
+        eval_metric: Any = None,
+        callbacks: Sequence[Any] | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -69,6 +92,7 @@ class XGBModel(Estimator):
         self.grow_policy = grow_policy
         self.learning_rate = learning_rate
         self.tree_method = tree_method
+        self.sketch = sketch
         self.gamma = gamma
         self.min_child_weight = min_child_weight
         self.max_delta_step = max_delta_step
@@ -82,19 +106,28 @@ class XGBModel(Estimator):
         self.base_score = base_score
         self.missing = missing
         self.categorical_features = categorical_features
+        self.feature_types = feature_types
+        self.enable_categorical = enable_categorical
         self.max_cat_to_onehot = max_cat_to_onehot
+        self.monotone_constraints = monotone_constraints
+        self.interaction_constraints = interaction_constraints
+        self.quantile_alpha = quantile_alpha
+        self.expectile_alpha = expectile_alpha
+        self.huber_slope = huber_slope
+        self.tweedie_variance_power = tweedie_variance_power
         self.importance_type = importance_type
         self.early_stopping_rounds = early_stopping_rounds
         self.eval_metric = eval_metric
+        self.callbacks = callbacks
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
 
     # -- what the two differ in -----------------------------------------------------------------
 
-    _objectives: dict[str, type[Loss]] = {}
-
-    def _encode_target(self, y: Any, n_rows: int) -> tuple[np.ndarray, Loss]:
+    def _encode_target(
+        self, y: Any, n_rows: int, before: XGBModel | None
+    ) -> tuple[np.ndarray, Loss]:
         raise AttributeError("the regressor and the classifier bring this")
 
     def _encode_eval_target(self, y: Any, n_rows: int, name: str) -> np.ndarray:
@@ -115,6 +148,7 @@ class XGBModel(Estimator):
         y_val: Any = None,
         sample_weight_val: Any = None,
         verbose: bool | int | None = None,
+        xgb_model: XGBModel | str | None = None,
     ) -> Self:
         """Fit the trees.
 
@@ -123,6 +157,7 @@ class XGBModel(Estimator):
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
             NaN means missing. String and category columns of a data frame are categories.
         y : array-like of shape (n_rows,)
+            In regression also of shape (n_rows, n_targets).
         sample_weight : array-like of shape (n_rows,), optional
         eval_set : list of (X, y) pairs, optional
             Tables to watch the training on, named validation_0, validation_1, ...
@@ -132,54 +167,143 @@ class XGBModel(Estimator):
             One more such table, behind those of `eval_set`.
         verbose : bool or int, optional
             Print a line every so many rounds. Overrides the constructor's.
+        xgb_model : fitted estimator of the same class, or a file of one, optional
+            Model to continue: `n_estimators` rounds are added to all of its rounds. With the
+            same rows, parameters and `random_state` this gives what one long training gives.
 
         Returns
         -------
         self : estimator
         """
         grower = self._grower_params()
+        callbacks = check_callbacks(self.callbacks)
         n_threads = effective_threads(self.n_jobs)
         seeds = seed_sequence(self.random_state)
-        values = self._fit_features(
-            X, categorical_features=self.categorical_features, missing=self.missing
-        )
+        before = self._model_before(xgb_model)
+        values = self._fit_table(X, before)
+        grower = self._constrained(grower)
         # Threads wait for each other longer than they work on a small table.
         n_threads = min(n_threads, 1 + values.shape[0] * values.shape[1] // 16384)
-        target, loss = self._encode_target(y, values.shape[0])
+        target, loss = self._encode_target(y, values.shape[0], before)
+        loss.check_target(target)
+        if before is not None and before._loss.n_outputs != loss.n_outputs:
+            raise ValueError(
+                f"xgb_model has {before._loss.n_outputs} outputs, but this training has "
+                f"{loss.n_outputs}"
+            )
         weight = check_sample_weight(sample_weight, values.shape[0])
         weight = self._class_weight(loss, target, weight)
+        last = (X_val, y_val, sample_weight_val)
         eval_sets = list(
-            self._eval_sets(eval_set, sample_weight_eval_set, (X_val, y_val, sample_weight_val))
+            read_eval_sets(
+                self._reader, self._encode_eval_target, eval_set, sample_weight_eval_set, last
+            )
         )
-        plan = self._plan(loss, grower, eval_sets, verbose, n_threads)
-        base_raw = self._base_raw(loss, target, weight)
-        mapper = BinMapper(
-            max_bins=min(self.max_bin, 255),
-            categorical_features=self._reader.is_categorical,
-            n_jobs=n_threads,
-        )
-        binned = mapper.fit_transform(values, weight)
-        result = boost(
-            binned,
-            target,
-            weight,
-            base_raw,
-            plan,
-            eval_sets=eval_sets,
-            category_to_bin=mapper.category_to_bin_,
-            seeds=seeds.spawn(1)[0],
-        )
-        self.trees_ = TreeEnsemble(
-            result.trees, self.n_features_in_, loss.n_outputs, result.tree_output
-        )
-        self.n_iter_ = result.n_rounds
+        if self.early_stopping_rounds is not None and not eval_sets:
+            raise ValueError("early_stopping_rounds needs an eval_set (or X_val and y_val) in fit")
+        evaluation = Evaluation(loss, read_metrics(loss, self.eval_metric))
+        stopping = EarlyStopping(evaluation, self.early_stopping_rounds)
+        watchers: list[Watcher] = [evaluation, stopping]
+        if callbacks:
+            watchers.append(Callbacks(callbacks, self, evaluation))
+        watchers.append(Progress(self._line_period(verbose), evaluation.latest, stopping.ending))
+        base_raw = before._base_raw_ if before else self._base_raw(loss, target, weight)
+        for each in eval_sets:
+            each.raw = _scores(before, base_raw, each.values, n_threads)
+        raw = _scores(before, base_raw, values, n_threads)
+        rate = float(self.learning_rate)
+        first = before.n_iter_ if before else 0
+        with self._open_grower(values, weight, grower, n_threads) as opened:
+            training = boost(
+                NewtonSteps(opened, loss, target, weight, raw, rate, n_threads),
+                range(first, first + self.n_estimators),
+                sampler=draw_each(float(self.subsample)),
+                seeds=seeds.spawn(1)[0],
+                eval_sets=eval_sets,
+                watchers=watchers,
+            )
+        self._keep(training, before, loss, base_raw)
+        self._evals_result = evaluation.scores
+        stops = self.early_stopping_rounds is not None
+        self._best_iteration = stopping.best_round if stops else None
+        self._best_score = stopping.best_score if stops else None
+        return self
+
+    def _keep(
+        self, training: Training, before: XGBModel | None, loss: Loss, base_raw: np.ndarray
+    ) -> None:
+        """Keep the trees, behind those of the model that was continued."""
+        trees, outputs = training.trees, training.tree_output
+        if before is not None:
+            old = before.trees_
+            trees = [*(old[i] for i in range(len(old))), *trees]
+            outputs = [*old.tree_output.tolist(), *outputs]
+        if not trees:
+            raise ValueError("a callback has ended the training before the first round")
+        self.trees_ = TreeEnsemble(trees, self.n_features_in_, loss.n_outputs, outputs)
+        self.n_iter_ = len(trees) // loss.n_outputs
         self._loss = loss
         self._base_raw_ = base_raw
-        self._evals_result = result.evals_result
-        stopping = self.early_stopping_rounds is not None
-        self._best_iteration = result.best_round if stopping else None
-        self._best_score = result.best_score if stopping else None
-        return self
+
+    def _model_before(self, given: Any) -> XGBModel | None:
+        """Return the model to continue."""
+        if isinstance(given, str | PathLike):
+            given = load(given)
+        if given is None:
+            return None
+        if type(given) is not type(self):
+            raise TypeError(
+                f"xgb_model must be a fitted {type(self).__name__} or a file of one, got {given!r}"
+            )
+        given._check_is_fitted()
+        return given
+
+    def _fit_table(self, X: Any, before: XGBModel | None) -> Any:
+        """Learn the features of X, or read it as the model before does."""
+        if before is not None:
+            self._reader = before._reader
+            self.n_features_in_ = before.n_features_in_
+            self.__dict__.pop("feature_names_in_", None)
+            if hasattr(before, "feature_names_in_"):
+                self.feature_names_in_ = before.feature_names_in_
+            return self._reader.read(X)
+        categorical = self._categorical(X)
+        values = self._fit_features(X, categorical_features=categorical, missing=self.missing)
+        if not self.enable_categorical and self._reader.is_categorical.any():
+            feature = int(np.flatnonzero(self._reader.is_categorical)[0])
+            raise ValueError(
+                f"feature {feature} holds categories, which enable_categorical=False rules out"
+            )
+        return values
+
+    def _categorical(self, X: Any) -> Any:
+        """Return which features hold categories, after `feature_types` too."""
+        types = self.feature_types
+        if types is None:
+            return self.categorical_features
+        if not isinstance(types, list | tuple) or any(t not in FEATURE_TYPES for t in types):
+            allowed = ", ".join(repr(name) for name in FEATURE_TYPES)
+            raise ValueError(f"feature_types must be a list of {allowed}, got {types!r}")
+        if self.categorical_features is not None:
+            raise ValueError("give feature_types or categorical_features, not both")
+        return np.array([name == "c" for name in types])
+
+    def _open_grower(
+        self, values: Any, weight: np.ndarray | None, params: GrowerParams, n_threads: int
+    ) -> Grower | ExactGrower | ApproxGrower:
+        """Return the grower of the tree method, to be opened."""
+        mask = self._reader.is_categorical
+        max_bins = min(self.max_bin, 255)
+        if self.tree_method == "exact":
+            return ExactGrower(values, mask, params, n_threads)
+        if self.tree_method == "approx" and self.sketch == "local":
+            thinned = replace(params, candidate_share=1.0 / max_bins)
+            return ExactGrower(values, mask, thinned, n_threads)
+        if self.tree_method == "approx":
+            return ApproxGrower(values, mask, params, n_threads, max_bins)
+        mapper = BinMapper(max_bins=max_bins, categorical_features=mask, n_jobs=n_threads)
+        binned = mapper.fit_transform(values, weight)
+        return Grower(binned, params, n_threads, mapper.category_to_bin_)
 
     def _grower_params(self) -> GrowerParams:
         """Check the parameters, all before any work."""
@@ -189,9 +313,16 @@ class XGBModel(Estimator):
         check_real("subsample", self.subsample, 0, 1, closed="right")
         check_real("scale_pos_weight", self.scale_pos_weight, 0, closed="right")
         check_real("base_score", self.base_score, allow_none=True)
-        check_option("tree_method", self.tree_method, ("hist", "auto"))
+        check_option("tree_method", self.tree_method, TREE_METHODS)
+        check_option("sketch", self.sketch, ("global", "local"))
         check_option("importance_type", self.importance_type, IMPORTANCE_TYPES)
         check_integer("early_stopping_rounds", self.early_stopping_rounds, 1, allow_none=True)
+        check_boolean("enable_categorical", self.enable_categorical)
+        for name in ("quantile_alpha", "expectile_alpha"):
+            if getattr(self, name) is not None:
+                check_levels(name, getattr(self, name))
+        check_real("huber_slope", self.huber_slope, 0, closed="neither")
+        check_real("tweedie_variance_power", self.tweedie_variance_power, 1, 2, closed="left")
         if not isinstance(self.verbose, bool):
             check_integer("verbose", self.verbose, 0)
         fractions = tuple(
@@ -207,10 +338,41 @@ class XGBModel(Estimator):
             min_gain=check_real("gamma", self.gamma, 0),
             reg_lambda=check_real("reg_lambda", self.reg_lambda, 0),
             reg_alpha=check_real("reg_alpha", self.reg_alpha, 0),
-            max_delta_step=check_real("max_delta_step", self.max_delta_step, 0),
+            max_delta_step=self._longest_step(),
             feature_fractions=fractions,
             # xgboost asks for fewer categories than the parameter says, the grower for at most.
             max_cat_to_onehot=check_integer("max_cat_to_onehot", self.max_cat_to_onehot, 1) - 1,
+        )
+
+    def _constrained(self, params: GrowerParams) -> GrowerParams:
+        """Add the constraints on features, now that their names are known."""
+        names, mask = getattr(self, "feature_names_in_", None), self._reader.is_categorical
+        return replace(
+            params,
+            monotonic=read_monotonic(
+                self.monotone_constraints, names, mask, "monotone_constraints"
+            ),
+            interaction=read_interactions(
+                self.interaction_constraints, names, len(mask), "interaction_constraints"
+            ),
+        )
+
+    def _longest_step(self) -> float:
+        """Largest leaf value; counts have a limit where none is given, as in xgboost."""
+        step = check_real("max_delta_step", self.max_delta_step, 0)
+        assert step is not None
+        return 0.7 if step == 0 and self.objective == "count:poisson" else step
+
+    def _make_loss(self, objective: Any, n_classes: int = 0, n_targets: int = 1) -> Loss:
+        return xgboost_loss(
+            objective,
+            n_classes=n_classes,
+            n_targets=n_targets,
+            quantile_alpha=self.quantile_alpha,
+            expectile_alpha=self.expectile_alpha,
+            huber_slope=self.huber_slope,
+            tweedie_variance_power=self.tweedie_variance_power,
+            max_delta_step=self._longest_step(),
         )
 
     def _class_weight(
@@ -223,165 +385,20 @@ class XGBModel(Estimator):
             return loss.init_raw(target, weight)
         return np.full(loss.n_outputs, loss.link(float(self.base_score)))
 
-    def _plan(
-        self,
-        loss: Loss,
-        grower: GrowerParams,
-        eval_sets: list[EvalSet],
-        verbose: bool | int | None,
-        n_threads: int,
-    ) -> BoostingPlan:
-        names = loss.metrics[0] if self.eval_metric is None else self.eval_metric
-        if not isinstance(names, list | tuple):
-            names = [names]
-        if not names:
-            raise ValueError("eval_metric must name at least one metric, got an empty list")
-        names = [check_option("eval_metric", name, loss.metrics) for name in names]
-        metrics = [get_metric(name) for name in dict.fromkeys(names)]
+    def _line_period(self, verbose: bool | int | None) -> int:
+        """Return the rounds from one line of the progress report to the next, 0 for none."""
         if verbose is None:
             verbose = self.verbose
         elif not isinstance(verbose, bool):
             check_integer("verbose", verbose, 0)
-        if self.early_stopping_rounds is not None and not eval_sets:
-            raise ValueError("early_stopping_rounds needs an eval_set (or X_val and y_val) in fit")
-        return BoostingPlan(
-            loss=loss,
-            grower=grower,
-            n_rounds=self.n_estimators,
-            learning_rate=float(self.learning_rate),
-            subsample=float(self.subsample),
-            metrics=metrics,
-            early_stopping_rounds=self.early_stopping_rounds,
-            verbose=int(verbose),
-            n_threads=n_threads,
-        )
+        return int(verbose)
 
-    def _eval_sets(
-        self,
-        pairs: Sequence[tuple[Any, Any]] | None,
-        weights: Sequence[Any] | None,
-        last: tuple[Any, Any, Any],
-    ) -> Iterator[EvalSet]:
-        """Read the validation tables in the form that fit has learned."""
-        for name, given in (("eval_set", pairs), ("sample_weight_eval_set", weights)):
-            if not isinstance(given, list | tuple | None):
-                raise TypeError(f"{name} must be a list, got {type(given).__name__}")
-        pairs = list(pairs or ())
-        weights = [None] * len(pairs) if weights is None else list(weights)
-        if len(weights) != len(pairs):
-            raise ValueError(
-                f"sample_weight_eval_set must have one entry per pair of eval_set, got "
-                f"{len(weights)} for {len(pairs)}"
-            )
-        if (last[0] is None) != (last[1] is None):
-            raise ValueError("X_val and y_val go together: one of them is missing")
-        if last[0] is None and last[2] is not None:
-            raise ValueError("sample_weight_val needs X_val and y_val")
-        if last[0] is not None:
-            pairs.append(last[:2])
-            weights.append(last[2])
-        for index, (pair, weight) in enumerate(zip(pairs, weights, strict=True)):
-            name = f"validation_{index}"
-            if not isinstance(pair, tuple | list) or len(pair) != 2:
-                what = type(pair).__name__
-                raise ValueError(f"eval_set[{index}] must be a pair (X, y), got {what}")
-            values = self._reader.read(pair[0])
-            n_rows = values.shape[0]
-            y = self._encode_eval_target(pair[1], n_rows, f"the y of {name}")
-            weight = check_sample_weight(weight, n_rows, name=f"the sample_weight of {name}")
-            yield EvalSet(name, values, y, weight)
 
-    # -- predict --------------------------------------------------------------------------------
-
-    def predict_raw(self, X: Any) -> np.ndarray:
-        """Add up the trees, before the link.
-
-        After early stopping only the trees up to the best round count.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        raw : ndarray of shape (n_rows, n_outputs)
-        """
-        values = self._read_features(X)
-        n_rows = values.shape[0]
-        raw = np.empty((n_rows, len(self._base_raw_)))
-        raw[:] = self._base_raw_
-        # A few rows are done before a second thread would have woken up.
-        n_threads = 1 if n_rows < 512 else effective_threads(self.n_jobs)
-        self.trees_.add_raw(values, raw, n_threads, 0, self._n_trees_used())
-        return raw
-
-    def _n_trees_used(self) -> int:
-        if self._best_iteration is None:
-            return self.trees_.n_trees
-        return (self._best_iteration + 1) * len(self._base_raw_)
-
-    def apply(self, X: Any) -> np.ndarray:
-        """Leaf of each row in each tree.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        leaves : ndarray of int32, shape (n_rows, n_trees)
-            Node numbers within the trees, which stand round by round and, within a round, class
-            by class.
-        """
-        values = self._read_features(X)
-        n_threads = effective_threads(self.n_jobs)
-        return self.trees_.apply(values, n_threads, 0, self._n_trees_used())
-
-    # -- reading the model ----------------------------------------------------------------------
-
-    def get_score(self, importance_type: str | None = None) -> np.ndarray:
-        """Return the importance of every feature, not normalised.
-
-        Parameters
-        ----------
-        importance_type : {"weight", "gain", "cover", "total_gain", "total_cover"}, optional
-            Number of splits; mean gain or cover (sum of hessians) of a split; their totals. By
-            default the constructor's.
-
-        Returns
-        -------
-        importance : ndarray of shape (n_features,)
-        """
-        self._check_is_fitted()
-        return split_importance(self.trees_, importance_type or self.importance_type)
-
-    @property
-    def feature_importances_(self) -> np.ndarray:
-        """Importances of `importance_type`, summing to 1 (all 0 where no tree has a split)."""
-        importance = self.get_score()
-        total = importance.sum()
-        return importance / total if total > 0 else importance
-
-    def evals_result(self) -> dict[str, dict[str, list[float]]]:
-        """Scores of every round: ``{"validation_0": {"rmse": [...]}, ...}``."""
-        self._check_is_fitted()
-        if not self._evals_result:
-            raise ValueError("no evaluation results: fit was called without an eval_set")
-        return self._evals_result
-
-    @property
-    def best_iteration(self) -> int:
-        """Round with the best score, with early stopping."""
-        return self._stopped("best_iteration", "_best_iteration")
-
-    @property
-    def best_score(self) -> float:
-        """Score of the best round, with early stopping."""
-        return self._stopped("best_score", "_best_score")
-
-    def _stopped(self, name: str, attribute: str) -> Any:
-        self._check_is_fitted()
-        value = getattr(self, attribute)
-        if value is None:
-            raise AttributeError(f"{name} is there only after a fit with early_stopping_rounds")
-        return value
+def _scores(
+    before: XGBModel | None, base_raw: np.ndarray, values: Any, n_threads: int
+) -> np.ndarray:
+    """Raw scores that a training starts from: constant, or those of the model to continue."""
+    raw = np.tile(base_raw, (values.shape[0], 1))
+    if before is not None:
+        before.trees_.add_raw(values, raw, n_threads)
+    return raw

@@ -6,23 +6,25 @@ from typing import Any
 
 import numpy as np
 
-from hybridtrees._parameters import check_option
 from hybridtrees._validation import check_target_classification, check_target_regression
 from hybridtrees.base import ClassifierMixin, RegressorMixin
-from hybridtrees.losses import Logistic, Softmax, SquaredError
 from hybridtrees.models._xgb_base import XGBModel
 
 
 class XGBRegressor(RegressorMixin, XGBModel):
     """Gradient boosting as in XGBoost, for a number.
 
-    Newton boosting with regularised leaves on binned features (Chen and Guestrin 2016). Takes
-    the parameters of ``xgboost.XGBRegressor`` that the two share, with the same defaults.
+    Newton boosting with regularised leaves (Chen and Guestrin 2016), on binned features unless
+    `tree_method` says otherwise. Takes the parameters of ``xgboost.XGBRegressor`` that the two
+    share, with the same defaults.
 
     Parameters
     ----------
-    objective : {"reg:squarederror"}, optional
-        Loss to minimise.
+    objective : str or callable, optional
+        Loss to minimise: "reg:squarederror" (default), "reg:absoluteerror",
+        "reg:pseudohubererror", "reg:quantileerror", "reg:expectileerror", "count:poisson",
+        "reg:gamma", "reg:tweedie", or a function ``objective(y_true, raw[, sample_weight])``
+        that returns gradients and hessians.
     n_estimators : int, default=100
         Boosting rounds.
     max_depth : int or None, default=6
@@ -30,19 +32,26 @@ class XGBRegressor(RegressorMixin, XGBModel):
     max_leaves : int, default=0
         Most leaves of a tree; 0 for no limit.
     max_bin : int, default=256
-        Bins of a feature, at most 256; one of 256 is kept for missing values.
+        Bins of a feature, at most 256; one of 256 is kept for missing values. Not used by
+        ``tree_method="exact"``.
     grow_policy : {"depthwise", "lossguide"}, default="depthwise"
         Split level by level, or where the gain is largest.
     learning_rate : float, default=0.3
         Factor on every tree.
-    tree_method : {"hist", "auto"}, default="hist"
-        How splits are searched: over the bins of each feature.
+    tree_method : {"hist", "auto", "exact", "approx"}, default="hist"
+        Which thresholds are tried. "hist" (the same as "auto"): the edges of bins that are made
+        once per fit. "exact": all of them. "approx": quantiles weighted by the hessians of the
+        round, proposed anew as `sketch` says.
+    sketch : {"global", "local"}, default="global"
+        How often "approx" proposes thresholds: once per tree, at most `max_bin` per feature; or
+        at every node, from its own rows, one for each `max_bin`-th part of their hessian.
     gamma : float, default=0
         Least gain of a split.
     min_child_weight : float, default=1
         Least sum of hessians in a child.
     max_delta_step : float, default=0
-        Largest leaf value before the learning rate; 0 for no limit.
+        Largest leaf value before the learning rate; 0 for no limit, under "count:poisson" for
+        0.7.
     subsample : float, default=1
         Share of the rows drawn for each round.
     colsample_bytree, colsample_bylevel, colsample_bynode : float, default=1
@@ -56,25 +65,53 @@ class XGBRegressor(RegressorMixin, XGBModel):
         Prediction to start from; the mean of y by default.
     missing : float, default=nan
         A value that means missing, beside NaN.
-    categorical_features : array-like, optional
-        Columns that hold categories (names, numbers or a mask), beside the string and category
-        columns of a data frame.
+    categorical_features : None, "from_dtype" or array-like, default=None
+        Which features hold categories. None and "from_dtype" mean the same: those columns of a
+        data frame (or dict of columns) that have a string or category type. An array-like names
+        further ones, by index (``[0, -1]``), by column name (``["city"]``) or by a mask with one
+        boolean per feature; text in a bare array is allowed in these only. The values need not
+        be codes: the distinct ones of `fit` are numbered, and a value not seen in `fit` is
+        treated as missing.
+    feature_types : list of {"q", "c", "i", "int", "float"}, optional
+        Kind of each feature, "c" for categories; another way to say `categorical_features`.
+    enable_categorical : bool, default=True
+        Whether features that hold categories are allowed.
     max_cat_to_onehot : int, default=4
         A feature of fewer categories is split one category against the rest, others by sets of
-        categories.
+        categories; where every row is looked at ("exact", and "approx" with a local sketch),
+        all by sets.
+    monotone_constraints : array-like, dict or str, optional
+        1 where the prediction may only rise with a feature, -1 where it may only fall, else 0:
+        one entry per feature, or a dict by name or number.
+    interaction_constraints : list of lists or str, optional
+        Groups of features, by name or number, that may be split on along one path. A feature in
+        no group stands alone. At most 63 groups.
+    quantile_alpha, expectile_alpha : float or list of floats, optional
+        Levels of "reg:quantileerror" and "reg:expectileerror". With several levels a tree is
+        grown for each in every round, and the predictions of a row are sorted, so that they
+        never cross.
+    huber_slope : float, default=1
+        Where "reg:pseudohubererror" goes over from squares to absolute values.
+    tweedie_variance_power : float, default=1.5
+        Variance power of "reg:tweedie", in [1, 2).
     importance_type : {"gain", "weight", "cover", "total_gain", "total_cover"}, default="gain"
         What `feature_importances_` measures.
     early_stopping_rounds : int, optional
         Stop when the last metric on the last validation table has not improved for so many
         rounds; `predict` then uses the best round.
-    eval_metric : str or list of str, optional
-        Metrics for the validation tables: "rmse", "mae", "mse", "r2"; "rmse" by default.
+    eval_metric : str, callable or list of these, optional
+        Metrics for the validation tables, by name ("rmse", "mae", "mse", "r2", "mape", "rmsle",
+        and that of the objective, which is the default) or as functions
+        ``metric(y_true, y_pred[, sample_weight])``, of which smaller values are better.
+    callbacks : list, optional
+        Objects that look on and may end the training, see `hybridtrees.callbacks`.
     random_state : int, Generator, RandomState or None
         Seed of the row and feature draws. The same seed gives the same model for any `n_jobs`.
     n_jobs : int, optional
         Threads; all usable CPUs by default.
     verbose : int, default=0
-        Print a line every so many rounds.
+        Print a line every so many rounds, with elapsed and remaining time; on a terminal with a
+        progress bar, if tqdm is installed.
 
     Attributes
     ----------
@@ -98,62 +135,100 @@ class XGBRegressor(RegressorMixin, XGBModel):
     array([0.])
     """
 
-    _objectives = {"reg:squarederror": SquaredError}
-
-    def _encode_target(self, y, n_rows):
-        name = self.objective or "reg:squarederror"
-        loss = self._objectives[check_option("objective", name, self._objectives)]()
-        target = check_target_regression(y, n_rows, estimator_name=type(self).__name__)
+    def _encode_target(self, y, n_rows, before):
+        target = check_target_regression(
+            y, n_rows, multi_output=True, estimator_name=type(self).__name__
+        )
+        n_targets = 1 if target.ndim == 1 else target.shape[1]
+        if n_targets == 0:
+            raise ValueError("y must have at least one target, got an array without columns")
         largest, limit = np.abs(target).max(), float(np.finfo(np.float32).max)
         if largest > limit:  # gradients are float32
             raise ValueError(f"y must not exceed {limit:.3g} in magnitude, got {largest:.3g}")
-        return target, loss
+        if n_targets == 1:
+            target = target.reshape(n_rows)
+        self._n_targets = n_targets
+        return target, self._make_loss(self.objective or "reg:squarederror", n_targets=n_targets)
 
     def _encode_eval_target(self, y, n_rows, name):
-        return check_target_regression(y, n_rows, name=name, estimator_name=type(self).__name__)
+        target = check_target_regression(
+            y, n_rows, multi_output=True, name=name, estimator_name=type(self).__name__
+        )
+        n_targets = 1 if target.ndim == 1 else target.shape[1]
+        if n_targets != self._n_targets:
+            raise ValueError(f"{name} must have {self._n_targets} targets, got {n_targets}")
+        return target.reshape(n_rows) if n_targets == 1 else target
 
-    def predict(self, X: Any, output_margin: bool = False) -> np.ndarray:
-        """Predict a number per row.
+    def predict(
+        self,
+        X: Any,
+        output_margin: bool = False,
+        *,
+        iteration_range: tuple[int, int] | None = None,
+        pred_leaf: bool = False,
+    ) -> np.ndarray:
+        """Predict a number per row, or several.
 
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
         output_margin : bool
             Return the raw scores instead, before the link.
+        iteration_range : pair of int, optional
+            First round and the round behind the last that count; (0, 0) for all of them. By
+            default all, after early stopping those up to the best.
+        pred_leaf : bool
+            Return the leaves instead, see `apply`.
 
         Returns
         -------
-        prediction : ndarray of shape (n_rows,)
+        prediction : ndarray of shape (n_rows,), or (n_rows, n_outputs) for several targets, \
+quantiles or expectiles
         """
-        raw = self.predict_raw(X)
-        return raw[:, 0] if output_margin else self._loss.predict(raw)
+        if pred_leaf:
+            return self.apply(X, iteration_range)
+        raw = self.predict_raw(X, iteration_range)
+        if output_margin:
+            return raw[:, 0] if raw.shape[1] == 1 else raw
+        return self._loss.predict(raw)
+
+    def __sklearn_tags__(self) -> Any:
+        """Return the tags of a regressor for one or more targets."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
 
 
 class XGBClassifier(ClassifierMixin, XGBModel):
     """Gradient boosting as in XGBoost, for classes.
 
-    Newton boosting with regularised leaves on binned features (Chen and Guestrin 2016): one tree
-    per round for two classes, one per class and round for more. Takes the parameters of
-    ``xgboost.XGBClassifier`` that the two share, with the same defaults; see `XGBRegressor` for
-    those not described here.
+    Newton boosting with regularised leaves (Chen and Guestrin 2016): one tree per round for two
+    classes, one per class and round for more. Takes the parameters of ``xgboost.XGBClassifier``
+    that the two share, with the same defaults; see `XGBRegressor` for those not described here.
 
     Parameters
     ----------
-    objective : {"binary:logistic", "multi:softprob"}, optional
-        Chosen by the number of classes where it is not given.
-    n_estimators, max_depth, max_leaves, max_bin, grow_policy, learning_rate, tree_method, gamma, \
-min_child_weight, max_delta_step, subsample, colsample_bytree, colsample_bylevel, \
-colsample_bynode, reg_alpha, reg_lambda, missing, categorical_features, max_cat_to_onehot, \
-importance_type, early_stopping_rounds, random_state, n_jobs, verbose
+    objective : str or callable, optional
+        "binary:logistic", "binary:hinge" (labels without probabilities), "multi:softprob" or
+        "multi:softmax" (the same here), or a function as in `XGBRegressor`. By default the first
+        for two classes, "multi:softprob" for more.
+    n_estimators, max_depth, max_leaves, max_bin, grow_policy, learning_rate, tree_method, sketch, \
+gamma, min_child_weight, max_delta_step, subsample, colsample_bytree, colsample_bylevel, \
+colsample_bynode, reg_alpha, reg_lambda, missing, categorical_features, feature_types, \
+enable_categorical, max_cat_to_onehot, monotone_constraints, interaction_constraints, \
+importance_type, early_stopping_rounds, callbacks, random_state, n_jobs, verbose
         As in `XGBRegressor`.
+    quantile_alpha, expectile_alpha, huber_slope, tweedie_variance_power
+        Of objectives of regression; not used.
     scale_pos_weight : float, default=1
         Factor on the weights of the second class, for two classes.
     base_score : float, optional
         Probability of the second class to start from (two classes), or raw score of every class
         (more); by default the shares of the classes.
-    eval_metric : str or list of str, optional
-        "logloss", "error", "auc" for two classes, "mlogloss", "merror" for more; the log-loss by
-        default.
+    eval_metric : str, callable or list of these, optional
+        "logloss", "error", "auc", "aucpr", "brier" for two classes, "mlogloss", "merror", "auc",
+        "aucpr" for more, or functions; the log-loss by default. Functions get class numbers, and
+        probabilities of the second class or of each.
 
     Attributes
     ----------
@@ -174,10 +249,13 @@ feature_names_in_
     array(['high'], dtype='<U4')
     """
 
-    _objectives = {"binary:logistic": Logistic, "multi:softprob": Softmax}
+    classes_: np.ndarray
 
-    def _encode_target(self, y, n_rows):
-        codes, classes = check_target_classification(y, n_rows, estimator_name=type(self).__name__)
+    def _encode_target(self, y, n_rows, before):
+        known = None if before is None else before.classes_
+        codes, classes = check_target_classification(
+            y, n_rows, classes=known, estimator_name=type(self).__name__
+        )
         if len(classes) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs at least two classes, but y holds the one class "
@@ -188,15 +266,7 @@ feature_names_in_
         name = self.objective
         if name is None:
             name = "binary:logistic" if len(classes) == 2 else "multi:softprob"
-        check_option("objective", name, self._objectives)
-        if name == "binary:logistic" and len(classes) > 2:
-            raise ValueError(
-                f"objective='binary:logistic' is for two classes, but y holds {len(classes)}; "
-                "use 'multi:softprob'"
-            )
-        loss = self._objectives[name]
-        target = codes.astype(np.float64)
-        return target, loss() if name == "binary:logistic" else loss(len(classes))
+        return codes.astype(np.float64), self._make_loss(name, n_classes=len(classes))
 
     def _encode_eval_target(self, y, n_rows, name):
         codes, _ = check_target_classification(
@@ -216,36 +286,49 @@ feature_names_in_
         # With scale_pos_weight xgboost starts after one Newton step from even odds.
         return np.array([4 * np.average(target, weights=weight) - 2])
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any, iteration_range: tuple[int, int] | None = None) -> np.ndarray:
         """Predict the probability of every class.
 
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        iteration_range : pair of int, optional
+            As in `predict`.
 
         Returns
         -------
         proba : ndarray of shape (n_rows, n_classes)
             Columns in the order of `classes_`.
         """
-        raw = self.predict_raw(X)
+        raw = self.predict_raw(X, iteration_range)
         return self._loss.predict(raw)
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(
+        self, X: Any, iteration_range: tuple[int, int] | None = None
+    ) -> np.ndarray:
         """Raw scores: log-odds of the second class, or one score per class.
 
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        iteration_range : pair of int, optional
+            As in `predict`.
 
         Returns
         -------
         scores : ndarray of shape (n_rows,) for two classes, else (n_rows, n_classes)
         """
-        raw = self.predict_raw(X)
+        raw = self.predict_raw(X, iteration_range)
         return raw[:, 0] if raw.shape[1] == 1 else raw
 
-    def predict(self, X: Any, output_margin: bool = False) -> np.ndarray:
+    def predict(
+        self,
+        X: Any,
+        output_margin: bool = False,
+        *,
+        iteration_range: tuple[int, int] | None = None,
+        pred_leaf: bool = False,
+    ) -> np.ndarray:
         """Predict the most probable class.
 
         Parameters
@@ -253,12 +336,19 @@ feature_names_in_
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
         output_margin : bool
             Return the raw scores instead.
+        iteration_range : pair of int, optional
+            First round and the round behind the last that count; (0, 0) for all of them. By
+            default all, after early stopping those up to the best.
+        pred_leaf : bool
+            Return the leaves instead, see `apply`.
 
         Returns
         -------
         labels : ndarray of shape (n_rows,)
         """
-        scores = self.decision_function(X)
+        if pred_leaf:
+            return self.apply(X, iteration_range)
+        scores = self.decision_function(X, iteration_range)
         if output_margin:
             return scores
         codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)

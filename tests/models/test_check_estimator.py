@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hybridtrees import XGBClassifier, XGBRegressor
+from hybridtrees import CARTClassifier, CARTRegressor, XGBClassifier, XGBRegressor
 
 pytest.importorskip("sklearn")
 
@@ -12,14 +12,15 @@ from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 
 # Checks that are expected to fail, by name, and why. The estimators as they come have none.
 DRAWN = "a row of weight two is drawn or left out as one, two equal rows are drawn one by one"
-EXPECTED_WITH_SUBSAMPLE = {
+EXPECTED_WITH_DRAWS = {
     "check_sample_weight_equivalence_on_dense_data": DRAWN,
     "check_sample_weight_equivalence_on_sparse_data": DRAWN,
 }
 
 
 def expected_failures(estimator):
-    return EXPECTED_WITH_SUBSAMPLE if estimator.subsample < 1 else {}
+    draws = getattr(estimator, "subsample", 1) < 1 or getattr(estimator, "ccp_alpha", 0) == "cv"
+    return EXPECTED_WITH_DRAWS if draws else {}
 
 
 # One thread: the tables have a few dozen rows, and the checks are many.
@@ -31,6 +32,14 @@ def expected_failures(estimator):
             n_estimators=3, n_jobs=1, grow_policy="lossguide", max_depth=0, max_leaves=7,
             subsample=0.8, colsample_bytree=0.9,
         ),
+        CARTRegressor(n_jobs=1),
+        CARTRegressor(criterion="absolute_error", max_leaf_nodes=8, missing="stop", n_jobs=1),
+        CARTRegressor(splitter="hist", ccp_alpha=0.01, n_jobs=1),
+        CARTClassifier(n_jobs=1),
+        CARTClassifier(
+            criterion="entropy", splitter="hist", max_leaf_nodes=8, random_state=0, n_jobs=1
+        ),
+        CARTClassifier(ccp_alpha="cv", cv=2, random_state=0, n_jobs=1),
     ],
     expected_failed_checks=expected_failures,
 )  # fmt: skip

@@ -28,7 +28,10 @@ DIFFERENT = {
 }
 
 # Parameters of this library's own.
-OWN = {"categorical_features", "verbose"}
+OWN = {"categorical_features", "sketch", "verbose"}
+
+# Parameters of single objectives, which xgboost takes without naming them.
+OBJECTIVES = {"quantile_alpha", "expectile_alpha", "huber_slope", "tweedie_variance_power"}
 
 PAIRS = [
     (XGBRegressor, "XGBRegressor", [0.0, 1.5, 3.0, 2.5]),
@@ -91,16 +94,19 @@ def test_defaults_of_the_booster(ours, name, y):
 def test_defaults_of_the_constructor(ours, name, y):
     # What no booster knows has its default in the constructor, in xgboost as here.
     own, theirs = defaults(ours), getattr(xgboost, name)()
-    rest = set(own) - CONFIGURED - OWN
+    rest = set(own) - CONFIGURED - OWN - OBJECTIVES
     assert rest == {
         "n_estimators", "base_score", "missing", "importance_type", "early_stopping_rounds",
-        "eval_metric", "random_state", "n_jobs",
+        "eval_metric", "random_state", "n_jobs", "callbacks", "feature_types",
+        "enable_categorical", "monotone_constraints", "interaction_constraints",
     }  # fmt: skip
+    # Categories are welcome without further ado.
+    assert own["enable_categorical"] is True
     assert own["n_estimators"] == theirs.get_num_boosting_rounds() == 100
     assert np.isnan(own["missing"]) and np.isnan(theirs.missing)
     # None is "gain" for trees: test_default_importance_and_metric.
     assert own["importance_type"] == "gain" and theirs.importance_type is None
-    for parameter in rest - {"n_estimators", "missing", "importance_type"}:
+    for parameter in rest - {"n_estimators", "missing", "importance_type", "enable_categorical"}:
         assert own[parameter] is None and theirs.get_params()[parameter] is None
 
 

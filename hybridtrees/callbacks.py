@@ -1,0 +1,95 @@
+"""Callbacks: what users hang into the training of the XGBoost-style models.
+
+Any object will do that has some of the methods of `TrainingCallback`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hybridtrees._parameters import check_real
+
+__all__ = ["LearningRateScheduler", "TrainingCallback", "TrainingView"]
+
+Scores = dict[str, dict[str, list[float]]]
+
+
+class TrainingView:
+    """A training under way, as callbacks see it.
+
+    Attributes
+    ----------
+    estimator : Estimator
+        Its parameters can be read; it is not fitted before the training has ended.
+    """
+
+    def __init__(self, estimator: Any, training: Any):
+        self.estimator = estimator
+        self._training = training
+
+    def num_boosted_rounds(self) -> int:
+        """Return the number of rounds done, those of the model it continues included."""
+        return self._training.rounds.start + self._training.n_done
+
+    def set_param(self, name: str, value: Any) -> None:
+        """Change a parameter of the rounds to come: "learning_rate" (or "eta")."""
+        if name not in ("learning_rate", "eta"):
+            raise ValueError(f"only 'learning_rate' can be changed in training, got {name!r}")
+        rate = check_real("learning_rate", value, 0, closed="right")
+        self._training.steps.learning_rate = rate
+
+
+class TrainingCallback:
+    """Base of callbacks; each method may be left out.
+
+    `epoch` is the number of the round, from 0, and `evals_log` holds the scores so far, as
+    ``{"validation_0": {"rmse": [...]}, ...}``.
+    """
+
+    def before_training(self, model: TrainingView) -> TrainingView:
+        """Look before the first round; what is returned is not used."""
+        return model
+
+    def after_training(self, model: TrainingView) -> TrainingView:
+        """Look after the last round; what is returned is not used."""
+        return model
+
+    def before_iteration(self, model: TrainingView, epoch: int, evals_log: Scores) -> bool:
+        """Look before a round; True ends the training without it."""
+        return False
+
+    def after_iteration(self, model: TrainingView, epoch: int, evals_log: Scores) -> bool:
+        """Look after a round; True ends the training."""
+        return False
+
+
+class LearningRateScheduler(TrainingCallback):
+    """Gives every round a learning rate of its own.
+
+    Parameters
+    ----------
+    learning_rates : callable or sequence of floats
+        ``learning_rates(round)``, or one for each round.
+    """
+
+    def __init__(self, learning_rates: Callable[[int], float] | Sequence[float]):
+        if not callable(learning_rates) and not isinstance(learning_rates, list | tuple):
+            raise TypeError(
+                f"learning_rates must be a callable or a list of floats, got {learning_rates!r}"
+            )
+        self.learning_rates = learning_rates
+
+    def before_iteration(self, model: TrainingView, epoch: int, evals_log: Scores) -> bool:
+        """Set the rate of the round."""
+        if callable(self.learning_rates):
+            rate = self.learning_rates(epoch)
+        elif epoch < len(self.learning_rates):
+            rate = self.learning_rates[epoch]
+        else:
+            raise ValueError(
+                f"learning_rates has {len(self.learning_rates)} entries, but there is a round "
+                f"{epoch}"
+            )
+        model.set_param("learning_rate", rate)
+        return False

@@ -1,0 +1,470 @@
+"""What the gradient boosting regressor and classifier share: all but the target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
+from hybridtrees._random import seed_sequence
+from hybridtrees._threads import effective_threads
+from hybridtrees._validation import check_sample_weight
+from hybridtrees.base import Estimator, atomic_fit
+from hybridtrees.core.tree import TreeEnsemble
+from hybridtrees.losses import Loss
+from hybridtrees.models._boosting import EvalSet, Training, Watcher, boost, draw_share
+from hybridtrees.models._boosting_steps import FriedmanSteps
+from hybridtrees.models._boosting_summary import boosting_summary
+from hybridtrees.models._boosting_watch import Progress
+from hybridtrees.models._cart_growth import (
+    MAX_BINS,
+    Recipe,
+    check_max_features,
+    check_rows,
+    count_features,
+)
+from hybridtrees.models._gb_growth import BinnedResiduals, ExactResiduals
+from hybridtrees.models._gb_init import check_init, fit_init, init_scores, take_rows
+from hybridtrees.models._gb_watch import LossCurves, Monitor, ValidationCurve
+
+CRITERIA = ("friedman_mse", "squared_error")
+SPLITTERS = ("auto", "exact", "hist")
+
+# Rows above which "auto" means "hist".
+MOST_EXACT_ROWS = 10_000
+
+
+@dataclass
+class Part:
+    """Some rows of the table of `fit`: as read, and as the user gave them."""
+
+    values: Any
+    y: np.ndarray
+    weight: np.ndarray | None
+    X: Any
+
+    def take(self, rows: np.ndarray) -> Part:
+        """Return some of the rows."""
+        weight = None if self.weight is None else self.weight[rows]
+        values = self.values.tocsr()[rows] if hasattr(self.values, "tocsr") else self.values[rows]
+        return Part(values, self.y[rows], weight, take_rows(self.X, rows))
+
+
+class GradientBoostingModel(Estimator):
+    """What the regressor and the classifier share: everything but the target."""
+
+    _is_classifier = False
+
+    trees_: TreeEnsemble
+    n_estimators_: int
+    _seeds: dict[str, Any]
+
+    def __init__(
+        self,
+        *,
+        loss: str,
+        learning_rate: float = 0.1,
+        n_estimators: int = 100,
+        subsample: float = 1.0,
+        criterion: str = "friedman_mse",
+        min_samples_split: int | float = 2,
+        min_samples_leaf: int | float = 1,
+        min_weight_fraction_leaf: float = 0.0,
+        max_depth: int | None = 3,
+        min_impurity_decrease: float = 0.0,
+        init: Any = None,
+        random_state: Any = None,
+        max_features: int | float | str | None = None,
+        verbose: int = 0,
+        max_leaf_nodes: int | None = None,
+        warm_start: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int | None = None,
+        tol: float = 1e-4,
+        ccp_alpha: float = 0.0,
+        splitter: str = "auto",
+        max_bins: int = MAX_BINS,
+        categorical_features: Any = None,
+        n_jobs: int | None = None,
+    ):
+        self.loss = loss
+        self.learning_rate = learning_rate
+        self.n_estimators = n_estimators
+        self.subsample = subsample
+        self.criterion = criterion
+        self.min_samples_split = min_samples_split
+        self.min_samples_leaf = min_samples_leaf
+        self.min_weight_fraction_leaf = min_weight_fraction_leaf
+        self.max_depth = max_depth
+        self.min_impurity_decrease = min_impurity_decrease
+        self.init = init
+        self.random_state = random_state
+        self.max_features = max_features
+        self.verbose = verbose
+        self.max_leaf_nodes = max_leaf_nodes
+        self.warm_start = warm_start
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.ccp_alpha = ccp_alpha
+        self.splitter = splitter
+        self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.n_jobs = n_jobs
+
+    # -- what the two differ in -----------------------------------------------------------------
+
+    def _encode_target(self, y: Any, n_rows: int, again: bool) -> np.ndarray:
+        raise AttributeError("the regressor and the classifier bring this")
+
+    def _encode_validation(self, y: Any, n_rows: int) -> np.ndarray:
+        raise AttributeError("the regressor and the classifier bring this")
+
+    def _make_loss(self) -> Loss:
+        raise AttributeError("the regressor and the classifier bring this")
+
+    # -- fit ------------------------------------------------------------------------------------
+
+    @atomic_fit
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        monitor: Callable[[int, Any, dict[str, Any]], Any] | None = None,
+        *,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight_val: Any = None,
+    ) -> Self:
+        """Fit the trees.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+            NaN means missing. String and category columns of a data frame are categories.
+        y : array-like of shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), optional
+            Rows of weight zero are left out.
+        monitor : callable, optional
+            ``monitor(round, self, state)``, called after every round; a true answer ends the
+            training. `state` holds "raw_predictions" of the training rows and the "rows" drawn
+            (None for all); `train_score_` and its like are up to date.
+        X_val, y_val, sample_weight_val : optional
+            Rows to watch the training on, in place of a share of X.
+
+        Returns
+        -------
+        self : estimator
+        """
+        self._check_parameters()
+        if monitor is not None and not callable(monitor):
+            raise TypeError(f"monitor must be a callable or None, got {monitor!r}")
+        n_threads = effective_threads(self.n_jobs)
+        again = bool(self.warm_start) and "trees_" in vars(self)
+        if again and self.n_estimators < self.n_estimators_:
+            raise ValueError(
+                f"n_estimators={self.n_estimators} must be at least {self.n_estimators_}, the "
+                "rounds fitted before, with warm_start=True"
+            )
+        if again:
+            values = self._read_features(X)
+        else:
+            seeds = seed_sequence(self.random_state)
+            # Kept as plain numbers, for rounds to come.
+            self._seeds = {"entropy": seeds.entropy, "spawn_key": seeds.spawn_key}
+            values = self._fit_features(X, categorical_features=self.categorical_features)
+        draws, holding = np.random.SeedSequence(**self._seeds).spawn(2)
+        # Threads wait for each other longer than they work on a small table.
+        n_threads = min(n_threads, 1 + values.shape[0] * values.shape[1] // 16384)
+        part, held_out = self._weighted_part(X, values, y, sample_weight, again), None
+        if X_val is not None or y_val is not None:
+            held_out = self._given_part(X_val, y_val, sample_weight_val)
+        elif sample_weight_val is not None:
+            raise ValueError("sample_weight_val needs X_val and y_val")
+        elif self.n_iter_no_change is not None:
+            held = self._draw_validation(np.random.default_rng(holding), part.y)
+            kept = np.setdiff1d(np.arange(len(part.y)), held)
+            part, held_out = part.take(kept), part.take(held)
+        if not again:
+            self._loss = self._make_loss()
+        self._loss.check_target(part.y)
+        training, curves, scores = self._boost(part, held_out, monitor, again, n_threads, draws)
+        self._keep(training, curves, scores, again)
+        return self
+
+    def _boost(
+        self,
+        part: Part,
+        held_out: Part | None,
+        monitor: Callable | None,
+        again: bool,
+        n_threads: int,
+        seeds: np.random.SeedSequence,
+    ) -> tuple[Training, LossCurves, ValidationCurve | None]:
+        """Run the loop."""
+        loss = self._loss
+        if not again:
+            self._start(part)
+        first = self.n_estimators_ if again else 0
+        raw = self._scores_so_far(part.X, part.values, again, n_threads)
+        eval_sets = []
+        if held_out is not None:
+            table = EvalSet("validation", held_out.values, held_out.y, held_out.weight)
+            table.raw = self._scores_so_far(held_out.X, held_out.values, again, n_threads)
+            eval_sets = [table]
+        curves = LossCurves(loss, part.y, part.weight)
+        if again:
+            curves.resume(*self._curves)
+        watchers: list[Watcher] = [curves]
+        scores = None
+        if held_out is not None:
+            before = np.array(getattr(self, "validation_scores_", ())).tolist() if again else []
+            scores = ValidationCurve(loss, self.n_iter_no_change, float(self.tol), before)
+            watchers.append(scores)
+        if monitor is not None:
+            keep = lambda training: self._keep_curves(curves, scores)  # noqa: E731
+            watchers.append(Monitor(monitor, self, keep))
+        told = [watcher for watcher in (curves, scores) if watcher is not None]
+        lines = Progress(int(self.verbose), lambda: [t for each in told for t in each.latest()])
+        watchers.append(lines)
+        with self._open_grower(part, n_threads) as grower:
+            steps = FriedmanSteps(
+                grower, loss, part.y, part.weight, raw, float(self.learning_rate), n_threads,
+                float(self.ccp_alpha),
+            )  # fmt: skip
+            training = boost(
+                steps,
+                range(first, self.n_estimators),
+                sampler=draw_share(float(self.subsample)),
+                seeds=seeds,
+                eval_sets=eval_sets,
+                watchers=watchers,
+            )
+        return training, curves, scores
+
+    def _check_parameters(self) -> None:
+        """Check all that can be checked without the data."""
+        check_option("criterion", self.criterion, CRITERIA)
+        check_option("splitter", self.splitter, SPLITTERS)
+        check_real("learning_rate", self.learning_rate, 0)
+        check_integer("n_estimators", self.n_estimators, 1)
+        check_real("subsample", self.subsample, 0, 1, closed="right")
+        check_rows("min_samples_split", self.min_samples_split, 2, closed="right")
+        check_rows("min_samples_leaf", self.min_samples_leaf, 1, closed="neither")
+        check_real("min_weight_fraction_leaf", self.min_weight_fraction_leaf, 0, 0.5)
+        check_integer("max_depth", self.max_depth, 1, allow_none=True)
+        check_real("min_impurity_decrease", self.min_impurity_decrease, 0)
+        check_init(self.init, self._is_classifier)
+        check_max_features(self.max_features)
+        check_integer("max_leaf_nodes", self.max_leaf_nodes, 2, allow_none=True)
+        check_boolean("warm_start", self.warm_start)
+        check_real("validation_fraction", self.validation_fraction, 0, 1, closed="neither")
+        check_integer("n_iter_no_change", self.n_iter_no_change, 1, allow_none=True)
+        check_real("tol", self.tol, 0)
+        check_real("ccp_alpha", self.ccp_alpha, 0)
+        check_integer("max_bins", self.max_bins, 2, MAX_BINS)
+        if not isinstance(self.verbose, bool):
+            check_integer("verbose", self.verbose, 0)
+
+    # -- rows -----------------------------------------------------------------------------------
+
+    def _weighted_part(self, X: Any, values: Any, y: Any, sample_weight: Any, again: bool) -> Part:
+        """Rows with a weight."""
+        target = self._encode_target(y, values.shape[0], again)
+        weight = check_sample_weight(sample_weight, values.shape[0])
+        part = Part(values, target, weight, X)
+        if weight is None or weight.all():
+            return part
+        return part.take(np.flatnonzero(weight))
+
+    def _draw_validation(self, rng: np.random.Generator, y: np.ndarray) -> np.ndarray:
+        """Rows to hold out, drawn at random."""
+        n_held = max(1, round(self.validation_fraction * len(y)))
+        if n_held >= len(y):
+            raise ValueError(
+                f"validation_fraction={self.validation_fraction} leaves none of the {len(y)} rows "
+                "to train on"
+            )
+        return np.sort(rng.choice(len(y), n_held, replace=False))
+
+    def _given_part(self, X: Any, y: Any, weight: Any) -> Part:
+        if X is None or y is None:
+            raise ValueError("X_val and y_val go together: one of them is missing")
+        values = self._reader.read(X)
+        target = self._encode_validation(y, values.shape[0])
+        weight = check_sample_weight(weight, values.shape[0], name="sample_weight_val")
+        return Part(values, target, weight, X)
+
+    # -- start and growth -----------------------------------------------------------------------
+
+    def _start(self, part: Part) -> None:
+        """Find the scores that boosting starts from."""
+        if self.init is None:
+            self.init_ = self._loss.init_raw(part.y, part.weight)
+        elif isinstance(self.init, str):
+            self.init_ = np.zeros(self._loss.n_outputs)
+        else:
+            target = part.y.astype(np.int64) if self._is_classifier else part.y
+            self.init_ = fit_init(self.init, part.X, target, part.weight)
+
+    def _scores_so_far(self, X: Any, values: Any, again: bool, n_threads: int) -> np.ndarray:
+        raw = init_scores(self.init_, X, self._loss, values.shape[0])
+        if again:
+            self.trees_.add_raw(values, raw, n_threads)
+        return raw
+
+    def _open_grower(self, part: Part, n_threads: int) -> ExactResiduals | BinnedResiduals:
+        """Return the grower, to be opened."""
+        n_rows, n_features = part.values.shape
+        self.splitter_ = "hist" if self._uses_bins(n_rows) else "exact"
+        self.max_features_ = count_features(self.max_features, n_features)
+        share = float(self.subsample)
+        n_drawn = max(1, int(share * n_rows)) if share < 1 else n_rows
+        total = n_drawn if part.weight is None else float(part.weight.sum()) * n_drawn / n_rows
+        params = self._recipe(n_threads).grower_params(n_rows, n_features, total)
+        mask = self._reader.is_categorical
+        if self.splitter_ == "hist":
+            return BinnedResiduals.of(
+                part.values, mask, params, n_threads, int(self.max_bins), part.weight
+            )
+        center = self.init is not None
+        return ExactResiduals(part.values, mask, params, n_threads, part.weight, center)
+
+    def _uses_bins(self, n_rows: int) -> bool:
+        return self.splitter == "hist" or (self.splitter == "auto" and n_rows > MOST_EXACT_ROWS)
+
+    def _recipe(self, n_threads: int) -> Recipe:
+        return Recipe(
+            criterion="squared_error",
+            splitter=self.splitter_,
+            max_depth=None if self.max_depth is None else min(int(self.max_depth), 2**15 - 1),
+            min_samples_split=check_rows(
+                "min_samples_split", self.min_samples_split, 2, closed="right"
+            ),
+            min_samples_leaf=check_rows(
+                "min_samples_leaf", self.min_samples_leaf, 1, closed="neither"
+            ),
+            min_weight_fraction_leaf=float(self.min_weight_fraction_leaf),
+            min_impurity_decrease=float(self.min_impurity_decrease),
+            max_leaf_nodes=None if self.max_leaf_nodes is None else int(self.max_leaf_nodes),
+            max_bins=int(self.max_bins),
+            missing="learn",
+            max_features=self.max_features_,
+            n_classes=0,
+            is_categorical=self._reader.is_categorical,
+            monotonic=None,
+            random_ties=False,
+            n_threads=n_threads,
+        )
+
+    def _keep(
+        self,
+        training: Training,
+        curves: LossCurves,
+        scores: ValidationCurve | None,
+        again: bool,
+    ) -> None:
+        """Keep what the training has made."""
+        n_outputs = self._loss.n_outputs
+        before = [self.trees_[i] for i in range(len(self.trees_))] if again else []
+        outputs = [*(self.trees_.tree_output if again else ()), *training.tree_output]
+        self.trees_ = TreeEnsemble(
+            [*before, *training.trees], self.n_features_in_, n_outputs, outputs
+        )
+        self.n_estimators_ = self.n_iter_ = len(self.trees_) // n_outputs
+        self.n_trees_per_iteration_ = n_outputs
+        self._keep_curves(curves, scores)
+
+    def _keep_curves(self, curves: LossCurves, scores: ValidationCurve | None) -> None:
+        self.train_score_ = np.array(curves.train)
+        oob, improvement = np.array(curves.oob), np.array(curves.oob_improvement)
+        self._curves = (self.train_score_, oob, improvement)
+        for name in ("oob_scores_", "oob_score_", "oob_improvement_", "validation_scores_"):
+            self.__dict__.pop(name, None)
+        if len(oob):
+            self.oob_scores_, self.oob_improvement_ = oob, improvement
+            self.oob_score_ = float(oob[-1])
+        if scores is not None:
+            self.validation_scores_ = np.array(scores.scores)
+
+    # -- predict --------------------------------------------------------------------------------
+
+    def _staged_raw(self, X: Any) -> Iterator[np.ndarray]:
+        """Raw scores after every round, all in the same array."""
+        values = self._read_features(X)
+        n_threads = self._predict_threads(values.shape[0])
+        raw = init_scores(self.init_, X, self._loss, values.shape[0])
+        n_outputs = self._loss.n_outputs
+        for first in range(0, len(self.trees_), n_outputs):
+            self.trees_.add_raw(values, raw, n_threads, first, first + n_outputs)
+            yield raw
+
+    def predict_raw(self, X: Any) -> np.ndarray:
+        """Add up start and trees, before the link.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        raw : ndarray of shape (n_rows, n_outputs)
+        """
+        values = self._read_features(X)
+        raw = init_scores(self.init_, X, self._loss, values.shape[0])
+        self.trees_.add_raw(values, raw, self._predict_threads(values.shape[0]))
+        return raw
+
+    def _predict_threads(self, n_rows: int) -> int:
+        # A few rows are done before a second thread would have woken up.
+        return 1 if n_rows < 512 else effective_threads(self.n_jobs)
+
+    def apply(self, X: Any) -> np.ndarray:
+        """Leaf of each row in each tree.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        leaves : ndarray of int32
+            Node numbers within the trees, of shape (n_rows, n_estimators) for a regressor of one
+            output, else (n_rows, n_estimators, n_trees_per_iteration).
+        """
+        values = self._read_features(X)
+        leaves = self.trees_.apply(values, self._predict_threads(values.shape[0]))
+        if self._loss.n_outputs == 1 and not self._is_classifier:
+            return leaves
+        return leaves.reshape(len(leaves), -1, self._loss.n_outputs)
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """Squared error that the splits of each feature take off, summing to 1 (or all 0)."""
+        self._check_is_fitted()
+        trees = self.trees_
+        sizes = np.diff(trees.tree_start)
+        root = np.repeat(trees.nodes["weight"][trees.tree_start[:-1]], sizes)
+        inner = trees.nodes["left"] >= 0
+        importance = np.bincount(
+            trees.nodes["feature"][inner],
+            weights=np.maximum(trees.nodes["gain"][inner], 0.0) / root[inner],
+            minlength=self.n_features_in_,
+        )
+        total = importance.sum()
+        return importance / total if total > 0 else importance
+
+    def summary(self) -> str:
+        """Return a short account of the model in words.
+
+        Returns
+        -------
+        text : str
+        """
+        self._check_is_fitted()
+        score = f"training loss {self.train_score_[-1]:.6g} after the last round"
+        return boosting_summary(self, f"{self.loss}, {self.splitter_} splits\n{score}")

@@ -1,0 +1,295 @@
+"""Gradient boosting in the making: draws, curves, early stopping, more rounds, progress."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gb_data import LOSSES, make, output, signal, staged_output, table, target, weights
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hybridtrees.losses import friedman_loss
+from hybridtrees.models._boosting import RoundDraws, draw_share
+
+
+def deviance(loss, model, y, raw, weight=None):
+    """Mean loss in scikit-learn's unit."""
+    w = np.ones(len(y)) if weight is None else weight
+    r = raw[:, 0]
+    if loss == "squared_error":
+        return np.average((y - r) ** 2, weights=w)
+    if loss == "absolute_error":
+        return np.average(np.abs(y - r), weights=w)
+    if loss == "log_loss":
+        return 2 * np.average(np.logaddexp(0, r) - y * r, weights=w)
+    if loss == "exponential":
+        return np.average(np.exp(np.where(y == 1, -r, r)), weights=w)
+    if loss == "multinomial":
+        logs = raw - np.log(np.exp(raw).sum(axis=1, keepdims=True))
+        return -np.average(logs[np.arange(len(y)), y], weights=w)
+    raise ValueError(loss)
+
+
+CURVED = ("squared_error", "absolute_error", "log_loss", "exponential", "multinomial")
+
+
+def staged_raw(model, X):
+    return [raw.copy() for raw in model._staged_raw(X)]
+
+
+# -- stages and curves --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_stages_end_in_the_prediction(loss):
+    X = table(150)
+    y = target(loss, X)
+    model = make(loss, n_estimators=7).fit(X, y)
+    stages = list(staged_output(model, X))
+    assert len(stages) == 7 == model.n_estimators_ == model.n_iter_
+    np.testing.assert_array_equal(stages[-1], output(model, X))
+    for k in (1, 4):
+        short = make(loss, n_estimators=k).fit(X, y)
+        np.testing.assert_allclose(stages[k - 1], output(short, X), rtol=1e-12, atol=1e-14)
+    if hasattr(model, "classes_"):
+        for labels, proba in zip(model.staged_predict(X), stages, strict=True):
+            np.testing.assert_array_equal(labels, model.classes_[proba.argmax(axis=1)])
+        *_, scores = model.staged_decision_function(X)
+        np.testing.assert_array_equal(scores, model.decision_function(X))
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["unit", "weighted"])
+@pytest.mark.parametrize("loss", CURVED)
+def test_train_scores(loss, weighted):
+    X = table(200)
+    y, weight = target(loss, X), weights(200) if weighted else None
+    model = make(loss, n_estimators=6).fit(X, y, weight)
+    expected = [deviance(loss, model, y, raw, weight) for raw in staged_raw(model, X)]
+    np.testing.assert_allclose(model.train_score_, expected, rtol=1e-10)
+    assert np.all(np.diff(model.train_score_) < 0)
+    assert not hasattr(model, "oob_improvement_") and not hasattr(model, "validation_scores_")
+
+
+@pytest.mark.parametrize("splitter", ["exact", "hist"])
+@pytest.mark.parametrize("loss", CURVED)
+def test_curves_of_drawn_rows(loss, splitter):
+    X = table(200)
+    y, weight = target(loss, X), weights(200)
+    params = {"n_estimators": 8, "subsample": 0.5, "random_state": 5, "splitter": splitter}
+    model = make(loss, **params).fit(X, y, weight)
+    draws, _ = np.random.SeedSequence(5).spawn(2)
+    stages = [np.tile(model.init_, (200, 1)), *staged_raw(model, X)]
+    previous = None
+    for k in range(8):
+        rows = draw_share(0.5)(RoundDraws(draws).of(k), 200)
+        assert len(np.unique(rows)) == 100
+        out = np.setdiff1d(np.arange(200), rows)
+        inside = deviance(loss, model, y[rows], stages[k + 1][rows], weight[rows])
+        after = deviance(loss, model, y[out], stages[k + 1][out], weight[out])
+        if previous is None:
+            previous = deviance(loss, model, y[out], stages[0][out], weight[out])
+        assert model.train_score_[k] == pytest.approx(inside, rel=1e-9)
+        assert model.oob_scores_[k] == pytest.approx(after, rel=1e-9)
+        assert model.oob_improvement_[k] == pytest.approx(previous - after, rel=1e-6, abs=1e-9)
+        # Leaves hold the drawn rows only.
+        first = model.trees_[k * model.n_trees_per_iteration_]
+        assert first.nodes["n_samples"][0] == 100
+        previous = after
+    assert model.oob_score_ == model.oob_scores_[-1]
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss", "multinomial"])
+def test_validation_scores(loss):
+    X, held = table(200), table(100, seed=3)
+    y, truth = target(loss, X), target(loss, held, seed=3)
+    weight = weights(100)
+    model = make(loss, n_estimators=6)
+    model.fit(X, y, X_val=held, y_val=truth, sample_weight_val=weight)
+    expected = [deviance(loss, model, truth, raw, weight) for raw in staged_raw(model, held)]
+    np.testing.assert_allclose(model.validation_scores_, expected, rtol=1e-10)
+    plain = make(loss, n_estimators=6).fit(X, y)
+    np.testing.assert_array_equal(output(plain, X), output(model, X))
+
+
+# -- early stopping -----------------------------------------------------------------------------
+
+
+def noisy(loss, n=300):
+    X = table(n)
+    y = signal(X, noise=3.0)
+    return X, y if loss == "squared_error" else (y > 0).astype(int)
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
+def test_stops_by_the_rule(loss):
+    X, y = noisy(loss)
+    params = {"n_estimators": 200, "learning_rate": 0.3, "tol": 1e-3}
+    model = make(loss, **params, n_iter_no_change=3)
+    model.fit(X[:200], y[:200], X_val=X[200:], y_val=y[200:])
+    scores = model.validation_scores_
+    n = len(scores)
+    assert 3 < n < 200 and model.n_estimators_ == n == len(model.train_score_)
+    improves = [any(scores[i] + 1e-3 < s for s in scores[max(0, i - 3) : i]) for i in range(3, n)]
+    assert all(improves[:-1]) and not improves[-1]
+    short = make(loss, **params | {"n_estimators": n}).fit(X[:200], y[:200])
+    np.testing.assert_allclose(output(model, X), output(short, X), rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
+def test_holds_out_a_share(loss):
+    X, y = noisy(loss)
+    params = {"n_estimators": 100, "learning_rate": 0.3, "n_iter_no_change": 2}
+    params |= {"validation_fraction": 0.25, "random_state": 1}
+    a, b = make(loss, **params).fit(X, y), make(loss, **params).fit(X, y)
+    assert a.trees_.nodes["n_samples"][0] == 225 and a.n_estimators_ < 100
+    np.testing.assert_array_equal(a.validation_scores_, b.validation_scores_)
+    other = make(loss, **params | {"random_state": 2}).fit(X, y)
+    assert not np.array_equal(a.validation_scores_, other.validation_scores_)
+
+
+def test_every_class_is_held_out_and_stays():
+    X = table(60)
+    y = np.repeat([0, 1, 2], [40, 15, 5])
+    model = make("log_loss", n_iter_no_change=2, validation_fraction=0.2, random_state=0)
+    rows = model.fit(X, y)._draw_validation(np.random.default_rng(0), y.astype(float))
+    np.testing.assert_array_equal(np.bincount(y[rows]), [8, 3, 1])
+    with pytest.raises(ValueError, match="holds out none"):
+        make("log_loss", n_iter_no_change=2).fit(X[:2], [0, 1])
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "quantile", "log_loss", "multinomial"])
+@pytest.mark.parametrize("subsample", [1.0, 0.5])
+def test_warm_start_is_one_long_run(loss, subsample):
+    X = table(200)
+    y = target(loss, X)
+    params = {"subsample": subsample, "random_state": 4, "max_features": 2}
+    whole = make(loss, n_estimators=9, **params).fit(X, y)
+    parts = make(loss, n_estimators=2, warm_start=True, **params).fit(X, y)
+    for n in (6, 6, 9):
+        parts.set_params(n_estimators=n).fit(X, y)
+        assert parts.n_estimators_ == n == len(parts.train_score_)
+    np.testing.assert_array_equal(whole.trees_.nodes["feature"], parts.trees_.nodes["feature"])
+    np.testing.assert_allclose(output(whole, X), output(parts, X), rtol=1e-10)
+    np.testing.assert_allclose(whole.train_score_, parts.train_score_, rtol=1e-10)
+    if subsample < 1:
+        np.testing.assert_allclose(whole.oob_improvement_, parts.oob_improvement_, atol=1e-10)
+    with pytest.raises(ValueError, match="n_estimators=8 must be at least 9"):
+        parts.set_params(n_estimators=8).fit(X, y)
+    parts.set_params(warm_start=False).fit(X, y)
+    assert parts.n_estimators_ == 8
+
+
+def test_warm_start_with_a_validation_share():
+    X, y = noisy("squared_error")
+    params = {"n_iter_no_change": 50, "random_state": 0}
+    whole = make("squared_error", n_estimators=8, **params).fit(X, y)
+    parts = make("squared_error", n_estimators=5, warm_start=True, **params).fit(X, y)
+    parts.set_params(n_estimators=8).fit(X, y)
+    np.testing.assert_allclose(whole.validation_scores_, parts.validation_scores_, rtol=1e-10)
+
+
+def test_monitor_can_stop():
+    X, y = noisy("squared_error")
+    seen = []
+
+    def monitor(round_, model, state):
+        seen.append((round_, len(model.train_score_), state["raw_predictions"].shape))
+        return round_ == 3
+
+    model = make("squared_error", n_estimators=20).fit(X, y, monitor=monitor)
+    assert model.n_estimators_ == 4
+    assert seen == [(k, k + 1, (300, 1)) for k in range(4)]
+    short = make("squared_error", n_estimators=4).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), short.predict(X))
+    with pytest.raises(TypeError, match="monitor must be a callable"):
+        make("squared_error").fit(X, y, monitor=3)
+
+
+def test_failure_leaves_the_model_as_it_was():
+    X, y = noisy("squared_error")
+    model = make("squared_error", n_estimators=3).fit(X, y)
+    before = vars(model).copy()
+
+    def fails(*_):
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError, match="no"):
+        model.fit(X[:50, :2], y[:50], monitor=fails)
+    assert vars(model) == before
+
+
+def test_verbose(capsys):
+    X, y = noisy("squared_error")
+    model = make("squared_error", n_estimators=5, verbose=2, subsample=0.5)
+    model.fit(X[:200], y[:200], X_val=X[200:], y_val=y[200:])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["[0]", "[2]", "[4]"]
+    for text in ("loss:", "out of bag:", "validation:", "to go"):
+        assert text in lines[0]
+    assert f"loss:{model.train_score_[-1]:.5f}" in lines[-1]
+
+
+def test_summary():
+    X = table(200)
+    model = make("multinomial", n_estimators=3).fit(X, target("multinomial", X))
+    text = model.summary()
+    for part in ("log_loss, exact splits", "rows 200, features 4, outputs 3", "rounds 3, trees 9"):
+        assert part in text
+    assert f"{model.feature_importances_.max():.4f}  feature 0" in text
+    assert "no split" in make("huber", n_estimators=1).fit(np.ones((9, 1)), np.arange(9)).summary()
+
+
+# -- properties ---------------------------------------------------------------------------------
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    loss=st.sampled_from(["squared_error", "absolute_error", "quantile", "poisson", "gamma"]),
+    seed=st.integers(0, 1000),
+    rate=st.floats(0.05, 1.0),
+    splitter=st.sampled_from(["exact", "hist"]),
+)
+def test_training_loss_never_rises(loss, seed, rate, splitter):
+    X = np.random.default_rng(seed).integers(0, 9, size=(80, 4)).astype(float)
+    y = target(loss, X / 4 - 1, seed)
+    model = make(loss, n_estimators=8, learning_rate=rate, splitter=splitter).fit(X, y)
+    start = np.tile(model.init_, (80, 1))
+    first = friedman_loss(loss)
+    before = first.deviance_factor * first.mean_loss(y, start, None)
+    curve = np.concatenate([[before], model.train_score_])
+    assert np.all(np.diff(curve) <= 1e-6 * (1 + np.abs(curve[:-1])))
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    loss=st.sampled_from(LOSSES),
+    seed=st.integers(0, 1000),
+    subsample=st.sampled_from([1.0, 0.6]),
+    splitter=st.sampled_from(["exact", "hist"]),
+)
+def test_threads_change_nothing(loss, seed, subsample, splitter):
+    X = np.random.default_rng(seed).normal(size=(9000, 6))
+    y = target(loss, X, seed)
+    params = {"n_estimators": 2, "subsample": subsample, "random_state": seed}
+    models = [make(loss, **params, splitter=splitter, n_jobs=k).fit(X, y) for k in (1, 2, 3)]
+    for other in models[1:]:
+        np.testing.assert_array_equal(models[0].trees_.nodes, other.trees_.nodes)
+        np.testing.assert_array_equal(models[0].trees_.values, other.trees_.values)
+        np.testing.assert_array_equal(models[0].train_score_, other.train_score_)
+
+
+@settings(max_examples=20, deadline=None)
+@given(loss=st.sampled_from(LOSSES), seed=st.integers(0, 1000))
+def test_weight_two_is_a_row_twice(loss, seed):
+    if loss in ("absolute_error", "quantile", "huber"):
+        return  # without weights their quantiles lie between two rows
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 4))
+    y = target(loss, X, seed)
+    count = rng.integers(0, 3, size=60)
+    if loss in ("log_loss", "exponential", "multinomial"):
+        count[[np.flatnonzero(y == k)[0] for k in np.unique(y)]] = 1
+    rows = np.repeat(np.arange(60), count)
+    a = make(loss, n_estimators=3).fit(X, y, count.astype(float))
+    b = make(loss, n_estimators=3).fit(X[rows], y[rows])
+    np.testing.assert_allclose(a.predict_raw(X[rows]), b.predict_raw(X[rows]), rtol=1e-7, atol=1e-9)
