@@ -1,0 +1,82 @@
+"""RERF's third step: the penalty and the forest's parameters, chosen together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+LINEAR = ("penalty", "alpha", "l1_ratio")
+
+# What tune=True tries.
+_N_ALPHAS = 5
+_DEFAULT_FOREST: dict[str, list[Any]] = {
+    "max_features": ["sqrt", 1 / 3],
+    "min_samples_leaf": [1, 5, 20],
+}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One setting: parameters of the regression and of the forest that differ from the model's."""
+
+    linear: dict[str, Any]
+    forest: dict[str, Any]
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Both together."""
+        return {**self.linear, **self.forest}
+
+
+def check_grid(tune: Any, known: tuple[str, ...]) -> list[dict[str, list[Any]]] | None:
+    """Check `tune`: grids of parameters to be tried, None for the one that the data suggest.
+
+    Parameters
+    ----------
+    tune : True, dict of lists, or list of such dicts
+    known : tuple of str
+        Parameters that may be tuned.
+    """
+    if tune is True or isinstance(tune, np.bool_):
+        return None
+    grids = [tune] if isinstance(tune, Mapping) else tune
+    if not isinstance(grids, list | tuple) or not all(isinstance(g, Mapping) for g in grids):
+        raise TypeError(
+            f"tune must be a bool, a dict of lists of values, or a list of such dicts, got {tune!r}"
+        )
+    if not grids:
+        raise ValueError("tune must hold at least one grid")
+    found = []
+    for grid in grids:
+        for name, values in grid.items():
+            if name not in known:
+                raise ValueError(f"tune names {name!r}; it may name {', '.join(known)}")
+            if isinstance(values, str) or not np.iterable(values) or not len(list(values)):
+                raise ValueError(f"tune must give a list of values for {name!r}, got {values!r}")
+        found.append({name: list(values) for name, values in grid.items()})
+    return found
+
+
+def default_grid(penalised: bool, alphas: Callable[[int], NDArray]) -> list[dict[str, list[Any]]]:
+    """Return the grid of ``tune=True``: some alphas under a penalty, and sizes of the forest."""
+    grid = dict(_DEFAULT_FOREST)
+    if penalised:
+        grid["alpha"] = [float(alpha) for alpha in alphas(_N_ALPHAS)]
+    return [grid]
+
+
+def candidates(grids: list[dict[str, list[Any]]]) -> Iterator[Candidate]:
+    """Yield every combination, those of one regression after the other."""
+    for grid in grids:
+        linear = [name for name in LINEAR if name in grid]
+        forest = [name for name in grid if name not in LINEAR]
+        for first in product(*(grid[name] for name in linear)):
+            for second in product(*(grid[name] for name in forest)):
+                yield Candidate(
+                    dict(zip(linear, first, strict=True)), dict(zip(forest, second, strict=True))
+                )
