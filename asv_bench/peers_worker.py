@@ -12,9 +12,11 @@ size. Where ``/proc`` is missing the figure is None.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import sys
 import time
+from abc import ABC, abstractmethod
 from pathlib import Path
 
 import numpy as np
@@ -23,16 +25,17 @@ from benchmarks.datasets import score
 BINS = 255
 
 
-class HybridTrees:
-    """hybridtrees through its estimators."""
+class Estimator(ABC):
+    """A library through an estimator of scikit-learn's manner."""
 
     def __init__(self, task: str, work: dict, threads: int):
-        import hybridtrees
+        self.regression = task == "regression"
+        kind = "Regressor" if self.regression else "Classifier"
+        self.model = self.make_model(kind, work, threads)
 
-        regression = task == "regression"
-        estimator = hybridtrees.XGBRegressor if regression else hybridtrees.XGBClassifier
-        self.model = estimator(**xgboost_parameters(work, threads), max_bin=BINS)
-        self.regression = regression
+    @abstractmethod
+    def make_model(self, kind: str, work: dict, threads: int):
+        """The estimator with its parameters; `kind` is how the name of its class ends."""
 
     def fit(self, X, y):
         self.model.fit(X, y)
@@ -41,35 +44,37 @@ class HybridTrees:
         return self.model.predict(X) if self.regression else self.model.predict_proba(X)
 
 
-class XGBoost:
+class XGBEstimator(Estimator):
+    """What hybridtrees and XGBoost have in common: the names of classes and parameters."""
+
+    package: str
+
+    def make_model(self, kind: str, work: dict, threads: int):
+        return getattr(importlib.import_module(self.package), f"XGB{kind}")(
+            n_estimators=work["trees"],
+            max_depth=0,
+            max_leaves=work["leaves"],
+            max_bin=BINS,
+            grow_policy="lossguide",
+            tree_method="hist",
+            learning_rate=work["learning_rate"],
+            reg_lambda=work["l2"],
+            min_child_weight=work["min_hessian"],
+            n_jobs=threads,
+            random_state=0,
+        )
+
+
+class HybridTrees(XGBEstimator):
+    """hybridtrees through its estimators."""
+
+    package = "hybridtrees"
+
+
+class XGBoost(XGBEstimator):
     """XGBoost hist through its scikit-learn interface."""
 
-    def __init__(self, task: str, work: dict, threads: int):
-        import xgboost
-
-        regression = task == "regression"
-        estimator = xgboost.XGBRegressor if regression else xgboost.XGBClassifier
-        self.model = estimator(**xgboost_parameters(work, threads), max_bin=BINS)
-        self.regression = regression
-
-    fit = HybridTrees.fit
-    predict = HybridTrees.predict
-
-
-def xgboost_parameters(work: dict, threads: int) -> dict:
-    """The parameters that hybridtrees and XGBoost have in common."""
-    return dict(
-        n_estimators=work["trees"],
-        max_depth=0,
-        max_leaves=work["leaves"],
-        grow_policy="lossguide",
-        tree_method="hist",
-        learning_rate=work["learning_rate"],
-        reg_lambda=work["l2"],
-        min_child_weight=work["min_hessian"],
-        n_jobs=threads,
-        random_state=0,
-    )
+    package = "xgboost"
 
 
 class LightGBM:
@@ -110,15 +115,13 @@ class LightGBMQuantized(LightGBM):
     extra = {"use_quantized_grad": True}
 
 
-class ScikitLearn:
+class ScikitLearn(Estimator):
     """HistGradientBoosting; its threads come from OMP_NUM_THREADS."""
 
-    def __init__(self, task: str, work: dict, threads: int):
+    def make_model(self, kind: str, work: dict, threads: int):
         from sklearn import ensemble
 
-        regression = task == "regression"
-        name = "Regressor" if regression else "Classifier"
-        self.model = getattr(ensemble, f"HistGradientBoosting{name}")(
+        return getattr(ensemble, f"HistGradientBoosting{kind}")(
             max_iter=work["trees"],
             max_leaf_nodes=work["leaves"],
             max_depth=None,
@@ -129,10 +132,6 @@ class ScikitLearn:
             early_stopping=False,
             random_state=0,
         )
-        self.regression = regression
-
-    fit = HybridTrees.fit
-    predict = HybridTrees.predict
 
 
 LIBRARIES = {
@@ -240,8 +239,6 @@ def measure_latency(job: dict) -> dict:
 
 def measure_import(job: dict) -> dict:
     """Import time beyond NumPy and scipy.sparse, in milliseconds."""
-    import importlib
-
     import scipy.sparse  # noqa: F401
 
     name = IMPORT_NAMES[job["library"]]

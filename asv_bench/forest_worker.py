@@ -1,0 +1,85 @@
+"""Measure one library on one case of forests in this process.
+
+``forest_peers.py`` starts this file once per measurement; it prints the figures as JSON. Only the
+chosen library is imported.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import numpy as np
+from benchmarks.datasets import score
+from peers_worker import load, reset_high_water_mark, resident_mb, seconds
+
+SHARE_MISSING = 0.1
+
+
+def forest(job: dict, **changes):
+    """A forest by the same parameters in both libraries."""
+    name = "RandomForestRegressor" if job["task"] == "regression" else "RandomForestClassifier"
+    params = {**job["params"], "random_state": 0, "n_jobs": job["threads"], **changes}
+    if job["library"] == "hybridtrees":
+        from hybridtrees.models import forest as forests
+
+        return getattr(forests, name)(**params, **job["ours"])
+    from sklearn import ensemble
+
+    return getattr(ensemble, name)(**params)
+
+
+def predict(model, job: dict, X):
+    """Predictions of a regressor, probabilities of a classifier."""
+    return model.predict(X) if job["task"] == "regression" else model.predict_proba(X)
+
+
+def measure_forest(job: dict) -> dict:
+    """Fit and predict times, memory and sizes, scores on new rows and out of the bag."""
+    data = load(Path(job["folder"]))
+    # Lazy imports and thread pools are not fit time.
+    warm = forest(job, n_estimators=2).fit(data["X"][:500], data["y"][:500])
+    predict(warm, job, data["X_test"][:500])
+    reset_high_water_mark()
+    before = resident_mb("VmRSS")
+    model = forest(job)
+    figures = {"fit_s": seconds(model.fit, data["X"], data["y"])}
+    peak = resident_mb("VmHWM")
+    figures["memory_mb"] = None if before is None or peak is None else peak - before
+    predict(model, job, data["X_test"][:1000])
+    figures["predict_s"] = seconds(predict, model, job, data["X_test"])
+    figures["pickle_mb"] = len(pickle.dumps(model)) / 1e6
+    if hasattr(model, "save"):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "forest")
+            model.save(path)
+            figures["file_mb"] = path.stat().st_size / 1e6
+    figures["score"] = score(job["task"], data["y_test"], predict(model, job, data["X_test"]))
+    with warnings.catch_warnings():
+        # With few trees some rows have no prediction out of the bag.
+        warnings.simplefilter("ignore")
+        rows = slice(min(len(data["y"]), 10_000))
+        judged = forest(job, oob_score=True).fit(data["X"][rows], data["y"][rows])
+    figures["oob"] = float(judged.oob_score_)
+    return figures
+
+
+def measure_imputation(job: dict) -> dict:
+    """Time to fill a table of which a tenth is missing."""
+    from hybridtrees.models.proximity import ProximityImputer
+
+    data = load(Path(job["folder"]))
+    X = np.array(data["X"])
+    X[np.random.default_rng(0).random(X.shape) < SHARE_MISSING] = np.nan
+    imputer = ProximityImputer(random_state=0, n_jobs=job["threads"])
+    return {"seconds": seconds(imputer.fit_transform, X, data["y"])}
+
+
+if __name__ == "__main__":
+    wanted = json.loads(sys.argv[1])
+    kinds = {"forest": measure_forest, "imputation": measure_imputation}
+    print(json.dumps(kinds[wanted["kind"]](wanted)))

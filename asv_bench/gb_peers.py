@@ -1,0 +1,200 @@
+"""Compare gradient boosting with scikit-learn's, exact and on bins.
+
+Every measurement runs in a fresh process of this file with the same data, parameters and number
+of threads. The order of the libraries changes from repeat to repeat, and the minimum over the
+repeats is reported. Ratios are hybridtrees / peer, so less than 1 is better.
+
+    python asv_bench/gb_peers.py                         # every case, 1 and 2 threads
+    python asv_bench/gb_peers.py --case exact-10k --threads 1 --repeats 3
+    python asv_bench/gb_peers.py --scale 0.01            # a hundredth of the rows: a smoke test
+    python asv_bench/gb_peers.py --cpu                   # CPU time, for a machine that is not idle
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from benchmarks.datasets import make_data, score
+from peers import US, Figures, best, machine, positive, print_table, ratio, rotations, show, verdict
+
+SMALLEST = 1000  # rows that --scale leaves at least
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the comparison; `goals` are the ratio to reach and the one that is too little."""
+
+    title: str
+    n: int
+    p: int
+    task: str
+    peer: str
+    splitter: str
+    goals: tuple[float, float]
+    loss: str | None = None
+    missing: float = 0.0
+    repeats: int | None = None  # overrides --repeats
+
+
+CASES = {
+    "exact-10k": Case(
+        "exact, 10k x 20", 10_000, 20, "regression", "gb", "exact", (0.10, 0.25)
+    ),
+    "exact-10k-binary": Case(
+        "exact, 10k x 20, two classes", 10_000, 20, "binary", "gb", "exact", (0.10, 0.25)
+    ),
+    "exact-10k-absolute": Case(
+        "exact, 10k x 20, absolute error", 10_000, 20, "regression", "gb", "exact", (0.10, 0.25),
+        loss="absolute_error",
+    ),
+    "exact-100k": Case(
+        "exact, 100k x 28", 100_000, 28, "regression", "gb", "exact", (0.10, 0.25), repeats=1
+    ),
+    "hist-1m": Case(
+        "bins, 1M x 28", 1_000_000, 28, "regression", "hgb", "hist", (0.5, 0.8)
+    ),
+    "hist-1m-binary": Case(
+        "bins, 1M x 28, two classes", 1_000_000, 28, "binary", "hgb", "hist", (0.5, 0.8)
+    ),
+    "hist-1m-absolute": Case(
+        "bins, 1M x 28, absolute error", 1_000_000, 28, "regression", "hgb", "hist", (0.5, 0.8),
+        loss="absolute_error", repeats=1,
+    ),
+    "missing": Case(
+        "bins, 500k x 28, 30 % missing", 500_000, 28, "binary", "hgb", "hist", (0.5, 0.8),
+        missing=0.3,
+    ),
+}  # fmt: skip
+
+FIGURES = {"fit_s": ("fit s", "{:.3f}"), "predict_s": ("predict s", "{:.4f}"),
+           "score": ("score", "{:.5f}")}  # fmt: skip
+
+
+def make_model(case: Case, library: str, threads: int, n_trees: int):
+    """100 trees of depth 3 at a learning rate of 0.1."""
+    kind = "Regressor" if case.task == "regression" else "Classifier"
+    loss = {} if case.loss is None else {"loss": case.loss}
+    if library == US:
+        from hybridtrees.models import gradient_boosting
+
+        cls = getattr(gradient_boosting, f"GradientBoosting{kind}")
+        return cls(n_estimators=n_trees, splitter=case.splitter, n_jobs=threads, **loss)
+    from sklearn import ensemble
+
+    if library == "gb":
+        return getattr(ensemble, f"GradientBoosting{kind}")(n_estimators=n_trees, **loss)
+    # Their default of 20 rows per leaf is ours of one row here.
+    return getattr(ensemble, f"HistGradientBoosting{kind}")(
+        max_iter=n_trees, max_depth=3, max_leaf_nodes=None, min_samples_leaf=1,
+        early_stopping=False, **loss,
+    )  # fmt: skip
+
+
+def work(job: dict) -> Figures:
+    """Measure one library in this process."""
+    case, folder = CASES[job["case"]], Path(job["folder"])
+    data = {name: np.load(folder / f"{name}.npy") for name in ("X", "y", "X_test", "y_test")}
+    clock = time.process_time if job["cpu"] else time.perf_counter
+    # Lazy imports and thread pools are not fit time.
+    warm = make_model(case, job["library"], job["threads"], 2).fit(data["X"][:500], data["y"][:500])
+    predict = "predict" if case.task == "regression" else "predict_proba"
+    getattr(warm, predict)(data["X_test"][:500])
+    model = make_model(case, job["library"], job["threads"], 100)
+    times = [clock()]
+    model.fit(data["X"], data["y"])
+    times.append(clock())
+    prediction = getattr(model, predict)(data["X_test"])
+    times.append(clock())
+    return {
+        "fit_s": times[1] - times[0],
+        "predict_s": times[2] - times[1],
+        "score": score(case.task, data["y_test"], prediction),
+    }
+
+
+def prepare(case: Case, scale: float, folder: Path) -> None:
+    """Write the arrays of a case."""
+    n = case.n if scale == 1.0 else max(SMALLEST, int(case.n * scale))
+    data = make_data(n, case.p, case.task)._asdict()
+    rng = np.random.default_rng(0)
+    for name, array in data.items():
+        if case.missing and name.startswith("X"):
+            array[rng.random(array.shape, dtype=np.float32) < case.missing] = np.nan
+        np.save(folder / f"{name}.npy", array)
+
+
+def measure(name: str, library: str, threads: int, folder: str, cpu: bool) -> Figures:
+    """Run this file in a fresh process and return its figures."""
+    job = {"case": name, "library": library, "threads": threads, "folder": folder, "cpu": cpu}
+    limits = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    environment = {**os.environ, **dict.fromkeys(limits, str(threads))}
+    command = [sys.executable, __file__, "--job", json.dumps(job)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        raise RuntimeError(f"{library}: {last[0]}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def run_case(name: str, threads: int, options: argparse.Namespace, folder: str) -> list[str] | None:
+    """Measure and print one case; returns a line of the summary."""
+    case = CASES[name]
+    runs: dict[str, list[Figures]] = {US: [], case.peer: []}
+    for library in rotations(list(runs), case.repeats or options.repeats):
+        try:
+            runs[library].append(measure(name, library, threads, folder, options.cpu))
+        except RuntimeError as error:
+            print(f"  {error}", file=sys.stderr)
+    results = {library: best(found) for library, found in runs.items() if found}
+    print(f"\n{case.title}, {threads} thread(s)")
+    rows = [["library", *(heading for heading, _ in FIGURES.values())]]
+    for library, figures in results.items():
+        rows.append([library, *(show(figures[k], form) for k, (_, form) in FIGURES.items())])
+    print_table(rows)
+    sys.stdout.flush()
+    value = ratio(results.get(US, {}), results.get(case.peer, {}), "fit_s")
+    if value is None:
+        return None
+    numbers = [f"{x:.3f}" for x in (value, *case.goals)]
+    return [name, str(threads), *numbers, verdict(value, *case.goals)]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the comparison."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES), metavar="CASE")
+    parser.add_argument("--threads", nargs="+", type=positive(int), default=[1, 2])
+    parser.add_argument("--repeats", type=positive(int), default=3)
+    parser.add_argument("--scale", type=positive(float), default=1.0, help="fraction of the rows")
+    parser.add_argument("--cpu", action="store_true", help="CPU time in place of wall time")
+    parser.add_argument("--job", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.job:
+        print(json.dumps(work(json.loads(options.job))))
+        return 0
+    facts = machine()
+    print(f"{facts['processor']}, {facts['cores']} cores, Python {facts['python']}")
+    print(", ".join(f"{name} {version}" for name, version in facts["versions"].items()))
+    rows = [["target", "threads", "ratio", "goal", "limit", "verdict"]]
+    for name in options.case:
+        with tempfile.TemporaryDirectory() as folder:
+            prepare(CASES[name], options.scale, Path(folder))
+            lines = [run_case(name, threads, options, folder) for threads in options.threads]
+            rows += [line for line in lines if line is not None]
+    if len(rows) > 1:
+        print("\ntargets")
+        print_table(rows)
+    return 0 if len(rows) > 1 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
