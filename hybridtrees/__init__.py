@@ -1,5 +1,8 @@
 """hybridtrees: fast trees, forests and boosting, and their hybrids with regression."""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 try:
     from hybridtrees.core import _grow  # noqa: F401
 except ImportError as error:  # pragma: no cover
@@ -12,14 +15,78 @@ from hybridtrees._persistence import load
 from hybridtrees._version import __version__
 from hybridtrees.core.bins import BinMapper, BinnedMatrix
 from hybridtrees.core.sketch import QuantileSketch
-from hybridtrees.models.xgboosting import XGBClassifier, XGBRegressor
+
+if TYPE_CHECKING:
+    from hybridtrees import inspection
+    from hybridtrees.linear.classifier import LogisticClassifier
+    from hybridtrees.linear.regressor import LinearRegressor, linear_path
+    from hybridtrees.models.cart import CARTClassifier, CARTRegressor
+    from hybridtrees.models.eblr import EBLRClassifier, EBLRRegressor
+    from hybridtrees.models.forest import RandomForestClassifier, RandomForestRegressor
+    from hybridtrees.models.gradient_boosting import (
+        GradientBoostingClassifier,
+        GradientBoostingRegressor,
+    )
+    from hybridtrees.models.proximity import ProximityImputer
+    from hybridtrees.models.rerf import RERFClassifier, RERFRegressor
+    from hybridtrees.models.xgboosting import XGBClassifier, XGBRegressor
+
+# Families are loaded when first asked for: a program that uses one does not wait for the others.
+_HOMES = {
+    "CARTClassifier": "hybridtrees.models.cart",
+    "CARTRegressor": "hybridtrees.models.cart",
+    "EBLRClassifier": "hybridtrees.models.eblr",
+    "EBLRRegressor": "hybridtrees.models.eblr",
+    "GradientBoostingClassifier": "hybridtrees.models.gradient_boosting",
+    "GradientBoostingRegressor": "hybridtrees.models.gradient_boosting",
+    "LinearRegressor": "hybridtrees.linear.regressor",
+    "LogisticClassifier": "hybridtrees.linear.classifier",
+    "ProximityImputer": "hybridtrees.models.proximity",
+    "RERFClassifier": "hybridtrees.models.rerf",
+    "RERFRegressor": "hybridtrees.models.rerf",
+    "RandomForestClassifier": "hybridtrees.models.forest",
+    "RandomForestRegressor": "hybridtrees.models.forest",
+    "XGBClassifier": "hybridtrees.models.xgboosting",
+    "XGBRegressor": "hybridtrees.models.xgboosting",
+    "linear_path": "hybridtrees.linear.regressor",
+}
 
 __all__ = [
     "BinMapper",
     "BinnedMatrix",
+    "CARTClassifier",
+    "CARTRegressor",
+    "EBLRClassifier",
+    "EBLRRegressor",
+    "GradientBoostingClassifier",
+    "GradientBoostingRegressor",
+    "LinearRegressor",
+    "LogisticClassifier",
+    "ProximityImputer",
     "QuantileSketch",
+    "RERFClassifier",
+    "RERFRegressor",
+    "RandomForestClassifier",
+    "RandomForestRegressor",
     "XGBClassifier",
     "XGBRegressor",
     "__version__",
+    "inspection",
+    "linear_path",
     "load",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a family, or the tools of inspection, when first asked for."""
+    if name == "inspection":
+        return importlib.import_module("hybridtrees.inspection")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'hybridtrees' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

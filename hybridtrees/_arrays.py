@@ -45,6 +45,15 @@ def to_float(values: np.ndarray) -> np.ndarray:
         return values.astype(dtype, order="K")
 
 
+def plain_array(values: Any) -> np.ndarray:
+    """Return an array-like as a plain ndarray, lists of text as objects and masks forgotten."""
+    array = np.asarray(values)
+    if array.dtype.kind in "US" and not isinstance(values, np.ndarray):
+        # NumPy has spelled numbers that stood beside text; go back to the originals.
+        array = np.asarray(values, dtype=object)
+    return array
+
+
 def _has_infinity(values: np.ndarray) -> bool:
     """Whether a float array of any shape and strides holds an infinity (NaN is allowed)."""
     if values.size <= _SMALL:

@@ -14,7 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hybridtrees import XGBClassifier, XGBRegressor
+from hybridtrees import (
+    CARTClassifier,
+    CARTRegressor,
+    LinearRegressor,
+    LogisticClassifier,
+    XGBClassifier,
+    XGBRegressor,
+)
 from hybridtrees._random import seed_sequence
 from hybridtrees.datasets import (
     Dataset,
@@ -89,6 +96,8 @@ class Family:
 BOOSTING = {"n_estimators": 500, "learning_rate": 0.05, "early_stopping_rounds": 30}
 
 FAMILIES: tuple[Family, ...] = (
+    Family("linear, ridge", LinearRegressor, LogisticClassifier, {"penalty": "ridge"}),
+    Family("CART, pruned", CARTRegressor, CARTClassifier, {"ccp_alpha": "cv"}),
     Family(
         "XGB, depth-wise",
         XGBRegressor,

@@ -80,6 +80,7 @@ def save(estimator: Any, path: str | PathLike[str], *, compress: bool = True) ->
         If a parameter holds a random generator, which is not stored: after loading the
         parameter is None.
     """
+    path = Path(_path_text(path))
     encoder = _Encoder()
     header = {
         "format": "hybridtrees",
@@ -87,7 +88,6 @@ def save(estimator: Any, path: str | PathLike[str], *, compress: bool = True) ->
         "library_version": __version__,
         "model": encoder.encode(estimator, type(estimator).__name__),
     }
-    path = Path(path)
     part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
     try:
         with open(part, "xb") as file:
@@ -104,6 +104,7 @@ def load(path: str | PathLike[str]) -> Any:
     Parameters
     ----------
     path : str or path-like
+        The file; a file descriptor or an open file is refused.
 
     Returns
     -------
@@ -114,19 +115,30 @@ def load(path: str | PathLike[str]) -> Any:
     ModelFileError
         If the file is not a model file, is damaged, or was written by a newer version.
     """
+    path = _path_text(path)
     with open(path, "rb") as file:
         if file.read(4) != b"PK\x03\x04":
-            raise ModelFileError(f"{os.fspath(path)!r} is not a hybridtrees model file")
+            raise ModelFileError(f"{path!r} is not a hybridtrees model file")
         try:
             with zipfile.ZipFile(file) as archive:
-                return _read(archive, os.fspath(path))
+                return _read(archive, path)
         except (ModelFileError, MemoryError):
             raise
         except Exception as error:  # damage shows itself in many ways, from zlib to from_state
             raise ModelFileError(
-                f"{os.fspath(path)!r} is truncated, damaged or made by another version of "
+                f"{path!r} is truncated, damaged or made by another version of "
                 f"hybridtrees: {type(error).__name__}: {error}"
             ) from error
+
+
+def _path_text(path: Any) -> str:
+    """Return a path as text; an integer is none, though `open` takes it for a descriptor."""
+    try:
+        return os.fsdecode(path)
+    except TypeError:
+        raise TypeError(
+            f"path must be a string or a path-like object, got {shorten(path)}"
+        ) from None
 
 
 def _write(file: Any, header: dict, arrays: list[np.ndarray], compress: bool) -> None:
@@ -296,6 +308,9 @@ class _Decoder:
     def _decode_object(self, value: dict) -> Any:
         cls = _registry.get(value["class"])
         if cls is None:
+            _load_families()
+            cls = _registry.get(value["class"])
+        if cls is None:
             raise ModelFileError(f"the file holds a {value['class']!r}, which is not known here")
         state = self.decode(value["state"])
         if hasattr(cls, "from_state"):
@@ -303,6 +318,14 @@ class _Decoder:
         made = cls(**self.decode(value["params"])) if "params" in value else cls.__new__(cls)
         vars(made).update(state)
         return made
+
+
+def _load_families() -> None:
+    """Load what the package loads only when asked for, so that all its classes are known."""
+    import hybridtrees
+
+    for name in hybridtrees.__all__:
+        getattr(hybridtrees, name)
 
 
 def _read_array(data: bytes) -> np.ndarray:

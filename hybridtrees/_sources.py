@@ -24,6 +24,7 @@ from hybridtrees._arrays import (
     is_real,
     kinds_of_objects,
     numbers_from_objects,
+    plain_array,
     reject_infinity,
     shorten,
     to_float,
@@ -62,8 +63,8 @@ def open_source(X: Any, missing: float, declared: Callable[[int], np.ndarray]) -
     Parameters
     ----------
     X : object
-        A NumPy array, a list of lists, a data frame, a scipy.sparse matrix or array, or
-        anything that NumPy can make a real 2-D array of.
+        A NumPy array, a list of lists, a data frame, a dict of columns, a scipy.sparse matrix
+        or array, or anything that NumPy can make a real 2-D array of.
     missing : float
         Value that means missing besides NaN.
     declared : callable
@@ -121,21 +122,12 @@ def _bare_column(values: np.ndarray, label: str, declared: bool) -> Column:
 
 
 def _as_array(X: Any) -> np.ndarray:
-    """Return `X` as a plain ndarray, with mixtures of text and numbers left as they are."""
-    if is_masked(X):
-        return np.ma.getdata(X)
-    if isinstance(X, np.ndarray):
-        return np.asarray(X)
     try:
-        values = np.asarray(X)
-        if values.dtype.kind in "US":
-            # NumPy has spelled numbers that stood beside text; go back to the originals.
-            values = np.asarray(X, dtype=object)
+        return plain_array(X)
     except ValueError as error:
         raise ValueError(f"X cannot be made a 2-D array, its rows differ in length: {error}") from (
             error
         )
-    return values
 
 
 def _check_shape(shape: tuple[int, ...], X: Any) -> None:
@@ -204,7 +196,7 @@ class DenseSource:
 
 
 class ColumnSource:
-    """Columns of several types: a data frame, or an array of Python objects."""
+    """Columns of several types: a data frame, a dict, or an array of Python objects."""
 
     def __init__(self, table: Table, missing: float) -> None:
         self._columns = table.columns

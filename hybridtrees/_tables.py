@@ -1,4 +1,4 @@
-"""Data frames of pandas, polars and pyarrow, opened column by column.
+"""Data frames of pandas, polars and pyarrow, and dicts of columns, opened column by column.
 
 None of the three libraries is imported here before one of its objects comes in: a table is
 recognised by looking up the classes of libraries that the caller has already imported.
@@ -7,7 +7,7 @@ recognised by looking up the classes of libraries that the caller has already im
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,8 +21,10 @@ from hybridtrees._arrays import (
     TEXT_MIXED,
     column_label,
     float_dtype,
+    is_masked,
     kinds_of_objects,
     numbers_from_objects,
+    plain_array,
 )
 from hybridtrees._labels import Factors, factorize_objects, make_factors
 
@@ -65,12 +67,12 @@ class Column:
 
 @dataclass
 class Table:
-    """A data frame as a list of columns.
+    """A data frame or a dict as a list of columns.
 
     Attributes
     ----------
     names : list
-        Column names as the frame has them.
+        Column names as the table has them.
     n_rows : int
         Number of rows.
     columns : list of Column or None
@@ -86,7 +88,7 @@ class Table:
 
 
 def open_table(X: Any) -> Table | None:
-    """Open a data frame, or return None when `X` is no data frame."""
+    """Open a data frame or a dict of columns, or return None when `X` is neither."""
     if isinstance(X, _loaded_classes("pandas", "DataFrame")):
         return _open_pandas(X)
     if isinstance(X, _loaded_classes("polars", "DataFrame")):
@@ -100,10 +102,12 @@ def open_table(X: Any) -> Table | None:
         import pyarrow
 
         return _open_arrow(pyarrow.table(X))
+    if isinstance(X, Mapping):
+        return _open_mapping(X)
     return None
 
 
-def _loaded_classes(module: str, *names: str) -> tuple[type, ...]:
+def _loaded_classes(module: str, *names: str) -> tuple[type[Any], ...]:
     """Classes of a library, as far as it has been imported by someone else."""
     loaded = sys.modules.get(module)
     found = (getattr(loaded, name, None) for name in names)
@@ -170,8 +174,8 @@ def _numpy_column(values: np.ndarray, label: str) -> Column:
     kind = values.dtype.kind
     if kind in "biuf":
         return Column(label, float_dtype(values.dtype), lambda: values)
-    if kind == "O":
-        return object_column(values, label)
+    if kind in "OUT":
+        return object_column(values.astype(object, copy=False), label)
     if kind == "c":
         raise ValueError(COMPLEX_MESSAGE.format(name=label, dtype=values.dtype))
     if kind in "Mm":
@@ -297,3 +301,54 @@ def _arrow_factors(array: Any, *, ordered: bool) -> Factors:
         array = array.dictionary_encode()
     codes = array.indices.cast(pyarrow.int64()).fill_null(-1)
     return make_factors(codes.to_numpy(), array.dictionary.to_pylist(), ordered)
+
+
+# ---------------------------------------------------------------------------------------------
+# dicts
+
+
+def _open_mapping(X: Mapping) -> Table:
+    """Open a dict from names to columns: arrays, lists, or columns of the frames above."""
+    names = list(X)
+    columns: list[Column] = []
+    lengths: list[int] = []
+    for j, values in enumerate(X.values()):
+        label = column_label(j, names)
+        column, length = _mapped_column(values, label)
+        if lengths and length != lengths[0]:
+            raise ValueError(
+                "X is a dict, whose columns must be of equal length, but "
+                f"{columns[0].label} holds {lengths[0]} values and {label} holds {length}"
+            )
+        columns.append(column)
+        lengths.append(length)
+    return Table(names, lengths[0] if lengths else 0, columns)
+
+
+def _mapped_column(values: Any, label: str) -> tuple[Column, int]:
+    """Column of a dict, and its length."""
+    # These know of categories and missing values what an array would not tell.
+    if isinstance(values, _loaded_classes("pandas", "Series", "Categorical")):
+        return _pandas_column(sys.modules["pandas"].Series(values), label), len(values)
+    if isinstance(values, _loaded_classes("polars", "Series")):
+        return _polars_column(values, label), len(values)
+    if isinstance(values, _loaded_classes("pyarrow", "Array", "ChunkedArray")):
+        return arrow_column(values, label), len(values)
+    array = _mapped_array(values, label)
+    if array.ndim != 1:
+        raise ValueError(
+            "X is a dict, whose columns must be one-dimensional arrays or lists, but "
+            f"{label} has the shape {array.shape}"
+        )
+    return _numpy_column(array, label), len(array)
+
+
+def _mapped_array(values: Any, label: str) -> np.ndarray:
+    if is_masked(values):
+        objects = np.ma.getdata(values).astype(object)
+        objects[np.ma.getmaskarray(values)] = None
+        return objects
+    try:
+        return plain_array(values)
+    except ValueError as error:
+        raise ValueError(f"{label} of X cannot be made a one-dimensional array: {error}") from error

@@ -92,6 +92,10 @@ def check_target_classification(
     return np.ascontiguousarray(codes.ravel(), dtype=np.int32), classes
 
 
+# Beyond these, squares of sums leave the range of floats.
+WEIGHT_RANGE = (1e-150, 1e150)
+
+
 def check_sample_weight(
     sample_weight: Any, n_rows: int, *, name: str = "sample_weight"
 ) -> np.ndarray | None:
@@ -132,6 +136,13 @@ def check_sample_weight(
         raise ValueError(f"{name} must not be negative, got {values[row]} in row {row}")
     if values.max() == 0:
         raise ValueError(f"{name} is zero for every row: at least one weight must be positive")
+    with np.errstate(over="ignore"):
+        total = values.sum()
+    if not WEIGHT_RANGE[0] <= total <= WEIGHT_RANGE[1]:
+        raise ValueError(
+            f"{name} must sum to a number from {WEIGHT_RANGE[0]:g} to {WEIGHT_RANGE[1]:g}, got "
+            f"{total:g}: scale the weights"
+        )
     return values
 
 

@@ -102,11 +102,13 @@ class FeatureReader:
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
             NumPy arrays of any real dtype, lists of lists, pandas, polars and pyarrow tables,
-            scipy.sparse matrices and arrays.
+            scipy.sparse matrices and arrays, and dicts from a name to a one-dimensional
+            column, all of one length. A dict is read as a data frame with these columns, in
+            the order of its keys: columns of strings are categories.
         categorical_features : None, "from_dtype", sequence of int, str or bool
-            Features to be treated as categories besides the columns of a data frame that have a
-            category or string type, which always are: indices, names, or a mask with one entry
-            per feature. None and "from_dtype" name no others.
+            Features to be treated as categories besides the columns of a data frame or dict
+            that have a category or string type, which always are: indices, names, or a mask
+            with one entry per feature. None and "from_dtype" name no others.
         missing : float or None
             Value that means missing, besides NaN. None is NaN.
         estimator_name : str

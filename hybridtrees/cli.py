@@ -162,7 +162,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"hybridtrees: {type(error).__name__}: {error}", file=sys.stderr)
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

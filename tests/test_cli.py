@@ -9,6 +9,7 @@ from importlib import metadata
 
 import numpy as np
 import pytest
+from fresh_python import check_python, run_python
 
 import hybridtrees
 from hybridtrees import _compare, cli
@@ -165,14 +166,15 @@ def test_info_imports_no_optional_package():
         "found = {'sklearn', 'pandas', 'polars', 'pyarrow'} & set(sys.modules); "
         "assert not found, found"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    check_python(code)
 
 
-def test_module_runs_as_a_program_and_survives_a_closed_pipe():
-    command = [sys.executable, "-m", "hybridtrees.cli"]
-    done = subprocess.run([*command, "--version"], capture_output=True, text=True)
+def test_package_runs_as_a_program_and_survives_a_closed_pipe():
+    done = run_python("-m", "hybridtrees", "--version")
     assert done.returncode == 0 and done.stdout == f"hybridtrees {hybridtrees.__version__}\n"
+    done = run_python("-m", "hybridtrees", "compare", "--jobs", "0")
+    assert done.returncode == 2 and done.stderr.startswith("usage: hybridtrees compare")
+    command = [sys.executable, "-m", "hybridtrees"]
     program = subprocess.Popen(
         [*command, "info"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from importlib import resources
 
 import numpy as np
 import pytest
+from fresh_python import check_python
 
-from hybridtrees import datasets
+from hybridtrees import XGBRegressor, datasets
 from hybridtrees.datasets import (
     Dataset,
     load_breast_cancer,
@@ -86,10 +85,11 @@ def test_generators_follow_their_seed(make):
     np.testing.assert_array_equal(flat(make(200, 5)), flat(make(200, 5)))
     assert not np.array_equal(flat(make(200, 5)), flat(make(200, 6)), equal_nan=True)
     assert make(1, 0).shape[0] == 1
-    with pytest.raises(ValueError, match="n must be a positive integer, got 0"):
+    with pytest.raises(ValueError, match="n must be an integer of at least 1, got 0"):
         make(0)
-    with pytest.raises(TypeError, match="n must be a positive integer, got 2.5"):
-        make(2.5)
+    for wrong in (2.5, True):
+        with pytest.raises(TypeError, match=f"n must be an integer of at least 1, got {wrong}"):
+            make(wrong)
 
 
 def test_house_prices_have_categories_and_three_kinds_of_missing():
@@ -130,8 +130,10 @@ def test_seasonal_series_without_noise_is_its_formula():
     np.testing.assert_array_equal(columns["lag_1"][1:], series.target[:-1])
     np.testing.assert_array_equal(columns["lag_2"][2:], series.target[:-2])
     np.testing.assert_array_equal(columns["lag_season"][12:], series.target[:-12])
-    with pytest.raises(ValueError, match="noise"):
-        make_seasonal_series(10, noise=-1.0)
+    for wrong in ({"noise": -1.0}, {"noise": np.nan}, {"trend": np.inf}, {"amplitude": np.nan}):
+        name, value = next(iter(wrong.items()))
+        with pytest.raises(ValueError, match=f"{name} must be a real number.*, got {value}"):
+            make_seasonal_series(10, **wrong)
 
 
 @pytest.mark.parametrize("load", ALL)
@@ -149,6 +151,23 @@ def test_as_frame(load):
 
 
 @pytest.mark.parametrize("load", ALL)
+def test_models_take_the_data_as_it_is(load):
+    dataset = load()
+    model = XGBRegressor(n_estimators=10, n_jobs=1).fit(dataset.data, dataset.target)
+    assert model.score(dataset.data, dataset.target) > 0.7
+    categories = [j for j in range(dataset.shape[1]) if model._reader.is_categorical[j]]
+    assert categories == dataset.categorical_features
+
+
+def test_houses_mean_the_same_as_a_dict_and_as_a_frame():
+    pytest.importorskip("pandas")
+    plain, framed = make_house_prices(400, 2), make_house_prices(400, 2, as_frame=True)
+    model = XGBRegressor(n_estimators=5, n_jobs=1).fit(plain.data, plain.target)
+    assert tuple(model.feature_names_in_) == plain.feature_names
+    np.testing.assert_array_equal(model.predict(plain.data), model.predict(framed.data))
+
+
+@pytest.mark.parametrize("load", ALL)
 def test_short_repr(load):
     text = repr(load())
     assert len(text) < 100 and text.startswith("Dataset(task=")
@@ -163,8 +182,7 @@ def test_pandas_is_imported_only_for_frames():
         "except ImportError as error: assert 'as_frame=True needs pandas' in str(error)\n"
         "else: raise SystemExit('no error')"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    check_python(code)
 
 
 def test_public_names():

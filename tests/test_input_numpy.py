@@ -116,7 +116,7 @@ def test_masked_entries_are_missing():
         (5.0, ValueError, "single value: 5.0"),
         (None, ValueError, "single value: None"),
         ("text", ValueError, "single value: 'text'"),
-        ({"a": 1}, ValueError, "single value"),
+        ({"a": 1}, ValueError, r"column 'a' has the shape \(\)"),
         ([[1, 2], [3]], ValueError, "differ in length"),
         (np.ones((2, 2)) * 1j, ValueError, "Complex data not supported"),
         (np.array([[1, 1j]], dtype=object), ValueError, "Complex data not supported"),

@@ -33,6 +33,7 @@ FORBIDDEN = {
         "models", "inspection", "base", "_validation", "linear", "metrics", "datasets",
         "cli", "_compare",
     ),
+    "hybridtrees.linear": ("models", "inspection", "datasets", "cli", "_compare"),
     "hybridtrees.models": ("inspection", "datasets", "cli", "_compare"),
     "hybridtrees.datasets": ("core", "models", "inspection", "base", "_validation", "cli"),
 }  # fmt: skip
@@ -42,10 +43,25 @@ FORBIDDEN = {
 STAGES = (
     ("_types", "dtypes", "errors", "_openmp", "_rng", "_simd"),
     ("_radix", "_summary", "_cuts", "_sketch", "sketch", "_columns", "columns", "_bins", "bins"),
-    ("_views", "_statistics", "_partition", "_histogram", "_pool", "_frontier", "_leaves"),
+    ("_views", "_statistics", "_partition", "_histogram", "_pool", "_frontier", "_nodes"),
     ("_split",),
-    ("checks", "_plan", "_predict", "tree"),
+    ("_targets", "_leaves", "_sorted", "_median"),
+    ("_sorted_scan", "_categories", "sorted_table"),
+    ("_search", "_sorted_lists", "_sorted_search", "_histogram_search"),
+    ("checks", "_plan", "_predict", "_walk", "tree", "walk"),
+    (
+        "node_values",
+        "_pruning",
+        "pruning",
+        "paths",
+        "_forest",
+        "_forest_pack",
+        "forest_pack",
+        "_forest_weights",
+        "forest",
+    ),
     ("grow", "_grow"),
+    ("exact_grow", "cart"),
 )
 RANK = {f"hybridtrees.core.{name}": rank for rank, row in enumerate(STAGES) for name in row}
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import pickle
+import re
 import zipfile
 
 import numpy as np
@@ -271,6 +273,25 @@ def test_wrong_truncated_and_damaged_files(tmp_path, rng):
         # Some bytes, such as the time of a member, may change without harm.
         with contextlib.suppress(ModelFileError):
             load(path)
+
+
+@pytest.mark.parametrize("path", [0, True, None, 1.5, ["model"]])
+def test_only_paths_name_a_file(path, tmp_path):
+    message = rf"path must be a string or a path-like object, got {re.escape(repr(path))}"
+    with pytest.raises(TypeError, match=message):
+        load(path)
+    with pytest.raises(TypeError, match=message):
+        save(Holder(), path)
+
+
+def test_open_files_are_refused_and_stay_open(tmp_path):
+    save(Holder(3), tmp_path / "model")
+    with open(tmp_path / "model", "rb") as file:
+        for given in (file, file.fileno()):
+            with pytest.raises(TypeError, match="path must be"):
+                load(given)
+        assert file.read(2) == b"PK"
+    assert load(os.fsencode(tmp_path / "model")).value == 3
 
 
 def test_classes_of_the_package_are_registered():

@@ -16,8 +16,9 @@ class Dataset:
     Parameters
     ----------
     data : ndarray of shape (n_samples, n_features), dict of columns, or pandas.DataFrame
-        The features. A table with text columns comes as a dict from column name to a 1-D array;
-        its missing values are NaN in number columns and None in text columns.
+        The features, in a form that every estimator takes as `X`. A table with text columns
+        comes as a dict from column name to a 1-D array; its missing values are NaN in number
+        columns and None in text columns.
     target : ndarray of shape (n_samples,) or pandas.Series
         What is to be predicted.
     feature_names : tuple of str

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from numbers import Integral
-
 import numpy as np
 
+from hybridtrees._parameters import check_integer, check_real
 from hybridtrees._random import seed_sequence
 from hybridtrees.datasets._dataset import Dataset
 
@@ -49,15 +48,6 @@ STYLE_SHARE = np.array([0.15, 0.10, 0.25, 0.25, 0.25])
 STYLE_EFFECT = np.array([-0.10, 0.02, -0.06, 0.0, 0.09])
 HEATINGS = ("coal", "oil", "gas", "heat_pump")
 ALLEYS = ("gravel", "paved")
-
-
-def _positive_int(value: int, name: str) -> int:
-    """Return `value` as an int, or say what is wrong with it."""
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{name} must be a positive integer, got {value!r}")
-    if value < 1:
-        raise ValueError(f"{name} must be a positive integer, got {value}")
-    return int(value)
 
 
 def _levels(rng: np.random.Generator, levels: tuple[str, ...], share: np.ndarray, n: int):
@@ -133,8 +123,10 @@ def make_house_prices(n: int = 1500, random_state=None, *, as_frame: bool = Fals
     Returns
     -------
     Dataset
-        15 features, of which 4 are categories; the target is the price in thousands. `data` is
-        a dict of columns; `to_array` makes a matrix of it.
+        15 features, of which 4 are categories; the target is the price in thousands. Without
+        `as_frame`, `data` is a dict from column name to array. Every estimator of hybridtrees
+        takes it as it is; for other libraries, `to_array` makes a matrix of numbers and
+        `categorical_features` tells which of its columns are categories.
 
     Examples
     --------
@@ -144,8 +136,15 @@ def make_house_prices(n: int = 1500, random_state=None, *, as_frame: bool = Fals
     Dataset(task='regression', n_samples=500, n_features=15, target_name='price')
     >>> houses.to_array().shape
     (500, 15)
+
+    The dict of columns goes into a model as it is:
+
+    >>> from hybridtrees import XGBRegressor
+    >>> model = XGBRegressor(n_estimators=20, random_state=0).fit(houses.data, houses.target)
+    >>> model.predict(houses.data).shape
+    (500,)
     """
-    n = _positive_int(n, "n")
+    n = check_integer("n", n, 1)
     rng = np.random.default_rng(seed_sequence(random_state))
     columns, log_price = _draw_houses(rng, n)
     price = np.round(np.exp(log_price + rng.normal(0, 0.08, n)), 1)
@@ -218,10 +217,10 @@ def make_seasonal_series(
     >>> series.feature_names
     ('time', 'phase', 'lag_1', 'lag_2', 'lag_3', 'lag_season')
     """
-    n, period = _positive_int(n, "n"), _positive_int(period, "period")
-    n_lags = _positive_int(n_lags, "n_lags")
-    if not noise >= 0:
-        raise ValueError(f"noise must be 0 or greater, got {noise!r}")
+    n, period = check_integer("n", n, 1), check_integer("period", period, 1)
+    n_lags = check_integer("n_lags", n_lags, 1)
+    trend, amplitude = check_real("trend", trend), check_real("amplitude", amplitude)
+    noise = check_real("noise", noise, 0)
     rng = np.random.default_rng(seed_sequence(random_state))
     before = max(n_lags, period)
     time = np.arange(-before, n)

@@ -5,5 +5,5 @@ from hybridtrees._persistence import register
 from hybridtrees.core.tree import TreeEnsemble
 
 # What fitted models are made of, and a model file may therefore hold.
-for _part in (TreeEnsemble, losses.SquaredError, losses.Logistic, losses.Softmax):
+for _part in (TreeEnsemble, *losses.STORABLE):
     register(_part)
