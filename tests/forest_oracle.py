@@ -12,7 +12,7 @@ def tree_leaf(tree, row):
         node = tree.nodes[k]
         x = row[node["feature"]]
         if node["category_start"] >= 0:
-            if np.isnan(x) or not 0 <= x < 32 * node["category_words"]:
+            if np.isnan(x) or not 0 <= x < tree.first_unknown(k):
                 side = node["missing_left"]
             else:
                 side = 1 if int(x) in tree.category_set(k) else 0

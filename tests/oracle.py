@@ -302,8 +302,8 @@ def goes_left(tree, node: int, value: float) -> bool:
     if np.isnan(value):
         return bool(record["missing_left"])
     if record["category_start"] >= 0:
-        # A code that the set has no bit for counts as missing.
-        if not 0 <= value < 32 * int(record["category_words"]):
+        # A code that the set does not know counts as missing.
+        if not 0 <= value < tree.first_unknown(node):
             return bool(record["missing_left"])
         return int(value) in set(tree.category_set(node))
     return float(value) <= float(record["threshold"])
@@ -330,13 +330,26 @@ def predict(trees, X, n_outputs: int = 1, tree_output=None) -> np.ndarray:
     for i, x in enumerate(X):
         for k, tree in enumerate(trees):
             leaf = leaf_of(tree, x)
-            if tree.values.shape[1] > 1:
-                raw[i] += tree.values[leaf]
-                continue
-            linear = 0.0
-            for term in range(tree.coef_ptr[leaf], tree.coef_ptr[leaf + 1]):
-                value = float(x[tree.coef_feature[term]])
-                if not np.isnan(value):
-                    linear += tree.coef[term] * (value - tree.coef_center[term])
-            raw[i, 0 if tree_output is None else tree_output[k]] += tree.values[leaf, 0] + linear
+            value = node_output(tree, leaf, x)
+            if len(value) > 1:
+                raw[i] += value
+            else:
+                raw[i, 0 if tree_output is None else tree_output[k]] += value[0]
     return raw
+
+
+def node_output(tree, node: int, x) -> np.ndarray:
+    """What a node says of a row: its value and linear part, within its range."""
+    n_values = tree.values.shape[1]
+    coef = tree.coef.reshape(-1, n_values)
+    linear = np.zeros(n_values)
+    for term in range(tree.coef_ptr[node], tree.coef_ptr[node + 1]):
+        value = float(x[tree.coef_feature[term]])
+        if not np.isnan(value):
+            if len(tree.coef_low):
+                value = min(max(value, tree.coef_low[term]), tree.coef_high[term])
+            linear += coef[term] * (value - tree.coef_center[term])
+    output = tree.values[node] + linear
+    if tree.value_range is not None:
+        output = np.clip(output, *tree.value_range[node])
+    return output

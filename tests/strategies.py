@@ -6,6 +6,8 @@ exactly, sums are exact in any order, and trees must agree with the oracle to th
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -130,7 +132,8 @@ def random_tree(
     """A tree of random shape with `n_leaves` leaves.
 
     `thresholds` draws n numbers; features listed in `categorical` are split on sets of categories
-    below 70; `linear` is the share of leaves with coefficients; a chain is as deep as can be.
+    below 96, bits or lists; `linear` is the share of leaves with coefficients; a chain is as deep
+    as can be.
     """
     thresholds = thresholds or (lambda n: rng.normal(size=n))
     n_nodes = 2 * n_leaves - 1
@@ -151,6 +154,10 @@ def random_tree(
         nodes["depth"][children] = nodes["depth"][node] + 1
         if feature in categorical:
             words = rng.integers(0, 2**32, rng.integers(1, 4), dtype=np.uint32)
+            if rng.random() < 0.4:
+                limit = int(rng.integers(1, 90))
+                words = np.flatnonzero(rng.random(limit) < rng.random()).astype(np.uint32)
+                nodes["category_limit"][node] = limit if rng.random() < 0.5 else -limit
             nodes["category_start"][node], nodes["category_words"][node] = n_words, len(words)
             n_words += len(words)
             sets.append(words)
@@ -163,8 +170,11 @@ def random_tree(
     if linear:
         counts = np.where((nodes["left"] < 0) & (rng.random(n_nodes) < linear), 2, 0)
         total = int(counts.sum())
-        tree.coef_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        tree.coef_feature = rng.integers(0, n_features, total).astype(np.int32)
-        tree.coef = rng.normal(size=total)
-        tree.coef_center = rng.normal(size=total)
+        tree = replace(
+            tree,
+            coef_ptr=np.concatenate([[0], np.cumsum(counts)]),
+            coef_feature=rng.integers(0, n_features, total),
+            coef=rng.normal(size=(total, n_values)),
+            coef_center=rng.normal(size=total),
+        )
     return tree

@@ -60,7 +60,7 @@ def walk(tree: Tree, values: np.ndarray) -> np.ndarray:
             node = tree.nodes[k]
             x = row[node["feature"]]
             is_set = node["category_start"] >= 0
-            if math.isnan(x) or (is_set and x >= 32 * node["category_words"]):
+            if math.isnan(x) or (is_set and x >= tree.first_unknown(k)):
                 if node["missing_left"] == 2:
                     break
                 left = node["missing_left"] == 1

@@ -2,8 +2,8 @@
 
 Nodes stand in preorder, so that the left child of a node follows it and only the right one is
 named. The field `feature` is negative in a leaf; elsewhere its upper bits say where missing values
-go and whether the split is one of categories, whose words then begin at the entry of `sets` that
-the first four bytes of the node name (the number of words stands before them). The first eight
+go and whether the split is one of categories, whose set then begins at the entry of `sets` that
+the first four bytes of the node name: the number of its words, its limit, its words. The first 8
 bytes of a leaf are its value; where a tree has several values per leaf, or keeps those of inner
 nodes too, they are the row of its values in a table.
 
@@ -15,8 +15,9 @@ from cython.parallel cimport prange
 from libc.math cimport isnan
 from libc.string cimport memcpy
 
+from hybridtrees.core._category_sets cimport category_side
 from hybridtrees.core._forest cimport (
-    FEATURE_MASK, HAS_SET, MISSING_LEFT, MISSING_STOPS, NarrowNode, WideNode, node_t,
+    FEATURE_MASK, HAS_SET, MISSING_LEFT, MISSING_STOPS, SET_HEAD, NarrowNode, WideNode, node_t,
 )
 from hybridtrees.core._types cimport (
     float64_t, int32_t, int64_t, intp_t, real_t, uint32_t,
@@ -56,16 +57,13 @@ cdef inline int32_t special_step(
 ) noexcept nogil:
     """Next node at a split of categories or one where rows may stop; k itself for a stop."""
     cdef uint32_t start
-    cdef int64_t category
-    cdef bint missing = isnan(x), left
+    cdef bint missing = isnan(x)
+    cdef int32_t left
     if node.feature & HAS_SET:
         memcpy(&start, node, sizeof(uint32_t))
-        if missing or x < 0 or x >= 32.0 * sets[start]:
-            missing = True
-            left = False
-        else:
-            category = <int64_t>x
-            left = (sets[start + 1 + (category >> 5)] >> (category & 31)) & 1
+        left = category_side(sets + start + SET_HEAD, <int32_t>sets[start],
+                             <int32_t>sets[start + 1], x)
+        missing = left < 0
     else:
         left = x <= node.threshold
     if missing:

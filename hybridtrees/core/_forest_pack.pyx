@@ -3,7 +3,7 @@
 from libc.string cimport memcpy
 
 from hybridtrees.core._forest cimport (
-    FEATURE_MASK, HAS_SET, MISSING_LEFT, MISSING_STOPS, NarrowNode, WideNode, node_t,
+    FEATURE_MASK, HAS_SET, MISSING_LEFT, MISSING_STOPS, SET_HEAD, NarrowNode, WideNode, node_t,
 )
 from hybridtrees.core._types cimport (
     Node, float32_t, float64_t, int16_t, int32_t, int64_t, intp_t, uint32_t,
@@ -176,7 +176,8 @@ cdef intp_t check_typed(
             return k
         if nodes[k].feature & HAS_SET:
             memcpy(&start, &nodes[k], sizeof(uint32_t))
-            if start >= sets.shape[0] or sets[start] > sets.shape[0] - start - 1:
+            if (<intp_t>start + SET_HEAD > sets.shape[0]
+                    or sets[start] > sets.shape[0] - start - SET_HEAD):
                 return k
         ends[n_open] = nodes[k].right
         n_open += 1
@@ -240,8 +241,9 @@ cdef void unpack_typed(
             1 if packed[k].feature & MISSING_LEFT else 0)
         if packed[k].feature & HAS_SET:
             memcpy(&start, &packed[k], sizeof(uint32_t))
-            node.category_start = <int32_t>(start + 1)
+            node.category_start = <int32_t>(start + SET_HEAD)
             node.category_words = <int32_t>sets[start]
+            node.category_limit = <int32_t>sets[start + 1]
         else:
             node.threshold = packed[k].threshold
         if mean:

@@ -48,7 +48,14 @@ cdef enum:
     # A parallel region costs microseconds when the cores are idle and far more when they are
     # not: below this many updates, about 40 microseconds, a node is done serially.
     PARALLEL_UPDATES = 65536
-    CHUNKS_PER_THREAD = 4
+    # Threads take chunks of rows as they come: one that is held up by another process does not
+    # hold up all, and the last one to end is late by less than a chunk. Packed blocks are flushed
+    # chunk by chunk, so theirs are larger.
+    MIN_CHUNKS = 4               # per thread
+    MAX_CHUNKS = 32
+    CHUNK_ROWS = 8192
+    PACKED_CHUNK_ROWS = 32768
+    MAX_THREADS = 256
     # Features of one pass: their codes are one cache line of a record.
     FEATURE_BLOCK = 64
 
@@ -165,6 +172,7 @@ cdef void build_histogram(
     cdef int32_t n_blocks = (n_features + FEATURE_BLOCK - 1) // FEATURE_BLOCK
     cdef int32_t block, chunk, n_chunks
     cdef int thread
+    cdef uint8_t started[MAX_THREADS]
     cdef int64_t* packed = scratch + n_cells * n_words * n_threads
     if n_threads == 1 or updates < PARALLEL_UPDATES:
         zero_cells(bins, features, 0, n_features, hist, n_words)
@@ -180,20 +188,35 @@ cdef void build_histogram(
                      min((block + 1) * FEATURE_BLOCK, n_features), hist,
                      packed if pack else NULL)
         return
-    for thread in prange(n_threads, num_threads=n_threads, schedule="static", chunksize=1):
-        zero_cells(bins, features, 0, n_features,
-                   hist if thread == 0 else scratch + thread * n_cells * n_words, n_words)
-    # More chunks than threads: one that is held up by another process does not hold up all.
-    n_chunks = CHUNKS_PER_THREAD * n_threads
+    n_chunks = <int32_t>(n_rows // (PACKED_CHUNK_ROWS if pack else CHUNK_ROWS))
+    n_chunks = max(MIN_CHUNKS * n_threads, min(n_chunks, MAX_CHUNKS * n_threads))
+    n_threads = min(n_threads, MAX_THREADS)
+    memset(started, 0, n_threads)
     for chunk in prange(n_chunks, num_threads=n_threads, schedule="dynamic", chunksize=1):
-        add_rows(bins, stats, rows, n_rows * chunk // n_chunks,
-                 n_rows * (chunk + 1) // n_chunks, features, n_features,
-                 hist if omp_get_thread_num() == 0
-                 else scratch + omp_get_thread_num() * n_cells * n_words,
-                 packed + omp_get_thread_num() * n_cells if pack else NULL)
+        add_chunk(bins, stats, rows, n_rows * chunk // n_chunks,
+                  n_rows * (chunk + 1) // n_chunks, features, n_features,
+                  hist if omp_get_thread_num() == 0
+                  else scratch + omp_get_thread_num() * n_cells * n_words,
+                  packed + omp_get_thread_num() * n_cells if pack else NULL,
+                  started + omp_get_thread_num())
+    if not started[0]:
+        zero_cells(bins, features, 0, n_features, hist, n_words)
     for thread in range(1, n_threads):
-        add_histogram(bins, features, n_features, hist, scratch + thread * n_cells * n_words,
-                      n_words)
+        if started[thread]:
+            add_histogram(bins, features, n_features, hist,
+                          scratch + thread * n_cells * n_words, n_words)
+
+
+cdef void add_chunk(
+    const BinView* bins, const StatsView* stats, const uint32_t* rows,
+    intp_t row_start, intp_t row_stop, const int32_t* features, int32_t n_features,
+    int64_t* hist, int64_t* packed, uint8_t* started,
+) noexcept nogil:
+    """Add some rows to a thread's own histogram, which its first chunk clears."""
+    if not started[0]:
+        zero_cells(bins, features, 0, n_features, hist, stats.n_words)
+        started[0] = 1
+    add_rows(bins, stats, rows, row_start, row_stop, features, n_features, hist, packed)
 
 
 cdef void add_rows(

@@ -18,7 +18,7 @@ from hybridtrees.core._sorted_lists cimport SortedLists
 from hybridtrees.core._split cimport SCAN_WORDS, bounded_weight, find_split, sums_from_histogram
 from hybridtrees.core._statistics cimport RowStatistics
 from hybridtrees.core._types cimport (
-    PAIR32, SplitInfo, float32_t, float64_t, int32_t, int64_t, intp_t, uint8_t, uint32_t,
+    PAIR32, SplitInfo, float32_t, float64_t, int32_t, intp_t, uint8_t, uint32_t,
 )
 from hybridtrees.core._views cimport BinnedView
 
@@ -42,16 +42,6 @@ cdef class HistogramSearch(SplitSearch):
     n_threads : int
     """
 
-    cdef BinnedView bins
-    cdef RowStatistics statistics
-    cdef HistogramPool pool
-    cdef int64_t[::1] hist_scratch
-    cdef float64_t[::1] scan_scratch
-    cdef SplitInfo* by_feature
-    cdef const float32_t[::1] grad
-    cdef const float32_t[::1] hess
-    cdef float64_t constant_hess
-
     def __cinit__(self):
         self.by_feature = NULL
         self.hist_scratch = None
@@ -65,7 +55,8 @@ cdef class HistogramSearch(SplitSearch):
         self.n_features = self.bins.view.n_features
         self.use_rules(params)
         self.rows = np.empty(self.n_rows, dtype=np.uint32)
-        self.row_scratch = np.empty(self.n_rows, dtype=np.uint32)
+        # Several threads need both sides of a split apart from the rows.
+        self.row_scratch = np.empty((2 if n_threads > 1 else 1) * self.n_rows, dtype=np.uint32)
         self.tree_features = np.empty(self.n_features, dtype=np.int32)
         self.node_features = np.empty(2 * self.n_features, dtype=np.int32)
         self.scan_scratch = np.empty(max(2, n_threads) * SCAN_WORDS)
@@ -214,10 +205,10 @@ cdef class HistogramSearch(SplitSearch):
             self.search(0, 0, self.n_threads)
         return 0
 
-    cdef int evaluate_children(self, int32_t node, bint left, bint right) except -1 nogil:
+    cdef int child_histograms(self, int32_t node, bint left, bint right) except -1 nogil:
+        """Histograms of those children that are asked for: one summed, the other what is left."""
         cdef int32_t small = self.store.nodes[node].left, large = self.store.nodes[node].right
-        cdef int32_t lane
-        cdef bint want_small = left, want_large = right, two_lanes
+        cdef bint want_small = left, want_large = right
         cdef int slot
         if (self.store.nodes[small].stop - self.store.nodes[small].start
                 > self.store.nodes[large].stop - self.store.nodes[large].start):
@@ -239,18 +230,25 @@ cdef class HistogramSearch(SplitSearch):
                 self.histogram_of(small)
             if want_large:
                 self.histogram_of(large)
+        return 0
+
+    cdef int evaluate_children(self, int32_t node, bint left, bint right) except -1 nogil:
+        cdef int32_t lane
+        cdef bint two_lanes
+        self.child_histograms(node, left, right)
         # In large nodes the other threads are awake anyway.
-        two_lanes = (want_small and want_large and self.n_threads > 1
+        two_lanes = (left and right and self.n_threads > 1
                      and self.store.nodes[node].stop - self.store.nodes[node].start > LANE_ROWS
                      and 1024 < self.bins.view.n_cells < 16384)
         if two_lanes:
             for lane in prange(2, num_threads=2, schedule="static", chunksize=1):
-                self.search(large if lane else small, lane, 1)
+                self.search(self.store.nodes[node].right if lane
+                            else self.store.nodes[node].left, lane, 1)
         else:
-            if want_small:
-                self.search(small, 0, self.n_threads)
-            if want_large:
-                self.search(large, 0, self.n_threads)
+            if left:
+                self.search(self.store.nodes[node].left, 0, self.n_threads)
+            if right:
+                self.search(self.store.nodes[node].right, 0, self.n_threads)
         return 0
 
     cdef int divide(self, int32_t node) except -1 nogil:
@@ -262,6 +260,7 @@ cdef class HistogramSearch(SplitSearch):
         n_left = split_rows(
             self.bins.view.columns + n.split.feature * self.bins.view.n_rows, goes_left,
             &self.rows[0] + n.start, n.stop - n.start, &self.row_scratch[0] + n.start,
+            &self.row_scratch[self.n_rows] + n.start if self.n_threads > 1 else NULL,
             self.n_threads)
         n.stay = n.stop
         if self.target.data != NULL and not self.any_missing(n):

@@ -10,8 +10,8 @@ tree. Behind it the node's own array has n pairs (y, weight), the rows in their 
 """
 
 from libc.math cimport fabs
-from libc.stdlib cimport free, malloc, qsort
-from libc.string cimport memset
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
 
 from hybridtrees.core._types cimport (
     TARGET_UNIT, Entry, TargetView, float64_t, int32_t, intp_t, uint32_t,
@@ -19,9 +19,11 @@ from hybridtrees.core._types cimport (
 
 import numpy as np
 
-cdef struct Weighted:
+cdef struct Placed:
+    # A row of a tree: its target, and its place among the rows node by node.
     float64_t value
     float64_t weight
+    intp_t place
 
 
 cdef void order_rows(
@@ -145,15 +147,10 @@ cdef void take_out(float64_t* node_tree, intp_t n, intp_t place) noexcept nogil:
         i += i & -i
 
 
-cdef int by_value(const void* a, const void* b) noexcept nogil:
-    cdef float64_t x = (<const Weighted*>a).value, y = (<const Weighted*>b).value
-    return (x > y) - (x < y)
-
-
 cdef void describe(
-    Weighted* pairs, intp_t n, float64_t* median, float64_t* deviation
+    const Placed* pairs, intp_t n, float64_t* median, float64_t* deviation
 ) noexcept nogil:
-    """Weighted median of sorted pairs, and mean absolute deviation from it.
+    """Weighted median of sorted rows, and mean absolute deviation from it.
 
     Where the weight is halved exactly between two values, their mean is the median.
     """
@@ -174,6 +171,60 @@ cdef void describe(
     deviation[0] /= total
 
 
+cdef void set_apart(
+    Placed* ordered, intp_t first, intp_t last, intp_t start, intp_t stop, Placed* scratch
+) noexcept nogil:
+    """Part ordered[first:last] by place: before start, within [start, stop), behind.
+
+    Each part keeps its order and ends up at its own places.
+    """
+    cdef intp_t i, before = first, within = start, behind = stop
+    for i in range(first, last):
+        if ordered[i].place < start:
+            scratch[before] = ordered[i]
+            before += 1
+        elif ordered[i].place < stop:
+            scratch[within] = ordered[i]
+            within += 1
+        else:
+            scratch[behind] = ordered[i]
+            behind += 1
+    memcpy(ordered + first, scratch + first, (last - first) * sizeof(Placed))
+
+
+cdef bint describe_nodes(
+    Placed* ordered, Placed* scratch, intp_t* begin, intp_t* end, intp_t n,
+    const intp_t[::1] start, const intp_t[::1] stop, float64_t[::1] median,
+    float64_t[::1] deviation,
+) noexcept nogil:
+    """Medians of nested slices, the outer ones first; False where they are not.
+
+    `ordered` has all rows by value. It is cut into parts, each ordered in itself, that begin and
+    end where the arrays `begin` and `end` say for every place; a node takes its own part out of
+    the one that holds it. So a level of the tree costs one pass and no row is sorted again.
+    """
+    cdef intp_t k, i, first, last
+    for i in range(n):
+        begin[i] = 0
+        end[i] = n
+    for k in range(start.shape[0]):
+        first = begin[start[k]]
+        last = end[start[k]]
+        if stop[k] > last:
+            return False
+        if first < start[k] or stop[k] < last:
+            set_apart(ordered, first, last, start[k], stop[k], scratch)
+            for i in range(first, start[k]):
+                end[i] = start[k]
+            for i in range(start[k], stop[k]):
+                begin[i] = start[k]
+                end[i] = stop[k]
+            for i in range(stop[k], last):
+                begin[i] = stop[k]
+        describe(ordered + start[k], stop[k] - start[k], &median[k], &deviation[k])
+    return True
+
+
 def weighted_medians(
     const float64_t[::1] y, const float64_t[::1] weight, const uint32_t[::1] rows,
     const intp_t[::1] start, const intp_t[::1] stop,
@@ -184,34 +235,41 @@ def weighted_medians(
     ----------
     y, weight : float64 arrays, one entry per row of the table
     rows : uint32 array of row ids
-    start, stop : intp arrays, the slice of `rows` that each node has; none is empty
+    start, stop : intp arrays, the slice of `rows` that each node has; none is empty, and a node
+        comes before those within it
 
     Returns
     -------
     medians, deviations : float64 arrays, one entry per node
     """
-    cdef intp_t k, i, largest = 1, n_nodes = start.shape[0]
-    cdef Weighted* pairs
+    cdef intp_t k, i, n = rows.shape[0], n_nodes = start.shape[0]
+    cdef const intp_t[::1] order
+    cdef intp_t[:, ::1] parts
+    cdef Placed* ordered
+    cdef bint nested
     medians = np.empty(n_nodes)
     deviations = np.empty(n_nodes)
     cdef float64_t[::1] median = medians
     cdef float64_t[::1] deviation = deviations
     for k in range(n_nodes):
-        if not 0 <= start[k] < stop[k] <= rows.shape[0]:
+        if not 0 <= start[k] < stop[k] <= n:
             raise ValueError("a node has no rows, or rows that do not exist")
-        largest = max(largest, stop[k] - start[k])
-    for i in range(rows.shape[0]):
+    for i in range(n):
         if rows[i] >= y.shape[0] or rows[i] >= weight.shape[0]:
             raise ValueError("a row id is out of range")
-    pairs = <Weighted*>malloc(largest * sizeof(Weighted))
-    if pairs == NULL:
+    order = np.argsort(np.asarray(y)[np.asarray(rows)], kind="stable")
+    parts = np.empty((2, max(1, n)), dtype=np.intp)
+    ordered = <Placed*>malloc(2 * max(1, n) * sizeof(Placed))
+    if ordered == NULL:
         raise MemoryError("no memory for the medians of a tree")
     with nogil:
-        for k in range(n_nodes):
-            for i in range(start[k], stop[k]):
-                pairs[i - start[k]].value = y[rows[i]]
-                pairs[i - start[k]].weight = weight[rows[i]]
-            qsort(pairs, stop[k] - start[k], sizeof(Weighted), by_value)
-            describe(pairs, stop[k] - start[k], &median[k], &deviation[k])
-    free(pairs)
+        for i in range(n):
+            ordered[i].place = order[i]
+            ordered[i].value = y[rows[order[i]]]
+            ordered[i].weight = weight[rows[order[i]]]
+        nested = describe_nodes(ordered, ordered + n, &parts[0, 0], &parts[1, 0], n, start, stop,
+                                median, deviation)
+    free(ordered)
+    if not nested:
+        raise ValueError("a node must come before those within it")
     return medians, deviations

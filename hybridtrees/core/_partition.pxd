@@ -8,5 +8,5 @@ cdef void fill_direction(
 
 cdef intp_t split_rows(
     const uint8_t* codes, const uint8_t* goes_left, uint32_t* rows, intp_t n_rows,
-    uint32_t* scratch, int n_threads,
+    uint32_t* right, uint32_t* left, int n_threads,
 ) noexcept nogil

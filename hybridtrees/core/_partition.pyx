@@ -5,7 +5,8 @@ to the front of the slice and the others behind them, both in their old order::
 
     chunks        |  chunk 0   |  chunk 1   |
     rows          | a B c d E  | F g h I j  |      small letters go left
-    scratch       | a c d B E  | g h j F I  |      each chunk split on its own
+    left scratch  | a c d      | g h j      |      each chunk split on its own
+    right scratch | B E        | F I        |
     rows          | a c d g h j | B E F I   |      and copied behind its predecessors
 
 Whether a code goes left is looked up in a table of 256 entries, so numeric bins, categories and
@@ -18,8 +19,10 @@ from libc.string cimport memcpy, memset
 from hybridtrees.core._types cimport BinView, SplitInfo, int32_t, intp_t, uint8_t, uint32_t
 
 cdef enum:
-    MAX_CHUNKS = 64
-    CHUNKS_PER_THREAD = 4
+    # Threads take chunks as they come: one that is held up by another process does not hold up
+    # all, and the last one to end is late by less than a chunk.
+    MAX_CHUNKS = 256
+    CHUNK_ROWS = 4096
     PARALLEL_ROWS = 16384
 
 
@@ -57,13 +60,14 @@ cdef inline intp_t split_chunk(
 
 cdef intp_t split_rows(
     const uint8_t* codes, const uint8_t* goes_left, uint32_t* rows, intp_t n_rows,
-    uint32_t* scratch, int n_threads,
+    uint32_t* right, uint32_t* left, int n_threads,
 ) noexcept nogil:
-    """Split rows[0:n_rows] in place; returns how many go left. `scratch` holds n_rows."""
-    cdef intp_t n_left[MAX_CHUNKS]
+    """Split rows[0:n_rows] in place; returns how many go left.
+
+    `right` and `left` hold n_rows each; one thread needs no `left`.
+    """
     cdef intp_t to_left[MAX_CHUNKS + 1]
     cdef intp_t to_right[MAX_CHUNKS + 1]
-    cdef uint32_t* right = scratch
     cdef intp_t start, size, total
     cdef int chunk, n_chunks
     if n_threads == 1 or n_rows < PARALLEL_ROWS:
@@ -71,38 +75,26 @@ cdef intp_t split_rows(
         total = split_chunk(codes, goes_left, rows, n_rows, rows, right)
         memcpy(rows + total, right, (n_rows - total) * sizeof(uint32_t))
         return total
-    # More chunks than threads: one that is held up by another process does not hold up all.
-    n_chunks = min(CHUNKS_PER_THREAD * n_threads, MAX_CHUNKS)
+    n_chunks = <int>max(4 * n_threads, min(n_rows // CHUNK_ROWS, MAX_CHUNKS))
+    n_chunks = min(n_chunks, MAX_CHUNKS)
+    to_left[0] = 0
     for chunk in prange(n_chunks, num_threads=n_threads, schedule="dynamic", chunksize=1):
         start = n_rows * chunk // n_chunks
         size = n_rows * (chunk + 1) // n_chunks - start
-        n_left[chunk] = split_chunk(codes, goes_left, rows + start, size, rows + start,
-                                    right + start)
-    total = 0
+        to_left[chunk + 1] = split_chunk(codes, goes_left, rows + start, size, left + start,
+                                         right + start)
     for chunk in range(n_chunks):
-        to_left[chunk] = total
-        total += n_left[chunk]
-    to_right[0] = total
-    for chunk in range(n_chunks):
-        start = n_rows * chunk // n_chunks
-        size = n_rows * (chunk + 1) // n_chunks - start
-        to_right[chunk + 1] = to_right[chunk] + size - n_left[chunk]
-    # Left parts move towards the front in order, so none is overwritten before it is read.
-    for chunk in range(1, n_chunks):
-        start = n_rows * chunk // n_chunks
-        shift_down(rows + to_left[chunk], rows + start, n_left[chunk])
+        to_left[chunk + 1] += to_left[chunk]
+    total = to_left[n_chunks]
+    for chunk in range(n_chunks + 1):
+        to_right[chunk] = total + n_rows * chunk // n_chunks - to_left[chunk]
     for chunk in prange(n_chunks, num_threads=n_threads, schedule="dynamic", chunksize=1):
         start = n_rows * chunk // n_chunks
+        memcpy(rows + to_left[chunk], left + start,
+               (to_left[chunk + 1] - to_left[chunk]) * sizeof(uint32_t))
         memcpy(rows + to_right[chunk], right + start,
                (to_right[chunk + 1] - to_right[chunk]) * sizeof(uint32_t))
     return total
-
-
-cdef void shift_down(uint32_t* target, const uint32_t* source, intp_t n) noexcept nogil:
-    cdef intp_t i
-    if target != source:
-        for i in range(n):
-            target[i] = source[i]
 
 
 def partition_rows(const uint8_t[::1] codes, const uint8_t[::1] goes_left, uint32_t[::1] rows,
@@ -121,7 +113,7 @@ def partition_rows(const uint8_t[::1] codes, const uint8_t[::1] goes_left, uint3
         return 0
     cdef uint32_t[::1] scratch
     import numpy as np
-    scratch = np.empty(n, dtype=np.uint32)
+    scratch = np.empty(2 * n, dtype=np.uint32)
     with nogil:
-        i = split_rows(&codes[0], &goes_left[0], &rows[0], n, &scratch[0], n_threads)
+        i = split_rows(&codes[0], &goes_left[0], &rows[0], n, &scratch[0], &scratch[n], n_threads)
     return i

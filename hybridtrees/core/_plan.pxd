@@ -1,5 +1,6 @@
 """Trees laid out for prediction."""
 
+from hybridtrees.core._linear_leaves cimport LinearLeaves
 from hybridtrees.core._types cimport (
     Node, float64_t, int32_t, int64_t, intp_t, uint8_t, uint32_t,
 )
@@ -12,6 +13,7 @@ cdef struct WalkNode:
     int32_t column               # position of its feature among those that the trees use
     int32_t category_start       # -1: numeric
     int32_t category_words
+    int32_t category_limit
     uint8_t missing_left
     uint8_t is_leaf
 
@@ -29,6 +31,7 @@ cdef struct TreePlan:
     int32_t output
     bint masked                  # small enough for the bit-mask form
     bint stops                   # a row with a missing value may end at an inner node
+    bint linear                  # some node has terms
 
 
 cdef class TreePlans:
@@ -52,10 +55,6 @@ cdef class TreePlans:
     cdef int32_t[::1] mask_walk              # walk node of each split, for category sets
     cdef int32_t[::1] leaf_node              # node within its tree, leaves left to right
     cdef float64_t[::1] leaf_value           # of trees with one value per leaf
-    # linear leaves, CSR by node of the ensemble
-    cdef const int64_t[::1] coef_ptr
-    cdef const int32_t[::1] coef_feature
-    cdef const float64_t[::1] coef
-    cdef const float64_t[::1] coef_center
+    cdef LinearLeaves linear                 # None where no node has terms
     cdef int lay_out(self, intp_t tree, const int32_t[::1] column_of) except -1
     cdef int lay_out_masks(self, intp_t tree, const int32_t[::1] column_of) except -1

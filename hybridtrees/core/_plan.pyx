@@ -8,6 +8,7 @@ they send missing values, each with the mask of the leaves that survive when a r
 
 from libc.stdlib cimport calloc, free
 
+from hybridtrees.core._linear_leaves cimport LinearLeaves
 from hybridtrees.core._simd cimport ht_round_down
 from hybridtrees.core._types cimport Node, int32_t, int64_t, intp_t
 
@@ -36,17 +37,14 @@ cdef class TreePlans:
         cdef const int64_t[::1] start = ensemble.tree_start
         cdef const int32_t[::1] output = ensemble.tree_output
         self.nodes = ensemble.nodes
-        self.values = ensemble.values
+        self.values = values_in_range(ensemble)
         self.categories = ensemble.categories
         self.n_features = ensemble.n_features
         self.n_outputs = ensemble.n_outputs
         self.n_values = <int32_t>self.values.shape[1]
         self.n_trees = start.shape[0] - 1
-        self.coef_ptr = ensemble.coef_ptr
-        self.coef_feature = ensemble.coef_feature
-        self.coef = ensemble.coef
-        self.coef_center = ensemble.coef_center
-        self.any_linear = self.coef.shape[0] > 0
+        self.any_linear = len(ensemble.coef) > 0
+        self.linear = LinearLeaves(ensemble) if self.any_linear else None
         self.any_stops = bool(np.any(ensemble.nodes["missing_left"] == 2))
         total = self.nodes.shape[0]
         features = ensemble.nodes["feature"]
@@ -77,6 +75,7 @@ cdef class TreePlans:
             self.plans[tree].mask_start = start[tree]
             self.plans[tree].leaf_start = start[tree]
             self.plans[tree].output = output[tree]
+            self.plans[tree].linear = self.any_linear and self.linear.is_linear[tree]
             self.lay_out(tree, column_of)
             if self.plans[tree].masked:
                 self.lay_out_masks(tree, column_of)
@@ -106,6 +105,7 @@ cdef class TreePlans:
                 walk[k].column = column_of[node.feature]
                 walk[k].category_start = node.category_start
                 walk[k].category_words = node.category_words
+                walk[k].category_limit = node.category_limit
                 walk[k].missing_left = node.missing_left
                 plan.stops = plan.stops or node.missing_left == 2
                 origin[n] = node.left
@@ -157,6 +157,13 @@ cdef class TreePlans:
                 else:
                     plan.n_category += 1
         return 0
+
+
+def values_in_range(ensemble):
+    """Values of the nodes, which are outputs where a node has no terms."""
+    if ensemble.value_range is None:
+        return ensemble.values
+    return np.clip(ensemble.values, ensemble.value_range[:, 0], ensemble.value_range[:, 1])
 
 
 cdef int split_kind(const WalkNode* node) noexcept:

@@ -11,6 +11,8 @@ from cython.parallel cimport prange
 from libc.math cimport isnan
 from libc.string cimport memset
 
+from hybridtrees.core._category_sets cimport category_side
+from hybridtrees.core._linear_leaves cimport Regressors, add_linear, fill_rows, table_value
 from hybridtrees.core._openmp cimport HT_HAS_OPENMP, omp_get_max_threads, omp_get_thread_num
 from hybridtrees.core._plan cimport TreePlan, TreePlans, WalkNode
 from hybridtrees.core._simd cimport (
@@ -46,32 +48,33 @@ def vector_bits():
     return 8 * ht_vector_bytes()
 
 
-cdef inline bint in_set(
-    const uint32_t* words, int32_t n_words, float64_t code, bint missing_left
+cdef inline int32_t node_side(
+    const WalkNode* node, float64_t code, const uint32_t* categories
 ) noexcept nogil:
-    """Whether a category goes left; a code outside the set's range counts as missing."""
-    cdef int64_t category
-    if isnan(code) or code < 0 or code >= 32.0 * n_words:
-        return missing_left
-    category = <int64_t>code
-    return (words[category >> 5] >> (category & 31)) & 1
+    """Side of a code at a split on categories, -1 where it counts as missing."""
+    return category_side(categories + node.category_start, node.category_words,
+                         node.category_limit, code)
 
 
-cdef inline bint ends_here(const WalkNode* node, float64_t value) noexcept nogil:
+cdef inline bint ends_here(
+    const WalkNode* node, float64_t value, const uint32_t* categories
+) noexcept nogil:
     """Whether a row stops at an inner node, for want of a value."""
     if node.missing_left != 2:
         return False
-    return isnan(value) or (
-        node.category_start >= 0 and (value < 0 or value >= 32.0 * node.category_words))
+    if node.category_start >= 0:
+        return node_side(node, value, categories) < 0
+    return isnan(value)
 
 
 cdef inline int32_t next_node(
     const WalkNode* node, float64_t value, const uint32_t* categories
 ) noexcept nogil:
-    cdef bint left
+    cdef int32_t left
     if node.category_start >= 0:
-        left = in_set(categories + node.category_start, node.category_words, value,
-                      node.missing_left)
+        left = node_side(node, value, categories)
+        if left < 0:
+            left = node.missing_left
     else:
         # For a missing value both comparisons are false.
         left = value <= node.threshold or (node.missing_left and not value > node.threshold)
@@ -98,18 +101,42 @@ cdef inline void walk_block(
             break
 
 
+cdef inline void bit_split(
+    const WalkNode* node, const uint32_t* words, const block_t* column, int64_t mask,
+    int64_t* state,
+) noexcept nogil:
+    """Apply the mask of a split on a set of bits, without a branch that depends on the row."""
+    cdef float64_t end = 32.0 * node.category_words, code
+    cdef int64_t category, left
+    cdef bint known
+    cdef int32_t row
+    for row in range(HT_BLOCK):
+        code = column[row]
+        known = (code >= 0) & (code < end)
+        category = <int64_t>(code if known else 0.0)
+        left = ((words[category >> 5] >> (category & 31)) & 1 & known) | (
+            node.missing_left & ~known)
+        state[row] &= mask | -left
+
+
 cdef inline void category_splits(
     TreePlans plans, const TreePlan* plan, const block_t* block, int64_t* state
 ) noexcept nogil:
     """Apply the masks of the splits on categories, row by row."""
     cdef intp_t k, first = plan.mask_start + plan.n_right + plan.n_left
+    cdef const uint32_t* categories = &plans.categories[0]
+    cdef const block_t* column
     cdef const WalkNode* node
-    cdef int32_t row
+    cdef int32_t row, side
     for k in range(first, first + plan.n_category):
         node = plans.walk + plan.walk_start + plans.mask_walk[k]
+        column = block + node.column * HT_BLOCK
+        if node.category_limit == 0:
+            bit_split(node, categories + node.category_start, column, plans.mask_bits64[k], state)
+            continue
         for row in range(HT_BLOCK):
-            if not in_set(&plans.categories[0] + node.category_start, node.category_words,
-                          block[node.column * HT_BLOCK + row], node.missing_left):
+            side = node_side(node, column[row], categories)
+            if side == 0 or (side < 0 and not node.missing_left):
                 state[row] &= plans.mask_bits64[k]
 
 
@@ -139,33 +166,26 @@ cdef inline void score_block(
         leaf[row] = ht_lowest_bit(<uint64_t>state64[row])
 
 
-cdef inline float64_t linear_part(
-    TreePlans plans, const real_t[:, :] X, intp_t row, intp_t node
-) noexcept nogil:
-    """What a linear leaf adds to its value; a missing regressor counts as the leaf's centre."""
-    cdef intp_t k
-    cdef float64_t total = 0, value
-    for k in range(plans.coef_ptr[node], plans.coef_ptr[node + 1]):
-        value = X[row, plans.coef_feature[k]]
-        if not isnan(value):
-            total += plans.coef[k] * (value - plans.coef_center[k])
-    return total
-
-
 cdef inline void add_node(
-    TreePlans plans, const TreePlan* plan, const real_t[:, :] X, intp_t row,
-    intp_t node, float64_t[:, :] raw,
+    TreePlans plans, intp_t tree, const real_t[:, :] X, intp_t row, int32_t node,
+    const Regressors* regressors, float64_t[:, :] raw,
 ) noexcept nogil:
-    """Add a leaf, given by its node within the tree, to one row of raw."""
-    cdef int32_t k
-    node += plan.node_start
-    if plans.n_values > 1:
+    """Add a leaf, given by its node within the tree, to one row of raw.
+
+    The row is the only one of `regressors`, where these are set.
+    """
+    cdef const TreePlan* plan = plans.plans + tree
+    cdef int32_t k, first = 0 if plans.n_values > 1 else plan.output
+    cdef float64_t total = 0
+    if not plan.linear:
         for k in range(plans.n_values):
-            raw[row, k] += plans.values[node, k]
-    elif plans.any_linear:
-        raw[row, plan.output] += plans.values[node, 0] + linear_part(plans, X, row, node)
+            raw[row, first + k] += plans.values[plan.node_start + node, k]
+    elif plans.linear.by_rows:
+        add_linear(plans.linear, tree, &node, NULL, regressors, &total)
+        raw[row, first] += total
     else:
-        raw[row, plan.output] += plans.values[node, 0]
+        for k in range(plans.n_values):
+            raw[row, first + k] += table_value(plans.linear, X, row, plan.node_start + node, k)
 
 
 cdef inline void fill_block(
@@ -188,63 +208,79 @@ cdef inline void fill_block(
 cdef inline int32_t walk_row(
     TreePlans plans, const TreePlan* plan, const real_t[:, :] X, intp_t row
 ) noexcept nogil:
-    """Leaf of one row, as node within the tree."""
+    """Where one row ends, as node within the tree."""
     cdef const WalkNode* walk = plans.walk + plan.walk_start
     cdef const WalkNode* node = walk
     cdef float64_t value
     while not node.is_leaf:
         value = X[row, plans.used[node.column]]
-        if plan.stops and ends_here(node, value):
+        if plan.stops and ends_here(node, value, &plans.categories[0]):
             break
         node = walk + next_node(node, value, &plans.categories[0])
     return plans.walk_origin[plan.walk_start + (node - walk)]
 
 
+cdef inline void find_nodes(
+    TreePlans plans, const TreePlan* plan, const real_t[:, :] X, intp_t start, int32_t n_rows,
+    const block_t* block, int32_t* node,
+) noexcept nogil:
+    """Where the rows of a block end in a tree that has no bit-mask form."""
+    cdef int32_t row
+    if plan.stops:
+        for row in range(n_rows):
+            node[row] = walk_row(plans, plan, X, start + row)
+        return
+    walk_block(plans, plan, block, node)
+    for row in range(n_rows):
+        node[row] = plans.walk_origin[plan.walk_start + node[row]]
+
+
 cdef inline void predict_block(
-    TreePlans plans, const real_t[:, :] X, intp_t start, int32_t n_rows,
-    intp_t first_tree, intp_t last_tree, block_t* block, int width, float64_t[:, :] raw,
+    TreePlans plans, const real_t[:, :] X, intp_t start, int32_t n_rows, intp_t first_tree,
+    intp_t last_tree, block_t* block, float64_t* x, int width, float64_t[:, :] raw,
 ) noexcept nogil:
     cdef int32_t leaf[HT_BLOCK]
     cdef float64_t total[HT_BLOCK]
+    cdef Regressors regressors
     cdef intp_t tree
-    cdef int32_t row, output = 0
+    cdef int32_t row
     cdef const TreePlan* plan
     cdef const int32_t* names
-    cdef const float64_t* leaf_value
-    cdef bint plain = plans.n_values == 1 and not plans.any_linear
-    cdef bint one_output = plain and plans.n_outputs == 1 and not plans.any_stops
+    cdef const float64_t* values
+    cdef bint by_rows = plans.any_linear and plans.linear.by_rows
+    # Whether every leaf gives one number, from what is at hand for the whole block.
+    cdef bint summed = plans.n_values == 1 and (by_rows or not plans.any_linear)
+    cdef bint one_output = summed and plans.n_outputs == 1
     fill_block(plans, X, start, n_rows, block)
-    if one_output:
-        for row in range(n_rows):
-            total[row] = raw[start + row, 0]
+    if by_rows:
+        regressors.x = x
+        fill_rows(plans.linear, X, start, n_rows, &regressors)
+    for row in range(n_rows):
+        total[row] = raw[start + row, 0] if one_output else 0
     for tree in range(first_tree, last_tree):
         plan = plans.plans + tree
         if plan.masked:
             score_block(plans, plan, block, width, leaf)
-            leaf_value = &plans.leaf_value[0] + plan.leaf_start
-            if one_output:
-                for row in range(n_rows):
-                    total[row] += leaf_value[leaf[row]]
-                continue
-            if plain:
-                output = plan.output
-                for row in range(n_rows):
-                    raw[start + row, output] += leaf_value[leaf[row]]
-                continue
-            names = &plans.leaf_node[0] + plan.leaf_start
-        elif plan.stops:
-            for row in range(n_rows):
-                add_node(plans, plan, X, start + row, walk_row(plans, plan, X, start + row), raw)
-            continue
+            names = &plans.leaf_node[plan.leaf_start]
+            values = &plans.leaf_value[plan.leaf_start]
         else:
-            walk_block(plans, plan, block, leaf)
-            names = &plans.walk_origin[0] + plan.walk_start
-            if one_output:
-                for row in range(n_rows):
-                    total[row] += plans.values[plan.node_start + names[leaf[row]], 0]
-                continue
-        for row in range(n_rows):
-            add_node(plans, plan, X, start + row, names[leaf[row]], raw)
+            find_nodes(plans, plan, X, start, n_rows, block, leaf)
+            names = NULL
+            values = &plans.values[plan.node_start, 0]
+        if not summed:
+            for row in range(n_rows):
+                add_node(plans, tree, X, start + row,
+                         leaf[row] if names == NULL else names[leaf[row]], NULL, raw)
+            continue
+        if plan.linear:
+            add_linear(plans.linear, tree, leaf, names, &regressors, total)
+        else:
+            for row in range(n_rows):
+                total[row] += values[leaf[row]]
+        if not one_output:
+            for row in range(n_rows):
+                raw[start + row, plan.output] += total[row]
+                total[row] = 0
     if one_output:
         for row in range(n_rows):
             raw[start + row, 0] = total[row]
@@ -254,33 +290,52 @@ cdef int add_typed(
     TreePlans plans, const real_t[:, :] X, float64_t[:, :] raw,
     intp_t first_tree, intp_t last_tree, int n_threads,
 ) except -1:
-    cdef intp_t n = X.shape[0], n_blocks = (n + HT_BLOCK - 1) // HT_BLOCK, block, row, tree
-    cdef int width = ht_vector_bytes()
-    cdef intp_t block_size = max(1, plans.n_used) * HT_BLOCK
+    cdef intp_t n = X.shape[0], n_blocks = (n + HT_BLOCK - 1) // HT_BLOCK, block
+    cdef int width = ht_vector_bytes(), thread
+    cdef intp_t block_size = max(1, plans.n_used) * HT_BLOCK, rows_size = 1
     cdef float[::1] narrow
     cdef double[::1] wide
+    cdef double[::1] regressors
     check_call(plans, X.shape[0], X.shape[1], raw.shape[0], raw.shape[1], first_tree, last_tree)
-    if n <= FEW_ROWS:
-        with nogil:
-            for row in range(n):
-                for tree in range(first_tree, last_tree):
-                    add_node(plans, plans.plans + tree, X, row,
-                             walk_row(plans, plans.plans + tree, X, row), raw)
-        return 0
+    if plans.any_linear and plans.linear.by_rows:
+        rows_size = plans.linear.stride * (1 if n <= FEW_ROWS else HT_BLOCK)
     n_threads = <int>max(1, min(n_threads, n_blocks))
+    regressors = np.empty(n_threads * rows_size)
+    if n <= FEW_ROWS:
+        add_few(plans, X, raw, first_tree, last_tree, &regressors[0])
+        return 0
     if real_t is float or plans.float_thresholds:
         narrow = np.empty(n_threads * block_size, dtype=np.float32)
         for block in prange(n_blocks, num_threads=n_threads, nogil=True, schedule="static"):
+            thread = omp_get_thread_num()
             predict_block(plans, X, block * HT_BLOCK, <int32_t>min(HT_BLOCK, n - block * HT_BLOCK),
-                          first_tree, last_tree, &narrow[omp_get_thread_num() * block_size],
-                          width, raw)
+                          first_tree, last_tree, &narrow[thread * block_size],
+                          &regressors[thread * rows_size], width, raw)
     else:
         wide = np.empty(n_threads * block_size)
         for block in prange(n_blocks, num_threads=n_threads, nogil=True, schedule="static"):
+            thread = omp_get_thread_num()
             predict_block(plans, X, block * HT_BLOCK, <int32_t>min(HT_BLOCK, n - block * HT_BLOCK),
-                          first_tree, last_tree, &wide[omp_get_thread_num() * block_size],
-                          width, raw)
+                          first_tree, last_tree, &wide[thread * block_size],
+                          &regressors[thread * rows_size], width, raw)
     return 0
+
+
+cdef void add_few(
+    TreePlans plans, const real_t[:, :] X, float64_t[:, :] raw, intp_t first_tree,
+    intp_t last_tree, float64_t* x,
+) noexcept nogil:
+    """Row by row."""
+    cdef intp_t row, tree
+    cdef Regressors regressors
+    cdef bint by_rows = plans.any_linear and plans.linear.by_rows
+    regressors.x = x
+    for row in range(X.shape[0]):
+        if by_rows:
+            fill_rows(plans.linear, X, row, 1, &regressors)
+        for tree in range(first_tree, last_tree):
+            add_node(plans, tree, X, row, walk_row(plans, plans.plans + tree, X, row), &regressors,
+                     raw)
 
 
 cdef int find_typed(

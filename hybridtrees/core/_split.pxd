@@ -1,7 +1,7 @@
 """Best split of a node from its histogram."""
 
 from hybridtrees.core._types cimport (
-    Bounds, BinView, NodeSums, SplitInfo, SplitRules, StatsView,
+    UNIT, Bounds, BinView, NodeSums, SplitInfo, SplitRules, StatsView,
     float64_t, int8_t, int32_t, int64_t, intp_t,
 )
 
@@ -32,3 +32,33 @@ cdef void find_split(
 cdef NodeSums sums_from_histogram(
     const BinView* bins, const StatsView* stats, const int64_t* hist, int32_t feature
 ) noexcept nogil
+
+
+cdef inline NodeSums read_cell(
+    const StatsView* stats, const int64_t* cells, intp_t cell
+) noexcept nogil:
+    cdef NodeSums sums
+    cdef int64_t mask = ((<int64_t>1) << stats.count_bits) - 1
+    cdef int64_t word
+    if stats.layout == UNIT:
+        word = cells[cell]
+        sums.grad = word >> stats.count_bits
+        sums.n_samples = word & mask
+        sums.hess = sums.n_samples
+    else:
+        word = cells[2 * cell + 1]
+        sums.grad = cells[2 * cell]
+        sums.hess = word >> stats.count_bits
+        sums.n_samples = word & mask
+    return sums
+
+
+cdef inline bint is_empty(NodeSums sums) noexcept nogil:
+    """Whether nothing was added; without counts, tiny hessians may hide behind a gradient."""
+    return sums.n_samples == 0 and sums.hess == 0 and sums.grad == 0
+
+
+cdef inline void add_sums(NodeSums* sums, NodeSums more) noexcept nogil:
+    sums.grad += more.grad
+    sums.hess += more.hess
+    sums.n_samples += more.n_samples

@@ -105,36 +105,6 @@ cdef float64_t pair_score(
             + node_score(grad - left_grad, hess - left_hess, rules, bounds))
 
 
-cdef inline NodeSums read_cell(
-    const StatsView* stats, const int64_t* cells, intp_t cell
-) noexcept nogil:
-    cdef NodeSums sums
-    cdef int64_t mask = ((<int64_t>1) << stats.count_bits) - 1
-    cdef int64_t word
-    if stats.layout == UNIT:
-        word = cells[cell]
-        sums.grad = word >> stats.count_bits
-        sums.n_samples = word & mask
-        sums.hess = sums.n_samples
-    else:
-        word = cells[2 * cell + 1]
-        sums.grad = cells[2 * cell]
-        sums.hess = word >> stats.count_bits
-        sums.n_samples = word & mask
-    return sums
-
-
-cdef inline bint is_empty(NodeSums sums) noexcept nogil:
-    """Whether nothing was added; without counts, tiny hessians may hide behind a gradient."""
-    return sums.n_samples == 0 and sums.hess == 0 and sums.grad == 0
-
-
-cdef inline void add_sums(NodeSums* sums, NodeSums more) noexcept nogil:
-    sums.grad += more.grad
-    sums.hess += more.hess
-    sums.n_samples += more.n_samples
-
-
 cdef NodeSums sums_from_histogram(
     const BinView* bins, const StatsView* stats, const int64_t* hist, int32_t feature
 ) noexcept nogil:

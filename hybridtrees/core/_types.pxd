@@ -30,7 +30,7 @@ cdef packed struct Node:
     int16_t depth            # 0 at the root
     uint8_t bin              # last bin that goes left (numeric splits on binned data)
     uint8_t missing_left     # where a missing value goes
-    int32_t reserved
+    int32_t category_limit   # what the words of the set mean: see _category_sets.pxd
 
 
 cdef struct Entry:
@@ -147,7 +147,7 @@ cdef struct SplitInfo:
     int32_t bin
     uint8_t missing_left           # 2: a row with a missing value stays
     uint8_t is_categorical
-    uint32_t categories[8]         # bins that go left
+    uint32_t categories[8]         # bins that go left; exact search: the limit of the set
     uint32_t key                   # exact search: last key that goes left
     uint32_t low_row               # rows whose values stand on both sides of the cut
     uint32_t high_row

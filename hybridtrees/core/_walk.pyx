@@ -9,6 +9,7 @@ from cython.parallel cimport prange
 from libc.math cimport isnan
 from libc.stdlib cimport free, malloc
 
+from hybridtrees.core._category_sets cimport category_side
 from hybridtrees.core._simd cimport ht_round_down
 from hybridtrees.core._types cimport Node, int32_t, int64_t, intp_t, real_t, uint32_t
 
@@ -147,14 +148,13 @@ cdef inline int32_t step_any(
     """Next place of a row where splits may be of any kind."""
     cdef int32_t missing_left = <int32_t>(node.test & 3)
     cdef const Node* split
-    cdef int64_t category
+    cdef int32_t side
     if node.test & 4:
         split = &walk.nodes[walk.origin[place]]
-        if not isnan(value) and value >= 0 and value < 32.0 * split.category_words:
-            category = <int64_t>value
-            return node.child[
-                not (walk.categories[split.category_start + (category >> 5)] >> (category & 31)) & 1
-            ]
+        side = category_side(&walk.categories[0] + split.category_start, split.category_words,
+                             split.category_limit, value)
+        if side >= 0:
+            return node.child[1 - side]
     elif not isnan(value):
         return node.child[not value <= node.threshold]
     if missing_left == STOP:

@@ -11,8 +11,10 @@ _DIMENSIONS = {
     "categories": 1,
     "coef_ptr": 1,
     "coef_feature": 1,
-    "coef": 1,
+    "coef": 2,
     "coef_center": 1,
+    "coef_low": 1,
+    "coef_high": 1,
 }
 
 
@@ -59,16 +61,34 @@ def check_nodes(ensemble) -> None:
         raise ValueError("a node of the ensemble splits on a feature that does not exist")
     words = nodes["category_start"].astype(np.int64) + nodes["category_words"]
     has_set = inner & (nodes["category_start"] >= 0)
-    if np.any(has_set & ((nodes["category_words"] < 1) | (words > len(ensemble.categories)))):
+    # A list of codes may be empty, but a set of bits must have some.
+    least = nodes["category_limit"] == 0
+    if np.any(has_set & ((nodes["category_words"] < least) | (words > len(ensemble.categories)))):
         raise ValueError("a category set of the ensemble is out of range")
+    _check_linear(ensemble, width)
+
+
+def _check_linear(ensemble, n_values: int) -> None:
+    """Refuse terms and ranges that do not fit the nodes."""
     pointers = np.asarray(ensemble.coef_ptr)
     feature = np.asarray(ensemble.coef_feature)
     if (
         pointers[0] != 0
         or np.any(np.diff(pointers) < 0)
         or pointers[-1] != len(feature)
-        or len(ensemble.coef) != len(feature)
+        or ensemble.coef.shape != (len(feature), n_values)
         or len(ensemble.coef_center) != len(feature)
+        or len(ensemble.coef_low) != len(feature)
+        or len(ensemble.coef_high) != len(feature)
         or np.any((feature < 0) | (feature >= ensemble.n_features))
     ):
         raise ValueError("the linear leaves of the ensemble do not fit together")
+    if not np.all(ensemble.coef_low <= ensemble.coef_high):
+        raise ValueError("a linear leaf of the ensemble clips a feature to an empty range")
+    ranges = ensemble.value_range
+    if ranges is None:
+        return
+    if np.shape(ranges) != (len(ensemble.nodes), 2, n_values):
+        raise ValueError("the ensemble needs one range per node and value, or none")
+    if not np.all(ranges[:, 0] <= ranges[:, 1]):
+        raise ValueError("a node of the ensemble has an empty range of values")

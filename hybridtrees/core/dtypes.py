@@ -19,7 +19,7 @@ NODE_DTYPE = np.dtype(
         ("depth", np.int16),
         ("bin", np.uint8),
         ("missing_left", np.uint8),
-        ("reserved", np.int32),
+        ("category_limit", np.int32),
     ]
 )
 

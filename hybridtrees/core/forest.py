@@ -89,7 +89,14 @@ class PackedTrees(Sequence):
         self._checked = True
 
     def extended(self, more: PackedTrees) -> PackedTrees:
-        """Return these trees and then those of `more`."""
+        """Return these trees and then those of `more`, which must have the same layout."""
+        for name in ("n_features", "criterion", "n_classes", "n_values", "by_node"):
+            mine, other = getattr(self, name), getattr(more, name)
+            if mine != other:
+                raise ValueError(
+                    f"forests of different layouts cannot be joined: {name} is {mine!r} in one "
+                    f"and {other!r} in the other"
+                )
         both = PackedTrees.__new__(PackedTrees)
         both.__dict__.update(self.__dict__)
         both._plain = None

@@ -18,6 +18,9 @@ WIDE_DTYPE = np.dtype([("threshold", np.float64), ("right", np.int32), ("feature
 # The lower bits of the field `feature`, which name a feature.
 FEATURE_MASK = 2**28 - 1
 
+# Entries before the words of a category set.
+_SET_HEAD = 2
+
 
 @dataclass
 class PackedTree:
@@ -121,17 +124,18 @@ def pack_tree(tree: Tree, values: np.ndarray, detailed: bool = False) -> PackedT
 
 
 def _pack_sets(nodes: np.ndarray, categories: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Category sets one behind the other, each behind the number of its words."""
+    """Category sets one behind the other, each behind the number of its words and its limit."""
     has_set = np.flatnonzero(nodes["category_start"] >= 0)
     if not len(has_set):
         return nodes, np.zeros(1, dtype=np.uint32)
     words = nodes["category_words"][has_set].astype(np.int64)
-    ends = np.cumsum(words + 1)
-    start = ends - words - 1
+    ends = np.cumsum(words + _SET_HEAD)
+    start = ends - words - _SET_HEAD
     sets = np.empty(ends[-1], dtype=np.uint32)
     sets[start] = words
+    sets[start + 1] = nodes["category_limit"][has_set].astype(np.uint32)
     place = np.arange(words.sum()) - np.repeat(np.cumsum(words) - words, words)
-    sets[np.repeat(start + 1, words) + place] = categories[
+    sets[np.repeat(start + _SET_HEAD, words) + place] = categories[
         np.repeat(nodes["category_start"][has_set], words) + place
     ]
     nodes = nodes.copy()

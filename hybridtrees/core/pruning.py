@@ -165,10 +165,12 @@ def prune_nodes(
         made[side] = np.where(inner, new_node[made[side]], -1)
     for name in ("feature", "category_start"):
         made[name][~inner] = -1
-    for name in ("threshold", "gain", "category_words", "bin", "missing_left"):
+    for name in (
+        "threshold", "gain", "category_words", "category_limit", "bin", "missing_left",
+    ):  # fmt: skip
         made[name][~inner] = 0
     categories = _gather_sets(made, tree.categories)
-    pruned = Tree(made, tree.values[kept], categories, *_gather_terms(tree, kept))
+    pruned = Tree(made, tree.values[kept], categories, **_gather_terms(tree, kept))
     pruned.impurity = None if impurity is None else np.asarray(impurity)[kept]
     return pruned, new_node
 
@@ -233,11 +235,19 @@ def _gather_sets(nodes: np.ndarray, categories: np.ndarray) -> np.ndarray:
     return categories[taken]
 
 
-def _gather_terms(tree: Tree, kept: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Coefficients of the kept nodes."""
+def _gather_terms(tree: Tree, kept: np.ndarray) -> dict[str, np.ndarray | None]:
+    """Linear parts of the kept nodes."""
     pointers = tree.coef_ptr
     assert pointers is not None
     counts = np.diff(pointers)[kept]
     start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     taken = np.repeat(pointers[kept] - start[:-1], counts) + np.arange(start[-1])
-    return start, tree.coef_feature[taken], tree.coef[taken], tree.coef_center[taken]
+    return {
+        "coef_ptr": start,
+        "coef_feature": tree.coef_feature[taken],
+        "coef": tree.coef[taken],
+        "coef_center": tree.coef_center[taken],
+        "coef_low": tree.coef_low[taken],
+        "coef_high": tree.coef_high[taken],
+        "value_range": None if tree.value_range is None else tree.value_range[kept],
+    }

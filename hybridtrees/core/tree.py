@@ -15,9 +15,68 @@ from hybridtrees.core.dtypes import NODE_DTYPE
 # Rows of a sparse table that are made dense at a time.
 SPARSE_BLOCK = 4096
 
+# Words up to which a category set is always made of bits.
+SHORT_SET = 8
+
 
 def _empty(dtype) -> np.ndarray:
     return np.zeros(0, dtype=dtype)
+
+
+def pack_categories(goes_left: np.ndarray, unknown_left: bool) -> tuple[np.ndarray, int]:
+    """Write a set of categories in the fewest words.
+
+    Parameters
+    ----------
+    goes_left : ndarray of bool
+        Whether each category goes left.
+    unknown_left : bool
+        Where the codes from there to the next multiple of 32 go, if the set is made of bits.
+
+    Returns
+    -------
+    words : ndarray of uint32
+    limit : int
+        ``category_limit`` of the node.
+    """
+    n_bits = -len(goes_left) % 32
+    n_words = (len(goes_left) + n_bits) // 32
+    n_left = np.count_nonzero(goes_left)
+    if n_words > SHORT_SET and min(n_left, len(goes_left) - n_left) < n_words:
+        if 2 * n_left <= len(goes_left):
+            return np.flatnonzero(goes_left).astype(np.uint32), len(goes_left)
+        return np.flatnonzero(~goes_left).astype(np.uint32), -len(goes_left)
+    bits = np.append(goes_left, np.full(n_bits, unknown_left))
+    return np.packbits(bits, bitorder="little").view(np.uint32), 0
+
+
+def _by_value(coef, n_values: int) -> np.ndarray:
+    """Coefficients with a column per value."""
+    coef = np.ascontiguousarray(coef, dtype=np.float64)
+    if coef.ndim == 1 and n_values == 1:
+        return coef[:, None]
+    return coef if len(coef) else np.zeros((0, n_values))
+
+
+def _limits(limits, n_terms: int, missing: float) -> np.ndarray:
+    """One limit per term; none at all where none are given."""
+    if limits is None or len(limits) == 0:
+        return np.full(n_terms, missing)
+    return np.ascontiguousarray(limits, dtype=np.float64)
+
+
+def _join_ranges(trees: Sequence[Tree]) -> np.ndarray | None:
+    """Ranges of the nodes of all trees, without end where a tree has none."""
+    if all(tree.value_range is None for tree in trees):
+        return None
+    parts = []
+    for tree in trees:
+        part = tree.value_range
+        if part is None:
+            part = np.empty((tree.n_nodes, 2, tree.values.shape[1]))
+            part[:, 0], part[:, 1] = -np.inf, np.inf
+        parts.append(part)
+    return np.concatenate(parts)
 
 
 @dataclass(eq=False)
@@ -33,13 +92,20 @@ class Tree:
     values : ndarray of shape (n_nodes, n_values)
         Value of every node: one number, or one per output.
     categories : ndarray of uint32
-        Category sets of all nodes, bit by bit. A node's set starts at its ``category_start`` and
-        has ``category_words`` words; the categories in it go left.
+        Category sets of all nodes. A node's set starts at its ``category_start`` and has
+        ``category_words`` words. With a ``category_limit`` of 0 these are bits, and the categories
+        in it go left. With a limit n they are sorted codes: those go left, the others below n go
+        right; for a negative one, -n, it is the other way round. What is beyond, counts as missing.
     coef_ptr, coef_feature, coef, coef_center : ndarray
         Linear leaves in compressed rows: node i adds ``coef * (x[feature] - center)`` over the
-        entries ``coef_ptr[i]`` to ``coef_ptr[i + 1]``; a missing x adds nothing.
+        terms ``coef_ptr[i]`` to ``coef_ptr[i + 1]``; a missing x adds nothing. `coef` has a
+        column per value, and may be flat where there is one.
     impurity : ndarray of shape (n_nodes,), optional
         Impurity of every node under the criterion that the tree was grown with.
+    coef_low, coef_high : ndarray of shape (n_terms,)
+        Where x is clipped to before it is centred; empty for nowhere.
+    value_range : ndarray of shape (n_nodes, 2, n_values), optional
+        Lowest and highest output of every node, its linear part included.
     """
 
     nodes: np.ndarray
@@ -50,6 +116,9 @@ class Tree:
     coef: np.ndarray = field(default_factory=lambda: _empty(np.float64))
     coef_center: np.ndarray = field(default_factory=lambda: _empty(np.float64))
     impurity: np.ndarray | None = None
+    coef_low: np.ndarray = field(default_factory=lambda: _empty(np.float64))
+    coef_high: np.ndarray = field(default_factory=lambda: _empty(np.float64))
+    value_range: np.ndarray | None = None
 
     def __post_init__(self):
         self.nodes = np.ascontiguousarray(self.nodes, dtype=NODE_DTYPE)
@@ -57,6 +126,14 @@ class Tree:
         self.values = np.ascontiguousarray(self.values.reshape(len(self.nodes), -1))
         if self.coef_ptr is None:
             self.coef_ptr = np.zeros(len(self.nodes) + 1, dtype=np.int64)
+        self.coef_ptr = np.ascontiguousarray(self.coef_ptr, dtype=np.int64)
+        self.coef_feature = np.ascontiguousarray(self.coef_feature, dtype=np.int32)
+        self.coef_center = np.ascontiguousarray(self.coef_center, dtype=np.float64)
+        self.coef = _by_value(self.coef, self.values.shape[1])
+        self.coef_low = _limits(self.coef_low, len(self.coef_feature), -np.inf)
+        self.coef_high = _limits(self.coef_high, len(self.coef_feature), np.inf)
+        if self.value_range is not None:
+            self.value_range = np.ascontiguousarray(self.value_range, dtype=np.float64)
 
     @property
     def n_nodes(self) -> int:
@@ -75,10 +152,18 @@ class Tree:
 
     def category_set(self, node: int) -> np.ndarray:
         """Codes of the categories that go left at a node."""
-        start = int(self.nodes["category_start"][node])
+        start, limit = (int(self.nodes[f"category_{name}"][node]) for name in ("start", "limit"))
         words = self.categories[start : start + int(self.nodes["category_words"][node])]
-        bits = np.unpackbits(words.view(np.uint8), bitorder="little")
-        return np.flatnonzero(bits)
+        if limit > 0:
+            return words.astype(np.intp)
+        if limit < 0:
+            return np.delete(np.arange(-limit), words)
+        return np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))
+
+    def first_unknown(self, node: int) -> int:
+        """First code that counts as missing at a node that is split on categories."""
+        limit = int(self.nodes["category_limit"][node])
+        return abs(limit) if limit else 32 * int(self.nodes["category_words"][node])
 
 
 class TreeEnsemble:
@@ -120,8 +205,14 @@ class TreeEnsemble:
         counts = np.concatenate([np.diff(tree.coef_ptr) for tree in trees])
         self.coef_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self.coef_feature = np.concatenate([tree.coef_feature for tree in trees])
-        self.coef = np.concatenate([tree.coef for tree in trees])
+        width = self.values.shape[1]
+        self.coef = np.concatenate([_by_value(tree.coef, width) for tree in trees])
         self.coef_center = np.concatenate([tree.coef_center for tree in trees])
+        n_terms = [len(tree.coef_feature) for tree in trees]
+        pairs = list(zip(trees, n_terms, strict=True))
+        self.coef_low = np.concatenate([_limits(t.coef_low, n, -np.inf) for t, n in pairs])
+        self.coef_high = np.concatenate([_limits(t.coef_high, n, np.inf) for t, n in pairs])
+        self.value_range = _join_ranges(trees)
         self._plans: TreePlans | None = None
 
     @property
@@ -155,6 +246,9 @@ class TreeEnsemble:
             self.coef_feature[terms],
             self.coef[terms],
             self.coef_center[terms],
+            coef_low=self.coef_low[terms],
+            coef_high=self.coef_high[terms],
+            value_range=None if self.value_range is None else self.value_range[part],
         )
 
     @property

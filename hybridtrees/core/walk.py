@@ -48,7 +48,7 @@ def find_values(ensemble: TreeEnsemble, X: Any, n_threads: int) -> np.ndarray:
     Parameters
     ----------
     ensemble : TreeEnsemble
-        Of one tree without linear leaves.
+        Of one tree.
     X : ndarray of float32 or float64, or sparse array, of shape (n_rows, n_features)
     n_threads : int
 
@@ -56,7 +56,8 @@ def find_values(ensemble: TreeEnsemble, X: Any, n_threads: int) -> np.ndarray:
     -------
     values : ndarray of shape (n_rows, n_values)
     """
-    if len(ensemble.nodes) >= 2 * _FEW_LEAVES:
+    constant = len(ensemble.coef) == 0 and ensemble.value_range is None
+    if constant and len(ensemble.nodes) >= 2 * _FEW_LEAVES:
         return ensemble.values.take(find_leaves(ensemble, X, n_threads), axis=0)
     raw = np.zeros((X.shape[0], ensemble.n_outputs))
     ensemble.add_raw(X, raw, n_threads)

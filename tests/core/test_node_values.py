@@ -242,6 +242,20 @@ def test_medians_of_any_nodes(data):
         np.testing.assert_allclose(deviations[k], away, rtol=1e-12, atol=1e-15)
 
 
+def test_medians_of_nested_nodes_with_rows_that_stay(rng):
+    n = 60
+    y, weight = rng.integers(0, 9, n).astype(float), rng.integers(1, 4, n).astype(float)
+    rows = rng.permutation(n).astype(np.uint32)
+    # The root, its children with a gap between them, theirs, and the child behind the gap.
+    start, stop = np.array([0, 5, 5, 11, 30]), np.array([60, 25, 9, 25, 58])
+    medians, deviations = weighted_medians(y, weight, rows, start, stop)
+    for k in range(len(start)):
+        own = rows[start[k] : stop[k]]
+        assert medians[k] == eo.median(y[own], weight[own])
+        away = np.average(np.abs(y[own] - medians[k]), weights=weight[own])
+        np.testing.assert_allclose(deviations[k], away, rtol=1e-12)
+
+
 def test_medians_of_unweighted_rows_are_numpys(rng):
     for n in (1, 2, 3, 10, 11, 1000):
         y = rng.normal(size=n)
@@ -265,6 +279,8 @@ def test_medians_that_do_not_fit_are_refused():
     for start, stop in [(0, 0), (2, 1), (0, 5), (-1, 2)]:
         with pytest.raises(ValueError, match="no rows"):
             weighted_medians(y, y, rows, np.array([start]), np.array([stop]))
+    with pytest.raises(ValueError, match="before those within"):
+        weighted_medians(y, y, rows, np.array([0, 0]), np.array([2, 4]))
     with pytest.raises(ValueError, match="out of range"):
         weighted_medians(y[:3], y, rows, np.array([0]), np.array([4]))
     with pytest.raises(ValueError, match="out of range"):

@@ -46,7 +46,7 @@ def stopping_leaf(tree, x) -> int:
         v = float(x[record["feature"]])
         known = not np.isnan(v)
         if record["category_start"] >= 0:
-            known = known and 0 <= v < 32 * int(record["category_words"])
+            known = known and 0 <= v < tree.first_unknown(k)
         if record["missing_left"] == 2 and not known:
             return k
         k = int(record["left" if oracle.goes_left(tree, k, v) else "right"])
@@ -116,7 +116,7 @@ def test_categories(rng, dtype, n_leaves):
 
 def test_a_code_without_a_bit_stops():
     tree = random_tree(np.random.default_rng(1), 2, 1, categorical=(0,))
-    tree.nodes["category_words"] = 1
+    tree.nodes["category_words"], tree.nodes["category_limit"] = 1, 0
     tree.nodes["missing_left"][0] = 2
     tree.categories = np.array([0b101], dtype=np.uint32)
     X = np.array([0, 1, 2, 31, 32, 33, 1e9, 1e300, -1, -1e300, np.nan])[:, None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -146,18 +147,28 @@ def test_category_sets_and_linear_leaves_move_along():
     tree.nodes["category_start"][[0, 1, 2]] = [4, 0, 1]
     tree.nodes["category_words"][[0, 1, 2]] = [1, 1, 3]
     tree.categories = np.array([7, 1, 2, 4, 9], dtype=np.uint32)
-    tree.coef_ptr = np.array([0, 0, 2, 2, 3, 4, 5, 5])
-    tree.coef_feature = np.array([0, 1, 0, 2, 1], dtype=np.int32)
-    tree.coef = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
-    tree.coef_center = -tree.coef
+    coef = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    tree = replace(
+        tree,
+        coef_ptr=np.array([0, 0, 2, 2, 3, 4, 5, 5]),
+        coef_feature=np.array([0, 1, 0, 2, 1]),
+        coef=coef,
+        coef_center=-coef,
+        coef_low=10 * coef,
+        coef_high=20 * coef,
+        value_range=np.arange(14.0).reshape(7, 2, 1),
+    )
     pruned, _ = prune_nodes(tree, np.array([1, 0, 1, 0, 0, 0, 0], dtype=bool))
     assert pruned.values[:, 0].tolist() == [0, 1, 2, 5, 6]
     assert pruned.category_set(0).tolist() == tree.category_set(0).tolist() == [0, 3]
     assert pruned.category_set(2).tolist() == tree.category_set(2).tolist() == [0, 33, 66]
     assert pruned.categories.tolist() == [9, 1, 2, 4]
     assert pruned.coef_ptr.tolist() == [0, 0, 2, 2, 3, 3]
-    assert pruned.coef.tolist() == [1.0, 2.0, 5.0]
+    assert pruned.coef[:, 0].tolist() == [1.0, 2.0, 5.0]
     assert pruned.coef_center.tolist() == [-1.0, -2.0, -5.0]
+    assert pruned.coef_low.tolist() == [10.0, 20.0, 50.0]
+    assert pruned.coef_high.tolist() == [20.0, 40.0, 100.0]
+    assert pruned.value_range[:, 0, 0].tolist() == [0.0, 2.0, 4.0, 10.0, 12.0]
 
 
 def test_rows_that_stay_have_no_part_in_the_decrease():

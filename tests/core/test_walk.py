@@ -32,7 +32,7 @@ def stopping_leaf(tree, x) -> int:
         value = float(x[tree.nodes["feature"][node]])
         unknown = np.isnan(value)
         if tree.nodes["category_start"][node] >= 0:
-            unknown |= not 0 <= value < 32 * tree.nodes["category_words"][node]
+            unknown |= not 0 <= value < tree.first_unknown(node)
         if unknown and tree.nodes["missing_left"][node] == 2:
             return node
         left = oracle.goes_left(tree, node, value)
