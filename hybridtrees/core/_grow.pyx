@@ -112,27 +112,41 @@ cdef class TreeGrower:
         """Grow the nodes put aside, each by one helper, and put their trees in their places."""
         cdef int32_t k, n = self.n_lent
         cdef int n_threads = <int>min(len(self.helpers), n)
+        cdef TreeGrower helper = self.helpers[0]
+        if n_threads == 1:
+            with nogil:
+                for k in range(n):
+                    self.grow_one(helper, self.lent_nodes[k])
+                    self.graft(self.lent_nodes[k], helper.search.store)
+            return 0
         cdef intp_t[::1] helpers = np.array([id(helper) for helper in self.helpers], np.intp)
         stores = [NodeStore() for _ in range(n)]
         cdef intp_t[::1] grown = np.array([id(store) for store in stores], np.intp)
         for k in prange(n, num_threads=n_threads, schedule="dynamic", chunksize=1, nogil=True):
-            self.grow_one(<TreeGrower><void*>helpers[omp_get_thread_num()], self.lent_nodes[k],
-                          <NodeStore><void*>grown[k])
+            self.grow_apart(<TreeGrower><void*>helpers[omp_get_thread_num()], self.lent_nodes[k],
+                            <NodeStore><void*>grown[k])
         k = self.search.store.n_nodes
         for store in stores:
             k += (<NodeStore>store).n_nodes
         self.search.store.reserve(k)
         for k in range(n):
-            self.search.store.graft(self.lent_nodes[k], <NodeStore>stores[k],
-                                    self.search.store.nodes[self.lent_nodes[k]].start)
+            self.graft(self.lent_nodes[k], <NodeStore>stores[k])
         return 0
 
-    cdef int grow_one(self, TreeGrower helper, int32_t node, NodeStore grown) except -1 nogil:
+    cdef int graft(self, int32_t node, NodeStore grown) except -1 nogil:
+        """Put a grown tree in the place of the node that it has grown from."""
+        return self.search.store.graft(node, grown, self.search.store.nodes[node].start)
+
+    cdef int grow_one(self, TreeGrower helper, int32_t node) except -1 nogil:
         self.search.lend(node, helper.search)
         helper.grow_nodes()
         self.search.take_back(node, helper.search)
-        grown.copy(helper.search.store)
         return 0
+
+    cdef int grow_apart(self, TreeGrower helper, int32_t node, NodeStore grown) except -1 nogil:
+        """The same, and a copy of the nodes, before the helper grows others."""
+        self.grow_one(helper, node)
+        return grown.copy(helper.search.store)
 
     # ---- entry points -------------------------------------------------------------------------
 
@@ -166,33 +180,50 @@ cdef class TreeGrower:
         if not self.preorder:
             return number
         stack = np.zeros(n + 1, dtype=np.int32)
-        for k in range(n):
-            depth -= 1
-            node = stack[depth]
-            number[node] = k
-            if nodes[node].left >= 0:
-                stack[depth] = nodes[node].right
-                stack[depth + 1] = nodes[node].left
-                depth += 2
+        with nogil:
+            for k in range(n):
+                depth -= 1
+                node = stack[depth]
+                number[node] = k
+                if nodes[node].left >= 0:
+                    stack[depth] = nodes[node].right
+                    stack[depth + 1] = nodes[node].left
+                    depth += 2
         return number
 
     cdef collect(self):
         """Exact sums, and the tree as arrays."""
-        cdef int32_t n = self.search.store.n_nodes, k, to, j
+        cdef int32_t n = self.search.store.n_nodes, k, n_sets
         cdef int32_t n_sums = self.search.n_node_sums()
-        cdef GrowNode* node
-        cdef int32_t[::1] number = self.number
         nodes = np.zeros(n, dtype=NODE_DTYPE)
-        cdef Node[::1] out = nodes
         cdef float64_t[:, ::1] exact = np.zeros((n, n_sums + 1))
         sums = np.empty((n, n_sums + 1))
-        cdef float64_t[:, ::1] ordered = sums
         rows = np.zeros((3, n), dtype=np.uint32)
-        cdef uint32_t[:, ::1] cut = rows
         bounds = np.empty((2, n))
-        cdef float64_t[:, ::1] bound = bounds
+        cdef Node[::1] out = nodes
+        cdef float64_t[:, ::1] ordered = sums, bound = bounds
+        cdef uint32_t[:, ::1] cut = rows
         category_bits = {}
         self.search.sum_nodes(exact)
+        with nogil:
+            n_sets = self.write_nodes(out, exact, ordered, cut, bound)
+        for k in range(n if n_sets > 0 else 0):
+            if self.search.store.nodes[k].left >= 0 and self.search.store.nodes[
+                    k].split.is_categorical:
+                category_bits[self.number[k]] = self.category_words(&self.search.store.nodes[k])
+        splits = {"low_row": rows[0], "high_row": rows[1], "key": rows[2], "lower": bounds[0],
+                  "upper": bounds[1]}
+        return nodes, sums, splits, category_bits
+
+    cdef int32_t write_nodes(
+        self, Node[::1] out, float64_t[:, ::1] exact, float64_t[:, ::1] ordered,
+        uint32_t[:, ::1] cut, float64_t[:, ::1] bound,
+    ) noexcept nogil:
+        """Write the nodes in their new order; returns how many are split on categories."""
+        cdef int32_t n = self.search.store.n_nodes, n_sums = <int32_t>exact.shape[1] - 1
+        cdef int32_t k, j, to, n_sets = 0
+        cdef int32_t* number = &self.number[0]
+        cdef GrowNode* node
         # Children have larger ids than their parents: one backward pass adds them up.
         for k in range(n - 1, 0, -1):
             for j in range(n_sums + 1):
@@ -223,14 +254,15 @@ cdef class TreeGrower:
             cut[0, to] = node.split.low_row
             cut[1, to] = node.split.high_row
             cut[2, to] = node.split.key
-            if node.split.is_categorical:
-                category_bits[to] = self.category_words(node)
-        splits = {"low_row": rows[0], "high_row": rows[1], "key": rows[2], "lower": bounds[0],
-                  "upper": bounds[1]}
-        return nodes, sums, splits, category_bits
+            n_sets += node.split.is_categorical
+            if node.split.is_categorical and node.split.category_start >= 0:
+                out[to].category_limit = <int32_t>node.split.categories[0]
+        return n_sets
 
     cdef category_words(self, GrowNode* node):
         cdef const uint32_t[:] words
+        if node.split.category_start >= 0 and node.split.category_words == 0:
+            return np.zeros(0, dtype=np.uint32)
         if node.split.category_start < 0:
             words = <uint32_t[:8]>node.split.categories
         else:
@@ -246,9 +278,10 @@ cdef class TreeGrower:
         cdef intp_t[:, ::1] blocks = self.search.end_blocks()
         ended = np.full(self.search.n_rows, -1, dtype=np.int32)
         cdef int32_t[::1] out = ended
-        for k in range(<int32_t>blocks.shape[0]):
-            for i in range(blocks[k, 1], blocks[k, 2]):
-                out[self.search.rows[i]] = number[blocks[k, 0]]
+        with nogil:
+            for k in range(<int32_t>blocks.shape[0]):
+                for i in range(blocks[k, 1], blocks[k, 2]):
+                    out[self.search.rows[i]] = number[blocks[k, 0]]
         return ended
 
     def segments(self):
@@ -257,9 +290,10 @@ cdef class TreeGrower:
         cdef int32_t[::1] number = self.number
         ends = np.empty((2, n), dtype=np.intp)
         cdef intp_t[:, ::1] out = ends
-        for k in range(n):
-            out[0, number[k]] = self.search.store.nodes[k].start
-            out[1, number[k]] = self.search.store.nodes[k].stop
+        with nogil:
+            for k in range(n):
+                out[0, number[k]] = self.search.store.nodes[k].start
+                out[1, number[k]] = self.search.store.nodes[k].stop
         return self.row_order, ends[0], ends[1]
 
     def update_raw(self, const float64_t[::1] values, float64_t[:] raw):

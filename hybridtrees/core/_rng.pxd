@@ -1,6 +1,6 @@
 """A counter-based generator: the draw depends on the key alone, never on who asks first."""
 
-from hybridtrees.core._types cimport float64_t, int32_t, uint64_t
+from hybridtrees.core._types cimport float64_t, int32_t, int64_t, uint64_t
 
 
 cdef inline uint64_t mix(uint64_t value) noexcept nogil:
@@ -37,3 +37,45 @@ cdef inline void draw_sorted(
         if uniform(mix(state)) * (n_source - i) < n_drawn - n_taken:
             target[n_taken] = source[i] if source != NULL else i
             n_taken += 1
+
+
+cdef inline void draw_few(
+    uint64_t seed, uint64_t stream, const int32_t* source, int32_t n_source,
+    int32_t n_drawn, int32_t* target,
+) noexcept nogil:
+    """The same of few entries: one number for each that is drawn. `target` is not `source`.
+
+    Floyd's algorithm: of entries 0 to j the one drawn is taken, or j where it was taken before.
+    """
+    cdef int32_t i, j, k, chosen, n_taken = 0
+    cdef uint64_t state = keyed(seed, stream, 0), taken = 0
+    if n_source > 64 and <int64_t>n_drawn * n_drawn > 4 * <int64_t>n_source:
+        draw_sorted(seed, stream, source, n_source, n_drawn, target)
+        return
+    for j in range(n_source - n_drawn, n_source):
+        state += <uint64_t>0x9E3779B97F4A7C15
+        chosen = <int32_t>(((mix(state) >> 32) * <uint64_t>(j + 1)) >> 32)
+        if n_source <= 64:
+            taken |= <uint64_t>1 << (j if (taken >> chosen) & 1 else chosen)
+            continue
+        # Those taken stand in their order; j is larger than all of them.
+        k = n_taken
+        while k > 0 and target[k - 1] > chosen:
+            k -= 1
+        if k > 0 and target[k - 1] == chosen:
+            chosen = j
+            k = n_taken
+        for i in range(n_taken, k, -1):
+            target[i] = target[i - 1]
+        target[k] = chosen
+        n_taken += 1
+    if n_source <= 64:
+        # Every entry is written, and stays where it is one of those drawn.
+        for i in range(n_source):
+            if n_taken == n_drawn:
+                break
+            target[n_taken] = i
+            n_taken += (taken >> i) & 1
+    if source != NULL:
+        for i in range(n_drawn):
+            target[i] = source[target[i]]

@@ -10,7 +10,7 @@ from cython.parallel cimport prange
 from hybridtrees.core._frontier cimport NodeQueue
 from hybridtrees.core._leaves cimport cut_in_blocks
 from hybridtrees.core._nodes cimport GrowNode, NodeStore
-from hybridtrees.core._rng cimport draw_sorted, keyed
+from hybridtrees.core._rng cimport draw_few, draw_sorted, keyed
 from hybridtrees.core._types cimport (
     TARGET_CLASS_WEIGHTED, float64_t, int8_t, int32_t, intp_t, uint32_t, uint64_t,
 )
@@ -126,8 +126,12 @@ cdef class SplitSearch:
             m = max(1, <int32_t>(k * self.by_node))
             if 0 < self.max_features < m:
                 m = self.max_features
-            draw_sorted(keyed(self.store.nodes[node].key, STREAM_NODE, 0), 0, source, k, m,
-                        features)
+            if source != features and self.max_features > 0:
+                draw_few(keyed(self.store.nodes[node].key, STREAM_NODE, 0), 0, source, k, m,
+                         features)
+            else:
+                draw_sorted(keyed(self.store.nodes[node].key, STREAM_NODE, 0), 0, source, k, m,
+                            features)
             source = features
             k = m
         if self.groups is not None:
@@ -248,12 +252,13 @@ cdef class SplitSearch:
         cdef intp_t n = 0
         cdef GrowNode* node
         cdef intp_t[:, ::1] ends = np.empty((self.store.n_nodes, 3), dtype=np.intp)
-        for k in range(self.store.n_nodes):
-            node = &self.store.nodes[k]
-            ends[n, 0] = k
-            ends[n, 1] = node.start if node.left < 0 else node.stay
-            ends[n, 2] = node.stop
-            n += ends[n, 1] < ends[n, 2]
+        with nogil:
+            for k in range(self.store.n_nodes):
+                node = &self.store.nodes[k]
+                ends[n, 0] = k
+                ends[n, 1] = node.start if node.left < 0 else node.stay
+                ends[n, 2] = node.stop
+                n += ends[n, 1] < ends[n, 2]
         return cut_in_blocks(ends[:n])
 
     cdef int sum_nodes(self, float64_t[:, ::1] sums) except -1:

@@ -5,10 +5,6 @@ from hybridtrees.core._types cimport Entry, intp_t, uint8_t, uint32_t
 cdef uint32_t MISSING_KEY
 
 
-cdef intp_t count_codes(
-    const uint8_t* codes, const uint32_t* rows, intp_t n, int missing_code, Entry* out,
-) noexcept nogil
-
 cdef intp_t count_present(const Entry* entries, intp_t n) noexcept nogil
 
 cdef intp_t divide_list(

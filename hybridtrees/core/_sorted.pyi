@@ -16,3 +16,10 @@ def list_codes(
     lists: NDArray[np.void],
     n_threads: int,
 ) -> NDArray[np.intp]: ...
+def bin_ends(
+    X: NDArray[np.floating],
+    columns: NDArray[np.uint8],
+    least: NDArray[np.float64],
+    largest: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...

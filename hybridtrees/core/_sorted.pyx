@@ -23,6 +23,7 @@ cdef uint32_t MISSING_KEY = 0xFFFFFFFF
 
 cdef enum:
     STAYS = 2      # side of a row that goes to neither child
+    ENDS_BLOCK = 4096   # rows whose bins are read at a time, while their values are in the cache
 
 
 cdef struct WideEntry:
@@ -213,27 +214,86 @@ def list_codes(const uint8_t[:, ::1] columns, const int[::1] missing_code, Entry
     cdef intp_t[::1] n_present = present
     n_threads = <int>max(1, min(n_threads, p))
     for f in prange(p, num_threads=n_threads, schedule="static", nogil=True):
-        n_present[f] = count_codes(&columns[f, 0], NULL, n, missing_code[f], &lists[f, 0])
+        n_present[f] = count_codes(&columns[f, 0], n, missing_code[f], &lists[f, 0])
     return present
 
 
-cdef intp_t count_codes(
-    const uint8_t* codes, const uint32_t* rows, intp_t n, int missing_code, Entry* out,
+cdef void ends_of_column(
+    const char* values, intp_t stride, bint wide, const uint8_t* codes, intp_t n,
+    double* least, double* largest,
 ) noexcept nogil:
-    """List of the rows given (all when NULL), numbered by their place among them."""
+    cdef intp_t i
+    cdef double value
+    for i in range(n):
+        if wide:
+            value = (<const double*>(values + i * stride))[0]
+        else:
+            value = (<const float*>(values + i * stride))[0]
+        # Comparisons with a missing value are false.
+        if value < least[codes[i]]:
+            least[codes[i]] = value
+        if value > largest[codes[i]]:
+            largest[codes[i]] = value
+
+
+def bin_ends(X, const uint8_t[:, ::1] columns, double[:, ::1] least, double[:, ::1] largest,
+             int n_threads):
+    """Least and largest values of the bins of a dense table; of empty bins inf and -inf.
+
+    Parameters
+    ----------
+    X : float32 or float64 array of shape (n_rows, n_features), any strides
+    columns : uint8 array of shape (n_features, n_rows)
+        The bin of every value.
+    least, largest : float64 arrays of shape (n_features, 256), filled with inf and -inf
+    n_threads : int
+    """
+    cdef intp_t p = columns.shape[0], n = columns.shape[1], f
+    cdef bint wide = X.dtype == np.float64
+    cdef const float[:, :] narrow_view
+    cdef const double[:, :] wide_view
+    cdef const char* start
+    cdef intp_t row_stride, column_stride, first, n_block
+    if X.dtype != np.float32 and not wide:
+        raise TypeError("the table must be float32 or float64")
+    if (X.shape[0] != n or X.shape[1] != p or n == 0 or p == 0
+            or least.shape[0] != p or largest.shape[0] != p
+            or least.shape[1] != 256 or largest.shape[1] != 256):
+        raise ValueError("the codes do not fit the table")
+    if wide:
+        wide_view = X
+        start = <const char*>&wide_view[0, 0]
+        row_stride, column_stride = wide_view.strides[0], wide_view.strides[1]
+    else:
+        narrow_view = X
+        start = <const char*>&narrow_view[0, 0]
+        row_stride, column_stride = narrow_view.strides[0], narrow_view.strides[1]
+    n_threads = <int>max(1, min(n_threads, p))
+    for first in range(0, n, ENDS_BLOCK):
+        n_block = min(n - first, ENDS_BLOCK)
+        for f in prange(p, num_threads=n_threads if n_block * p > 65536 else 1, nogil=True,
+                        schedule="static"):
+            ends_of_column(start + first * row_stride + f * column_stride, row_stride, wide,
+                           &columns[f, first], n_block, &least[f, 0], &largest[f, 0])
+
+
+cdef intp_t count_codes(
+    const uint8_t* codes, intp_t n, int missing_code, Entry* out,
+) noexcept nogil:
+    """List of all rows in the order of their codes; returns those that are not missing."""
     cdef intp_t place[257]
     cdef intp_t i, total = 0, n_present
     cdef int b, code
     memset(place, 0, sizeof(place))
     for i in range(n):
-        place[codes[rows[i] if rows != NULL else i]] += 1
+        place[codes[i]] += 1
     n_present = n - (place[missing_code] if missing_code < 256 else 0)
     for b in range(256):
         i = place[b]
         place[b] = total
         total += i
     for i in range(n):
-        code = codes[rows[i] if rows != NULL else i]
+        code = codes[i]
         out[place[code]].key = MISSING_KEY if code == missing_code else <uint32_t>code
         out[place[code]].row = <uint32_t>i
         place[code] += 1

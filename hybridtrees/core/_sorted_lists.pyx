@@ -13,7 +13,7 @@ from hybridtrees.core._leaves cimport sum_targets
 from hybridtrees.core._nodes cimport GrowNode
 from hybridtrees.core._openmp cimport omp_get_thread_num
 from hybridtrees.core._search cimport SplitSearch
-from hybridtrees.core._sorted cimport MISSING_KEY, count_codes, divide_ids, divide_list
+from hybridtrees.core._sorted cimport MISSING_KEY, divide_ids, divide_list
 from hybridtrees.core._split cimport bounded_weight
 from hybridtrees.core._targets cimport list_median, sum_rows
 from hybridtrees.core._types cimport (
@@ -44,6 +44,8 @@ cdef class SortedLists(SplitSearch):
         Lists of the table; without them, the lists are for lent nodes.
     keep_lists : bool
         Whether the lists serve several trees, so that each works on a copy.
+    one_list : bool
+        Whether there is room for the list of one feature only, made when it is asked for.
     """
 
     def __cinit__(self):
@@ -51,7 +53,7 @@ cdef class SortedLists(SplitSearch):
         self.master = NULL
 
     def __init__(self, n_features, n_rows, n_categories, params, n_threads, n_sums, width,
-                 lists=None, bint keep_lists=False):
+                 lists=None, bint keep_lists=False, bint one_list=False):
         cdef const int32_t[::1] categories = n_categories
         cdef Entry[:, ::1] view
         cdef int t
@@ -75,7 +77,8 @@ cdef class SortedLists(SplitSearch):
             if keep_lists:
                 self.master = self.lists
         if lists is None or keep_lists:
-            self.lists = <Entry*>self.buffer(self.n_lists * self.n_rows * sizeof(Entry))
+            self.lists = <Entry*>self.buffer(
+                (1 if one_list else self.n_lists) * self.n_rows * sizeof(Entry))
         self.rows = np.empty(n_rows, dtype=np.uint32)
         self.row_scratch = np.empty(2 * n_rows, dtype=np.uint32)
         self.tree_features = np.empty(self.n_features, dtype=np.int32)
@@ -154,11 +157,14 @@ cdef class SortedLists(SplitSearch):
         cdef uint8_t missing = node.split.missing_left
         cdef const uint32_t* words = self.store.words + node.split.category_start
         cdef intp_t i
-        if node.split.is_categorical:
+        if node.split.is_categorical and node.split.categories[0] == 0:
             for i in range(node.start, node.stop):
                 key = entries[i].key
                 self.side[entries[i].row] = missing if key == MISSING_KEY else (
                     (words[key >> 5] >> (key & 31)) & 1)
+            return
+        if node.split.is_categorical:
+            mark_listed(node, entries, words, self.side)
             return
         for i in range(node.start, node.stop):
             key = entries[i].key
@@ -271,10 +277,21 @@ cdef class SortedLists(SplitSearch):
     cdef int take_codes(
         self, SplitSearch lender, const BinView* bins, const GrowNode* node
     ) except -1 nogil:
-        """The same for a node of binned features: the lists are made from its codes."""
-        cdef int32_t k
-        self.take_rows(lender, node)
-        for k in range(self.n_features):
-            count_codes(bins.columns + k * bins.n_rows, &lender.rows[node.start],
-                        node.stop - node.start, bins.n_bins[k], self.lists + k * self.stride)
+        """The same for a node of binned features; for searches that know codes."""
         return 0
+
+
+cdef void mark_listed(
+    const GrowNode* node, const Entry* entries, const uint32_t* codes, uint8_t* side
+) noexcept nogil:
+    """Sides of the rows where the category set is a list; both have the order of the codes."""
+    cdef const uint32_t* end = codes + node.split.category_words
+    cdef bint others_left = <int32_t>node.split.categories[0] < 0
+    cdef uint32_t key
+    cdef intp_t i
+    for i in range(node.start, node.stop):
+        key = entries[i].key
+        while codes < end and codes[0] < key:
+            codes += 1
+        side[entries[i].row] = node.split.missing_left if key == MISSING_KEY else (
+            (codes < end and codes[0] == key) != others_left)

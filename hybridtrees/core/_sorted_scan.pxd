@@ -24,6 +24,7 @@ cdef struct Cut:
     intp_t n_left                  # rows with a value that go left
     int32_t order                  # categories: the output whose order was cut
     uint8_t missing_left
+    bint alone                     # known to be better than all other cuts
 
 
 cdef struct ScanScratch:

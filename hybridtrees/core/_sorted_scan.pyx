@@ -378,6 +378,7 @@ cdef Cut best_cut(
     cut.n_left = 0
     cut.order = 0
     cut.missing_left = 0
+    cut.alone = False
     if entries[0].key == entries[n - 1].key:
         return cut
     open_search(&search, target, rules, node, entries, n, monotone, far, scratch, &present)

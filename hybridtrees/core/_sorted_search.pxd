@@ -11,6 +11,7 @@ cdef class SortedSearch(SortedLists):
     cdef float64_t* y_tree
     cdef ScanScratch* scratch         # one per thread
     cdef Cut* cuts                    # of each feature
+    cdef const Entry* entries_of(self, const GrowNode* node, int32_t feature) noexcept nogil
     cdef Cut scan_feature(
         self, const NodeView* view, const GrowNode* node, int32_t feature, int thread
     ) noexcept nogil
@@ -26,4 +27,4 @@ cdef class SortedSearch(SortedLists):
         self, const NodeView* view, int32_t node, int32_t feature, Cut cut
     ) except -1 nogil
     cdef bint larger_left(self, const Entry* entries, intp_t n_left, intp_t n) noexcept nogil
-    cdef void set_category(self, int32_t start, uint32_t code, bint left) noexcept nogil
+    cdef int set_categories(self, int32_t node, bint others_left, intp_t n_left) except -1 nogil

@@ -20,5 +20,6 @@ class SortedSearch(SplitSearch):
         width: int,
         lists: NDArray[np.void] | None = None,
         keep_lists: bool = False,
+        one_list: bool = False,
     ) -> None: ...
     def begin(self, target: RowTarget, rows: NDArray[np.uint32] | None, seed: int) -> None: ...

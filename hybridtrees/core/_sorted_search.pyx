@@ -5,9 +5,11 @@ The best split of a node is found by one pass along its slice of every list.
 
 from cython.parallel cimport prange
 from libc.math cimport INFINITY
-from libc.string cimport memset
+from libc.stdlib cimport qsort
+from libc.string cimport memcpy, memset
 
 from hybridtrees.core._categories cimport order_categories
+from hybridtrees.core._category_sets cimport SHORT_SET
 from hybridtrees.core._median cimport order_rows
 from hybridtrees.core._nodes cimport GrowNode
 from hybridtrees.core._openmp cimport omp_get_thread_num
@@ -32,13 +34,18 @@ cdef enum:
 cdef float64_t TIE = 1e-11
 
 
+cdef int compare_codes(const void* a, const void* b) noexcept nogil:
+    cdef uint32_t x = (<const uint32_t*>a)[0], y = (<const uint32_t*>b)[0]
+    return (x > y) - (x < y)
+
+
 cdef class SortedSearch(SortedLists):
     """Searches the nodes of trees on sorted lists; the parameters are those of the lists."""
 
     def __init__(self, n_features, n_rows, n_categories, params, n_threads, n_sums, width,
-                 lists=None, bint keep_lists=False):
+                 lists=None, bint keep_lists=False, bint one_list=False):
         SortedLists.__init__(self, n_features, n_rows, n_categories, params, n_threads, n_sums,
-                             width, lists, keep_lists)
+                             width, lists, keep_lists, one_list)
         cdef int32_t numbers = n_sums + 2, t
         cdef intp_t n = n_rows
         cdef bint absolute = self.rules.criterion == ABSOLUTE
@@ -63,11 +70,15 @@ cdef class SortedSearch(SortedLists):
                 self.scratch[t].response = <float64_t*>self.buffer(16 * n)
                 self.scratch[t].category_start = <uint32_t*>self.buffer(4 * n)
 
+    cdef const Entry* entries_of(self, const GrowNode* node, int32_t feature) noexcept nogil:
+        """The node's rows in the order of a feature."""
+        return self.lists + feature * self.stride + node.start
+
     cdef Cut scan_feature(
         self, const NodeView* view, const GrowNode* node, int32_t feature, int thread
     ) noexcept nogil:
         """Best cut of one feature."""
-        cdef const Entry* entries = self.lists + feature * self.stride + node.start
+        cdef const Entry* entries = self.entries_of(node, feature)
         cdef intp_t n = node.stop - node.start
         cdef ScanScratch* scratch = &self.scratch[thread]
         cdef int8_t monotone = self.rules.monotone[feature] if self.rules.monotone != NULL else 0
@@ -82,6 +93,7 @@ cdef class SortedSearch(SortedLists):
         best.n_left = 0
         best.order = 0
         best.missing_left = 0
+        best.alone = False
         if entries[0].key == entries[n - 1].key:
             return best
         for order in range(n_orders):
@@ -99,7 +111,9 @@ cdef class SortedSearch(SortedLists):
     ) noexcept nogil:
         """Best cuts of the features listed, into `cuts`."""
         cdef int32_t j
-        if self.n_threads == 1 or (node.stop - node.start) * n < PARALLEL_ENTRIES:
+        # A median takes as long as a score of sums over some twenty entries.
+        cdef intp_t cost = 16 if self.rules.criterion == ABSOLUTE else 1
+        if self.n_threads == 1 or (node.stop - node.start) * n * cost < PARALLEL_ENTRIES:
             for j in range(n):
                 self.cuts[features[j]] = self.scan_feature(view, node, features[j], 0)
             return
@@ -193,18 +207,16 @@ cdef class SortedSearch(SortedLists):
     ) except -1 nogil:
         """Write the split that a cut stands for."""
         cdef GrowNode* n = &self.store.nodes[node]
-        cdef const Entry* entries = self.lists + feature * self.stride + n.start
-        cdef intp_t size = n.stop - n.start, i
+        cdef const Entry* entries = self.entries_of(n, feature)
+        cdef intp_t size = n.stop - n.start
         cdef ScanScratch* scratch = &self.scratch[0]
-        cdef int32_t words, start
-        cdef uint32_t key
         cdef bint categorical = self.n_categories[feature] > 0
         cdef const Entry* ordered = entries
         if categorical:
             order_categories(&self.target, &self.rules, entries, size, cut.order, scratch.sides,
                              scratch.response, scratch.category_start, scratch.entries)
             ordered = scratch.entries
-        if self.rules.random_ties:
+        if self.rules.random_ties and not cut.alone:
             cut.n_left = draw_tied(
                 &self.target, &self.rules, view, ordered, size,
                 self.rules.monotone[feature] if self.rules.monotone != NULL else 0, scratch, cut,
@@ -224,21 +236,7 @@ cdef class SortedSearch(SortedLists):
         else:
             n.split.missing_left = self.larger_left(ordered, cut.n_left, size)
         if categorical:
-            words = (self.n_categories[feature] + 31) // 32
-            start = self.store.new_words(words)
-            n = &self.store.nodes[node]
-            n.split.category_start = start
-            n.split.category_words = words
-            if self.larger_left(ordered, cut.n_left, size):
-                # Categories that the node has not seen follow the larger child: the order of
-                # responses would otherwise send all of them to the same end.
-                memset(self.store.words + start, 255, words * sizeof(uint32_t))
-            i = 0
-            while i < size and ordered[i].key != MISSING_KEY:
-                key = ordered[i].key
-                self.set_category(start, entries[scratch.category_start[key]].key, i < cut.n_left)
-                while i < size and ordered[i].key == key:
-                    i += 1
+            self.set_categories(node, self.larger_left(ordered, cut.n_left, size), cut.n_left)
         elif cut.n_left < size and entries[cut.n_left].key != MISSING_KEY:
             n.split.key = entries[cut.n_left - 1].key
             n.split.low_row = entries[cut.n_left - 1].row
@@ -258,10 +256,49 @@ cdef class SortedSearch(SortedLists):
             weight += row_weight(&self.target, entries[i].row)
         return 2 * weight > self.totals[self.target.n_sums]
 
-    cdef void set_category(self, int32_t start, uint32_t code, bint left) noexcept nogil:
-        cdef uint32_t* words = self.store.words + start
-        words[code >> 5] &= ~((<uint32_t>1) << (code & 31))
-        words[code >> 5] |= (<uint32_t>left) << (code & 31)
+    cdef int set_categories(self, int32_t node, bint others_left, intp_t n_left) except -1 nogil:
+        """Write the category set of a split from the categories in the order of their response.
+
+        Categories that the node has not seen follow the larger child: that order would otherwise
+        send all of them to the same end. So it is enough to name those that go to the other one.
+        """
+        cdef GrowNode* n = &self.store.nodes[node]
+        cdef int32_t n_categories = self.n_categories[n.split.feature]
+        cdef const Entry* entries = self.entries_of(n, n.split.feature)
+        cdef const Entry* ordered = self.scratch[0].entries
+        cdef uint32_t* named = self.scratch[0].category_start
+        cdef intp_t size = n.stop - n.start, i = 0, n_named = 0
+        cdef intp_t n_words = (n_categories + 31) // 32
+        cdef uint32_t key, code
+        cdef uint32_t* words
+        cdef int32_t start
+        # Where a category starts is read before the place is written to: it is not needed again.
+        while i < size and ordered[i].key != MISSING_KEY:
+            key = ordered[i].key
+            if (i < n_left) != others_left:
+                named[n_named] = entries[named[key]].key
+                n_named += 1
+            while i < size and ordered[i].key == key:
+                i += 1
+        if n_words > SHORT_SET and n_named < n_words:
+            qsort(named, n_named, sizeof(uint32_t), compare_codes)
+            start = self.store.new_words(n_named)
+            n = &self.store.nodes[node]
+            memcpy(self.store.words + start, named, n_named * sizeof(uint32_t))
+            n.split.category_words = <int32_t>n_named
+            n.split.categories[0] = <uint32_t>(-n_categories if others_left else n_categories)
+        else:
+            start = self.store.new_words(n_words)
+            n = &self.store.nodes[node]
+            words = self.store.words + start
+            memset(words, 255 if others_left else 0, n_words * sizeof(uint32_t))
+            for i in range(n_named):
+                code = named[i]
+                words[code >> 5] ^= (<uint32_t>1) << (code & 31)
+            n.split.category_words = <int32_t>n_words
+            n.split.categories[0] = 0
+        n.split.category_start = start
+        return 0
 
     cdef int evaluate_root(self) except -1 nogil:
         if self.may_split(0):

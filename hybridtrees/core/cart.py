@@ -6,6 +6,7 @@ of two classes, class codes. Values and impurities of the nodes are made here, f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,8 +16,16 @@ from numpy.typing import NDArray
 
 from hybridtrees.core._grow import TreeGrower
 from hybridtrees.core._histogram_search import HistogramSearch
+from hybridtrees.core._node_values import pair_gains
 from hybridtrees.core.bins import BinMapper
-from hybridtrees.core.exact_grow import LENT_ROWS, open_search, read_splits, small_growers
+from hybridtrees.core.exact_grow import (
+    LENT_BINNED,
+    LENT_BINNED_FEW,
+    LENT_ROWS,
+    open_search,
+    read_splits,
+    small_growers,
+)
 from hybridtrees.core.grow import (
     CLASS,
     CLASS_WEIGHTED,
@@ -34,7 +43,7 @@ from hybridtrees.core.node_values import (
     poisson_values,
     square_values,
 )
-from hybridtrees.core.sorted_table import SortedTable
+from hybridtrees.core.sorted_table import BinThresholds, SortedTable
 from hybridtrees.core.tree import Tree
 
 ENGINE_CRITERIA = {
@@ -163,29 +172,36 @@ class TargetSums:
         sums: NDArray,
         bounds: tuple[NDArray, NDArray],
         leaf: NDArray,
-        segments: tuple[NDArray, NDArray, NDArray],
+        segments: Callable[[], tuple[NDArray, NDArray, NDArray]],
         impurities: bool = True,
     ) -> tuple[NDArray, NDArray]:
         """Values and impurities of the nodes; without `impurities` those may be left at 0."""
         if self.n_classes:
             return class_values(sums, bounds, self.n_classes, self.criterion)
         assert self.y is not None and self.center is not None
-        y, w = (self.y - self.center) / self.scale, self.weight
+        w = self.weight
         means = sums[:, :-1] / sums[:, -1:] * self.scale + self.center
         if self.criterion == "absolute_error":
-            value, impurity = median_values(self.y, w, segments)
+            value, impurity = median_values(self.y, w, segments())
             impurity /= self.scale
         elif self.criterion == "poisson":
-            value, impurity = poisson_values(nodes, sums, y, w, leaf)
+            value, impurity = poisson_values(nodes, sums, self._scaled, w, leaf)
             value = mean_values(nodes, self.y, w, leaf, means)
         else:
             value = mean_values(nodes, self.y, w, leaf, means)
             impurity = np.zeros(len(nodes))
             if impurities:
-                impurity = _times(square_values(nodes, sums, y, w, leaf)[1], self.scale)
+                impurity = square_values(nodes, sums, self._scaled, w, leaf)[1]
+                impurity = _times(impurity, self.scale)
         impurity = _times(impurity, self.scale)
+        if np.isinf(bounds[0]).all() and np.isinf(bounds[1]).all():
+            return value, impurity
         lower, upper = (bound[:, None] * self.scale + self.center for bound in bounds)
         return np.clip(value, lower, upper), impurity
+
+    @property
+    def _scaled(self) -> NDArray[np.float64]:
+        return (self.y - self.center) / self.scale
 
 
 def _centred(
@@ -236,18 +252,20 @@ class CartTable:
         self.is_categorical = np.asarray(is_categorical, dtype=bool)
         self.values = values
         self.binned = None
+        self.thresholds = None
         self.category_to_bin = None
         if splitter == "hist":
             mapper = BinMapper(
                 max_bins=max_bins, categorical_features=self.is_categorical, n_jobs=n_threads
             )
             self.binned = mapper.fit_transform(values, weight)
+            self.thresholds = BinThresholds(self.binned, values, n_threads)
             self.category_to_bin = mapper.category_to_bin_
 
     def sorted_lists(self, n_extra: int, n_threads: int) -> SortedTable:
         """Sorted lists of the values, or of the bins."""
         if self.binned is not None:
-            return SortedTable.from_binned(self.binned, n_extra, n_threads)
+            return SortedTable.from_binned(self.binned, n_extra, n_threads, self.thresholds)
         return SortedTable.from_values(self.values, self.is_categorical, n_extra, n_threads)
 
 
@@ -324,23 +342,26 @@ class CartGrower:
         sets = read_splits(lists, grown, self.table.category_to_bin)
         nodes, node_sums, splits, _ = grown
         if isinstance(search, HistogramSearch):
-            _exact_gains(nodes, node_sums)
-        nodes["gain"] = _times(nodes["gain"], sums.gain_unit)
-        nodes["weight"] *= sums.weight_unit
+            # Those of rounded histogram sums give way to those of the exact sums.
+            pair_gains(nodes, node_sums)
+        if sums.gain_unit != 1.0:
+            nodes["gain"] = _times(nodes["gain"], sums.gain_unit)
+        if sums.weight_unit != 1.0:
+            nodes["weight"] *= sums.weight_unit
         leaf = grower.row_nodes()
         bounds = splits["lower"], splits["upper"]
-        value, impurity = sums.describe(nodes, node_sums, bounds, leaf, grower.segments(), describe)
+        value, impurity = sums.describe(nodes, node_sums, bounds, leaf, grower.segments, describe)
         return GrownTree(Tree(nodes, value, sets, impurity=impurity), impurity, leaf)
 
     def _open(self, sums: TargetSums) -> tuple:
         """Return search, grower and lists; those of the last tree where they fit this one."""
         n_sums, width = sums.target.n_sums, sums.target.data.shape[1]
         gain_unit = sums.gain_unit if np.isfinite(self.params.min_gain) else None
-        key = (n_sums, width, gain_unit, sums.weight_unit)
+        # The engine's weights and gains are those of users in another unit.
+        least_weight = self.params.min_child_weight / sums.weight_unit
+        key = (n_sums, width, gain_unit, least_weight)
         if self._opened is not None and self._opened[0] == key:
             return self._opened[1]
-        # The engine's gain is the users' decrease in impurity in another unit.
-        least_weight = self.params.min_child_weight / sums.weight_unit
         params = replace(self.params, min_child_weight=least_weight)
         if np.isfinite(params.min_gain):
             with np.errstate(divide="ignore", over="ignore"):
@@ -383,23 +404,19 @@ class CartGrower:
         self._stack.close()
         use_tail = self._stack.enter_context(records_tail(binned))
         search = HistogramSearch(binned, newton, use_tail, self.n_threads)
-        helpers = small_growers(n_categories, params, self.n_threads, 1, width)
+        if params.lent_rows:
+            few = 0 < 4 * params.max_features < binned.n_features
+            params = replace(params, lent_rows=LENT_BINNED_FEW if few else LENT_BINNED)
+        helpers = small_growers(n_categories, params, self.n_threads, 1, width, binned=True)
         grower = TreeGrower(search, params.max_leaves, helpers, params.lent_rows, True)
-        return search, grower, SortedTable(np.empty((0, 1)), n_categories, binned=binned)
+        lists = SortedTable(np.empty((0, 1)), n_categories, None, binned, self.table.thresholds)
+        return search, grower, lists
 
 
 def _times(values: NDArray, factor: float) -> NDArray:
     """Multiply; nothing stays nothing even where the factor is beyond the range of floats."""
     with np.errstate(over="ignore", under="ignore"):
         return np.multiply(values, factor, out=np.zeros_like(values), where=values != 0)
-
-
-def _exact_gains(nodes: NDArray, sums: NDArray) -> None:
-    """Replace the gains of rounded histogram sums by those of the exact sums."""
-    inner = np.flatnonzero(nodes["left"] >= 0)
-    left, right = sums[nodes["left"][inner]].T, sums[nodes["right"][inner]].T
-    gap = left[0] / left[1] - right[0] / right[1]
-    nodes["gain"][inner] = gap**2 * left[1] * right[1] / (left[1] + right[1])
 
 
 def grow_cart(

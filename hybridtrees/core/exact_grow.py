@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridtrees.core._drawn_search import DrawnSearch
 from hybridtrees.core._grow import TreeGrower
 from hybridtrees.core._sorted_search import SortedSearch
 from hybridtrees.core.bins import BinMapper
@@ -24,6 +25,11 @@ from hybridtrees.core.tree import Tree, TreeEnsemble
 
 # Nodes of at most so many rows are grown on copies that fit the cache, several at a time.
 LENT_ROWS = 2048
+
+# The same on binned tables. Histograms are of all features; where few of them are drawn, those
+# alone are quicker searched one by one, up to larger nodes.
+LENT_BINNED = 512
+LENT_BINNED_FEW = 16384
 
 
 def open_search(
@@ -45,13 +51,20 @@ def open_search(
 
 
 def small_growers(
-    n_categories: np.ndarray, params: GrowerParams, n_threads: int, n_sums: int, width: int
+    n_categories: np.ndarray,
+    params: GrowerParams,
+    n_threads: int,
+    n_sums: int,
+    width: int,
+    binned: bool = False,
 ) -> list[TreeGrower]:
-    """Growers of the nodes that are lent, one per thread."""
+    """Growers of the nodes that are lent, one per thread; `binned`: of a search on bins."""
     if not params.lent_rows:
         return []
-    shape = (len(n_categories), params.lent_rows, n_categories, params, 1, n_sums, width)
-    return [TreeGrower(SortedSearch(*shape), 0) for _ in range(n_threads)]
+    shape = (len(n_categories), params.lent_rows, n_categories, params)
+    if binned:
+        return [TreeGrower(DrawnSearch(*shape, n_sums, width), 0) for _ in range(n_threads)]
+    return [TreeGrower(SortedSearch(*shape, 1, n_sums, width), 0) for _ in range(n_threads)]
 
 
 def read_splits(

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hybridtrees.core._median import weighted_medians
+from hybridtrees.core._node_values import leaf_means
 
 Floats = NDArray[np.float64]
 
@@ -65,17 +66,8 @@ def mean_values(
 
     `inner` are the means of all nodes from centred sums, which do for the nodes above.
     """
-    value = inner.copy()
-    n_nodes = len(nodes)
-    ends = nodes["left"] < 0
-    counted = np.bincount(leaf[leaf >= 0], minlength=n_nodes)
-    total = counted if w is None else _own_sums(leaf, w, n_nodes)
-    for k, column in enumerate(y.T):
-        own = _own_sums(leaf, column if w is None else w * column, n_nodes)
-        value[ends, k] = own[ends] / total[ends]
-    # The mean of one row is that row, which a weight would round.
-    single = np.flatnonzero(leaf >= 0)[ends[leaf[leaf >= 0]] & (counted[leaf[leaf >= 0]] == 1)]
-    value[leaf[single]] = y[single]
+    value = np.array(inner, order="C")
+    leaf_means(nodes, y, None if w is None else np.ascontiguousarray(w), leaf, value)
     return value
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hybridtrees.core._sorted import list_codes, sort_columns
+from hybridtrees.core._sorted import bin_ends, list_codes, sort_columns
 from hybridtrees.core.bins import BinnedMatrix
-from hybridtrees.core.columns import csc_arrays, is_sparse
+from hybridtrees.core.columns import csc_arrays, edges_between, is_sparse
 from hybridtrees.core.dtypes import ENTRY_DTYPE, aligned_empty
 
 # Columns of a sparse table that are made dense at a time.
@@ -32,6 +32,8 @@ class SortedTable:
         The table itself, where keys are ranks of its values.
     binned : BinnedMatrix, optional
         The binned table, where keys are its bins.
+    bin_thresholds : BinThresholds, optional
+        Its thresholds.
     """
 
     def __init__(
@@ -40,11 +42,13 @@ class SortedTable:
         n_categories: NDArray[np.int32],
         values: Any = None,
         binned: BinnedMatrix | None = None,
+        bin_thresholds: BinThresholds | None = None,
     ):
         self.lists = lists
         self.n_categories = n_categories
         self.values = values
         self.binned = binned
+        self._bin_thresholds = bin_thresholds
         self.n_rows = lists.shape[1]
         self.n_features = len(n_categories)
 
@@ -72,24 +76,32 @@ class SortedTable:
         return cls(lists, n_categories, values=values)
 
     @classmethod
-    def from_binned(cls, binned: BinnedMatrix, n_extra: int, n_threads: int) -> SortedTable:
+    def from_binned(
+        cls,
+        binned: BinnedMatrix,
+        n_extra: int,
+        n_threads: int,
+        bin_thresholds: BinThresholds | None = None,
+    ) -> SortedTable:
         """Make the lists of a binned table: the key of a row is its bin."""
         lists = aligned_empty((binned.n_features + n_extra, binned.n_rows), ENTRY_DTYPE)
         list_codes(binned.columns, binned.n_bins, lists, n_threads)
         n_categories = np.where(binned.is_categorical, binned.n_bins, 0).astype(np.int32)
-        return cls(lists, n_categories, binned=binned)
+        return cls(lists, n_categories, None, binned, bin_thresholds)
 
     def thresholds(
         self, feature: NDArray, low_row: NDArray, high_row: NDArray, key: NDArray
     ) -> NDArray[np.float64]:
         """Where numeric cuts fall: midway between the values of the rows on both sides.
 
-        The threshold of a cut that parts all values from the missing ones is infinity.
+        Of a binned table, midway between the bins of those rows; where they are not known, or
+        the values of the bins are not, at the edge of the lower bin. The threshold of a cut that
+        parts all values from the missing ones is infinity.
         """
         if self.binned is not None:
-            return BinThresholds(self.binned)(
-                feature, np.minimum(key, self.binned.n_bins[feature] - 1)
-            )
+            if self._bin_thresholds is None:
+                self._bin_thresholds = BinThresholds(self.binned)
+            return self._bin_thresholds.between(feature, key, low_row, high_row)
         low, high = self._at(low_row, feature), self._at(high_row, feature)
         middle = low / 2 + high / 2
         # Between neighbouring numbers the middle is rounded to one of them.
@@ -108,16 +120,59 @@ class BinThresholds:
 
     Behind a feature's last edge stands infinity, the threshold of a split that parts all values
     from the missing ones.
+
+    Parameters
+    ----------
+    binned : BinnedMatrix
+    values : array or sparse matrix, optional
+        The table that was binned, to learn the least and the largest value of each bin.
+    n_threads : int
     """
 
-    def __init__(self, binned: BinnedMatrix):
+    def __init__(self, binned: BinnedMatrix, values: Any = None, n_threads: int = 1):
         parts, starts = [], [0]
         for edges in binned.bin_edges:
             parts.append(np.append(() if edges is None else edges, np.inf))
             starts.append(starts[-1] + len(parts[-1]))
         self._thresholds = np.concatenate(parts)
         self._start = np.array(starts[:-1])
+        self._binned = binned
+        self._ends = None if values is None else _bin_ends(binned, values, n_threads)
 
     def __call__(self, feature: NDArray, bin_: NDArray) -> NDArray[np.float64]:
         """Return the threshold behind a bin of a feature, for arrays of both."""
         return self._thresholds[self._start[feature] + bin_]
+
+    def between(
+        self, feature: NDArray, low: NDArray, low_row: NDArray, high_row: NDArray
+    ) -> NDArray[np.float64]:
+        """Return thresholds in the middle between the bins `low` and those of `high_row`.
+
+        A node of few rows has many empty bins, and the edge of a bin stands far on one side of
+        the gap between its values. Where the two rows are one, the next bin is not known, and
+        the threshold is the edge.
+        """
+        thresholds = self(feature, np.minimum(low, self._binned.n_bins[feature] - 1))
+        if self._ends is None:
+            return thresholds
+        known = np.flatnonzero(low_row != high_row)
+        feature, low = feature[known], low[known]
+        high = self._binned.columns[feature, high_row[known]]
+        least, largest = self._ends
+        thresholds[known] = edges_between(largest[feature, low], least[feature, high], True)
+        return thresholds
+
+
+def _bin_ends(binned: BinnedMatrix, values: Any, n_threads: int) -> tuple[NDArray, NDArray]:
+    """Least and largest value of each bin, (n_features, 256)."""
+    ends = np.full((binned.n_features, 256), np.inf), np.full((binned.n_features, 256), -np.inf)
+    if not is_sparse(values):
+        bin_ends(values, binned.columns, *ends, n_threads)
+        return ends
+    values = values.tocsc()
+    for first in range(0, binned.n_features, SPARSE_COLUMNS):
+        part = slice(first, min(first + SPARSE_COLUMNS, binned.n_features))
+        own = (end[part] for end in ends)
+        dense = values[:, part].toarray()
+        bin_ends(dense, binned.columns[part], *own, n_threads)
+    return ends
