@@ -59,7 +59,7 @@ class LinearModel(Estimator):
         if not isinstance(self.verbose, bool):
             check_integer("verbose", self.verbose, 0)
         check_alphas(self.alphas)
-        check_cv(self.cv)
+        cv = check_cv(self.cv)
         tol = check_real("tol", self.tol, 0, closed="right")
         max_iter = check_integer("max_iter", self.max_iter, 1, 2**31 - 1)
         assert tol is not None and max_iter is not None
@@ -72,6 +72,7 @@ class LinearModel(Estimator):
             tol=tol,
             max_iter=max_iter,
             n_threads=effective_threads(self.n_jobs),
+            cv=cv,
         )
 
     def _fit_columns(self, X: Any) -> Any:

@@ -10,9 +10,9 @@ q - G b up to date, an addition of one row of G for each step (Friedman, Hastie 
 tables with more columns than rows, and looks at a working set of columns that grows by those
 that violate the optimality conditions.
 
-Sweeps go over the support only until it has settled; a full sweep then looks for newcomers. Where
-the support has settled but the steps have not died away, the equations on the support are solved
-directly, which ends the slow tail of the descent under collinear columns.
+A few sweeps go over the support only; a full sweep then looks for newcomers. In between the
+equations on the support are solved directly, which ends the slow tail of the descent under
+collinear columns.
 """
 
 import numpy as np
@@ -27,6 +27,7 @@ cdef enum:
     SUPPORT_SWEEPS = 4         # sweeps over the support before it is solved for directly
     LARGEST_SOLVE = 1500
     MOST_SOLVES = 20           # of the support in a row
+    ALWAYS_SOLVED = 100        # rounds with a solution; if they did not help, few are tried later
 
 cdef float64_t JITTER = 1e-13
 
@@ -182,8 +183,7 @@ def descend_gram(
         The gap, or the worst violation, at the end.
     """
     cdef intp_t p = gram.shape[0], n, left
-    cdef bint settled
-    cdef int n_sweeps = 0
+    cdef int n_sweeps = 0, n_rounds = 0
     cdef float64_t reached = 0.0, largest, before
     if gram.shape[1] != p or not (
         q.shape[0] == l1.shape[0] == l2.shape[0] == b.shape[0] == p
@@ -206,15 +206,14 @@ def descend_gram(
             break
         with nogil:
             n = find_support(&b[0], p, &support_view[0])
-            settled = False
             for _ in range(SUPPORT_SWEEPS):
                 largest = sweep(g, p, &support_view[0], n, &b[0], &grad_view[0], &l1[0], &l2[0])
                 n_sweeps += 1
                 if largest * largest <= 0.01 * tol or n_sweeps >= max_sweeps:
-                    settled = True
                     break
             n = find_support(&b[0], p, &support_view[0])
-        if 0 < n <= LARGEST_SOLVE and not settled:
+        # Small steps are no sign of an end: between collinear columns all steps are small.
+        if 0 < n <= LARGEST_SOLVE and (n_rounds < ALWAYS_SOLVED or n_rounds % 16 == 0):
             if n * (n + 1) > room:
                 room = n * (n + 1)
                 work = np.empty(room)
@@ -229,6 +228,7 @@ def descend_gram(
             # Rounding is all that is left: start the gradient afresh once in a while.
             grad_view = np.asarray(q) - np.asarray(gram) @ np.asarray(b)
         before = reached
+        n_rounds += 1
     return n_sweeps, reached
 
 

@@ -183,8 +183,9 @@ class LogisticClassifier(ClassifierMixin, LinearModel):
         penalty = options.penalty
         if penalty.alpha is not None:
             return penalty.alpha
+        cv = path.check_cv(self.cv) if options.cv is None else options.cv
+        folds = path.make_folds(cv, len(codes), codes, weight)
         alphas = path.alpha_grid(path.check_alphas(self.alphas), model.steepest(), penalty.l1_ratio)
-        folds = path.make_folds(path.check_cv(self.cv), len(codes), codes)
 
         def losses(fold: int, train: np.ndarray, test: np.ndarray) -> np.ndarray:
             part = classification.open_classification(
@@ -199,7 +200,7 @@ class LogisticClassifier(ClassifierMixin, LinearModel):
                 print(f"fold {fold}: least log-loss {min(found):.6g}")
             return np.array(found)
 
-        alpha, self.cv_scores_ = path.cross_validate(alphas, folds, losses, weight)
+        alpha, self.cv_scores_ = path.cross_validate(alphas, folds, losses)
         self.alphas_ = alphas
         return alpha
 

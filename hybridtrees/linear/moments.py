@@ -20,6 +20,8 @@ Floats = NDArray[np.float64]
 
 # A column is constant if it deviates from its mean by no more than this share of it.
 CONSTANT = 1e-13
+# And if it deviates by less than this, whose inverse is about the largest float64.
+_LEAST = float(np.finfo(np.float64).tiny)
 _SAMPLE_ROWS = 512
 # Beyond so many standard deviations between the guessed and the true mean, sums are made afresh.
 _FARTHEST = 10.0
@@ -245,7 +247,7 @@ def column_scales(
     spread = np.sqrt(np.maximum(found[1] - (found[0] ** 2 if centred else 0.0), 0.0)) * unit
     fill = mean if fill is None else fill
     mean = mean if centred else np.zeros(p)
-    return mean, np.where(spread > CONSTANT * np.abs(mean), spread, 0.0), fill
+    return mean, np.where(_deviates(spread, mean), spread, 0.0), fill
 
 
 def _is_far(drift: Floats, square: Floats) -> bool:
@@ -272,7 +274,7 @@ def _careful_units(
         raise ValueError(
             f"column {j} of X reaches from {low[j]:g} to {high[j]:g}, which is too far for float64"
         )
-    return center, np.where(unit > CONSTANT * np.abs(center), unit, 1.0), fill
+    return center, np.where(_deviates(unit, center), unit, 1.0), fill
 
 
 def cross_correlation(
@@ -329,6 +331,11 @@ def column_ranges(
     return np.nan_to_num(mean), np.nan_to_num(low), np.nan_to_num(high), n_missing
 
 
+def _deviates(deviation: Floats, mean: Floats) -> NDArray[np.bool_]:
+    """Whether columns deviate from their means by more than rounding."""
+    return (deviation > CONSTANT * np.abs(mean)) & (deviation >= _LEAST)
+
+
 def _unit(largest: Floats) -> Floats:
     return np.where(largest > 0, largest, 1.0)
 
@@ -337,7 +344,10 @@ def _target_units(y: Floats, w: Floats | None, centred: bool) -> tuple[Floats, F
     """Means and largest deviations of the targets."""
     largest = np.abs(y).max(axis=0, initial=0.0)
     with np.errstate(over="ignore"):
-        mean = np.average(y / _unit(largest), axis=0, weights=w) * largest
+        scaled = y / _unit(largest)
+        # Without weights `np.average` cannot do without targets.
+        mean = scaled.mean(axis=0) if w is None else np.average(scaled, axis=0, weights=w)
+        mean = mean * largest
     mean = mean if centred else np.zeros(y.shape[1])
     spread = np.abs(y - mean).max(axis=0, initial=0.0)
     return mean, np.where(spread > CONSTANT * np.abs(mean), spread, 1.0)
@@ -356,7 +366,7 @@ def _guess(values: Any, rows: NDArray[np.int64] | None, centred: bool) -> tuple[
     center = (sample / count).sum(axis=0) if centred else np.zeros(values.shape[1])
     with np.errstate(over="ignore"):  # found out again when all rows are summed
         unit = np.where(found, np.abs(sample - center), 0.0).max(axis=0)
-    return center, np.where(unit > CONSTANT * np.abs(center), unit, 1.0)
+    return center, np.where(_deviates(unit, center), unit, 1.0)
 
 
 def _standardise(
@@ -373,8 +383,8 @@ def _standardise(
     """Bring mean products in some units to standard form."""
     (mean, unit), (y_mean, y_unit) = columns, targets
     spread = np.sqrt(np.maximum(np.diag(gram), 0.0))
-    constant = spread * unit <= CONSTANT * np.abs(mean if centred else fill * 0)
-    spread = np.where(constant, 0.0, spread)
+    varies = _deviates(spread * unit, mean if centred else np.zeros(len(mean)))
+    spread = np.where(varies, spread, 0.0)
     y_spread = np.sqrt(np.maximum(yy, 0.0))
     y_spread = np.where(y_spread * y_unit <= CONSTANT * np.abs(y_mean), 0.0, y_spread)
     with np.errstate(divide="ignore"):

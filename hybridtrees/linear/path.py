@@ -102,51 +102,101 @@ def alpha_grid(alphas: int | Floats, steepest: float, l1_ratio: float) -> Floats
     return np.geomspace(largest, smallest, alphas) if alphas > 1 else np.array([largest])
 
 
-def check_cv(cv: Any) -> int | list[tuple[Any, Any]]:
-    """Check the number of folds, or a list of (training rows, test rows)."""
+def check_cv(cv: Any, name: str = "cv") -> int | list[tuple[Any, Any]]:
+    """Check the number of folds, or pairs of (training rows, test rows), and return a list of them.
+
+    An iterator is used up by this: call it once for each fit.
+
+    Parameters
+    ----------
+    cv : object
+    name : str
+        Of the parameter, for messages.
+    """
     if isinstance(cv, Integral):
-        number = check_integer("cv", cv, 2)
+        number = check_integer(name, cv, 2)
         assert number is not None
         return number
     if isinstance(cv, str) or not isinstance(cv, Iterable):
         raise TypeError(
-            "cv must be an integer of at least 2 or an iterable of pairs (training rows, test "
+            f"{name} must be an integer of at least 2 or an iterable of pairs (training rows, test "
             f"rows), got {cv!r}"
         )
-    splits = [tuple(split) for split in cv]
-    if not splits or any(len(split) != 2 for split in splits):
-        raise ValueError("cv must hold pairs (training rows, test rows), and at least one")
+    try:
+        splits = [tuple(split) for split in cv]
+    except TypeError as error:
+        raise TypeError(f"{name} must hold pairs (training rows, test rows): {error}") from error
+    if not splits:
+        raise ValueError(
+            f"{name} holds no pair (training rows, test rows); an iterator is used up by one fit"
+        )
+    if any(len(split) != 2 for split in splits):
+        raise ValueError(f"{name} must hold pairs (training rows, test rows)")
     return splits
 
 
 def make_folds(
-    cv: int | list[tuple[Any, Any]], n_rows: int, codes: NDArray | None = None
+    cv: int | list[tuple[Any, Any]],
+    n_rows: int,
+    codes: NDArray | None = None,
+    weight: Floats | None = None,
+    name: str = "cv",
 ) -> list[tuple[Rows, Rows]]:
     """Training and test rows of each fold.
 
     For a number of folds, rows are dealt out in an order that looks random and is the same every
-    time, class by class where there are classes.
+    time, class by class where there are classes, and those of weight zero last.
+
+    Parameters
+    ----------
+    cv : int or list
+        As `check_cv` returns it.
+    n_rows : int
+    codes : ndarray of shape (n_rows,), optional
+        Classes.
+    weight : ndarray of shape (n_rows,), optional
+        Without any on one side of a fold there is an error.
+    name : str
+        Of the parameter, for messages.
     """
     if not isinstance(cv, int):
-        return [(_row_numbers(a, n_rows), _row_numbers(b, n_rows)) for a, b in cv]
+        folds = [(_row_numbers(a, n_rows, name), _row_numbers(b, n_rows, name)) for a, b in cv]
+        for side, part in (("training", 0), ("test", 1)):
+            if weight is not None and any(not weight[fold[part]].any() for fold in folds):
+                raise ValueError(
+                    f"sample_weight is zero for all {side} rows of a fold: choose other folds by "
+                    f"{name}"
+                )
+        return folds
     if cv > n_rows:
-        raise ValueError(f"cv={cv} folds need at least as many rows, got {n_rows}")
+        raise ValueError(f"{name}={cv} folds need at least as many rows, got {n_rows}")
     order = np.random.default_rng(_FOLD_SEED).permutation(n_rows)
     if codes is not None:
         order = order[np.argsort(codes[order], kind="stable")]
+    if weight is not None:
+        order = order[np.argsort(weight[order] == 0, kind="stable")]
+        counted = int(np.count_nonzero(weight))
+        if cv > counted:
+            raise ValueError(
+                f"{name}={cv} folds need at least as many rows of positive sample_weight, "
+                f"got {counted}"
+            )
     fold = np.empty(n_rows, dtype=np.int64)
     fold[order] = np.arange(n_rows) % cv
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(cv)]
 
 
-def _row_numbers(rows: Any, n_rows: int) -> Rows:
-    rows = np.asarray(rows)
+def _row_numbers(rows: Any, n_rows: int, name: str) -> Rows:
+    try:
+        rows = np.asarray(rows)
+    except ValueError:  # rows of a ragged list
+        rows = np.zeros(0)
     if rows.dtype == bool and rows.shape == (n_rows,):
-        return np.flatnonzero(rows)
+        rows = np.flatnonzero(rows)
     if rows.ndim != 1 or rows.dtype.kind not in "iu" or not len(rows):
-        raise ValueError("cv must hold pairs of row numbers or masks, none of them empty")
+        raise ValueError(f"{name} must hold pairs of row numbers or masks, none of them empty")
     if rows.min() < 0 or rows.max() >= n_rows:
-        raise ValueError(f"cv holds row numbers outside [0, {n_rows})")
+        raise ValueError(f"{name} holds row numbers outside [0, {n_rows})")
     return rows.astype(np.int64)
 
 
@@ -154,7 +204,6 @@ def cross_validate(
     alphas: Floats,
     folds: list[tuple[Rows, Rows]],
     fold_losses: Callable[[int, Rows, Rows], Floats],
-    weight: Floats | None,
 ) -> tuple[float, Floats]:
     """Choose the alpha of least mean loss over the test rows.
 
@@ -165,7 +214,6 @@ def cross_validate(
     folds : list of (training rows, test rows)
     fold_losses : callable
         From a fold's number and rows to the mean loss on its test rows for each alpha.
-    weight : ndarray or None
 
     Returns
     -------
@@ -173,10 +221,5 @@ def cross_validate(
         Among equals the largest.
     losses : ndarray of shape (n_alphas, n_folds)
     """
-    for name, part in (("training", 0), ("test", 1)):
-        if weight is not None and any(not weight[fold[part]].any() for fold in folds):
-            raise ValueError(
-                f"sample_weight is zero for all {name} rows of a fold: choose other folds by cv"
-            )
     losses = np.column_stack([fold_losses(k, *fold) for k, fold in enumerate(folds)])
     return float(alphas[int(np.argmin(losses.mean(axis=1)))]), losses

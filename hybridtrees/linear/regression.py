@@ -15,6 +15,7 @@ from hybridtrees.linear.moments import Moments, collect_moments, merge_moments, 
 from hybridtrees.linear.path import Penalty, Rows
 from hybridtrees.linear.solvers import (
     Solution,
+    check_coefficients,
     original_scale,
     ridge_path,
     solve_least_squares,
@@ -28,7 +29,11 @@ _FEW_ROWS = 16
 
 @dataclass(frozen=True)
 class Options:
-    """What the solvers need to know beside the data."""
+    """What the solvers need to know beside the data.
+
+    `cv` is what `check_cv` made of the parameter of the estimator that is fitted, which is read
+    once as it may be an iterator; None for that of the estimator that chooses the alpha.
+    """
 
     penalty: Penalty
     fit_intercept: bool = True
@@ -36,6 +41,7 @@ class Options:
     tol: float = 1e-10
     max_iter: int = 10_000
     n_threads: int = 1
+    cv: int | list[tuple[Any, Any]] | None = None
 
     @property
     def scaled(self) -> bool:
@@ -255,7 +261,9 @@ class WideRegression:
         """Return the solution as a function of the columns as they came."""
         wide = self.wide
         coef = np.zeros((len(wide.mean), self.y.shape[1]))
-        coef[wide.varies] = solution.beta * self.y_scale / wide.scale[wide.varies][:, None]
+        with np.errstate(over="ignore"):
+            coef[wide.varies] = solution.beta * self.y_scale / wide.scale[wide.varies][:, None]
+        check_coefficients(coef)
         return Line(coef, wide.mean, wide.fill, self.y_mean)
 
 

@@ -170,7 +170,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         else:
             solution = model.solve(alpha)
         if not solution.converged:
-            warn_not_converged(name, solution.n_iter)
+            warn_not_converged(name, solution.n_iter, stacklevel=4)
         line = model.line(solution)
         self._keep_line(line)
         single = target.ndim == 1
@@ -201,10 +201,11 @@ class LinearRegressor(RegressorMixin, LinearModel):
         penalty = options.penalty
         if penalty.alpha is not None:
             return penalty.alpha
+        cv = path.check_cv(self.cv) if options.cv is None else options.cv
+        folds = path.make_folds(cv, len(targets), None, weight)
         alphas = path.alpha_grid(path.check_alphas(self.alphas), model.steepest(), penalty.l1_ratio)
-        folds = path.make_folds(path.check_cv(self.cv), len(targets))
         losses = FoldLosses(values, targets, weight, alphas, options, model, folds)
-        alpha, self.cv_scores_ = path.cross_validate(alphas, folds, losses, weight)
+        alpha, self.cv_scores_ = path.cross_validate(alphas, folds, losses)
         self.alphas_ = alphas
         return alpha
 

@@ -317,7 +317,18 @@ def original_scale(
     intercept : ndarray of shape (k,)
         0 where the moments were not centred.
     """
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         inverse = np.where(moments.scale > 0, 1.0 / moments.scale, 0.0)
-    coef = beta * inverse[:, None] * (moments.y_scale if y_scale is None else y_scale)
+        coef = beta * inverse[:, None] * (moments.y_scale if y_scale is None else y_scale)
+    check_coefficients(coef)
     return coef, moments.y_mean - moments.mean @ coef
+
+
+def check_coefficients(coef: Floats) -> None:
+    """Refuse coefficients that have overflowed, in the words of the table they are for."""
+    large = ~np.isfinite(coef).all(axis=1)
+    if large.any():
+        raise ValueError(
+            f"column {int(np.argmax(large))} of X varies too little beside y: its coefficient is "
+            "beyond the range of float64"
+        )

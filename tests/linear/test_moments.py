@@ -182,3 +182,11 @@ def test_compiled_tables_check_their_arguments(rng):
         Table(X, zero, one, zero, np.zeros(0, dtype=np.int64))
     with pytest.raises(ValueError):
         _moments.cross(table, Table(X, zero, one, zero), None, 1)
+
+
+@pytest.mark.parametrize("weight", [None, np.arange(1.0, 11.0)])
+def test_moments_without_a_target(weight):
+    X = np.random.default_rng(0).normal(size=(10, 2))
+    found = collect_moments(X, np.zeros((10, 0)), weight)
+    assert found.xy.shape == (2, 0) and found.y_mean.shape == (0,)
+    np.testing.assert_allclose(found.mean, np.average(X, axis=0, weights=weight))

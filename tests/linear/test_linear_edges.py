@@ -1,0 +1,118 @@
+"""Linear models where they are hard put: collinear columns, odd folds, tiny numbers."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from hybridtrees.linear.classifier import LogisticClassifier
+from hybridtrees.linear.path import check_cv, make_folds
+from hybridtrees.linear.regressor import LinearRegressor
+from hybridtrees.linear.solvers import ConvergenceWarning
+
+
+@pytest.mark.parametrize("alpha", [1e-4, 1e-3, 1e-2])
+@pytest.mark.parametrize("penalty", ["lasso", "elasticnet"])
+def test_collinear_columns_do_not_stall_the_descent(penalty, alpha):
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(40, 80))
+        y = 30 * X[:, 0] + 10 * X[:, 1] + 3 * rng.normal(size=40)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model = LinearRegressor(penalty=penalty, alpha=alpha).fit(X, y)
+        assert model.n_iter_ < 500
+        tight = LinearRegressor(penalty=penalty, alpha=alpha, tol=1e-14).fit(X, y)
+        np.testing.assert_allclose(model.coef_, tight.coef_, atol=1e-6)
+
+
+def test_folds_with_rows_of_weight_zero(rng):
+    X = rng.normal(size=(60, 4))
+    y = X[:, 0] + 0.1 * rng.normal(size=60)
+    weight = np.where(np.arange(60) < 8, 1.0, 0.0)
+    model = LinearRegressor(penalty="ridge", alpha="cv", cv=8)
+    model.fit(X, y, sample_weight=weight)
+    assert np.isfinite(model.cv_scores_).all() and model.cv_scores_.shape[1] == 8
+    with pytest.raises(ValueError, match="cv=10 folds .* positive sample_weight, got 8"):
+        model.set_params(cv=10).fit(X, y, sample_weight=weight)
+    model.set_params(cv=[(np.arange(50), np.arange(50, 60))])
+    with pytest.raises(ValueError, match="sample_weight is zero for all test rows .* by cv"):
+        model.fit(X, y, sample_weight=weight)
+    logistic = LogisticClassifier(alpha="cv", cv=4).fit(X, np.arange(60) % 2, weight)
+    assert np.isfinite(logistic.cv_scores_).all()
+
+
+def test_rows_of_weight_are_dealt_out_first(rng):
+    weight = np.where(rng.permutation(60) < 8, 2.0, 0.0)
+    codes = rng.permutation(np.arange(60) % 2)
+    folds = make_folds(4, 60, None, weight)
+    assert [np.count_nonzero(weight[test]) for _, test in folds] == [2] * 4
+    np.testing.assert_array_equal(np.sort(np.concatenate([b for _, b in folds])), np.arange(60))
+    for train, test in folds:
+        assert len(train) + len(test) == len(np.union1d(train, test)) == 60
+    # Without zeros the folds are those without weights.
+    for one, other in zip(
+        make_folds(4, 60, codes, weight + 1), make_folds(4, 60, codes), strict=True
+    ):
+        np.testing.assert_array_equal(one[1], other[1])
+
+
+def test_an_iterator_of_folds_is_read_once(rng):
+    X = rng.normal(size=(40, 3))
+    y = X[:, 0] + rng.normal(size=40)
+    pairs = [(np.arange(20), np.arange(20, 40)), (np.arange(20, 40), np.arange(20))]
+    model = LinearRegressor(penalty="ridge", alpha="cv", cv=iter(pairs)).fit(X, y)
+    listed = LinearRegressor(penalty="ridge", alpha="cv", cv=pairs).fit(X, y)
+    assert model.alpha_ == listed.alpha_
+    with pytest.raises(ValueError, match="cv holds no pair .* iterator is used up"):
+        model.fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "words"),
+    [
+        (1, ValueError, "folds must"),
+        ("x", TypeError, "folds must be an integer of at least 2 or an iterable"),
+        ([3], TypeError, "folds must hold pairs"),
+        ([(1, 2, 3)], ValueError, "folds must hold pairs"),
+    ],
+)
+def test_folds_are_named_as_the_parameter_is(value, error, words):
+    with pytest.raises(error, match=words):
+        check_cv(value, "folds")
+
+
+def test_warnings_point_to_the_caller(rng):
+    X = rng.normal(size=(50, 20))
+    with pytest.warns(ConvergenceWarning) as seen:
+        LinearRegressor(penalty="lasso", alpha=1e-3, max_iter=1).fit(X, X.sum(axis=1))
+    assert seen[0].filename == __file__
+
+
+@pytest.mark.parametrize("penalty", [None, "ridge", "lasso"])
+@pytest.mark.parametrize("p", [4, 300])
+def test_columns_too_small_for_float64(rng, penalty, p):
+    X = rng.normal(size=(60, p))
+    y = X[:, 0] + 0.1 * rng.normal(size=60)
+    small = np.where(np.arange(p) == 1, X * 1e-310, X)
+    given = {"penalty": penalty, "alpha": 0.01}
+    model = LinearRegressor(**given).fit(small, y)
+    # It varies by less than can be divided by, and counts as constant.
+    without = LinearRegressor(**given).fit(np.delete(X, 1, axis=1), y)
+    np.testing.assert_allclose(model.predict(small), without.predict(np.delete(X, 1, axis=1)))
+    assert model.coef_[1] == 0
+    if penalty != "lasso":
+        with pytest.raises(ValueError, match="column 1 of X varies too little beside y"):
+            small = np.where(np.arange(p) == 1, X * 1e-307, X)
+            LinearRegressor(**given).fit(small, y + 1e5 * X[:, 1])
+
+
+def test_classes_by_columns_too_small_for_float64(rng):
+    X = rng.normal(size=(60, 3))
+    codes = (X[:, 0] + 0.5 * rng.normal(size=60) > 0).astype(int)
+    small = np.column_stack([X[:, 0], 1e-310 * X[:, 1:]])
+    model = LogisticClassifier().fit(small, codes)
+    alone = LogisticClassifier().fit(X[:, :1], codes)
+    np.testing.assert_allclose(model.predict_proba(small), alone.predict_proba(X[:, :1]))
