@@ -109,6 +109,8 @@ class BaggingPlan:
         Number of the first tree: seeds depend on it, so that a forest can be continued.
     verbose : int
         A line for every so many trees, 0 for none.
+    grain : float
+        Differences of the error up to this are no change: that of single rows among few.
     """
 
     n_trees: int
@@ -116,6 +118,7 @@ class BaggingPlan:
     first: int = 0
     n_threads: int = 1
     verbose: int = 0
+    grain: float = 0.0
 
 
 @dataclass
@@ -181,22 +184,32 @@ def bag(
             error = None if watch is None else watch(tree)
             if error is not None:
                 result.errors.append(error)
-            stops = plan.settle and has_settled(result.errors)
+            stops = plan.settle and has_settled(result.errors, plan.grain)
             progress.report(result, stops)
             if stops:
                 break
     return result
 
 
-def has_settled(errors: list[float]) -> bool:
-    """Whether the last errors vary little, and on average differ little from those before."""
+def has_settled(errors: list[float], grain: float = 0.0) -> bool:
+    """Whether the last errors vary little, and on average differ little from those before.
+
+    Parameters
+    ----------
+    errors : list of float
+    grain : float
+        See `BaggingPlan`.
+    """
     if len(errors) < 2 * SETTLED_TREES:
         return False
     before, last = np.array(errors[-2 * SETTLED_TREES :]).reshape(2, -1)
+    if np.isnan(before).all() and np.isnan(last).all():
+        return True  # no row is ever out of the bag: more trees will not help
     level = np.abs(last).max()
     change = abs(last.mean() - before.mean())
+    most = max(SETTLED_CHANGE * level, SETTLED_CHANGE / SETTLED_RANGE * grain)
     # An error that is not a number yet has not settled: comparisons with it are false.
-    return bool(change <= SETTLED_CHANGE * level and np.ptp(last) <= SETTLED_RANGE * level)
+    return bool(change <= most and np.ptp(last) <= max(SETTLED_RANGE * level, grain))
 
 
 def _grown_trees(

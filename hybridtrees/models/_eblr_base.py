@@ -15,8 +15,8 @@ from hybridtrees._validation import check_sample_weight
 from hybridtrees.base import Estimator, atomic_fit
 from hybridtrees.linear.design import Design
 from hybridtrees.models._cart_growth import Recipe, check_rows
-from hybridtrees.models._eblr_output import OutputMixin
 from hybridtrees.models._eblr_rules import Rule, RuleTree, rule_text
+from hybridtrees.models._output import OutputMixin
 
 # The solvers are imported where they are used, to keep `import hybridtrees` quick.
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class EBLRModel(OutputMixin, Estimator):
         from hybridtrees.linear.regression import Options
 
         check_boolean("missing_indicator", self.missing_indicator)
-        check_cv(self.cv)
+        cv = check_cv(self.cv)
         tol = check_real("tol", self.tol, 0, closed="right")
         max_iter = check_integer("max_iter", self.max_iter, 1, 2**31 - 1)
         assert tol is not None and max_iter is not None
@@ -185,6 +185,7 @@ class EBLRModel(OutputMixin, Estimator):
             tol=tol,
             max_iter=max_iter,
             n_threads=effective_threads(self.n_jobs),
+            cv=cv,
         )
 
     def _check_parameters(self, X_val: Any, y_val: Any) -> tuple[Recipe, int]:
@@ -253,7 +254,10 @@ class EBLRModel(OutputMixin, Estimator):
     def _validation_sample(self, X_val: Any, y_val: Any, weight_val: Any) -> Sample:
         from hybridtrees.models._eblr_growth import Sample
 
-        values = self._read_features(X_val)
+        try:
+            values = self._read_features(X_val)
+        except (TypeError, ValueError) as error:  # they speak of X
+            raise type(error)(f"X_val: {error}") from error
         n = values.shape[0]
         weight = check_sample_weight(weight_val, n, name="sample_weight_val")
         return Sample(values, self._design.expand(values), self._encode_more(y_val, n), weight)

@@ -160,7 +160,7 @@ feature_names_in_
         from hybridtrees.linear.classification import open_classification
         from hybridtrees.linear.classifier import LogisticClassifier
 
-        chooser = LogisticClassifier(cv=self.cv)
+        chooser = LogisticClassifier()
         data = sample.columns, sample.target, sample.weight
         model = open_classification(*data, None, self._n_outputs(), options)
         return chooser._choose_alpha(*data, self._n_outputs(), options, model)

@@ -210,9 +210,10 @@ def _information(job: Job, rounds: Rounds, line: GrowingLine, train: Sample) -> 
     """Akaike's or Schwarz's criterion.
 
     A rule has cost a coefficient and the choice of its conditions, each of which counts as one
-    parameter more.
+    parameter more. Weights say how much a row counts beside others, not how many it stands for:
+    the criterion is that of as many rows as have weight, whatever the sum of the weights.
     """
-    total = float(train.n_rows) if train.weight is None else float(train.weight.sum())
+    total = train.n_rows if train.weight is None else int(np.count_nonzero(train.weight))
     searched = sum(len(path) for found in rounds.rules for path in found.tree.paths())
     n_free = max(1, job.n_outputs - 1) if job.n_outputs else 1
     intercepts = n_free if job.options.fit_intercept else 0

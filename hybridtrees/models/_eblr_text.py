@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hybridtrees._parameters import check_integer
+
 if TYPE_CHECKING:
     from hybridtrees.models._eblr_rules import Rule
 
@@ -45,6 +47,7 @@ def equation(
     -------
     text : str
     """
+    check_integer("max_terms", max_terms, 0, allow_none=True)
     used = np.flatnonzero(coefs)
     if max_terms is not None and len(used) > max_terms:
         used = np.sort(used[np.argsort(-np.abs(effects[used]), kind="stable")[:max_terms]])
@@ -52,7 +55,7 @@ def equation(
     lines += [f"    {_signed(coefs[j])} * {names[j]}" for j in used]
     left = int(np.count_nonzero(coefs)) - len(used)
     if left:
-        lines.append(f"    + {left} more columns of smaller effect")
+        lines.append(f"    + {_counted(left, 'more column')} of smaller effect")
     for rule, words, coef in rules:
         lines += textwrap.wrap(
             f"{_signed(coef)} if {words}",
@@ -64,9 +67,14 @@ def equation(
         )
         share = f"{100 * rule.share:.3g} % of the weight"
         lines.append(
-            f"            [{rule.name}: {rule.support} rows, {share}, gain {rule.gain:.4g}]"
+            f"            [{rule.name}: {_counted(rule.support, 'row')}, {share}, "
+            f"gain {rule.gain:.4g}]"
         )
     return "\n".join(lines)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _number(value: float) -> str:
@@ -101,7 +109,8 @@ def draw_rules(
     ax.set_yticks(places, labels, fontsize="small")
     ax.invert_yaxis()
     ax.axvline(0, color="black", linewidth=0.8)
-    ax.bar_label(bars, [f"{rule.support} rows" for rule in rules], padding=3, fontsize="small")
+    counts = [_counted(rule.support, "row") for rule in rules]
+    ax.bar_label(bars, counts, padding=3, fontsize="small")
     ax.margins(x=0.2)
     ax.set_xlabel(xlabel)
     return ax

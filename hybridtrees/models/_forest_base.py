@@ -22,8 +22,22 @@ from hybridtrees.core.paths import decision_path
 from hybridtrees.metrics import Metric, callable_metric, get_metric
 from hybridtrees.models._bagging import MOST_TREES, BaggingPlan, BaggingResult, Sampler, bag
 from hybridtrees.models._cart_base import CARTModel
-from hybridtrees.models._forest_growth import ForestFit, OutOfBag, digest, in_c_order
+from hybridtrees.models._cart_growth import Recipe
+from hybridtrees.models._forest_growth import (
+    ForestFit,
+    OutOfBag,
+    digest,
+    drawable_weight,
+    in_c_order,
+)
 from hybridtrees.models._forest_reading import ForestReading
+from hybridtrees.models._forest_warm import (
+    check_kept_rows,
+    check_same_growth,
+    continue_oob,
+    grown_with,
+    target_digest,
+)
 
 register(PackedTrees)
 
@@ -49,7 +63,7 @@ _TREE_PARAMETERS = (
     "verbose",
 )
 
-_OOB_STATE = ("_oob_sums", "_oob_counts")
+_OOB_STATE = ("_oob_sums", "_oob_counts", "_oob_metric")
 _OOB_NAMES = ("oob_score_", "oob_curve_", "oob_prediction_", "oob_decision_function_", *_OOB_STATE)
 
 
@@ -120,26 +134,59 @@ class ForestModel(ForestReading, Estimator):
         weight = check_sample_weight(sample_weight, values.shape[0])
         seeds = self._root_seeds(earlier)
         n_trees, settle = self._n_trees(earlier)
+        factor = self._class_factor(tree, target)
+        sampler = self._sampler_for(values.shape[0], drawable_weight(factor, target, weight))
+        self._grown_with = self._growth(tree, sampler, values, target)
         if earlier is not None:
-            self._check_continued(earlier, values)
+            check_same_growth(earlier["_grown_with"], self._grown_with)
+            check_kept_rows(self.keep_rows, earlier)
             if n_trees == 0:
                 warnings.warn(
                     "Warm-start fitting without increasing n_estimators does not fit new trees.",
                     stacklevel=3,
                 )
                 return self
-        watch_oob = settle or self.oob_score is not False
-        fit = self._prepare(tree, values, target, weight, n_threads, watch_oob)
+        watch_oob = settle or self._asks_oob()
+        if watch_oob and not sampler.leaves_out:
+            raise ValueError(
+                f"{self._oob_purpose()} needs rows out of the bag: bootstrap=True, or max_samples "
+                "below the number of rows"
+            )
+        fit = self._prepare(tree, values, target, sampler, factor, n_threads, watch_oob)
         oob = self._watch(fit, target, weight, earlier) if watch_oob else None
-        plan = BaggingPlan(
-            n_trees, settle, 0 if earlier is None else len(self._trees), n_threads, self.verbose
-        )
+        first = 0 if earlier is None else len(self._trees)
+        grain = 0.0 if oob is None else oob.grain
+        plan = BaggingPlan(n_trees, settle, first, n_threads, self.verbose, grain)
         curve = [] if earlier is None else list(earlier.get("oob_curve_", ()))
         watch = None if oob is None else oob.add
         result = bag(fit.open_grower, fit.sampler, plan, seeds, watch, curve)
         self._keep(fit, result, earlier)
-        self._keep_watched(oob, result)
+        self._keep_watched(oob, result, sampler)
         return self
+
+    def _asks_oob(self) -> bool:
+        """Whether `oob_score` is anything but False, be it Python's or NumPy's."""
+        return not isinstance(self.oob_score, bool | np.bool_) or bool(self.oob_score)
+
+    def _oob_purpose(self) -> str:
+        """Return what rows out of the bag are needed for, for messages."""
+        return "oob_score" if self._asks_oob() else "n_estimators='auto'"
+
+    def _growth(
+        self, tree: CARTModel, sampler: Sampler, values: Any, target: np.ndarray
+    ) -> dict[str, Any]:
+        """Return what the trees depend on: a fit that adds trees must have the same."""
+        others = {"ccp_alpha": float(self.ccp_alpha), **self._more_growth()}
+        recipe = self._recipe_for(tree, sampler)
+        return grown_with(
+            recipe, sampler, values, self._reader, self._target_digest(target), others
+        )
+
+    def _more_growth(self) -> dict[str, Any]:
+        return {}
+
+    def _target_digest(self, target: np.ndarray) -> int:
+        return target_digest(target, vars(self).get("classes_"))
 
     def _check_parameters(self) -> CARTModel:
         """Check all that can be checked without the data; returns the estimator of a tree."""
@@ -158,7 +205,8 @@ class ForestModel(ForestReading, Estimator):
             check_integer("max_samples", self.max_samples, 1)
         elif self.max_samples is not None:
             check_real("max_samples", self.max_samples, 0, 1, closed="right")
-        if not isinstance(self.keep_rows, bool) and self.keep_rows != "auto":
+        auto = isinstance(self.keep_rows, str) and self.keep_rows == "auto"
+        if not auto and not isinstance(self.keep_rows, bool | np.bool_):
             raise ValueError(f"keep_rows must be True, False or 'auto', got {self.keep_rows!r}")
         self._metric()
         params = {name: getattr(self, name) for name in _TREE_PARAMETERS}
@@ -222,50 +270,21 @@ class ForestModel(ForestReading, Estimator):
             )
         return n_trees, False
 
-    def _check_continued(self, earlier: dict, values: Any) -> None:
-        """Refuse to continue a forest on another table."""
-        same = earlier["_digest"] == digest(values) and all(
-            np.array_equal(earlier[name], getattr(self, name)) for name in self._target_names
-        )
-        if not same:
-            raise ValueError(
-                "warm_start=True continues a forest on the table and the classes that it was "
-                "fitted with; X or y is another one"
-            )
-
     def _prepare(
         self,
         tree: CARTModel,
         values: Any,
         target: np.ndarray,
-        weight: np.ndarray | None,
+        sampler: Sampler,
+        factor: Callable[[np.ndarray], np.ndarray] | None,
         n_threads: int,
         watch_oob: bool,
     ) -> ForestFit:
         """All that growers share."""
-        factor = self._class_factor(tree, target)
-        drawable = weight
-        if factor is not None:
-            counts = np.ones(len(target), dtype=np.int64)
-            zero = factor(counts) == 0
-            if zero.any():
-                drawable = np.where(zero, 0.0, 1.0 if weight is None else weight)
-        sampler = self._sampler_for(values.shape[0], drawable)
-        if watch_oob and not sampler.leaves_out:
-            what = "n_estimators='auto'" if self.oob_score is False else "oob_score"
-            raise ValueError(
-                f"{what} needs rows out of the bag: bootstrap=True, or max_samples below the "
-                "number of rows"
-            )
         if watch_oob:
             values = in_c_order(values)
-        recipe = tree._recipe(1)
-        # Between equal splits is drawn, lest the first features be preferred; but trees that all
-        # see the same rows and features are to be the same.
-        draws = sampler.leaves_out or recipe.max_features < self.n_features_in_
-        recipe = replace(recipe, random_ties=draws)
         return ForestFit(
-            recipe,
+            self._recipe_for(tree, sampler),
             values,
             target,
             sampler,
@@ -275,6 +294,14 @@ class ForestModel(ForestReading, Estimator):
             self._keeps_rows(sampler),
             n_threads,
         )
+
+    def _recipe_for(self, tree: CARTModel, sampler: Sampler) -> Recipe:
+        """How trees are grown on these samples."""
+        recipe = tree._recipe(1)
+        # Between equal splits is drawn, lest the first features be preferred; but trees that all
+        # see the same rows and features are to be the same.
+        draws = sampler.leaves_out or recipe.max_features < self.n_features_in_
+        return replace(recipe, random_ties=draws)
 
     def _sampler_for(self, n_rows: int, weight: np.ndarray | None) -> Sampler:
         n_used = n_rows if weight is None else int(np.count_nonzero(weight))
@@ -290,11 +317,15 @@ class ForestModel(ForestReading, Estimator):
         else:
             assert isinstance(self.max_samples, Real)
             n_drawn = max(1, round(float(self.max_samples) * n_used))
+        if weight is not None:
+            # Equal weights are none: the draws are to be the same.
+            unit = weight[0] if self.bootstrap else 1.0
+            weight = None if unit > 0 and np.all(weight == unit) else weight
         return Sampler(n_rows, n_drawn, bool(self.bootstrap), weight)
 
     def _keeps_rows(self, sampler: Sampler) -> bool:
-        if isinstance(self.keep_rows, bool):
-            return self.keep_rows
+        if isinstance(self.keep_rows, bool | np.bool_):
+            return bool(self.keep_rows)
         n_trees = MOST_TREES if self.n_estimators == "auto" else int(self.n_estimators)
         n_bytes = 4 * n_trees * min(sampler.n_drawn, sampler.n_rows)
         return self._n_classes() == 0 and n_bytes <= KEPT_BYTES
@@ -309,12 +340,7 @@ class ForestModel(ForestReading, Estimator):
             metric = get_metric("merror")
         oob = OutOfBag(target, weight, metric, n_values, n_classes, self._votes())
         if earlier is not None:
-            if "_oob_sums" not in earlier:
-                raise ValueError(
-                    "warm_start=True cannot add oob_score to a forest that was fitted without it"
-                )
-            oob.sums = earlier["_oob_sums"].copy()
-            oob.counts = earlier["_oob_counts"].copy()
+            continue_oob(oob, earlier)
         return oob
 
     def _keep(self, fit: ForestFit, result: BaggingResult, earlier: dict | None) -> None:
@@ -348,12 +374,12 @@ class ForestModel(ForestReading, Estimator):
         self.max_features_ = fit.recipe.max_features
         self.n_estimators_ = len(trees)
 
-    def _keep_watched(self, oob: OutOfBag | None, result: BaggingResult) -> None:
+    def _keep_watched(self, oob: OutOfBag | None, result: BaggingResult, sampler: Sampler) -> None:
         for name in _OOB_NAMES:
             self.__dict__.pop(name, None)
         if oob is None:
             return
-        if not np.all(oob.counts[slice(None) if oob.weight is None else oob.weight > 0]):
+        if not np.all(oob.counts[slice(None) if sampler.weight is None else sampler.weight > 0]):
             warnings.warn(
                 "Some rows were in the sample of every tree and have no out-of-bag prediction: "
                 "there are too few trees for a reliable estimate",
@@ -366,6 +392,7 @@ class ForestModel(ForestReading, Estimator):
         self._keep_oob(oob)
         if self.warm_start:
             self._oob_sums, self._oob_counts = oob.sums, oob.counts
+            self._oob_metric = oob.metric.name
 
     # -- predict --------------------------------------------------------------------------------
 

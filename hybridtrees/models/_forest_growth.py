@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse
 
 from hybridtrees.core._forest_weights import group_rows
+from hybridtrees.core._node_values import feature_gains
 from hybridtrees.core.cart import CartGrower, CartTable, TargetSums
 from hybridtrees.core.forest_pack import PackedTree, pack_tree
 from hybridtrees.core.grow import GrowerParams
@@ -178,9 +179,8 @@ def rows_by_leaf(leaf: np.ndarray, n_nodes: int) -> np.ndarray:
 
 
 def _importance(tree: Tree, n_features: int) -> np.ndarray:
-    inner = tree.nodes["left"] >= 0
-    gain = np.maximum(tree.nodes["gain"][inner], 0.0)
-    sums = np.bincount(tree.nodes["feature"][inner], weights=gain, minlength=n_features)
+    sums = np.zeros(n_features)
+    feature_gains(tree.nodes, sums)
     total = sums.sum()
     return sums / total if total > 0 else sums
 
@@ -216,6 +216,11 @@ class OutOfBag:
         self.votes = votes
         self.sums = np.zeros((len(target), n_values))
         self.counts = np.zeros(len(target), dtype=np.int32)
+
+    @property
+    def grain(self) -> float:
+        """Half as much again as one row makes of a share of wrong classes; 0 for other metrics."""
+        return 1.5 / len(self.target) if self.metric.name in ("error", "merror") else 0.0
 
     def add(self, tree: ForestTree) -> float:
         """Take in what a tree says and return the error of all trees so far."""
@@ -271,7 +276,7 @@ def in_c_order(values: Any) -> Any:
 
 def digest(values: Any) -> int:
     """Return a number by which a table is told from others, whatever its type of numbers."""
-    found = 0
+    found = zlib.crc32(np.array(values.shape, dtype=np.int64))
     if scipy.sparse.issparse(values):
         values = values.tocsr()
         for part in (values.indices, values.indptr):
@@ -281,3 +286,15 @@ def digest(values: Any) -> int:
         block = np.ascontiguousarray(values[start : start + _DIGEST_ROWS], dtype=np.float64)
         found = zlib.crc32(block, found)
     return found
+
+
+def drawable_weight(
+    factor: Callable[[np.ndarray], np.ndarray] | None, target: np.ndarray, weight: np.ndarray | None
+) -> np.ndarray | None:
+    """Weights of the rows, 0 for those of classes that have no weight."""
+    if factor is None:
+        return weight
+    zero = factor(np.ones(len(target), dtype=np.int64)) == 0
+    if not zero.any():
+        return weight
+    return np.where(zero, 0.0, 1.0 if weight is None else weight)

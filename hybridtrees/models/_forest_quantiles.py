@@ -31,7 +31,10 @@ class QuantilePrediction:
             With several outputs (n_rows, n_levels, n_outputs) or (n_rows, n_outputs).
         """
         self._check_is_fitted()  # type: ignore[attr-defined]
-        levels = np.atleast_1d(np.asarray(q, dtype=np.float64))
+        try:
+            levels = np.atleast_1d(np.asarray(q, dtype=np.float64))
+        except (TypeError, ValueError):
+            levels = np.empty(0)
         if levels.ndim != 1 or not len(levels) or not np.all((levels >= 0) & (levels <= 1)):
             raise ValueError(f"q must be a number or numbers from 0 to 1, got {q!r}")
         groups, weight = self._kept_groups("predict_quantiles")  # type: ignore[attr-defined]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +22,15 @@ from hybridtrees.models._forest_leaves import (
     sample_products,
     sizes_of_branches,
 )
+from hybridtrees.models._forest_prototypes import (
+    Prototypes,
+    dense_places,
+    group_rows,
+    nearest_rows,
+    neighbour_counts,
+)
 
 OUTPUTS = ("sparse", "dense")
-
-# Neighbours that make a prototype, at most, where no number is given.
-_MOST_NEIGHBOURS = 50
 
 
 @dataclass
@@ -45,29 +50,6 @@ class OOBImportance:
     importances_mean: np.ndarray
     importances_std: np.ndarray
     importances: np.ndarray
-
-
-@dataclass
-class Prototypes:
-    """Typical rows of the classes.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (n_prototypes,)
-        Row of the table whose neighbours make each prototype.
-    values : ndarray of shape (n_prototypes, n_features)
-        Medians of the neighbours; the most frequent code of a category.
-    lower, upper : ndarray of shape (n_prototypes, n_features)
-        Their quartiles, NaN for categories.
-    labels : ndarray of shape (n_prototypes,) or None
-        Classes of the prototypes.
-    """
-
-    rows: np.ndarray
-    values: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    labels: np.ndarray | None
 
 
 class ForestReading:
@@ -90,7 +72,7 @@ class ForestReading:
         return None
 
     def _out_of_bag(self) -> np.ndarray:
-        """Which training rows are in the sample of no tree, (n_rows, n_trees)."""
+        """Which training rows are not in the sample of each tree, (n_rows, n_trees)."""
         n_trees = len(self._draw_seeds)  # type: ignore[attr-defined]
         mask = np.empty((self._sampler.n_rows, n_trees), dtype=bool)  # type: ignore[attr-defined]
         for tree in range(n_trees):
@@ -236,7 +218,8 @@ class ForestReading:
         The variance of a prediction over training samples is estimated from the covariances,
         over the trees, of what they say and how often each row is in their samples, less the
         bias of a finite number of trees (Wager, Hastie and Efron 2014). It takes many trees: a
-        variance that comes out negative is reported as 0.
+        variance that comes out negative is reported as 0, with a warning, and the errors of a
+        single tree are NaN.
 
         Parameters
         ----------
@@ -260,6 +243,9 @@ class ForestReading:
         values = self._read_features(X)  # type: ignore[attr-defined]
         n_threads = self._threads_for(values.shape[0])  # type: ignore[attr-defined]
         found = np.empty((values.shape[0], trees.n_values))
+        if n_trees < 2:
+            scale = np.nan
+        n_negative = 0
         for block in blocks(values.shape[0]):
             said = self._tree_values(values[block], n_threads)
             said -= said.mean(axis=0)
@@ -267,7 +253,14 @@ class ForestReading:
                 centred = said[:, :, k]
                 squared = np.einsum("bi,bi->i", products @ centred, centred) / n_trees**2
                 bias = variance / n_trees * np.square(centred).mean(axis=0)
+                n_negative += int(np.count_nonzero(squared < bias))
                 found[block, k] = np.sqrt(np.maximum(scale * (squared - bias), 0.0))
+        if n_negative:
+            warnings.warn(
+                f"{n_negative} of {found.size} variances came out negative and are reported as 0, "
+                "which means that they are not known: grow more trees",
+                stacklevel=2,
+            )
         if trees.n_classes == 2:
             return np.hstack([found, found])
         return found[:, 0] if trees.n_values == 1 and not trees.n_classes else found
@@ -355,7 +348,7 @@ class ForestReading:
         """
         self._check_is_fitted()  # type: ignore[attr-defined]
         near, leaves, own = self._proximities(X, None, check_boolean("oob", oob))
-        group = _groups(y, len(leaves))
+        group, _ = group_rows(y, len(leaves))
         raw = np.empty(len(leaves))
         for block, part in near.rows(leaves, own):
             row = np.repeat(np.arange(block.start, block.stop), np.diff(part.indptr))
@@ -401,7 +394,7 @@ class ForestReading:
         y : array-like of shape (n_rows,), optional
             Classes; one group by default.
         n_neighbors : int, optional
-            Nearest rows that are looked at; by default half of the smallest class, at most 50.
+            Nearest rows that are looked at; by default half of the rows of the class, at most 50.
         n_prototypes : int, default=1
             Prototypes of each class.
         oob : bool, default=True
@@ -415,16 +408,15 @@ class ForestReading:
         check_integer("n_neighbors", n_neighbors, 1, allow_none=True)
         check_integer("n_prototypes", n_prototypes, 1)
         near, leaves, own = self._proximities(X, None, check_boolean("oob", oob))
-        group = _groups(y, len(leaves))
-        if n_neighbors is None:
-            n_neighbors = max(1, min(_MOST_NEIGHBOURS, int(np.bincount(group).min()) // 2))
-        nearest = np.full((len(leaves), n_neighbors), -1)
+        group, classes = group_rows(y, len(leaves))
+        counts = neighbour_counts(group, n_neighbors)
+        nearest = np.full((len(leaves), counts.max()), -1)
         for block, part in near.rows(leaves, own):
-            nearest[block] = _nearest(part, n_neighbors)
+            nearest[block] = nearest_rows(part, counts.max())
         values = self._read_features(X)  # type: ignore[attr-defined]
         chosen, found = [], []
-        for label in range(group.max() + 1):
-            for row, members in _dense_places(nearest, group, label, n_prototypes):
+        for label, count in enumerate(counts):
+            for row, members in dense_places(nearest[:, :count], group, label, n_prototypes):
                 chosen.append((row, label))
                 part = values[members]
                 found.append(
@@ -432,10 +424,9 @@ class ForestReading:
                 )
         rows = np.array([row for row, _ in chosen])
         lower, middle, upper = np.stack(found, axis=1)
-        labels = None
-        if y is not None:
-            labels = np.unique(np.asarray(y))[[label for _, label in chosen]]
-        return Prototypes(rows, middle, lower, upper, labels)
+        labels = None if classes is None else classes[[label for _, label in chosen]]
+        categories = self._reader.categories  # type: ignore[attr-defined]
+        return Prototypes(rows, middle, lower, upper, labels, list(categories))
 
     def _quartiles(self, values: np.ndarray) -> np.ndarray:
         """Quartiles of the columns, (3, n_features); of categories the most frequent one."""
@@ -449,38 +440,3 @@ class ForestReading:
             else:
                 found[:, j] = np.quantile(known, [0.25, 0.5, 0.75])
         return found
-
-
-def _groups(y: Any, n_rows: int) -> np.ndarray:
-    if y is None:
-        return np.zeros(n_rows, dtype=np.intp)
-    labels = np.asarray(y)
-    if labels.shape != (n_rows,):
-        raise ValueError(f"y must have one entry for each of the {n_rows} rows of X")
-    return np.unique(labels, return_inverse=True)[1].reshape(-1)
-
-
-def _nearest(part: scipy.sparse.csr_array, n_neighbors: int) -> np.ndarray:
-    """Columns of the largest entries of each row, the first of equal ones; -1 for want of more."""
-    nearest = np.full((part.shape[0], n_neighbors), -1)
-    for i in range(part.shape[0]):
-        entries = slice(part.indptr[i], part.indptr[i + 1])
-        best = np.argsort(-part.data[entries], kind="stable")[:n_neighbors]
-        nearest[i, : len(best)] = part.indices[entries][best]
-    return nearest
-
-
-def _dense_places(nearest: np.ndarray, group: np.ndarray, label: int, n_places: int) -> list:
-    """Rows around which most of the nearest are of a class, with those of the class."""
-    free = np.ones(len(nearest), dtype=bool)
-    places = []
-    for _ in range(n_places):
-        own = (nearest >= 0) & (group[nearest] == label) & free[nearest]
-        count = np.where(free, own.sum(axis=1), 0)
-        row = int(count.argmax())
-        if count[row] == 0:
-            break
-        members = nearest[row][own[row]]
-        free[members] = False
-        places.append((row, members))
-    return places

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -13,7 +14,10 @@ from hybridtrees._threads import effective_threads
 from hybridtrees._validation import check_sample_weight
 from hybridtrees.base import Estimator, atomic_fit
 from hybridtrees.models import _rerf_tuning as tuning
+from hybridtrees.models._forest_growth import digest
+from hybridtrees.models._forest_warm import check_same_growth, columns_digest, target_digest
 from hybridtrees.models._rerf_forest import ReadTable, ResidualForest
+from hybridtrees.models._rerf_honest import honest_level
 from hybridtrees.models._rerf_linear import (
     ENCODINGS,
     FittedLine,
@@ -21,6 +25,7 @@ from hybridtrees.models._rerf_linear import (
     RegressionColumns,
     choose_features,
 )
+from hybridtrees.models._rerf_reading import RERFReading
 
 # The solvers are imported where they are used, to keep `import hybridtrees` quick.
 if TYPE_CHECKING:
@@ -50,32 +55,6 @@ _TUNED = ("best_params_", "best_score_", "tune_results_")
 _OOB = ("oob_score_", "oob_curve_", "oob_prediction_", "oob_decision_function_")
 
 
-class Parts(NamedTuple):
-    """What the two parts of the model say of each row; their sum is the prediction.
-
-    Attributes
-    ----------
-    linear, forest : ndarrays
-        Of the shape of the prediction: see `RERFRegressor.partial`.
-    """
-
-    linear: np.ndarray
-    forest: np.ndarray
-
-
-class VarianceShares(NamedTuple):
-    """Shares of the variance of the predictions, which add up to 1.
-
-    Attributes
-    ----------
-    linear, forest : float
-        Covariance of a part with the sum, over the variance of the sum.
-    """
-
-    linear: float
-    forest: float
-
-
 @dataclass
 class _Rows:
     """Rows of a fit: the table as read, its target, and the regressions on its columns."""
@@ -87,7 +66,7 @@ class _Rows:
     fits: LinearFits
 
 
-class RERFModel(Estimator):
+class RERFModel(RERFReading, Estimator):
     """Parameters, the two fits, tuning and the sum."""
 
     penalty: str | None
@@ -105,6 +84,7 @@ class RERFModel(Estimator):
     max_iter: int
     tol: float
     oob_score: bool
+    warm_start: bool
     random_state: Any
     n_jobs: int | None
     verbose: int
@@ -153,7 +133,8 @@ class RERFModel(Estimator):
         self : estimator
         """
         options = self._check_parameters()
-        grids = self._check_tuning()
+        grids, folds = self._check_tuning()
+        earlier = self.__dict__.copy() if self.warm_start and "forest_" in self.__dict__ else None
         values = self._fit_features(X, categorical_features=self.categorical_features)
         target = self._encode_target(y, values.shape[0])
         weight = check_sample_weight(sample_weight, values.shape[0])
@@ -162,10 +143,12 @@ class RERFModel(Estimator):
         rows = self._open_rows(ReadTable(values, self._reader), target, weight)
         for name in _TUNED:
             self.__dict__.pop(name, None)
-        if self.tune is False:
-            line, forest = self._fit_one(rows, tuning.Candidate({}, {}), options, seed)
+        if self._tunes():
+            line, forest = self._tune(rows, grids, folds, options, seed)
         else:
-            line, forest = self._tune(rows, grids, options, seed)
+            line, forest = self._fit_one(
+                rows, tuning.Candidate({}, {}), options, seed, earlier=earlier
+            )
         if not line.converged:
             from hybridtrees.linear.solvers import warn_not_converged
 
@@ -181,7 +164,12 @@ class RERFModel(Estimator):
         check_boolean("missing_indicator", self.missing_indicator)
         check_option("categorical_encoding", self.categorical_encoding, ENCODINGS)
         check_boolean("oob_score", self.oob_score)
-        check_cv(self.cv)
+        if check_boolean("warm_start", self.warm_start) and self._tunes():
+            raise ValueError(
+                "warm_start=True adds trees to one setting and cannot be combined with tune; "
+                f"got tune={self.tune!r}"
+            )
+        cv = check_cv(self.cv)
         tol = check_real("tol", self.tol, 0, closed="right")
         max_iter = check_integer("max_iter", self.max_iter, 1, 2**31 - 1)
         assert tol is not None and max_iter is not None
@@ -197,32 +185,42 @@ class RERFModel(Estimator):
             tol=tol,
             max_iter=max_iter,
             n_threads=effective_threads(self.n_jobs),
+            cv=cv,
         )
 
-    def _check_tuning(self) -> list[dict[str, list[Any]]] | None:
-        """Check `tune` and every setting in it."""
+    def _tunes(self) -> bool:
+        """Whether `tune` is anything but False, be it Python's or NumPy's."""
+        return not isinstance(self.tune, bool | np.bool_) or bool(self.tune)
+
+    def _check_tuning(self) -> tuple[list[dict[str, list[Any]]] | None, Any]:
+        """Check `tune`, every setting in it, and `tune_by`, which is read once; None for "oob"."""
         from hybridtrees.linear.path import check_cv, check_penalty
 
-        if self.tune is False:
-            return None
+        if not self._tunes():
+            return None, None
         grids = tuning.check_grid(self.tune, (*tuning.LINEAR, *FOREST))
         for candidate in tuning.candidates(grids or []):
             about = {name: getattr(self, name) for name in tuning.LINEAR}
             check_penalty(**{**about, **candidate.linear})
             self._forest(candidate, 0)._check_parameters()
-        if isinstance(self.tune_by, str):
-            check_option("tune_by", self.tune_by, ("oob",))
-        else:
-            check_cv(self.tune_by)
-        return grids
+        if not isinstance(self.tune_by, str):
+            return grids, check_cv(self.tune_by, "tune_by")
+        if self.tune_by != "oob":
+            raise ValueError(
+                "tune_by must be 'oob', a number of folds or an iterable of pairs (training rows, "
+                f"test rows), got {self.tune_by!r}"
+            )
+        return grids, None
 
-    def _forest(self, candidate: tuning.Candidate, seed: int) -> ResidualForest:
+    def _forest(
+        self, candidate: tuning.Candidate, seed: int, oob_score: bool = False
+    ) -> ResidualForest:
         own = {name: getattr(self, name) for name in FOREST}
-        by_oob = self.tune is not False and isinstance(self.tune_by, str)
         return ResidualForest(
             **{**own, **candidate.forest},
-            oob_score=bool(self.oob_score) or by_oob,
+            oob_score=oob_score,
             categorical_features=self.categorical_features,
+            warm_start=bool(self.warm_start),
             random_state=seed,
             n_jobs=self.n_jobs,
             verbose=self.verbose,
@@ -239,11 +237,14 @@ class RERFModel(Estimator):
             drop_first=self.penalty is None and bool(self.fit_intercept),
             indicators=bool(self.missing_indicator),
         )
-        made = columns.make(table.values)
+        made = columns.make_training(table.values, self._indicators(target), weight)
         fits = LinearFits(made, target, weight, self._n_outputs())
         return _Rows(table, target, weight, columns, fits)
 
-    def _fit_line(self, rows: _Rows, candidate: tuning.Candidate, options: Options) -> FittedLine:
+    def _fit_line(
+        self, rows: _Rows, candidate: tuning.Candidate, options: Options
+    ) -> tuple[FittedLine, Options]:
+        """Fit the regression of a setting; the options that are returned have its alpha."""
         from hybridtrees.linear.path import check_penalty
 
         about = {name: getattr(self, name) for name in tuning.LINEAR}
@@ -253,22 +254,63 @@ class RERFModel(Estimator):
         if alpha is None:
             alpha = self._choose_alpha(rows, options)
             options = replace(options, penalty=replace(penalty, alpha=alpha))
-        return rows.fits.fit(options, alpha)
+        return rows.fits.fit(options, alpha), options
 
     def _fit_one(
-        self, rows: _Rows, candidate: tuning.Candidate, options: Options, seed: int
+        self,
+        rows: _Rows,
+        candidate: tuning.Candidate,
+        options: Options,
+        seed: int,
+        *,
+        earlier: dict[str, Any] | None = None,
+        judged: bool = True,
     ) -> tuple[FittedLine, ResidualForest]:
-        """Fit one setting."""
-        line = self._fit_line(rows, candidate, options)
+        """Fit one setting; the trees of an earlier fit are kept. Unless `judged` by the caller."""
+        line, own_options = self._fit_line(rows, candidate, options)
+        line.fitted_with = growth = self._growth(rows, line, own_options)
+        by_oob = self._tunes() and isinstance(self.tune_by, str)
+        forest = self._forest(candidate, seed, judged and (bool(self.oob_score) or by_oob))
+        if earlier is not None:
+            same = "the forest on the residuals of the same regression"
+            check_same_growth(earlier["_fitted_with"], growth, same)
+            # A copy: an error leaves the earlier forest as it is.
+            params = forest.get_params(deep=False)
+            forest = copy.copy(earlier["forest_"]).set_params(**params)
+        truth = self._indicators(rows.target)
         raw = line.line.predict(rows.fits.columns, None, options.n_threads)
-        residual = self._indicators(rows.target) - self._level(raw)
-        forest = self._forest(candidate, seed)
-        return line, forest.fit(rows.table, residual, rows.weight)
+        table = replace(
+            rows.table,
+            oob_purpose="oob_score" if self.oob_score else "tune_by='oob'",
+            target_digest=growth["y"],
+        )
+        if judged and (forest.oob_score or forest.n_estimators == "auto"):
+            honest = honest_level(rows.fits, line, own_options, self._level)
+            table = replace(table, oob_target=truth - honest)
+        return line, forest.fit(table, truth - self._level(raw), rows.weight)
+
+    def _growth(self, rows: _Rows, line: FittedLine, options: Options) -> dict[str, Any]:
+        """Return what the residuals depend on: a fit that adds trees must have the same."""
+        plain = rows.weight is None or bool(np.all(rows.weight == 1))
+        return {
+            "X": digest(rows.table.values),
+            "the columns of X": columns_digest(rows.table.reader),
+            "y": target_digest(rows.target, vars(self).get("classes_")),
+            "sample_weight": None if plain else digest(rows.weight),
+            "penalty, alpha or l1_ratio": [line.alpha, options.penalty.l1_ratio],
+            "fit_intercept": options.fit_intercept,
+            "standardize": options.standardize,
+            "linear_features": rows.columns.features.tolist(),
+            "missing_indicator": bool(self.missing_indicator),
+            "categorical_encoding": self.categorical_encoding,
+            "tol": options.tol,
+            "max_iter": options.max_iter,
+        }
 
     # -- tuning ---------------------------------------------------------------------------------
 
     def _tune(
-        self, rows: _Rows, grids: list | None, options: Options, seed: int
+        self, rows: _Rows, grids: list | None, folds: Any, options: Options, seed: int
     ) -> tuple[FittedLine, ResidualForest]:
         """Try all settings; by out-of-bag error the best one has been fitted by then."""
         if grids is None:
@@ -276,16 +318,18 @@ class RERFModel(Estimator):
         tried = list(tuning.candidates(grids))
         errors: list[float] = []
         fitted: tuple[FittedLine, ResidualForest] | None = None
-        if isinstance(self.tune_by, str):
+        if folds is None:
+            least = np.inf
             for candidate in tried:
                 found = self._fit_one(rows, candidate, options, seed)
                 errors.append(float(found[1].oob_curve_[-1]))
                 self._report(candidate, errors[-1])
-                if errors[-1] == min(errors) and errors.index(errors[-1]) == len(errors) - 1:
-                    fitted = found
+                # Not so where the error is not a number: all rows were in all samples.
+                if errors[-1] < least:
+                    fitted, least = found, errors[-1]
         else:
-            errors = self._fold_errors(rows, tried, options, seed)
-        best = int(np.argmin(errors))
+            errors = self._fold_errors(rows, tried, folds, options, seed)
+        best = tuning.best_of(errors, "tune_by='oob'" if folds is None else "tune_by")
         self.best_params_, self.best_score_ = tried[best].params, errors[best]
         self.tune_results_ = [
             {"params": candidate.params, "error": error}
@@ -303,15 +347,15 @@ class RERFModel(Estimator):
         return tuning.default_grid(self.penalty is not None, alphas)
 
     def _fold_errors(
-        self, rows: _Rows, tried: list[tuning.Candidate], options: Options, seed: int
+        self, rows: _Rows, tried: list[tuning.Candidate], cv: Any, options: Options, seed: int
     ) -> list[float]:
         """Mean squared errors by cross-validation, of the sum that is not clipped."""
-        from hybridtrees.linear.path import check_cv, make_folds
+        from hybridtrees.linear.path import make_folds
 
         if len(rows.target) < 2:
             raise ValueError("tune_by needs rows to train and to test on, but X has 1 sample")
         classes = rows.target if self._n_outputs() else None
-        folds = make_folds(check_cv(self.tune_by), len(rows.target), classes)
+        folds = make_folds(cv, len(rows.target), classes, rows.weight, "tune_by")
         values = rows.table.values
         values = values.tocsr() if hasattr(values, "indptr") else values
         errors = np.zeros((len(tried), len(folds)))
@@ -324,7 +368,7 @@ class RERFModel(Estimator):
             truth = self._indicators(rows.target[test])
             w = None if rows.weight is None else rows.weight[test]
             for k, candidate in enumerate(tried):
-                line, forest = self._fit_one(part, candidate, options, seed)
+                line, forest = self._fit_one(part, candidate, options, seed, judged=False)
                 columns = part.columns.make(others.values)
                 said = self._level(line.line.predict(columns, None, options.n_threads))
                 said = said + forest._mean(others)
@@ -344,6 +388,7 @@ class RERFModel(Estimator):
         arrays = (fitted.coef, fitted.mean, fitted.fill, fitted.base)
         self._line = tuple(np.ascontiguousarray(a) for a in arrays)
         self.forest_ = forest
+        self._fitted_with = line.fitted_with
         self.alpha_ = line.alpha
         self.n_iter_ = line.n_iter
         self.coef_names_ = np.array(rows.columns.names, dtype=object)
@@ -352,108 +397,6 @@ class RERFModel(Estimator):
             self.__dict__.pop(name, None)
         if "oob_prediction_" in vars(forest):
             residual = forest.oob_prediction_.reshape(len(rows.target), -1)
-            level = self._level(fitted.predict(rows.fits.columns, None, 1))
+            assert line.honest is not None
             self.oob_curve_ = forest.oob_curve_
-            self._keep_oob(level + residual, rows.target, rows.weight)
-
-    # -- predict --------------------------------------------------------------------------------
-
-    def _both(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return what the regression and the forest say, (n_rows, n_values) each."""
-        from hybridtrees.linear.regression import Line
-
-        self._check_is_fitted()
-        values = self._read_features(X)
-        n_threads = 1 if values.shape[0] < 4096 else effective_threads(self.n_jobs)
-        raw = Line(*self._line).predict(self._columns.make(values), None, n_threads)
-        return self._level(raw), self.forest_._mean(ReadTable(values, self._reader))
-
-    def predict_raw(self, X: Any) -> np.ndarray:
-        """Sum of what the regression and the forest say, as it is.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        raw : ndarray of shape (n_rows, n_values)
-            In classification a value for every class, of two for the second alone; it may be
-            below 0 or above 1.
-        """
-        linear, forest = self._both(X)
-        return linear + forest
-
-    def partial(self, X: Any) -> Parts:
-        """Return what each of the two parts adds to the sum.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        parts : Parts
-            `linear` and `forest`: a number per row, or one for each output or class. In
-            classification `linear` is a probability; of two classes both are for the second.
-        """
-        linear, forest = self._both(X)
-        return Parts(*((a[:, 0] if a.shape[1] == 1 else a) for a in (linear, forest)))
-
-    def variance_shares(self, X: Any) -> VarianceShares:
-        """Return the shares of the two parts in the variance of the predictions.
-
-        On rows of fit the forest has too large a share, since it has learned their noise too.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        shares : VarianceShares
-            NaN where all predictions are equal.
-        """
-        linear, forest = self._both(X)
-        total = linear + forest
-        total = total - total.mean(axis=0)
-        whole = float((total * total).sum())
-        if not whole > 0:
-            return VarianceShares(float("nan"), float("nan"))
-        own = float((total * (forest - forest.mean(axis=0))).sum()) / whole
-        return VarianceShares(1.0 - own, own)
-
-    # -- reading the model ----------------------------------------------------------------------
-
-    @property
-    def feature_importances_(self) -> np.ndarray:
-        """Importances of the features in the forest, which explains what the regression left."""
-        self._check_is_fitted()
-        return self.forest_.feature_importances_
-
-    def _penalty_text(self) -> str:
-        penalty = {"penalty": self.penalty, **vars(self).get("best_params_", {})}["penalty"]
-        return "no penalty" if penalty is None else f"{penalty} penalty, alpha {self.alpha_:.6g}"
-
-    def summary(self) -> str:
-        """Return a short account of both parts in words.
-
-        Returns
-        -------
-        text : str
-        """
-        self._check_is_fitted()
-        coef = self._line[0]
-        used = int(np.count_nonzero(coef.any(axis=1)))
-        lines = [
-            f"{type(self).__name__}: a regression and a forest on its residuals",
-            f"regression: {len(coef)} columns, {used} with a coefficient, {self._penalty_text()}",
-        ]
-        if "best_params_" in vars(self):
-            lines.append(
-                f"best of {len(self.tune_results_)} settings: {self.best_params_}, "
-                f"error {self.best_score_:.6g}"
-            )
-        if "oob_score_" in vars(self):
-            lines.append(f"out-of-bag score of the sum {self.oob_score_:.6g}")
-        return "\n".join([*lines, self.forest_.summary()])
+            self._keep_oob(line.honest + residual, rows.target, rows.weight)

@@ -44,7 +44,7 @@ class RERFClassifier(ClassifierMixin, RERFModel):
 categorical_encoding, tune, tune_by, criterion, splitter, max_depth, min_samples_split, \
 min_samples_leaf, min_weight_fraction_leaf, max_leaf_nodes, min_impurity_decrease, bootstrap, \
 max_samples, oob_score, ccp_alpha, monotonic_cst, missing, categorical_features, max_bins, \
-keep_rows, cv, random_state, n_jobs, verbose
+keep_rows, warm_start, cv, random_state, n_jobs, verbose
         As in `RERFRegressor`. Settings of `tune` are judged by the squared error of the sum for
         the indicators of the classes (the Brier score, not cut to [0, 1]).
 
@@ -55,7 +55,8 @@ keep_rows, cv, random_state, n_jobs, verbose
     coef_ : ndarray of shape (1, n_columns) for two classes, else (n_classes, n_columns)
     intercept_ : ndarray of shape (1,) or (n_classes,)
     oob_decision_function_ : ndarray of shape (n_rows, n_classes)
-        With `oob_score`: the sum for each class on rows out of the bag, as it is.
+        With `oob_score`: the sum for each class, as it is, by regressions on the rows outside of
+        the row's fold (of five) and by the trees that have not seen it.
     oob_score_, oob_curve_ : float, ndarray of shape (n_estimators,)
         Accuracy of these, and their mean squared error after 1, 2, ... trees.
     forest_, coef_names_, alpha_, n_iter_, best_params_, best_score_, tune_results_, \
@@ -105,6 +106,7 @@ feature_importances_, n_features_in_, feature_names_in_
         categorical_features: Any = None,
         max_bins: int = 255,
         keep_rows: bool | str = "auto",
+        warm_start: bool = False,
         cv: Any = 5,
         max_iter: int = 100,
         tol: float = 1e-9,
@@ -141,6 +143,7 @@ feature_importances_, n_features_in_, feature_names_in_
         self.categorical_features = categorical_features
         self.max_bins = max_bins
         self.keep_rows = keep_rows
+        self.warm_start = warm_start
         self.cv = cv
         self.max_iter = max_iter
         self.tol = tol
@@ -192,7 +195,9 @@ feature_importances_, n_features_in_, feature_names_in_
         both = np.hstack([1.0 - total, total]) if total.shape[1] == 1 else total
         self.oob_decision_function_ = both
         found = both[known].argmax(axis=1)
-        self.oob_score_ = float(accuracy_score(target[known], found, sample_weight=w))
+        self.oob_score_ = float("nan")
+        if known.any():
+            self.oob_score_ = float(accuracy_score(target[known], found, sample_weight=w))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Sum of probability and forest as it is; of two classes, for the second less one half.

@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 
 from hybridtrees._validation import FeatureReader
+from hybridtrees.models._bagging import Sampler
 from hybridtrees.models._cart_base import CARTModel
-from hybridtrees.models._forest_growth import ForestFit
+from hybridtrees.models._forest_growth import ForestFit, OutOfBag
 from hybridtrees.models.forest import RandomForestRegressor
 
 
 @dataclass
 class ReadTable:
-    """A table that has been read, and the sorted or binned forms of it that forests have made."""
+    """A table that has been read, and the sorted or binned forms of it that forests have made.
+
+    Attributes
+    ----------
+    values : ndarray or sparse array
+    reader : FeatureReader
+    forms : dict
+    oob_target : ndarray or None
+        What predictions of rows out of the bag are compared with, if not the target: what a
+        regression leaves of rows that it has not seen.
+    oob_purpose : str
+        What rows out of the bag are for, for messages.
+    target_digest : int
+        By which the target is told from others; residuals vary in their last digits.
+    """
 
     values: Any
     reader: FeatureReader
     forms: dict[tuple, ForestFit] = field(default_factory=dict)
+    oob_target: np.ndarray | None = None
+    oob_purpose: str = "oob_score"
+    target_digest: int = 0
 
 
 class ResidualForest(RandomForestRegressor):
@@ -50,12 +69,31 @@ class ResidualForest(RandomForestRegressor):
     def _read_features(self, X: Any) -> Any:
         return X.values if isinstance(X, ReadTable) else super()._read_features(X)
 
+    def _oob_purpose(self) -> str:
+        source: ReadTable | None = self.__dict__.get("_source")
+        if source is None or not self._asks_oob():
+            return super()._oob_purpose()
+        return source.oob_purpose
+
+    def _target_digest(self, target: np.ndarray) -> int:
+        source: ReadTable | None = self.__dict__.get("_source")
+        return super()._target_digest(target) if source is None else source.target_digest
+
+    def _watch(
+        self, fit: ForestFit, target: np.ndarray, weight: np.ndarray | None, earlier: dict | None
+    ) -> OutOfBag:
+        source: ReadTable | None = self.__dict__.get("_source")
+        if source is not None and source.oob_target is not None:
+            target = source.oob_target
+        return super()._watch(fit, target, weight, earlier)
+
     def _prepare(
         self,
         tree: CARTModel,
         values: Any,
         target: np.ndarray,
-        weight: np.ndarray | None,
+        sampler: Sampler,
+        factor: Callable[[np.ndarray], np.ndarray] | None,
         n_threads: int,
         watch_oob: bool,
     ) -> ForestFit:
@@ -64,16 +102,14 @@ class ResidualForest(RandomForestRegressor):
         shape = tree._recipe(1)
         key = (shape.splitter, shape.max_bins, shape.criterion, target.shape[1], watch_oob)
         known = None if source is None else source.forms.get(key)
-        if known is None or (watch_oob and not self.bootstrap):
-            fit = super()._prepare(tree, values, target, weight, n_threads, watch_oob)
+        if known is None:
+            fit = super()._prepare(tree, values, target, sampler, factor, n_threads, watch_oob)
             if source is not None:
                 source.forms[key] = fit
             return fit
         fit = copy.copy(known)
-        fit.sampler = self._sampler_for(values.shape[0], weight)
-        # The rest as the forest has it: between equal splits is drawn where anything is.
-        draws = fit.sampler.leaves_out or shape.max_features < self.n_features_in_
-        fit.recipe = replace(shape, random_ties=draws)
+        fit.sampler = sampler
+        fit.recipe = self._recipe_for(tree, fit.sampler)
         fit.target = target
         fit.ccp_alpha = float(self.ccp_alpha)
         fit.keep_rows = self._keeps_rows(fit.sampler)

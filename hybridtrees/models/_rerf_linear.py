@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,19 @@ Floats = NDArray[np.float64]
 ENCODINGS = ("onehot", "target_mean")
 # Rows of the overall mean that are added to those of a category.
 _SMOOTHING = 1.0
+# Folds where a row's own target must not be used.
+N_FOLDS = 5
+
+
+def few_folds(
+    n_rows: int, codes: NDArray | None = None, weight: Floats | None = None
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Training and test rows of a few folds, the same every time; none for a single row."""
+    from hybridtrees.linear.path import make_folds
+
+    counted = n_rows if weight is None else int(np.count_nonzero(weight))
+    number = min(N_FOLDS, counted)
+    return make_folds(number, n_rows, codes, weight) if number > 1 else []
 
 
 def choose_features(linear_features: Any, reader: FeatureReader) -> NDArray[np.int64]:
@@ -130,6 +143,30 @@ class RegressionColumns:
         """Return the columns of a table: dense, or CSR."""
         return self.design.expand(_encode(_take(values, self.features), self.means))
 
+    def make_training(self, values: Any, target: Floats, weight: Floats | None) -> Any:
+        """Return the columns of the table they were learned from.
+
+        Means of categories are over the rows of other folds: with its own target among them, a
+        row of a rare category would explain itself.
+        """
+        if all(mean is None for mean in self.means):
+            return self.make(values)
+        own = _take(values, self.features)
+        own = own.tocsr() if hasattr(own, "indptr") else own
+        made = np.array(_encode(own, self.means))
+        w = np.ones(len(target)) if weight is None else weight
+        overall = w @ target / w.sum()
+        for train, test in few_folds(len(target), None, weight):
+            rest = np.zeros(len(target))
+            rest[train] = w[train]
+            # Drawn to the mean of all rows: those of the folds would tell the folds apart.
+            means = [
+                None if mean is None else _category_means(own, j, len(mean), target, rest, overall)
+                for j, mean in enumerate(self.means)
+            ]
+            made[test] = _encode(own[test], means)
+        return self.design.expand(made)
+
 
 def _take(values: Any, features: NDArray[np.int64]) -> Any:
     return values if len(features) == values.shape[1] else values[:, features]
@@ -144,13 +181,19 @@ def _codes(values: Any, j: int) -> NDArray:
 
 
 def _category_means(
-    values: Any, j: int, n_codes: int, target: Floats, weight: Floats | None
+    values: Any,
+    j: int,
+    n_codes: int,
+    target: Floats,
+    weight: Floats | None,
+    overall: Floats | None = None,
 ) -> Floats:
     """Mean target of each category, with a little of the overall mean."""
     codes = _codes(values, j)
     known = ~np.isnan(codes)
     w = np.ones(len(codes)) if weight is None else weight
-    overall = w @ target / w.sum()
+    if overall is None:
+        overall = w @ target / w.sum()
     at = codes[known].astype(np.int64)
     total = np.bincount(at, w[known], n_codes)
     sums = np.column_stack(
@@ -178,12 +221,26 @@ def _encode(values: Any, means: list[Floats | None]) -> Any:
 
 @dataclass
 class FittedLine:
-    """A fitted regression and what its solver says."""
+    """A fitted regression and what its solver says.
+
+    Attributes
+    ----------
+    line : Line
+    alpha : float
+    n_iter : int
+    converged : bool
+    honest : ndarray or None
+        Predictions of rows that were not learned from: see `honest_level`.
+    fitted_with : dict
+        What the regression depends on.
+    """
 
     line: Line
     alpha: float
     n_iter: int
     converged: bool
+    honest: Floats | None = None
+    fitted_with: dict[str, Any] = field(default_factory=dict)
 
 
 class LinearFits:
@@ -196,30 +253,40 @@ class LinearFits:
     weight : ndarray or None
     n_outputs : int
         0 for least squares, 1 for two classes, else the number of classes.
+    rows : ndarray of int64, optional
+        Rows that are fitted to; all by default.
     """
 
     def __init__(
-        self, columns: Any, target: NDArray, weight: Floats | None, n_outputs: int
+        self,
+        columns: Any,
+        target: NDArray,
+        weight: Floats | None,
+        n_outputs: int,
+        rows: NDArray[np.int64] | None = None,
     ) -> None:
         self.columns, self.target, self.weight = columns, target, weight
-        self.n_outputs = n_outputs
+        self.n_outputs, self.rows = n_outputs, rows
         self._model: Any = None
         self._key: tuple | None = None
         self._fits: dict[Any, FittedLine] = {}
 
     def open(self, options: Options) -> Any:
         """Return the problem; its sums over the rows are those of the last penalty, if any."""
+        from hybridtrees.linear import regression
         from hybridtrees.linear.classification import open_classification
-        from hybridtrees.linear.regression import open_regression
+        from hybridtrees.linear.wide import is_wide
 
         # Some problems divide their columns by their scales, or do not, when opened.
         key = (options.fit_intercept, options.scaled)
         if self._key != key:
-            data = self.columns, self.target, self.weight
+            data = self.columns, self.target, self.weight, self.rows
             if self.n_outputs:
-                self._model = open_classification(*data, None, self.n_outputs, options)
+                self._model = open_classification(*data, self.n_outputs, options)
+            elif is_wide(*self.columns.shape):
+                self._model = regression.WideRegression(*data, options)
             else:
-                self._model = open_regression(*data, options)
+                self._model = regression.NarrowRegression.collect(*data, options)
             self._key = key
         self._model.options = options
         return self._model
@@ -237,7 +304,11 @@ class LinearFits:
         model = self.open(options)
         solution = model.solve(alpha)
         if alpha == 0 and isinstance(model, NarrowRegression) and solution.spectral:
-            solution = exact_least_squares(self.columns, self.target, self.weight, model.moments)
+            rows = slice(None) if self.rows is None else self.rows
+            weight = None if self.weight is None else self.weight[rows]
+            solution = exact_least_squares(
+                self.columns[rows], self.target[rows], weight, model.moments
+            )
         line = model.line(solution)
         return FittedLine(line, alpha, solution.n_iter, solution.converged)
 

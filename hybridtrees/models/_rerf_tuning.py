@@ -70,6 +70,24 @@ def default_grid(penalised: bool, alphas: Callable[[int], NDArray]) -> list[dict
     return [grid]
 
 
+def best_of(errors: list[float], by: str) -> int:
+    """Return the number of the least error; settings without an error are passed over.
+
+    Parameters
+    ----------
+    errors : list of float
+    by : str
+        What has judged the settings, for messages.
+    """
+    known = np.where(np.isnan(errors), np.inf, errors)
+    if not np.isfinite(known).any():
+        raise ValueError(
+            f"{by} found no error for any setting of tune: there are too few rows, or too few "
+            "trees, for a prediction of rows that were not learned from"
+        )
+    return int(known.argmin())
+
+
 def candidates(grids: list[dict[str, list[Any]]]) -> Iterator[Candidate]:
     """Yield every combination, those of one regression after the other."""
     for grid in grids:

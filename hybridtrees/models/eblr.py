@@ -75,7 +75,8 @@ class EBLRRegressor(RegressorMixin, EBLRModel):
     early_stopping : {None, "validation", "aic", "bic"}, default=None
         What decides about the number of rules: nothing, the squared error on a part of the rows
         that is kept out, or an information criterion. The latter count every coefficient and,
-        since they are searched for, every condition of a rule as a parameter.
+        since they are searched for, every condition of a rule as a parameter, and every row of
+        positive weight as one row: the sum of the weights does not matter.
     validation_fraction : float, default=0.15
         Share of rows kept out under ``early_stopping="validation"``. The rules are then found
         again on all rows.
@@ -217,7 +218,7 @@ class EBLRRegressor(RegressorMixin, EBLRModel):
         from hybridtrees.linear.regression import open_regression
         from hybridtrees.linear.regressor import LinearRegressor
 
-        chooser = LinearRegressor(cv=self.cv)
+        chooser = LinearRegressor()
         targets = sample.target[:, None]
         model = open_regression(sample.columns, targets, sample.weight, options)
         return chooser._choose_alpha(sample.columns, targets, sample.weight, options, model)

@@ -18,6 +18,7 @@ from hybridtrees.models._forest_quantiles import QuantilePrediction
 from hybridtrees.models.cart import CARTClassifier, CARTRegressor
 
 _VOTING = ("soft", "hard")
+_CLASS_WEIGHTS = ("balanced", "balanced_subsample")
 
 
 class RandomForestRegressor(RegressorMixin, QuantilePrediction, ForestModel):
@@ -69,7 +70,8 @@ default="squared_error"
     verbose : int, default=0
         Print a line every `verbose` trees.
     warm_start : bool, default=False
-        Whether `fit` adds trees to those there are, on the same table.
+        Whether `fit` adds trees to those there are. Data and parameters must be the same, but
+        for `n_estimators`, `oob_score`, `keep_rows`, `n_jobs` and `verbose`.
 
     Attributes
     ----------
@@ -339,11 +341,21 @@ n_outputs_, max_features_, n_features_in_, feature_names_in_
     def _check_parameters(self) -> CARTModel:
         check_option("voting", self.voting, _VOTING)
         tree = super()._check_parameters()
+        if isinstance(self.class_weight, str) and self.class_weight not in _CLASS_WEIGHTS:
+            raise ValueError(
+                "class_weight must be None, 'balanced', 'balanced_subsample' or a dict, got "
+                f"{self.class_weight!r}"
+            )
         if not self._balances_samples():
             assert isinstance(tree, CARTClassifier)
             tree.class_weight = self.class_weight
             tree._check_parameters()
         return tree
+
+    def _more_growth(self) -> dict[str, Any]:
+        factors = self._class_factors
+        kept = factors.tolist() if isinstance(factors, np.ndarray) else factors
+        return {"class_weight": kept, "voting": self.voting}
 
     def _balances_samples(self) -> bool:
         return isinstance(self.class_weight, str) and self.class_weight == "balanced_subsample"

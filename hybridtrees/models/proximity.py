@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -11,21 +13,28 @@ import scipy.sparse
 from hybridtrees._parameters import check_integer, check_option, check_real
 from hybridtrees._random import seed_sequence
 from hybridtrees._threads import effective_threads
+from hybridtrees._validation import FeatureReader
 from hybridtrees.base import Estimator, atomic_fit
 from hybridtrees.models._forest_leaves import Proximities
+from hybridtrees.models._output import OutputMixin, fill_column, frame_kind
 from hybridtrees.models.forest import RandomForestClassifier, RandomForestRegressor
 
 _TASKS = ("auto", "regression", "classification")
 _SPLITTERS = ("hist", "exact")
 
+# Whole numbers are classes while there are few of them: at most so many, and rows for each.
+_MOST_CLASSES = 20
+_ROWS_OF_A_CLASS = 5
 
-class ProximityImputer(Estimator):
+
+class ProximityImputer(OutputMixin, Estimator):
     """Fill in missing values from the rows that a random forest finds alike (Breiman 2003).
 
     Missing numbers are first replaced by the median of their column, missing categories by the
     most frequent one. A forest is grown on the filled table, and every missing entry is replaced
     by the mean of the present ones, weighted by the proximities of their rows, or by the category
-    with the largest sum of them; this is done a few times.
+    with the largest sum of them; this is done a few times. A column without any value in fit is
+    filled with 0 if it holds numbers, and else stays missing; a warning says so.
 
     Parameters
     ----------
@@ -37,9 +46,10 @@ class ProximityImputer(Estimator):
         Stop when the refilled entries change less: the mean change of numbers in standard
         deviations of their columns, and the share of categories that change.
     task : {"auto", "regression", "classification"}, default="auto"
-        Kind of forest for a target; "auto" takes real numbers that are not all whole for
-        regression. Without a target the forest tells the table from one whose columns are
-        shuffled.
+        Kind of forest for a target. "auto" takes text, booleans and category types for classes,
+        and whole numbers while there are at most 20 different ones and five rows for each, or
+        two different ones; other numbers make a regression. Without a target the forest tells
+        the table from one whose columns are shuffled.
     min_samples_leaf : int or float, default=5
         Least rows of a leaf: the fewer, the closer the neighbours.
     splitter : {"hist", "exact"}, default="hist"
@@ -139,6 +149,8 @@ class ProximityImputer(Estimator):
         seeds = seed_sequence(self.random_state).spawn(int(self.n_rounds) + 1)
         is_categorical = self._reader.is_categorical
         missing = np.isnan(values)
+        self._nothing_known = missing.all(axis=0)
+        self._warn_of_empty()
         self.statistics_ = _rough_values(values, is_categorical)
         filled = np.where(missing, self.statistics_, values)
         classes = self._is_classification(y)
@@ -158,9 +170,22 @@ class ProximityImputer(Estimator):
             if change < self.tol:
                 break
         self.n_iter_ = len(self.changes_)
+        self._n_refills = self.n_iter_ if len(rows) else int(self.n_rounds)
         self._forest = self._grow(filled, y, classes, seeds[-1])
         self._train_values, self._train_filled = values, filled
         return filled.copy(), missing
+
+    def _warn_of_empty(self) -> None:
+        """Say which columns have nothing that could be filled in."""
+        if self._nothing_known.any():
+            names = self.get_feature_names_out()[self._nothing_known].tolist()
+            shown = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
+            warnings.warn(
+                f"X has no value in {len(names)} column(s): {shown}. Numbers are filled with 0, "
+                "other columns stay missing",
+                UserWarning,
+                stacklevel=5,
+            )
 
     def _check_parameters(self) -> None:
         check_integer("n_estimators", self.n_estimators, 1)
@@ -176,8 +201,19 @@ class ProximityImputer(Estimator):
             return True
         if self.task != "auto":
             return self.task == "classification"
+        if any(word in str(getattr(y, "dtype", "")).lower() for word in ("categor", "enum")):
+            return True
         target = np.asarray(y)
-        return not (target.dtype.kind == "f" and np.any(target != np.floor(target)))
+        if target.dtype.kind == "O":
+            if not all(isinstance(v, Real) and not isinstance(v, bool) for v in target.flat):
+                return True
+            target = target.astype(np.float64)
+        if target.dtype.kind == "f" and np.any(target != np.floor(target)):
+            return False
+        if target.dtype.kind not in "iuf":
+            return True
+        few = max(2, min(_MOST_CLASSES, target.size // _ROWS_OF_A_CLASS))
+        return len(np.unique(target)) <= few
 
     def _grow(
         self, filled: np.ndarray, y: Any, classes: bool, seeds: np.random.SeedSequence
@@ -206,6 +242,11 @@ class ProximityImputer(Estimator):
     def transform(self, X: Any) -> Any:
         """Fill in the missing entries of a table from the rows of `fit`.
 
+        A row that is equal to one of `fit`, with the same gaps, gets what that was filled with,
+        so that ``fit(X, y).transform(X)`` is ``fit_transform(X, y)``. Others start from medians
+        and most frequent categories and are refilled as often as the table of `fit` was. A
+        category that was not seen in `fit` stays; the forest takes it as missing.
+
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
@@ -218,19 +259,31 @@ class ProximityImputer(Estimator):
         values = _dense(self._read_features(X))
         missing = np.isnan(values)
         filled = np.where(missing, self.statistics_, values)
-        rows = np.flatnonzero(missing.any(axis=1))
+        rows = self._take_known_fills(values, filled, missing)
         if len(rows):
             train = self._train_values
             present = _Present(train, np.isnan(train), self._reader.is_categorical)
             n_threads = effective_threads(self.n_jobs)
             near = _proximities(self._forest, self._forest.apply(self._train_filled), n_threads)
-            for _ in range(max(1, self.n_iter_)):
+            for _ in range(self._n_refills):
                 leaves = self._forest.apply(filled[rows])
                 before = filled[rows]
                 filled[rows] = present.refill(near, leaves, before, missing[rows])
                 if present.change(before, filled[rows], missing[rows]) < self.tol:
                     break
         return self._like(X, filled, missing)
+
+    def _take_known_fills(
+        self, values: np.ndarray, filled: np.ndarray, missing: np.ndarray
+    ) -> np.ndarray:
+        """Fill rows that are equal to one of fit as that was; return the others with gaps."""
+        train = self._train_values
+        places = np.flatnonzero(np.isnan(train).any(axis=1))
+        rows = np.flatnonzero(missing.any(axis=1))
+        known = dict(zip(_keys(train[places]), places, strict=True))
+        same = np.array([known.get(key, -1) for key in _keys(values[rows])], dtype=np.intp)
+        filled[rows[same >= 0]] = self._train_filled[same[same >= 0]]
+        return rows[same < 0]
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns of a filled table.
@@ -260,21 +313,47 @@ class ProximityImputer(Estimator):
         return np.array([f"x{j}" for j in range(self.n_features_in_)], dtype=object)
 
     def _like(self, X: Any, filled: np.ndarray, missing: np.ndarray) -> Any:
-        """Return the filled values in the form of the table they belong to."""
-        kind = type(X).__module__.partition(".")[0]
-        if kind in ("pandas", "polars") and hasattr(X, "columns"):
-            for j in np.flatnonzero(missing.any(axis=0)):
-                replace = _pandas_with if kind == "pandas" else _polars_with
-                X = replace(X, X.columns[j], self._column(filled, int(j)))
-            return X
-        if self._reader.is_categorical.any():
-            columns = [self._column(filled, j) for j in range(self.n_features_in_)]
-            return np.stack([column.astype(object) for column in columns], axis=1)
-        return filled
+        """Return the filled values in the form of the table they belong to.
 
-    def _column(self, filled: np.ndarray, j: int) -> np.ndarray:
+        What is present stays, also a category that was not seen in fit, which has been read as
+        missing.
+        """
+        reader, own = self._reader, None
+        if (missing & reader.is_categorical).any():
+            own, read = FeatureReader.fit(X, categorical_features=reader.is_categorical)
+            missing = np.isnan(_dense(read))
+        if frame_kind(X) is not None:
+            table = X
+            for j in np.flatnonzero(missing.any(axis=0)):
+                table = self._with_filled(table, int(j), filled[:, j], missing[:, j])
+        elif reader.is_categorical.any():
+            table = np.empty(filled.shape, dtype=object)
+            for j, labels in enumerate(reader.categories):
+                table[:, j] = filled[:, j] if labels is None else self._decoded(j, filled[:, j])
+                if own is not None and labels is not None:
+                    known = ~missing[:, j]
+                    codes = _dense(read)[known, j].astype(np.intp)
+                    table[known, j] = own.categories[j][codes]
+        else:
+            table = filled
+        return self._wrap(table, self.get_feature_names_out(), X)
+
+    def _with_filled(self, table: Any, j: int, filled: np.ndarray, gaps: np.ndarray) -> Any:
+        """Return a data frame with the gaps of one column filled."""
+        if self._reader.categories[j] is not None:
+            if not len(self._reader.categories[j]):
+                return table
+            return fill_column(table, j, gaps, self._decoded(j, filled[gaps]), None)
+        kind = str(table.dtypes.iloc[j] if frame_kind(table) == "pandas" else table.dtypes[j])
+        if self._nothing_known[j] and kind in ("object", "Null"):
+            return table
+        return fill_column(table, j, gaps, filled[gaps], filled)
+
+    def _decoded(self, j: int, codes: np.ndarray) -> np.ndarray:
         labels = self._reader.categories[j]
-        return filled[:, j] if labels is None else labels[filled[:, j].astype(np.intp)]
+        if not len(labels):
+            return np.full(len(codes), None)
+        return labels[codes.astype(np.intp)]
 
     def __sklearn_tags__(self) -> Any:
         """Return the tags of a transformer that needs no target."""
@@ -287,31 +366,16 @@ class ProximityImputer(Estimator):
         return tags
 
 
-def _pandas_with(table: Any, name: Any, column: np.ndarray) -> Any:
-    """Put a filled column in the place of one with gaps; categories keep their type."""
-    import pandas
-
-    values: Any = column
-    if isinstance(table[name].dtype, pandas.CategoricalDtype):
-        values = pandas.Categorical(column, dtype=table[name].dtype)
-    table = table.copy()
-    table[name] = pandas.Series(values, index=table.index)
-    return table
-
-
-def _polars_with(table: Any, name: str, column: np.ndarray) -> Any:
-    """Put a filled column in the place of one with gaps."""
-    import polars
-
-    series = polars.Series(name, column.tolist())
-    dtype = table[name].dtype
-    return table.with_columns(series if dtype.is_integer() else series.cast(dtype))
-
-
 def _dense(values: Any) -> np.ndarray:
     if scipy.sparse.issparse(values):
         values = values.toarray()
     return np.array(values, dtype=np.float64, order="C")
+
+
+def _keys(rows: np.ndarray) -> list[bytes]:
+    """Equal for equal rows, gaps included."""
+    # NaN and zero have several forms.
+    return [row.tobytes() for row in np.where(np.isnan(rows), np.nan, rows + 0.0)]
 
 
 def _proximities(forest: Any, leaves: np.ndarray, n_threads: int) -> Proximities:

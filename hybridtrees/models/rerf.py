@@ -53,15 +53,17 @@ class RERFRegressor(RegressorMixin, RERFModel):
         Features of the regression (names, numbers or a mask); all by default. The forest has all.
     categorical_encoding : {"onehot", "target_mean"}, default="onehot"
         How the regression sees categories: a column for each, or one with the mean target of the
-        category (drawn a little towards that of all rows). The forest takes them as they are.
+        category (drawn a little towards that of all rows). The means that the regression is
+        fitted to are over rows of other folds, lest a row of a rare category explain itself. The
+        forest takes categories as they are.
     tune : bool, dict of lists, or list of such dicts, default=False
         Settings to be tried: values of `penalty`, `alpha`, `l1_ratio` and of any parameter of the
         forest. True tries five alphas where there is a penalty, two numbers of features per
         split and three sizes of leaves. A regression, or a sorted table, that several settings
         share is made once.
     tune_by : "oob", int or iterable of (training rows, test rows), default="oob"
-        What settings are judged by: the squared error of the sum on rows out of the bag, or on
-        the test rows of folds.
+        What settings are judged by: the squared error of the sum on rows out of the bag (see
+        `oob_prediction_`), or on the test rows of folds.
     criterion, splitter, max_depth, min_samples_split, min_weight_fraction_leaf, \
 max_leaf_nodes, min_impurity_decrease, bootstrap, max_samples, ccp_alpha, monotonic_cst, missing, \
 max_bins, keep_rows
@@ -71,9 +73,12 @@ max_bins, keep_rows
     max_features : int, float, {"sqrt", "log2"} or None, default="sqrt"
         Features drawn for each split.
     oob_score : bool, default=False
-        Whether to judge the sum by rows out of the bag.
+        Whether to judge the sum by rows that neither of its parts has seen.
     categorical_features : array-like, optional
         Columns that hold categories, beside the string and category columns of a data frame.
+    warm_start : bool, default=False
+        Whether another `fit` keeps the trees there are and grows those that a larger
+        `n_estimators` asks for. Data and other parameters must be the same. Not with `tune`.
     cv, max_iter, tol
         Of the regression, as in `LinearRegressor`.
     random_state : int, Generator, RandomState or None
@@ -96,8 +101,11 @@ max_bins, keep_rows
     n_iter_ : int
         Iterations of the regression.
     oob_prediction_ : ndarray of shape (n_rows,) or (n_rows, n_outputs)
-        With `oob_score`: regression plus forest, the latter by the trees that have not seen the
-        row. NaN for rows that all trees have seen.
+        With `oob_score`: regression plus forest, by regressions and trees that have not seen the
+        row. Least squares and ridge without a row follow from the hat matrix, with the means,
+        scales and alpha of all rows; a lasso, an elastic net or a wide table is fitted to the
+        others of five folds. Forests are grown on the residuals of the one regression on all
+        rows. NaN for rows that all trees have seen.
     oob_score_, oob_curve_ : float, ndarray of shape (n_estimators,)
         R2 of these, and their mean squared error after 1, 2, ... trees.
     best_params_, best_score_, tune_results_ : dict, float, list
@@ -150,6 +158,7 @@ max_bins, keep_rows
         categorical_features: Any = None,
         max_bins: int = 255,
         keep_rows: bool | str = "auto",
+        warm_start: bool = False,
         cv: Any = 5,
         max_iter: int = 10_000,
         tol: float = 1e-10,
@@ -186,6 +195,7 @@ max_bins, keep_rows
         self.categorical_features = categorical_features
         self.max_bins = max_bins
         self.keep_rows = keep_rows
+        self.warm_start = warm_start
         self.cv = cv
         self.max_iter = max_iter
         self.tol = tol
@@ -229,7 +239,9 @@ max_bins, keep_rows
         known = ~np.isnan(total).any(axis=1)
         w = None if weight is None else weight[known]
         self.oob_prediction_ = total[:, 0] if self._single else total
-        self.oob_score_ = float(r2_score(target[known], total[known], sample_weight=w))
+        self.oob_score_ = float("nan")
+        if known.any():
+            self.oob_score_ = float(r2_score(target[known], total[known], sample_weight=w))
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict a number per row, or one for each output.

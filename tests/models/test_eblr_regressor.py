@@ -7,6 +7,7 @@ import pytest
 from eblr_oracle import enrich, linear_residual, plain_linear, read_rule
 
 import hybridtrees
+from hybridtrees.models._eblr_classifier import EBLRClassifier
 from hybridtrees.models.eblr import EBLRRegressor
 
 
@@ -227,3 +228,39 @@ def test_tall_and_light_rows(rng):
     repeated = EBLRRegressor(n_rules=3, max_depth=2, n_jobs=1).fit(X[twice], y[twice])
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-8)
     assert [r.support for r in weighted.rules_] != [r.support for r in repeated.rules_]
+
+
+@pytest.mark.parametrize("how", ["aic", "bic"])
+@pytest.mark.parametrize("model", [EBLRRegressor, EBLRClassifier])
+def test_the_sum_of_the_weights_does_not_stop_the_rounds(rng, how, model):
+    X = rng.normal(size=(200, 4))
+    y = np.where(X[:, 0] > 0.5, 3.0, 0.0) + X[:, 1] + rng.normal(size=200)
+    y = y if model is EBLRRegressor else (y > 1).astype(int)
+    given = {"n_rules": 6, "max_depth": 1, "early_stopping": how, "n_jobs": 1}
+    alone = model(**given).fit(X, y)
+    for total in (1.0, 0.01, 1e5):
+        weighted = model(**given).fit(X, y, sample_weight=np.full(200, total / 200))
+        assert weighted.n_rules_ == alone.n_rules_
+        np.testing.assert_allclose(weighted.stopping_scores_, alone.stopping_scores_, rtol=1e-6)
+    # Rows of weight zero do not count.
+    more = np.vstack([X, X]), np.append(y, y[::-1])
+    weighted = model(**given).fit(*more, sample_weight=np.repeat([1.0, 0.0], 200))
+    np.testing.assert_allclose(weighted.stopping_scores_, alone.stopping_scores_, rtol=1e-6)
+
+
+def test_an_iterator_of_folds_is_read_once(rng):
+    X, y = planted(rng)
+    pairs = [(np.arange(300), np.arange(300, 600)), (np.arange(300, 600), np.arange(300))]
+    for model, target in ((EBLRRegressor, y), (EBLRClassifier, (y > 0).astype(int))):
+        given = {"n_rules": 1, "penalty": "ridge", "alpha": "cv", "n_jobs": 1}
+        found = [model(**given, cv=cv).fit(X, target).alpha_ for cv in (iter(pairs), pairs)]
+        assert found[0] == found[1]
+
+
+def test_summary_wants_a_number_of_terms(rng):
+    X, y = planted(rng)
+    model = EBLRRegressor(n_rules=1, max_depth=1, n_jobs=1).fit(X, y)
+    with pytest.raises(ValueError, match="max_terms"):
+        model.summary(max_terms=-1)
+    used = np.count_nonzero(model.coef_[:-1])
+    assert "+ 1 more column of" in model.summary(max_terms=int(used) - 1)

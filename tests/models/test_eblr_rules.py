@@ -223,6 +223,8 @@ def test_validation_arguments_belong_together(rng):
         EBLRRegressor().fit(X, y, X_val=X)
     with pytest.raises(ValueError, match="looks at the training rows only"):
         EBLRRegressor(early_stopping="aic").fit(X, y, X_val=X, y_val=y)
+    with pytest.raises(ValueError, match="X_val: X has 1 features"):
+        EBLRRegressor().fit(X, y, X_val=X[:, :1], y_val=y)
     with pytest.raises(ValueError, match="validation_fraction=0.5 leaves too few"):
         EBLRClassifier(early_stopping="validation", validation_fraction=0.5).fit(
             X[:3], ["a", "b", "c"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import forest_oracle as oracle
 import numpy as np
 import pytest
@@ -108,7 +110,20 @@ def test_standard_errors_by_definition(replace):
     expected -= counts.var(axis=0).sum() / n_trees * said.var(axis=0)
     if not replace:
         expected *= (n - 1) / n * (n / (n - 20)) ** 2
-    np.testing.assert_allclose(model.standard_errors(new) ** 2, np.maximum(expected, 0), atol=1e-12)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "2 of 6 variances came out negative")
+        found = model.standard_errors(new)
+    np.testing.assert_allclose(found**2, np.maximum(expected, 0), atol=1e-12)
+
+
+def test_standard_errors_that_are_not_known():
+    X, y = smooth_table(50)
+    one = RandomForestRegressor(1, random_state=0, n_jobs=1).fit(X, y)
+    assert np.isnan(one.standard_errors(X)).all()
+    few = RandomForestRegressor(200, random_state=0, n_jobs=1).fit(X, y)
+    with pytest.warns(UserWarning, match=r"\d+ of 50 variances came out negative"):
+        errors = few.standard_errors(X)
+    assert (errors == 0).any()
 
 
 def test_standard_errors_of_a_mean():
@@ -194,12 +209,13 @@ def test_an_outlier_has_the_largest_score():
 
 def test_prototypes():
     rng = np.random.default_rng(0)
-    X = np.r_[rng.normal(0, 0.5, (60, 2)), rng.normal(4, 0.5, (60, 2))]
+    # Near enough that the classes are not told apart by every tree: rows differ in proximity.
+    X = np.r_[rng.normal(0, 0.8, (60, 2)), rng.normal(3, 0.8, (60, 2))]
     labels = np.repeat(["low", "high"], 60)
     model = RandomForestClassifier(60, random_state=0).fit(X, labels)
     found = model.prototypes(X, labels, n_neighbors=20)
     assert found.labels.tolist() == ["high", "low"]
-    np.testing.assert_allclose(found.values, [[4, 4], [0, 0]], atol=0.5)
+    np.testing.assert_allclose(found.values, [[3, 3], [0, 0]], atol=0.8)
     assert np.all((found.lower <= found.values) & (found.values <= found.upper))
     assert (labels[found.rows] == found.labels).all()
     # The first by definition: the row with the most rows of its class among its nearest.

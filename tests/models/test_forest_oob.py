@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import forest_oracle as oracle
 import numpy as np
 import pytest
@@ -134,6 +136,37 @@ def test_settled():
     assert has_settled([1.0] * (2 * SETTLED_TREES))
     assert not has_settled(list(1 / np.arange(1, 61)))
     assert not has_settled([1.0] * 59 + [float("nan")])
+    # Without any row out of the bag there is nothing to wait for.
+    assert not has_settled([float("nan")] * 59) and has_settled([float("nan")] * 60)
+    # Among 50 rows, one row more or less is no change; with more of them it is.
+    unsteady = [0.2, 0.22] * 30
+    assert not has_settled(unsteady) and not has_settled(unsteady, 0.01)
+    assert has_settled(unsteady, 1.5 / 50)
+
+
+def test_auto_stops_where_no_row_is_ever_left_out():
+    with pytest.warns(UserWarning, match="no out-of-bag prediction"):
+        model = RandomForestRegressor("auto", random_state=0, n_jobs=1).fit([[1.0]], [2.0])
+    assert len(model.trees_) == 2 * SETTLED_TREES
+
+
+def test_rows_without_class_weight_are_not_missed():
+    X, y = noisy_classes(100, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = RandomForestClassifier(
+            40, class_weight={0: 0.0}, oob_score=True, random_state=0, n_jobs=1
+        ).fit(X, y)
+    assert np.isnan(model.oob_decision_function_).any(axis=1).tolist() == (y == 0).tolist()
+
+
+def test_booleans_of_numpy():
+    X, y = smooth_table(60)
+    params = {"oob_score": np.False_, "keep_rows": np.True_, "random_state": 0, "n_jobs": 1}
+    model = RandomForestRegressor(30, **params).fit(X, y)
+    assert not hasattr(model, "oob_score_")
+    assert model.leaf_weights(X[:2]).shape == (2, 60)
+    assert RandomForestRegressor(30, **{**params, "oob_score": np.True_}).fit(X, y).oob_score_ < 1
 
 
 def test_progress(capsys):
@@ -218,3 +251,15 @@ def test_impurity_importance_is_the_mean_over_trees():
         shares.append(sums / sums.sum())
     np.testing.assert_allclose(model.feature_importances_, np.mean(shares, axis=0), atol=1e-9)
     np.testing.assert_allclose(model.feature_importances_std_, np.std(shares, axis=0), atol=1e-9)
+
+
+def test_impurity_prefers_many_values_and_permutation_does_not():
+    rng = np.random.default_rng(0)
+    useful, few, many = rng.integers(0, 2, (2, 400)).tolist() + [rng.normal(size=400)]
+    X = np.column_stack([useful, few, many])
+    y = rng.random(400) < np.where(X[:, 0] == 1, 0.65, 0.35)
+    model = RandomForestClassifier(60, random_state=0).fit(X, y)
+    impurity = model.feature_importances_
+    shuffled = model.oob_permutation_importance(X, y, random_state=0).importances_mean
+    assert impurity[2] > 2 * impurity[0] and impurity[2] > 4 * impurity[1]
+    assert shuffled[0] > 3 * abs(shuffled[1]) and shuffled[0] > 3 * abs(shuffled[2])

@@ -254,3 +254,12 @@ def test_one_class():
         model.fit(X, ["only"] * 30)
     assert model.predict_proba(X).tolist() == [[1.0]] * 30
     assert model.oob_score_ == 1.0
+
+
+def test_messages_name_what_is_allowed():
+    X, y = noisy_classes(40)
+    with pytest.raises(ValueError, match="class_weight must be .*'balanced_subsample'"):
+        RandomForestClassifier(3, class_weight="x").fit(X, y)
+    model = RandomForestRegressor(3, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="q must be a number or numbers from 0 to 1, got 'a'"):
+        model.predict_quantiles(X, "a")

@@ -122,6 +122,21 @@ def test_features_are_drawn_alike():
     assert np.sum((counts - 200) ** 2 / 200) < 23.5
 
 
+@pytest.mark.parametrize(("p", "drawn"), [(5, 2), (64, 9), (65, 8), (70, 16), (70, 40)])
+def test_sets_of_features_are_drawn_alike(p, drawn):
+    # Two columns that are the same and decide: either of them is used whenever it is drawn.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, p))
+    X[:, -1] = X[:, 1]
+    y = np.sign(X[:, 1])
+    params = {"max_features": drawn, "max_depth": 1, "bootstrap": False, "n_jobs": 1}
+    forest = RandomForestRegressor(1500, random_state=0, **params).fit(X, y)
+    root = np.array([forest.trees_.part(k)["feature"][0] & FEATURE_MASK for k in range(1500)])
+    share = 1 - (p - drawn) * (p - drawn - 1) / (p * (p - 1))
+    for found, expected in ((np.isin(root, [1, p - 1]), share), (root == p - 1, share / 2)):
+        assert abs(found.mean() - expected) < 4 * np.sqrt(expected * (1 - expected) / 1500)
+
+
 def test_the_best_of_the_drawn_features_is_taken():
     # One feature decides; drawn two of six at a time it splits a third of the roots.
     rng = np.random.default_rng(1)
@@ -224,3 +239,14 @@ def test_variance_of_the_mean():
         found = said[:, :n_trees].mean(axis=1).var(ddof=1)
         # A variance of 120 draws has a relative standard error of 0.13.
         assert abs(found / expected - 1) < 0.4
+
+
+@pytest.mark.parametrize("cls", [RandomForestRegressor, RandomForestClassifier])
+@pytest.mark.parametrize("bootstrap", [True, False])
+def test_equal_weights_are_none(cls, bootstrap):
+    X, y = noisy_classes(100, 3)
+    params = {"bootstrap": bootstrap, "max_samples": 0.7, "random_state": 0, "n_jobs": 1}
+    plain = cls(5, **params).fit(X, y).trees_.to_state()
+    for weight in [np.ones(100)] + [np.full(100, 3.0)] * bootstrap:
+        for name, array in cls(5, **params).fit(X, y, weight).trees_.to_state().items():
+            np.testing.assert_array_equal(array, plain[name], err_msg=name)

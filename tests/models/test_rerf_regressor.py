@@ -87,21 +87,12 @@ def test_extrapolation_beyond_the_training_range(rng):
     assert error < 0.4 * lone
 
 
-def test_out_of_bag_predictions_of_the_sum(rng):
+def test_out_of_bag_scores_of_the_sum(rng):
     X, y = line_and_step(rng, n=300)
     model = RERFRegressor(n_estimators=40, oob_score=True, random_state=1, n_jobs=1).fit(X, y)
-    total, count = np.zeros(300), np.zeros(300)
-    said = np.stack([tree.values[leaf, 0] for tree, leaf in zip(
-        model.forest_.trees_, model.forest_.apply(X).T, strict=True)])  # fmt: skip
-    for k in range(40):
-        left_out = model.forest_._tree_counts(k) == 0
-        total[left_out] += said[k, left_out]
-        count[left_out] += 1
-    expected = model.partial(X).linear + total / count
-    np.testing.assert_allclose(model.oob_prediction_, expected, atol=1e-6)
-    error = np.mean((expected - y) ** 2)
-    assert model.oob_curve_[-1] == pytest.approx(error, rel=1e-5)
-    assert model.oob_score_ == pytest.approx(1 - error / y.var(), rel=1e-5)
+    error = np.mean((model.oob_prediction_ - y) ** 2)
+    assert model.oob_curve_[-1] == pytest.approx(error, rel=1e-9)
+    assert model.oob_score_ == pytest.approx(1 - error / y.var(), rel=1e-9)
 
 
 @pytest.mark.parametrize("by", ["oob", 3])
@@ -302,3 +293,24 @@ def test_alpha_by_cross_validation(rng):
     model = RERFRegressor(n_estimators=2, penalty="lasso", alpha="cv", n_jobs=1).fit(X, y)
     chosen = LinearRegressor(penalty="lasso", alpha="cv", n_jobs=1).fit(X, y)
     assert model.alpha_ == chosen.alpha_
+
+
+@pytest.mark.parametrize("make", [RERFRegressor, RERFClassifier])
+def test_warm_start_continues_the_same_forest(rng, make):
+    X, y = line_and_step(rng)
+    target = y if make is RERFRegressor else np.digitize(y, [0.0, 5.0])
+    params = {"oob_score": True, "random_state": 3, "n_jobs": 1, "max_depth": 4}
+    whole = make(n_estimators=40, **params).fit(X, target)
+    model = make(n_estimators=20, warm_start=True, **params).fit(X, target)
+    first = model.forest_
+    model.set_params(n_estimators=40).fit(X, target)
+    np.testing.assert_array_equal(model.predict_raw(X), whole.predict_raw(X))
+    np.testing.assert_array_equal(model.oob_curve_, whole.oob_curve_)
+    assert model.oob_score_ == whole.oob_score_
+    assert (first.n_estimators_, model.forest_.n_estimators_) == (20, 40)
+    # Another regression leaves other residuals.
+    with pytest.raises(ValueError, match="the same regression"):
+        model.set_params(n_estimators=50, alpha=1.0).fit(X, target)
+    with pytest.raises(ValueError, match="cannot be combined with tune"):
+        model.set_params(alpha=1e-3, tune=True).fit(X, target)
+    assert model.forest_.n_estimators_ == 40

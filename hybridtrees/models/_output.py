@@ -1,0 +1,152 @@
+"""Tables that a transformer returns, in the container that the user asked for."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Self
+
+import numpy as np
+
+from hybridtrees._parameters import check_option
+
+CONTAINERS = ("default", "pandas", "polars")
+
+
+class OutputMixin:
+    """Gives a transformer scikit-learn's `set_output`."""
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Say what `transform` and `fit_transform` return.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"} or None
+            An array, or a data frame; None leaves the choice as it is.
+
+        Returns
+        -------
+        self : estimator
+        """
+        if transform is not None:
+            check_option("transform", transform, CONTAINERS)
+            self._sklearn_output_config = {"transform": transform}
+        return self
+
+    def _wrap(self, table: Any, names: np.ndarray, X: Any) -> Any:
+        """Return a table of columns with these names in the container chosen."""
+        container = getattr(self, "_sklearn_output_config", {}).get("transform")
+        if container is None:
+            # Only where scikit-learn is loaded can somebody have set its own default.
+            config = getattr(sys.modules.get("sklearn"), "get_config", dict)()
+            container = config.get("transform_output", "default")
+        if container in ("default", frame_kind(table)):
+            return table
+        if hasattr(table, "toarray"):
+            raise ValueError(
+                f"set_output(transform={container!r}) needs a dense table, but X is sparse"
+            )
+        if container == "pandas":
+            import pandas
+
+            index = X.index if isinstance(X, pandas.DataFrame) else None
+            if frame_kind(table) == "polars":
+                table = np.stack([column.to_numpy() for column in table.get_columns()], axis=1)
+            made = pandas.DataFrame(table, columns=names, index=index, copy=False)
+            return made.infer_objects() if made.dtypes.eq(object).any() else made
+        import polars
+
+        labels = [str(name) for name in names]
+        if isinstance(table, np.ndarray) and table.dtype != object:
+            return polars.DataFrame(table, schema=labels, orient="row")
+        columns = [np.asarray(table)[:, j].tolist() for j in range(len(labels))]
+        return polars.DataFrame(dict(zip(labels, columns, strict=True)), strict=False)
+
+
+def frame_kind(table: Any) -> str | None:
+    """Name of the package of a data frame of pandas or polars; None for anything else."""
+    package = type(table).__module__.partition(".")[0]
+    return package if package in ("pandas", "polars") and hasattr(table, "columns") else None
+
+
+def fill_column(
+    frame: Any, j: int, gaps: np.ndarray, fills: np.ndarray, numbers: np.ndarray | None
+) -> Any:
+    """Return a frame of pandas or polars with the gaps of one of its columns filled.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame or polars.DataFrame
+        Left as it is.
+    j : int
+        Place of the column; names may occur twice.
+    gaps : ndarray of bool
+        Rows to fill.
+    fills : ndarray
+        What to fill them with. A category type gets the labels that it lacks.
+    numbers : ndarray or None
+        The whole column where it holds numbers: means may be no whole numbers, so that its type
+        need not hold them.
+
+    Returns
+    -------
+    frame : pandas.DataFrame or polars.DataFrame
+    """
+    fill = _fill_pandas if frame_kind(frame) == "pandas" else _fill_polars
+    return fill(frame, j, gaps, fills, numbers)
+
+
+def _fill_pandas(
+    frame: Any, j: int, gaps: np.ndarray, fills: np.ndarray, numbers: np.ndarray | None
+) -> Any:
+    import pandas
+
+    series = frame.iloc[:, j]
+    if numbers is not None:
+        series = pandas.Series(numbers, index=frame.index, name=series.name)
+    elif isinstance(series.dtype, pandas.CategoricalDtype):
+        fills, new = _own_labels(fills, list(series.cat.categories))
+        series = series.cat.add_categories(new) if new else series.copy()
+        series.iloc[np.flatnonzero(gaps)] = fills
+    else:
+        entries = series.to_numpy(dtype=object, copy=True)
+        entries[gaps] = fills
+        filled = pandas.Series(entries, index=frame.index, name=series.name, dtype=object)
+        try:
+            series = filled.astype(series.dtype)
+        except (TypeError, ValueError):  # a type that does not take the labels
+            series = filled
+    frame = frame.copy()
+    frame.isetitem(j, series)
+    return frame
+
+
+def _fill_polars(
+    frame: Any, j: int, gaps: np.ndarray, fills: np.ndarray, numbers: np.ndarray | None
+) -> Any:
+    import polars
+
+    series = frame.to_series(j)
+    dtype = series.dtype
+    if numbers is not None:
+        made = polars.Series(series.name, numbers)
+        return frame.with_columns(made.cast(dtype) if dtype.is_float() else made)
+    if dtype == polars.Enum:
+        fills, new = _own_labels(fills, dtype.categories.to_list())
+        dtype = polars.Enum([*dtype.categories.to_list(), *new]) if new else dtype
+    entries = series.to_list()
+    for row, label in zip(np.flatnonzero(gaps), fills, strict=True):
+        entries[row] = label if isinstance(label, str) else float(label)
+    return frame.with_columns(polars.Series(series.name, entries, strict=False).cast(dtype))
+
+
+def _own_labels(fills: np.ndarray, known: list) -> tuple[np.ndarray, list]:
+    """Return labels as a category type spells them, and those that it lacks."""
+    spelled: dict[Any, Any] = {}
+    new = []
+    for label in dict.fromkeys(fills.tolist()):
+        own = [entry for entry in known if entry == label or str(entry) == label]
+        new += [] if own else [label]
+        spelled[label] = own[0] if own else label
+    made = np.empty(len(fills), dtype=object)
+    made[:] = [spelled[label] for label in fills.tolist()]
+    return made, new

@@ -1,0 +1,59 @@
+"""Prototypes and outlier scores: groups of unequal sizes, categories, bad labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hybridtrees.models.forest import RandomForestClassifier, RandomForestRegressor
+
+
+def unequal_classes(rng):
+    X = np.r_[rng.normal(0, 0.8, (80, 2)), rng.normal(3, 0.8, (40, 2)), rng.normal(9, 0.1, (3, 2))]
+    return X, np.repeat(["large", "middle", "rare"], [80, 40, 3])
+
+
+def test_a_rare_class_leaves_the_others_their_neighbours(rng):
+    X, labels = unequal_classes(rng)
+    model = RandomForestClassifier(40, random_state=0, n_jobs=1).fit(X, labels)
+    found = model.prototypes(X, labels)
+    assert found.labels.tolist() == ["large", "middle", "rare"]
+    for place, n_neighbors in enumerate((40, 20, 1)):
+        alone = model.prototypes(X, labels, n_neighbors=n_neighbors)
+        np.testing.assert_array_equal(found.values[place], alone.values[place])
+        assert found.rows[place] == alone.rows[place]
+    assert (found.lower[:2] < found.upper[:2]).all()
+
+
+def test_more_neighbours_than_rows_are_all_rows(rng):
+    X, labels = unequal_classes(rng)
+    model = RandomForestClassifier(10, random_state=0, n_jobs=1).fit(X, labels)
+    every = model.prototypes(X, labels, n_neighbors=len(X))
+    np.testing.assert_array_equal(
+        model.prototypes(X, labels, n_neighbors=10**12).values, every.values
+    )
+
+
+def test_categories_of_prototypes_are_decoded(rng):
+    pandas = pytest.importorskip("pandas")
+    kind = rng.choice(["a", "b"], 80)
+    x = np.where(kind == "a", 0.0, 3.0) + 0.3 * rng.normal(size=80)
+    frame = pandas.DataFrame({"x": x, "kind": kind, "none": pandas.Categorical([None] * 80)})
+    model = RandomForestClassifier(20, random_state=0, n_jobs=1).fit(frame, kind)
+    found = model.prototypes(frame, kind)
+    table = found.decoded()
+    assert table[:, 1].tolist() == ["a", "b"]
+    assert table[:, 2].tolist() == [None, None]
+    np.testing.assert_array_equal(table[:, 0].astype(float), found.values[:, 0])
+    assert found.categories[0] is None and found.categories[1].tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("method", ["outlier_scores", "prototypes"])
+@pytest.mark.parametrize(
+    "labels", [[None] * 30, [1, "a"] * 15, np.arange(29), np.zeros((30, 2)), [np.nan] * 30]
+)
+def test_labels_that_cannot_be_groups(rng, method, labels):
+    X = rng.normal(size=(30, 2))
+    model = RandomForestRegressor(3, random_state=0, n_jobs=1).fit(X, X[:, 0])
+    with pytest.raises((ValueError, TypeError), match=r"\by\b"):
+        getattr(model, method)(X, labels)
