@@ -7,19 +7,28 @@ they are those of XGBoost where it has the loss.
 """
 
 from cython.parallel cimport prange
-from libc.math cimport fabs, log, log1p
+from libc.math cimport log
 
 from hybridtrees._loss_samples cimport (
     ABSOLUTE, EXPECTILE, EXPONENTIAL, GAMMA, HINGE, HUBER, LOGISTIC, POISSON, PSEUDO_HUBER,
     QUANTILE, SOFTMAX, SQUARED, TWEEDIE, Derivatives, d_logistic, derivatives, value
 )
+from hybridtrees.core._openmp cimport omp_get_thread_num
 from hybridtrees.core._simd cimport ht_exp, ht_logistic, ht_vector_bytes
 from hybridtrees.core._types cimport float32_t, float64_t, int32_t, intp_t
 
+import numpy as np
+
+cdef extern from "loss_kernels.h" nogil:
+    enum:
+        HT_LOSS_ROWS
+    void ht_softmax(
+        int width, const double* raw, const double* y, intp_t n, int n_classes, float* grad,
+        float* hess, intp_t stride, double* kept)
+    double ht_logistic_loss(int width, const double* raw, const double* y, intp_t n)
+
 cdef enum:
     BLOCK = 4096
-    MAX_KEPT = 256          # exponentials of one row that are kept, the others computed twice
-    TOGETHER = 64           # rows whose logarithms are taken as one
 
 cdef float64_t[2] NO_PARAMETERS = [0.0, 0.0]
 cdef float64_t LEAST_HESSIAN = 1e-16    # a leaf of confident rows still has a weight
@@ -79,33 +88,6 @@ cdef void squared(
         grad[i] = <float32_t>(raw[i] - y[i])
 
 
-cdef void softmax(
-    const float64_t* raw, const float64_t* y, intp_t n, int32_t n_classes,
-    float32_t* grad, float32_t* hess, intp_t stride,
-) noexcept nogil:
-    """L = -log p_y: gradient p_k - 1[y = k], hessian 2 p_k (1 - p_k), an upper bound."""
-    cdef intp_t i
-    cdef int32_t k
-    cdef float64_t top, total, p, h
-    cdef float64_t kept[MAX_KEPT]
-    cdef const float64_t* row
-    for i in range(n):
-        row = raw + i * n_classes
-        top = top_of(row, n_classes)
-        total = 0
-        for k in range(n_classes):
-            p = ht_exp(row[k] - top)
-            total += p
-            if k < MAX_KEPT:
-                kept[k] = p
-        for k in range(n_classes):
-            p = (kept[k] if k < MAX_KEPT else ht_exp(row[k] - top)) / total
-            grad[k * stride + i] = <float32_t>(p - (1.0 if <int32_t>y[i] == k else 0.0))
-            if hess != NULL:
-                h = 2 * p * (1 - p)
-                hess[k * stride + i] = <float32_t>(h if h > LEAST_HESSIAN else LEAST_HESSIAN)
-
-
 cdef void elementwise(
     Rows* rows, intp_t start, intp_t n, intp_t stride, float32_t* grad, float32_t* hess
 ) noexcept nogil:
@@ -130,7 +112,7 @@ cdef void elementwise(
 
 cdef void block_statistics(
     Rows* rows, intp_t start, intp_t n, intp_t stride, float32_t* grad, float32_t* hess,
-    bint newton, int width,
+    bint newton, int width, float64_t* kept,
 ) noexcept nogil:
     cdef intp_t i
     cdef int32_t k
@@ -145,8 +127,8 @@ cdef void block_statistics(
         ht_logistic(width, rows.raw + start, rows.y + start, n, grad + start,
                     &unused[0] if second == NULL else second + start)
     elif rows.kind == SOFTMAX:
-        softmax(rows.raw + start * rows.n_outputs, rows.y + start, n, rows.n_outputs,
-                grad + start, NULL if second == NULL else second + start, stride)
+        ht_softmax(width, rows.raw + start * rows.n_outputs, rows.y + start, n, rows.n_outputs,
+                   grad + start, NULL if second == NULL else second + start, stride, kept)
     else:
         elementwise(rows, start, n, stride, grad, second)
     if hess != NULL and not newton:
@@ -184,6 +166,7 @@ def statistics(
     cdef int kind = LOSS_KINDS[loss], width = ht_vector_bytes()
     cdef intp_t n = raw.shape[0], n_blocks = (n + BLOCK - 1) // BLOCK, block
     cdef float32_t[:, ::1] hess_view
+    cdef float64_t[:, ::1] kept
     cdef float32_t* hess_pointer = NULL
     cdef const float64_t[:, ::1] targets = as_columns(y)
     cdef const float64_t[::1] weights
@@ -204,9 +187,11 @@ def statistics(
             raise ValueError("weight and y do not fit together")
         rows.weight = &weights[0]
     n_threads = <int>min(n_threads, n_blocks)
+    # Of each thread: what the softmax keeps of a few rows.
+    kept = np.empty((n_threads, raw.shape[1] * HT_LOSS_ROWS if kind == SOFTMAX else 1))
     for block in prange(n_blocks, num_threads=n_threads, nogil=True, schedule="static"):
         block_statistics(&rows, block * BLOCK, min(BLOCK, n - block * BLOCK), n, &grad[0, 0],
-                         hess_pointer, newton, width)
+                         hess_pointer, newton, width, &kept[omp_get_thread_num(), 0])
 
 
 # ---- float64 pseudo-residuals and losses --------------------------------------------------------
@@ -265,26 +250,6 @@ def residuals(
         block_residuals(&rows, block * BLOCK, min(BLOCK, n - block * BLOCK), n, &out[0, 0])
 
 
-cdef float64_t logistic_loss(const float64_t* raw, const float64_t* y, intp_t n) noexcept nogil:
-    """Sum of the losses of rows of weight 1, by one logarithm of a product for many of them."""
-    cdef float64_t[TOGETHER] e
-    cdef float64_t sum_ = 0, product, r
-    cdef intp_t start = 0, i, m
-    while start < n:
-        m = min(<intp_t>TOGETHER, n - start)
-        for i in range(m):
-            e[i] = ht_exp(-fabs(raw[start + i]))
-        # The product of all 1 + e, less 1, so that small e are not lost.
-        product = 0
-        for i in range(m):
-            r = raw[start + i]
-            sum_ += (r if r > 0 else 0.0) - y[start + i] * r
-            product += e[i] + product * e[i]
-        sum_ += log1p(product)
-        start += m
-    return sum_
-
-
 cdef float64_t squared_loss(const float64_t* raw, const float64_t* y, intp_t n) noexcept nogil:
     """Sum of the losses of rows of weight 1; four sums, so that none waits for another."""
     cdef float64_t[4] sums
@@ -302,14 +267,16 @@ cdef float64_t squared_loss(const float64_t* raw, const float64_t* y, intp_t n) 
     return 0.5 * ((sums[0] + sums[1]) + (sums[2] + sums[3]))
 
 
-cdef void block_loss(Rows* rows, intp_t start, intp_t n, float64_t* out) noexcept nogil:
+cdef void block_loss(
+    Rows* rows, intp_t start, intp_t n, int width, float64_t* out
+) noexcept nogil:
     cdef intp_t i
     cdef int32_t k, chosen
     cdef float64_t loss, top, sum_ = 0, sum_weight = 0, weight = 1
     cdef const float64_t* row
     if rows.kind in (LOGISTIC, SQUARED) and rows.n_outputs == 1 and rows.weight == NULL:
         if rows.kind == LOGISTIC:
-            out[0] = logistic_loss(rows.raw + start, rows.y + start, n)
+            out[0] = ht_logistic_loss(width, rows.raw + start, rows.y + start, n)
         else:
             out[0] = squared_loss(rows.raw + start, rows.y + start, n)
         out[1] = <float64_t>n
@@ -355,6 +322,7 @@ def sum_loss(
     cdef const float64_t[:, ::1] targets = as_columns(y)
     cdef const float64_t[::1] weights
     cdef float64_t sum_ = 0, sum_weight = 0
+    cdef int width = ht_vector_bytes()
     cdef Rows rows
     fill_rows(&rows, loss, raw, targets, parameters)
     if partial.shape[0] < n_blocks or partial.shape[1] != 2:
@@ -366,7 +334,8 @@ def sum_loss(
         rows.weight = &weights[0]
     n_threads = <int>min(n_threads, n_blocks)
     for block in prange(n_blocks, num_threads=n_threads, nogil=True, schedule="static"):
-        block_loss(&rows, block * BLOCK, min(BLOCK, n - block * BLOCK), &partial[block, 0])
+        block_loss(&rows, block * BLOCK, min(BLOCK, n - block * BLOCK), width,
+                   &partial[block, 0])
     for block in range(n_blocks):
         sum_ += partial[block, 0]
         sum_weight += partial[block, 1]

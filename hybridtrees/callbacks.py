@@ -27,16 +27,26 @@ class TrainingView:
     def __init__(self, estimator: Any, training: Any):
         self.estimator = estimator
         self._training = training
+        self._n_rounds = 0
 
     def num_boosted_rounds(self) -> int:
         """Return the number of rounds done, those of the model it continues included."""
+        if self._training is None:
+            return self._n_rounds
         return self._training.rounds.start + self._training.n_done
+
+    def close(self) -> None:
+        """Let go of the training, as a callback that keeps the view would keep its tables."""
+        self._n_rounds = self.num_boosted_rounds()
+        self._training = None
 
     def set_param(self, name: str, value: Any) -> None:
         """Change a parameter of the rounds to come: "learning_rate" (or "eta")."""
         if name not in ("learning_rate", "eta"):
             raise ValueError(f"only 'learning_rate' can be changed in training, got {name!r}")
         rate = check_real("learning_rate", value, 0, closed="right")
+        if self._training is None:
+            raise ValueError("the training is over: no round is left to change the rate of")
         self._training.steps.learning_rate = rate
 
 

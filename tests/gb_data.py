@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hybridtrees import XGBClassifier, XGBRegressor
 from hybridtrees.models.gradient_boosting import (
     GradientBoostingClassifier,
     GradientBoostingRegressor,
@@ -61,3 +62,18 @@ def output(model, X):
 
 def staged_output(model, X):
     return model.staged_predict_proba(X) if hasattr(model, "classes_") else model.staged_predict(X)
+
+
+def make_xgb(task="regression", **params):
+    """An estimator of few and small trees."""
+    cls = XGBRegressor if task == "regression" else XGBClassifier
+    return cls(**{"n_estimators": 6, "max_depth": 3, "n_jobs": 1, **params})
+
+
+def xgb_data(task="regression", n=300, seed=0):
+    """Rows and targets of a task."""
+    X = table(n, seed=seed)
+    y = signal(X, seed)
+    if task == "regression":
+        return X, y
+    return X, np.digitize(y, [0.2] if task == "binary" else [-1.0, 1.0])

@@ -167,7 +167,7 @@ class Loss:
             As in `residuals`.
         residual : float64 array of shape (n_rows,) or None
             Pseudo-residuals of the output; needed by `Softmax`, and spare `Logistic` its
-            exponentials.
+            exponentials where all targets are 0 or 1.
         rows, start : uint32 and int64 arrays
             Rows by leaf, see `group_rows`.
         output : int

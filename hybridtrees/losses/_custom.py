@@ -92,8 +92,12 @@ class CallableLoss(Loss):
     first_order = residuals = mean_loss = leaf_values = _no_formula
 
     def init_raw(self, y, weight):
-        """Return 0.5, from which XGBoost starts where it does not know the loss."""
-        return np.full(self.n_outputs, 0.5)
+        """Return the raw score of 0.5, where XGBoost starts if it does not know the loss."""
+        return np.full(self.n_outputs, self.link(0.5))
+
+    def link(self, base_score):
+        """Return the raw score of a prediction: of two classes a probability."""
+        return self._like.link(base_score)
 
     def predict(self, raw):
         """Return the predictions that the link makes of the raw scores."""

@@ -88,7 +88,30 @@ class AbsoluteError(_RobustLoss):
         return 0.5, -1.0 if self.dialect == "friedman" else 0.0
 
 
-class QuantileError(_RobustLoss):
+class _SeveralLevels(Loss):
+    """A loss with a raw score, and a prediction, for each of its levels `alpha`."""
+
+    alpha: tuple[float, ...]
+
+    def predict(self, raw):
+        """Return the predictions, (n_rows,) for one level, else (n_rows, n_levels)."""
+        return rearranged(raw, self.alpha)
+
+    def metric(self, name):
+        """Return a metric by its name; of several levels only that of the loss has a score."""
+        metric = super().metric(name)
+        if len(self.alpha) > 1 and metric.name != self.metrics[0]:
+            raise ValueError(
+                f"eval_metric={name!r} scores one prediction per row, but there are "
+                f"{len(self.alpha)} levels; use {self.metrics[0]!r}"
+            )
+        return metric
+
+    def _metric_parameters(self):
+        return {"alpha": self.alpha}
+
+
+class QuantileError(_SeveralLevels, _RobustLoss):
     """The pinball loss of one or several quantiles, a raw score for each.
 
     Predictions of several quantiles are rearranged so that they never cross.
@@ -117,15 +140,8 @@ class QuantileError(_RobustLoss):
         alpha = self.alpha[output]
         return alpha, -alpha if self.dialect == "friedman" else 1 - alpha
 
-    def predict(self, raw):
-        """Return the quantiles, (n_rows,) for one level, else (n_rows, n_levels)."""
-        return rearranged(raw, self.alpha)
 
-    def _metric_parameters(self):
-        return {"alpha": self.alpha}
-
-
-class ExpectileError(Loss):
+class ExpectileError(_SeveralLevels):
     """Squared error, weighted differently above and below; one raw score per level.
 
     Predictions of several expectiles are rearranged so that they never cross.
@@ -160,13 +176,6 @@ class ExpectileError(Loss):
                 break
             start = better
         return start
-
-    def predict(self, raw):
-        """Return the expectiles, (n_rows,) for one level, else (n_rows, n_levels)."""
-        return rearranged(raw, self.alpha)
-
-    def _metric_parameters(self):
-        return {"alpha": self.alpha}
 
 
 class HuberError(Loss):

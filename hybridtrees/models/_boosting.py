@@ -26,6 +26,7 @@ class EvalSet:
     y: np.ndarray
     weight: np.ndarray | None
     raw: np.ndarray | None = None
+    X: object = None  # as the user gave it
 
 
 class Steps(Protocol):

@@ -10,6 +10,7 @@ from hybridtrees.core.node_values import square_values
 from hybridtrees.core.pruning import collapse_alphas, prune_nodes
 from hybridtrees.core.tree import Tree
 from hybridtrees.losses import Loss
+from hybridtrees.models._constraints import bounded_values
 
 Segments = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -74,6 +75,8 @@ class NewtonSteps:
         Scores to start from; changed from round to round.
     learning_rate : float
     n_threads : int
+    monotonic : int8 array of shape (n_features,), optional
+        Monotone constraints, for losses that estimate leaves anew; the grower keeps them itself.
     """
 
     def __init__(
@@ -85,6 +88,7 @@ class NewtonSteps:
         raw: np.ndarray,
         learning_rate: float,
         n_threads: int,
+        monotonic: np.ndarray | None = None,
     ):
         self.grower = grower
         self.loss = loss
@@ -93,6 +97,7 @@ class NewtonSteps:
         self.raw = raw
         self.learning_rate = learning_rate
         self.n_threads = n_threads
+        self.monotonic = monotonic
         self.n_outputs = loss.n_outputs
         shape = (loss.n_outputs, len(y))
         self._grad = np.empty(shape, dtype=np.float32)
@@ -113,12 +118,9 @@ class NewtonSteps:
                 scale=self.learning_rate,
             )
             if loss.adaptive_leaves:
-                leaves, groups, start = leaf_groups(tree, self.grower.segments())
-                values = loss.leaf_values(
-                    self.y, self.raw, None, self.weight, groups, start, output=k,
-                    n_threads=self.n_threads,
-                )  # fmt: skip
-                tree.values[leaves, 0] = self.learning_rate * values
+                segments = self.grower.segments()
+                nodes, values = estimate(self, tree, segments, k, None, self.monotonic)
+                tree.values[nodes, 0] = self.learning_rate * values
             self.grower.update_raw(tree, self.raw[:, k])
             trees.append(tree)
         return trees
@@ -135,6 +137,8 @@ class FriedmanSteps:
         As for `NewtonSteps`.
     ccp_alpha : float
         Price of a leaf; a tree is pruned before its leaves are re-estimated.
+    monotonic : int8 array of shape (n_features,), optional
+        Monotone constraints, which hold for the values that are estimated anew too.
     """
 
     def __init__(
@@ -147,6 +151,7 @@ class FriedmanSteps:
         learning_rate: float,
         n_threads: int,
         ccp_alpha: float = 0.0,
+        monotonic: np.ndarray | None = None,
     ):
         self.grower = grower
         self.loss = loss
@@ -156,6 +161,7 @@ class FriedmanSteps:
         self.learning_rate = learning_rate
         self.n_threads = n_threads
         self.ccp_alpha = ccp_alpha
+        self.monotonic = monotonic
         self.n_outputs = loss.n_outputs
         shape = (loss.n_outputs, len(y))
         single = grower.takes_gradients
@@ -164,6 +170,10 @@ class FriedmanSteps:
         if single and weight is not None:
             self._weight32 = np.empty(shape, dtype=np.float32)
         self._residual = np.empty(len(y)) if single else None
+        # Other losses work from the raw scores.
+        self._leaves_of_residuals = loss.kind == "softmax" or (
+            loss.kind == "logistic" and bool(np.all((y == 0) | (y == 1)))
+        )
 
     def take(self, rows: np.ndarray | None, seeds: np.ndarray) -> list[Tree]:
         """Grow one tree per output on the rows, and add them to `raw` of all rows."""
@@ -179,8 +189,9 @@ class FriedmanSteps:
         target = self._target[output]
         if self._residual is None:
             return target
-        weight = 1.0 if self._weight32 is None else self._weight32[output]
-        np.divide(target, weight, out=self._residual, dtype=np.float64)
+        if self._weight32 is None:
+            return np.negative(target, out=self._residual)
+        np.divide(target, self._weight32[output], out=self._residual, dtype=np.float64)
         return np.negative(self._residual, out=self._residual)
 
     def _grow(self, output: int, rows: np.ndarray | None, seed: int) -> Tree:
@@ -190,6 +201,8 @@ class FriedmanSteps:
             tree, new_node = self._prune(tree, self._residual_of(output))
         if not self.loss.leaf_is_mean:
             self._estimate_leaves(tree, output, new_node)
+        elif self.monotonic is not None:
+            tree.values[:, 0] = bounded_values(tree, tree.values[:, 0], self.monotonic)
         tree.values *= self.learning_rate
         values = tree.values[:, 0] if new_node is None else tree.values[new_node, 0]
         self.grower.add_to_raw(values, tree, self.raw[:, output])
@@ -202,13 +215,9 @@ class FriedmanSteps:
             # Of the nodes that became one the first is their ancestor, which has all rows.
             first = np.unique(new_node, return_index=True)[1]
             segments = segments[0], segments[1][first], segments[2][first]
-        leaves, groups, start = leaf_groups(tree, segments)
-        # Other losses work from the raw scores.
-        residual = self._residual_of(output) if self.loss.kind in ("logistic", "softmax") else None
-        tree.values[leaves, 0] = self.loss.leaf_values(
-            self.y, self.raw, residual, self.weight, groups, start, output=output,
-            n_threads=self.n_threads,
-        )  # fmt: skip
+        residual = self._residual_of(output) if self._leaves_of_residuals else None
+        nodes, values = estimate(self, tree, segments, output, residual, self.monotonic)
+        tree.values[nodes, 0] = values
 
     def _prune(self, tree: Tree, residual: np.ndarray) -> tuple[Tree, np.ndarray]:
         weight = tree.nodes["weight"]
@@ -216,6 +225,51 @@ class FriedmanSteps:
         leaf = self.grower.row_nodes()
         impurity = square_values(tree.nodes, sums, residual[:, None], self.weight, leaf)[1]
         return prune_nodes(tree, collapse_alphas(tree, impurity) > self.ccp_alpha)
+
+
+def estimate(
+    steps: NewtonSteps | FriedmanSteps,
+    tree: Tree,
+    segments: Segments,
+    output: int,
+    residual: np.ndarray | None,
+    monotonic: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Values that the loss gives the leaves of a tree, within monotone constraints.
+
+    Parameters
+    ----------
+    steps : NewtonSteps or FriedmanSteps
+    tree : Tree
+    segments : tuple of arrays
+        Row ids, and start and stop of each node's own among them.
+    output : int
+    residual : float64 array of shape (n_rows,) or None
+    monotonic : int8 array of shape (n_features,) or None
+
+    Returns
+    -------
+    nodes : int array
+        The leaves; under constraints all nodes.
+    values : float64 array, one for each of them
+    """
+    if monotonic is None:
+        nodes, groups, start = leaf_groups(tree, segments)
+    else:
+        nodes, groups, start = node_groups(segments)
+    values = steps.loss.leaf_values(
+        steps.y, steps.raw, residual, steps.weight, groups, start, output=output,
+        n_threads=steps.n_threads,
+    )  # fmt: skip
+    return nodes, values if monotonic is None else bounded_values(tree, values, monotonic)
+
+
+def node_groups(segments: Segments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows by node, of all nodes, in the form of `leaf_groups`."""
+    rows, begin, end = segments
+    groups = np.concatenate([rows[a:b] for a, b in zip(begin, end, strict=True)])
+    start = np.concatenate([[0], np.cumsum(end - begin)]).astype(np.int64)
+    return np.arange(len(begin)), groups, start
 
 
 def leaf_groups(tree: Tree, segments: Segments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -8,9 +8,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from hybridtrees.losses import Loss
 from hybridtrees.metrics import Metric
-from hybridtrees.models._boosting import Training, Watcher
+from hybridtrees.models._boosting import EvalSet, Training, Watcher
 
 Scores = dict[str, dict[str, list[float]]]
 
@@ -35,10 +37,9 @@ class Evaluation(Watcher):
     def __init__(self, loss: Loss, metrics: Sequence[Metric], scores: Scores | None = None):
         self.loss = loss
         self.metrics = metrics
-        self.scores: Scores = {
-            name: {metric: list(curve) for metric, curve in curves.items()}
-            for name, curves in (scores or {}).items()
-        }
+        self.scores: Scores = scores or {}
+        self.scores = self.copied_scores()
+        self._last = ""
 
     def before_training(self, training: Training) -> None:
         """Open a curve for every table and metric."""
@@ -46,17 +47,43 @@ class Evaluation(Watcher):
             curves = self.scores.setdefault(eval_set.name, {})
             for metric in self.metrics:
                 curves.setdefault(metric.name, [])
+            self._last = eval_set.name
 
     def after_round(self, training: Training) -> bool:
         """Score the tables."""
-        for eval_set in training.eval_sets:
-            assert eval_set.raw is not None
-            prediction = self.loss.score_input(eval_set.raw)
-            curves = self.scores[eval_set.name]
-            for metric in self.metrics:
-                score = metric.function(eval_set.y, prediction, sample_weight=eval_set.weight)
-                curves[metric.name].append(float(score))
+        for table in training.eval_sets:
+            scores = self.table_scores(table, training.steps.n_threads)
+            for metric, score in zip(self.metrics, scores, strict=True):
+                self.scores[table.name][metric.name].append(score)
         return False
+
+    def table_scores(self, table: EvalSet, n_threads: int) -> list[float]:
+        """Return the score of each metric."""
+        return self.by_metrics(table, self.metrics)
+
+    def by_metrics(self, table: EvalSet, metrics: Sequence[Metric]) -> list[float]:
+        """Return the scores by some metrics, which take predictions."""
+        if not metrics:
+            return []
+        assert table.raw is not None
+        prediction = self.loss.score_input(table.raw)
+        if np.may_share_memory(prediction, table.raw):
+            prediction = prediction.copy()  # a function of the user's may work in place
+        return [
+            float(metric.function(table.y, prediction, sample_weight=table.weight))
+            for metric in metrics
+        ]
+
+    def decisive(self) -> list[float]:
+        """Return the curve that early stopping looks at: the last metric on the last table."""
+        return self.scores[self._last][self.metrics[-1].name] if self._last else []
+
+    def copied_scores(self) -> Scores:
+        """Return the curves so far, which the training will not change any more."""
+        return {
+            name: {metric: list(curve) for metric, curve in curves.items()}
+            for name, curves in self.scores.items()
+        }
 
     def latest(self) -> list[str]:
         """Return the scores of the latest round as short texts."""

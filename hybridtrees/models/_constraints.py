@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Mapping
+from itertools import combinations
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+
+from hybridtrees.core.tree import Tree
 
 # Bits of the engine's sets of interaction groups.
 MOST_GROUPS = 63
@@ -59,39 +63,120 @@ def read_monotonic(
 
 
 def read_interactions(
-    given: Any, names: np.ndarray | None, n_features: int, parameter: str
+    given: Any,
+    names: np.ndarray | None,
+    n_features: int,
+    parameter: str,
+    *,
+    rest_together: bool = False,
 ) -> np.ndarray | None:
     """Return interaction constraints as a bit set of groups per feature, None without any.
 
     Parameters
     ----------
     given : None, sequence of sequences, or str
-        Groups of features, by name or number, that may stand on one path; a string holds a list.
-        A feature that is in no group stands alone.
+        Groups of features, by name or number, that may stand on one path; a string holds a list,
+        or is "pairwise" (any two features) or "no_interactions".
     names : ndarray of str or None
     n_features : int
     parameter : str
         Name of the parameter, for messages.
+    rest_together : bool
+        Whether the features that are in no group make one more, as scikit-learn has it; otherwise
+        each of them stands alone, as in xgboost.
 
     Returns
     -------
     groups : ndarray of uint64, shape (n_features,), or None
     """
+    if isinstance(given, str) and given == "no_interactions":
+        return np.zeros(n_features, dtype=np.uint64)
+    if isinstance(given, str) and given == "pairwise":
+        given = _pairs(n_features, parameter)
     given = _evaluate(given, parameter)
     if given is None:
         return None
     if isinstance(given, str | Mapping) or not hasattr(given, "__iter__"):
         raise TypeError(f"{parameter} must be a list of groups of features, got {given!r}")
     groups = list(given)
-    if len(groups) > MOST_GROUPS:
-        raise ValueError(f"{parameter} may have at most {MOST_GROUPS} groups, got {len(groups)}")
     sets = np.zeros(n_features, dtype=np.uint64)
+    if rest_together:
+        groups = _with_rest(groups, names, n_features, parameter)
+    if len(groups) > MOST_GROUPS:
+        rest = " with that of the features in no other" if rest_together else ""
+        raise ValueError(
+            f"{parameter} may have at most {MOST_GROUPS} groups, got {len(groups)}{rest}"
+        )
     for number, group in enumerate(groups):
-        if isinstance(group, str | Mapping) or not hasattr(group, "__iter__"):
-            raise TypeError(f"{parameter} must hold groups of features, got {group!r}")
-        for key in group:
-            sets[_feature(key, names, n_features, parameter)] |= np.uint64(1 << number)
+        for feature in _members(group, names, n_features, parameter):
+            sets[feature] |= np.uint64(1 << number)
     return sets
+
+
+def bounded_values(tree: Tree, values: np.ndarray, monotonic: np.ndarray) -> np.ndarray:
+    """Keep values of nodes in the order that monotone constraints ask for.
+
+    A constrained split parts the range of values at the middle of its children's, and all nodes
+    below it stay on their side: so the leaves are in order, whatever rule has estimated them.
+
+    Parameters
+    ----------
+    tree : Tree
+        Parents stand before their children.
+    values : float64 array of shape (n_nodes,)
+        Estimates of all nodes, inner ones too.
+    monotonic : int8 array of shape (n_features,)
+
+    Returns
+    -------
+    values : float64 array of shape (n_nodes,)
+    """
+    nodes = tree.nodes
+    kept = values.tolist()
+    lower, upper = [-math.inf] * len(kept), [math.inf] * len(kept)
+    signs = np.where(nodes["category_start"] < 0, monotonic[nodes["feature"]], 0).tolist()
+    pairs = zip(nodes["left"].tolist(), nodes["right"].tolist(), signs, strict=True)
+    for k, (left, right, sign) in enumerate(pairs):
+        if left < 0:
+            continue
+        for child in (left, right):
+            lower[child], upper[child] = lower[k], upper[k]
+            kept[child] = min(max(kept[child], lower[k]), upper[k])
+        if sign == 0:
+            continue
+        middle = 0.5 * (kept[left] + kept[right])
+        low, high = (left, right) if sign > 0 else (right, left)
+        upper[low] = lower[high] = middle
+        kept[low], kept[high] = min(kept[low], middle), max(kept[high], middle)
+    return np.array(kept)
+
+
+def _pairs(n_features: int, parameter: str) -> list[tuple[int, ...]]:
+    """Return all pairs of features; one feature is a group of its own."""
+    if n_features == 1:
+        return [(0,)]
+    pairs = list(combinations(range(n_features), 2))
+    if len(pairs) > MOST_GROUPS:
+        raise ValueError(
+            f"{parameter}='pairwise' is for 11 features at most, as there may be {MOST_GROUPS} "
+            f"groups; X has {n_features} features"
+        )
+    return pairs
+
+
+def _members(group: Any, names: np.ndarray | None, n_features: int, parameter: str) -> list[int]:
+    if isinstance(group, str | Mapping) or not hasattr(group, "__iter__"):
+        raise TypeError(f"{parameter} must hold groups of features, got {group!r}")
+    return [_feature(key, names, n_features, parameter) for key in group]
+
+
+def _with_rest(
+    groups: list[Any], names: np.ndarray | None, n_features: int, parameter: str
+) -> list[Any]:
+    """Add a group of the features that are in none."""
+    named = {f for group in groups for f in _members(group, names, n_features, parameter)}
+    rest = [feature for feature in range(n_features) if feature not in named]
+    return [*groups, rest] if rest else groups
 
 
 def _evaluate(given: Any, parameter: str) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,12 +12,13 @@ from hybridtrees._parameters import check_boolean, check_integer, check_option, 
 from hybridtrees._random import seed_sequence
 from hybridtrees._threads import effective_threads
 from hybridtrees._validation import check_sample_weight
-from hybridtrees.base import Estimator, atomic_fit
+from hybridtrees.base import atomic_fit
 from hybridtrees.core.tree import TreeEnsemble
 from hybridtrees.losses import Loss
+from hybridtrees.metrics import Metric
 from hybridtrees.models._boosting import EvalSet, Training, Watcher, boost, draw_share
+from hybridtrees.models._boosting_eval import read_eval_sets
 from hybridtrees.models._boosting_steps import FriedmanSteps
-from hybridtrees.models._boosting_summary import boosting_summary
 from hybridtrees.models._boosting_watch import Progress
 from hybridtrees.models._cart_growth import (
     MAX_BINS,
@@ -26,12 +27,26 @@ from hybridtrees.models._cart_growth import (
     check_rows,
     count_features,
 )
+from hybridtrees.models._constraints import read_interactions, read_monotonic
+from hybridtrees.models._gb_fitted import FittedGB
 from hybridtrees.models._gb_growth import BinnedResiduals, ExactResiduals
 from hybridtrees.models._gb_init import check_init, fit_init, init_scores, take_rows
-from hybridtrees.models._gb_watch import LossCurves, Monitor, ValidationCurve
+from hybridtrees.models._gb_watch import (
+    LossCurves,
+    LossEvaluation,
+    Monitor,
+    NoChange,
+    read_loss_metrics,
+)
 
 CRITERIA = ("friedman_mse", "squared_error")
 SPLITTERS = ("auto", "exact", "hist")
+
+# Fitted attributes that depend on how `fit` was called.
+OPTIONAL = (
+    "oob_scores_", "oob_score_", "oob_improvement_", "evals_result_", "validation_scores_",
+    "best_iteration_", "best_score_",
+)  # fmt: skip
 
 # Rows above which "auto" means "hist".
 MOST_EXACT_ROWS = 10_000
@@ -53,12 +68,28 @@ class Part:
         return Part(values, self.y[rows], weight, take_rows(self.X, rows))
 
 
-class GradientBoostingModel(Estimator):
+@dataclass
+class Watch:
+    """Who looks on and keeps the curves; the last two where there are validation tables."""
+
+    curves: LossCurves
+    evaluation: LossEvaluation | None = None
+    stopping: NoChange | None = None
+
+    def watchers(self) -> list[Watcher]:
+        """Return those that there are, in the order in which they look."""
+        found = (self.curves, self.evaluation, self.stopping)
+        return [watcher for watcher in found if watcher is not None]
+
+    def latest(self) -> list[str]:
+        """Return the figures of the latest round as short texts."""
+        scores = [] if self.evaluation is None else self.evaluation.latest()
+        return [*self.curves.latest(), *scores]
+
+
+class GradientBoostingModel(FittedGB):
     """What the regressor and the classifier share: everything but the target."""
 
-    _is_classifier = False
-
-    trees_: TreeEnsemble
     n_estimators_: int
     _seeds: dict[str, Any]
 
@@ -88,6 +119,9 @@ class GradientBoostingModel(Estimator):
         splitter: str = "auto",
         max_bins: int = MAX_BINS,
         categorical_features: Any = None,
+        monotonic_cst: Any = None,
+        interaction_cst: Any = None,
+        eval_metric: Any = None,
         n_jobs: int | None = None,
     ):
         self.loss = loss
@@ -113,6 +147,9 @@ class GradientBoostingModel(Estimator):
         self.splitter = splitter
         self.max_bins = max_bins
         self.categorical_features = categorical_features
+        self.monotonic_cst = monotonic_cst
+        self.interaction_cst = interaction_cst
+        self.eval_metric = eval_metric
         self.n_jobs = n_jobs
 
     # -- what the two differ in -----------------------------------------------------------------
@@ -120,7 +157,7 @@ class GradientBoostingModel(Estimator):
     def _encode_target(self, y: Any, n_rows: int, again: bool) -> np.ndarray:
         raise AttributeError("the regressor and the classifier bring this")
 
-    def _encode_validation(self, y: Any, n_rows: int) -> np.ndarray:
+    def _encode_validation(self, y: Any, n_rows: int, name: str) -> np.ndarray:
         raise AttributeError("the regressor and the classifier bring this")
 
     def _make_loss(self) -> Loss:
@@ -139,6 +176,8 @@ class GradientBoostingModel(Estimator):
         X_val: Any = None,
         y_val: Any = None,
         sample_weight_val: Any = None,
+        eval_set: Sequence[tuple[Any, Any]] | None = None,
+        sample_weight_eval_set: Sequence[Any] | None = None,
     ) -> Self:
         """Fit the trees.
 
@@ -155,6 +194,11 @@ class GradientBoostingModel(Estimator):
             (None for all); `train_score_` and its like are up to date.
         X_val, y_val, sample_weight_val : optional
             Rows to watch the training on, in place of a share of X.
+        eval_set : list of (X, y) pairs, optional
+            Several such tables, named validation_0, validation_1, ...; that of `X_val` stands
+            behind them. `n_iter_no_change` looks at the last.
+        sample_weight_eval_set : list of array-likes, optional
+            Weights of the rows of each pair in `eval_set`.
 
         Returns
         -------
@@ -177,64 +221,93 @@ class GradientBoostingModel(Estimator):
             # Kept as plain numbers, for rounds to come.
             self._seeds = {"entropy": seeds.entropy, "spawn_key": seeds.spawn_key}
             values = self._fit_features(X, categorical_features=self.categorical_features)
+        constraints = self._constraints()
         draws, holding = np.random.SeedSequence(**self._seeds).spawn(2)
         # Threads wait for each other longer than they work on a small table.
         n_threads = min(n_threads, 1 + values.shape[0] * values.shape[1] // 16384)
-        part, held_out = self._weighted_part(X, values, y, sample_weight, again), None
-        if X_val is not None or y_val is not None:
-            held_out = self._given_part(X_val, y_val, sample_weight_val)
-        elif sample_weight_val is not None:
-            raise ValueError("sample_weight_val needs X_val and y_val")
-        elif self.n_iter_no_change is not None:
+        part = self._weighted_part(X, values, y, sample_weight, again)
+        self._loss = self._same_loss() if again else self._make_loss()
+        self._loss.check_target(part.y)
+        if constraints["monotonic"] is not None and self._is_classifier:
+            self._check_two_classes()
+        metrics = read_loss_metrics(self._loss, self.eval_metric)
+        last = (X_val, y_val, sample_weight_val)
+        eval_sets = list(
+            read_eval_sets(
+                self._reader, self._encode_checked, eval_set, sample_weight_eval_set, last
+            )
+        )
+        if self.n_iter_no_change is not None and not eval_sets:
             held = self._draw_validation(np.random.default_rng(holding), part.y)
             kept = np.setdiff1d(np.arange(len(part.y)), held)
-            part, held_out = part.take(kept), part.take(held)
+            part, out = part.take(kept), part.take(held)
+            eval_sets = [EvalSet("validation_0", out.values, out.y, out.weight, X=out.X)]
         if not again:
-            self._loss = self._make_loss()
-        self._loss.check_target(part.y)
-        training, curves, scores = self._boost(part, held_out, monitor, again, n_threads, draws)
-        self._keep(training, curves, scores, again)
+            self._start(part)
+        for table in eval_sets:
+            table.raw = self._scores_so_far(table.X, table.values, again, n_threads)
+        watch = self._watch(part, eval_sets, metrics, again)
+        self._boost(part, eval_sets, constraints, watch, monitor, again, n_threads, draws)
         return self
+
+    def _same_loss(self) -> Loss:
+        """Return the loss of rounds to come, of the kind of those that there are."""
+        before, loss = self._loss, self._make_loss()
+        if (loss.kind, loss.n_outputs) != (before.kind, before.n_outputs):
+            raise ValueError(
+                f"warm_start=True cannot change the loss: the rounds fitted before have the "
+                f"{before.kind} loss of {before.n_outputs} outputs, loss={self.loss!r} now means "
+                f"{loss.kind} of {loss.n_outputs}"
+            )
+        levels = [getattr(one, "alpha", None) for one in (before, loss)]
+        if loss.n_outputs > 1 and levels[0] != levels[1]:
+            raise ValueError(
+                f"warm_start=True cannot change the levels of several quantiles: alpha was "
+                f"{levels[0]}, now it is {levels[1]}"
+            )
+        return loss
+
+    def _encode_checked(self, y: Any, n_rows: int, name: str) -> np.ndarray:
+        """Target of a validation table, within the range of the loss."""
+        target = self._encode_validation(y, n_rows, name)
+        self._loss.check_target(target, name)
+        return target
+
+    def _watch(
+        self, part: Part, eval_sets: list[EvalSet], metrics: list[Metric], again: bool
+    ) -> Watch:
+        """Return the watchers that keep the curves, those of the rounds before continued."""
+        curves = LossCurves(self._loss, part.y, part.weight)
+        if again:
+            curves.resume(*self._curves)
+        if not eval_sets:
+            return Watch(curves)
+        before = vars(self).get("evals_result_") if again else None
+        evaluation = LossEvaluation(self._loss, metrics, before)
+        return Watch(curves, evaluation, NoChange(evaluation, self.n_iter_no_change, self.tol))
 
     def _boost(
         self,
         part: Part,
-        held_out: Part | None,
+        eval_sets: list[EvalSet],
+        constraints: dict[str, np.ndarray | None],
+        watch: Watch,
         monitor: Callable | None,
         again: bool,
         n_threads: int,
         seeds: np.random.SeedSequence,
-    ) -> tuple[Training, LossCurves, ValidationCurve | None]:
-        """Run the loop."""
-        loss = self._loss
-        if not again:
-            self._start(part)
-        first = self.n_estimators_ if again else 0
+    ) -> None:
+        """Run the loop and keep what it makes."""
         raw = self._scores_so_far(part.X, part.values, again, n_threads)
-        eval_sets = []
-        if held_out is not None:
-            table = EvalSet("validation", held_out.values, held_out.y, held_out.weight)
-            table.raw = self._scores_so_far(held_out.X, held_out.values, again, n_threads)
-            eval_sets = [table]
-        curves = LossCurves(loss, part.y, part.weight)
-        if again:
-            curves.resume(*self._curves)
-        watchers: list[Watcher] = [curves]
-        scores = None
-        if held_out is not None:
-            before = np.array(getattr(self, "validation_scores_", ())).tolist() if again else []
-            scores = ValidationCurve(loss, self.n_iter_no_change, float(self.tol), before)
-            watchers.append(scores)
+        first = self.n_estimators_ if again else 0
+        watchers = watch.watchers()
         if monitor is not None:
-            keep = lambda training: self._keep_curves(curves, scores)  # noqa: E731
-            watchers.append(Monitor(monitor, self, keep))
-        told = [watcher for watcher in (curves, scores) if watcher is not None]
-        lines = Progress(int(self.verbose), lambda: [t for each in told for t in each.latest()])
-        watchers.append(lines)
-        with self._open_grower(part, n_threads) as grower:
+            watchers.append(Monitor(monitor, self, lambda training: self._keep_curves(watch)))
+        watchers.append(Progress(int(self.verbose), watch.latest))
+        with self._open_grower(part, constraints, n_threads) as grower:
             steps = FriedmanSteps(
-                grower, loss, part.y, part.weight, raw, float(self.learning_rate), n_threads,
-                float(self.ccp_alpha),
+                grower, self._loss, part.y, part.weight, raw, float(self.learning_rate),
+                n_threads, float(self.ccp_alpha), constraints["monotonic"],
             )  # fmt: skip
             training = boost(
                 steps,
@@ -244,7 +317,24 @@ class GradientBoostingModel(Estimator):
                 eval_sets=eval_sets,
                 watchers=watchers,
             )
-        return training, curves, scores
+        self._keep(training, watch, again)
+
+    def _constraints(self) -> dict[str, np.ndarray | None]:
+        """Return the constraints on features in the form of the engine."""
+        names, mask = vars(self).get("feature_names_in_"), self._reader.is_categorical
+        return {
+            "monotonic": read_monotonic(self.monotonic_cst, names, mask, "monotonic_cst"),
+            "interaction": read_interactions(
+                self.interaction_cst, names, len(mask), "interaction_cst", rest_together=True
+            ),
+        }
+
+    def _check_two_classes(self) -> None:
+        if self._loss.n_outputs > 1:
+            raise ValueError(
+                f"monotonic_cst needs two classes at most, but y has {self._loss.n_outputs}: the "
+                "probability of one class depends on the scores of all"
+            )
 
     def _check_parameters(self) -> None:
         """Check all that can be checked without the data."""
@@ -291,14 +381,6 @@ class GradientBoostingModel(Estimator):
             )
         return np.sort(rng.choice(len(y), n_held, replace=False))
 
-    def _given_part(self, X: Any, y: Any, weight: Any) -> Part:
-        if X is None or y is None:
-            raise ValueError("X_val and y_val go together: one of them is missing")
-        values = self._reader.read(X)
-        target = self._encode_validation(y, values.shape[0])
-        weight = check_sample_weight(weight, values.shape[0], name="sample_weight_val")
-        return Part(values, target, weight, X)
-
     # -- start and growth -----------------------------------------------------------------------
 
     def _start(self, part: Part) -> None:
@@ -317,7 +399,9 @@ class GradientBoostingModel(Estimator):
             self.trees_.add_raw(values, raw, n_threads)
         return raw
 
-    def _open_grower(self, part: Part, n_threads: int) -> ExactResiduals | BinnedResiduals:
+    def _open_grower(
+        self, part: Part, constraints: dict[str, np.ndarray | None], n_threads: int
+    ) -> ExactResiduals | BinnedResiduals:
         """Return the grower, to be opened."""
         n_rows, n_features = part.values.shape
         self.splitter_ = "hist" if self._uses_bins(n_rows) else "exact"
@@ -326,6 +410,7 @@ class GradientBoostingModel(Estimator):
         n_drawn = max(1, int(share * n_rows)) if share < 1 else n_rows
         total = n_drawn if part.weight is None else float(part.weight.sum()) * n_drawn / n_rows
         params = self._recipe(n_threads).grower_params(n_rows, n_features, total)
+        params = replace(params, **constraints)
         mask = self._reader.is_categorical
         if self.splitter_ == "hist":
             return BinnedResiduals.of(
@@ -361,13 +446,7 @@ class GradientBoostingModel(Estimator):
             n_threads=n_threads,
         )
 
-    def _keep(
-        self,
-        training: Training,
-        curves: LossCurves,
-        scores: ValidationCurve | None,
-        again: bool,
-    ) -> None:
+    def _keep(self, training: Training, watch: Watch, again: bool) -> None:
         """Keep what the training has made."""
         n_outputs = self._loss.n_outputs
         before = [self.trees_[i] for i in range(len(self.trees_))] if again else []
@@ -377,94 +456,24 @@ class GradientBoostingModel(Estimator):
         )
         self.n_estimators_ = self.n_iter_ = len(self.trees_) // n_outputs
         self.n_trees_per_iteration_ = n_outputs
-        self._keep_curves(curves, scores)
+        self._keep_curves(watch)
 
-    def _keep_curves(self, curves: LossCurves, scores: ValidationCurve | None) -> None:
+    def _keep_curves(self, watch: Watch) -> None:
+        curves = watch.curves
         self.train_score_ = np.array(curves.train)
         oob, improvement = np.array(curves.oob), np.array(curves.oob_improvement)
         self._curves = (self.train_score_, oob, improvement)
-        for name in ("oob_scores_", "oob_score_", "oob_improvement_", "validation_scores_"):
+        for name in OPTIONAL:
             self.__dict__.pop(name, None)
         if len(oob):
             self.oob_scores_, self.oob_improvement_ = oob, improvement
             self.oob_score_ = float(oob[-1])
-        if scores is not None:
-            self.validation_scores_ = np.array(scores.scores)
-
-    # -- predict --------------------------------------------------------------------------------
-
-    def _staged_raw(self, X: Any) -> Iterator[np.ndarray]:
-        """Raw scores after every round, all in the same array."""
-        values = self._read_features(X)
-        n_threads = self._predict_threads(values.shape[0])
-        raw = init_scores(self.init_, X, self._loss, values.shape[0])
-        n_outputs = self._loss.n_outputs
-        for first in range(0, len(self.trees_), n_outputs):
-            self.trees_.add_raw(values, raw, n_threads, first, first + n_outputs)
-            yield raw
-
-    def predict_raw(self, X: Any) -> np.ndarray:
-        """Add up start and trees, before the link.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        raw : ndarray of shape (n_rows, n_outputs)
-        """
-        values = self._read_features(X)
-        raw = init_scores(self.init_, X, self._loss, values.shape[0])
-        self.trees_.add_raw(values, raw, self._predict_threads(values.shape[0]))
-        return raw
-
-    def _predict_threads(self, n_rows: int) -> int:
-        # A few rows are done before a second thread would have woken up.
-        return 1 if n_rows < 512 else effective_threads(self.n_jobs)
-
-    def apply(self, X: Any) -> np.ndarray:
-        """Leaf of each row in each tree.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        leaves : ndarray of int32
-            Node numbers within the trees, of shape (n_rows, n_estimators) for a regressor of one
-            output, else (n_rows, n_estimators, n_trees_per_iteration).
-        """
-        values = self._read_features(X)
-        leaves = self.trees_.apply(values, self._predict_threads(values.shape[0]))
-        if self._loss.n_outputs == 1 and not self._is_classifier:
-            return leaves
-        return leaves.reshape(len(leaves), -1, self._loss.n_outputs)
-
-    @property
-    def feature_importances_(self) -> np.ndarray:
-        """Squared error that the splits of each feature take off, summing to 1 (or all 0)."""
-        self._check_is_fitted()
-        trees = self.trees_
-        sizes = np.diff(trees.tree_start)
-        root = np.repeat(trees.nodes["weight"][trees.tree_start[:-1]], sizes)
-        inner = trees.nodes["left"] >= 0
-        importance = np.bincount(
-            trees.nodes["feature"][inner],
-            weights=np.maximum(trees.nodes["gain"][inner], 0.0) / root[inner],
-            minlength=self.n_features_in_,
-        )
-        total = importance.sum()
-        return importance / total if total > 0 else importance
-
-    def summary(self) -> str:
-        """Return a short account of the model in words.
-
-        Returns
-        -------
-        text : str
-        """
-        self._check_is_fitted()
-        score = f"training loss {self.train_score_[-1]:.6g} after the last round"
-        return boosting_summary(self, f"{self.loss}, {self.splitter_} splits\n{score}")
+        if watch.evaluation is not None:
+            self.evals_result_ = watch.evaluation.copied_scores()
+            self.validation_scores_ = np.array(watch.evaluation.decisive())
+        stopping = watch.stopping
+        if stopping is None or stopping.patience is None:
+            return
+        # A warm start that adds no round may have no score to choose the best of.
+        if stopping.best_round is not None and stopping.best_score is not None:
+            self.best_iteration_, self.best_score_ = stopping.best_round, stopping.best_score

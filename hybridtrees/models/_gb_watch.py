@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 
 from hybridtrees.losses import Loss
-from hybridtrees.models._boosting import Training, Watcher
+from hybridtrees.metrics import Metric
+from hybridtrees.models._boosting import EvalSet, Training, Watcher
+from hybridtrees.models._boosting_eval import read_metrics
+from hybridtrees.models._boosting_watch import EarlyStopping, Evaluation
+
+# Stands for the loss that is minimised, which needs raw scores and no predictions.
+LOSS = Metric("loss", lambda *_args, **_named: math.nan, False)
 
 
 class LossCurves(Watcher):
@@ -20,8 +26,6 @@ class LossCurves(Watcher):
     loss : Loss
     y : float64 array of shape (n_rows,)
     weight : float64 array of shape (n_rows,) or None
-    before : LossCurves, optional
-        Those of an earlier part of the training, to be continued.
 
     Attributes
     ----------
@@ -53,6 +57,11 @@ class LossCurves(Watcher):
         """Take the losses after the round."""
         rows = training.rows
         self.train.append(self._mean(training, rows))
+        if not math.isfinite(self.train[-1]):
+            raise ValueError(
+                f"the training loss is {self.train[-1]} after round {training.round}: the steps "
+                "are too long, lower learning_rate or scale y down"
+            )
         if rows is not None:
             last = self.oob[-1] if self.oob else self._initial
             self.oob.append(self._mean(training, self._left_out(training)))
@@ -93,47 +102,80 @@ def mean_deviance(
     return float(loss.deviance_factor * loss.mean_loss(y, raw, weight, n_threads))
 
 
-class ValidationCurve(Watcher):
-    """Loss of the last validation table, and the rule that ends the training by it.
+def read_loss_metrics(loss: Loss, eval_metric: Any) -> list[Metric]:
+    """Return the metrics that are asked for; "loss", the default, is the loss itself.
 
     Parameters
     ----------
     loss : Loss
-    patience : int or None
-        Stop when the loss is not better than one of so many before it; None to go on.
-    tol : float
-        By how much it has to be better.
-    scores : list of float
-        Losses of an earlier part of the training.
+    eval_metric : str, callable, list of these, or None
 
-    Attributes
+    Returns
+    -------
+    metrics : list of Metric
+        Each name once. What "loss" stands for is in `LossEvaluation`.
+    """
+    return read_metrics(loss, "loss" if eval_metric is None else eval_metric, also=[LOSS])
+
+
+class LossEvaluation(Evaluation):
+    """Scores the validation tables by metrics, or by the loss itself.
+
+    Parameters
     ----------
-    scores : list of float
-        One per round.
+    loss, metrics, scores
+        As for `Evaluation`; `LOSS` among the metrics means the loss.
     """
 
-    def __init__(self, loss: Loss, patience: int | None, tol: float, scores: list[float]):
-        self.loss = loss
-        self.patience = patience
+    def table_scores(self, table: EvalSet, n_threads: int) -> list[float]:
+        """Return the score of each metric."""
+        assert table.raw is not None
+        others = iter(self.by_metrics(table, [m for m in self.metrics if m is not LOSS]))
+        return [
+            mean_deviance(self.loss, table.y, table.raw, table.weight, None, n_threads)
+            if metric is LOSS
+            else next(others)
+            for metric in self.metrics
+        ]
+
+
+class NoChange(EarlyStopping):
+    """Ends the training by scikit-learn's rule, and keeps track of the best round.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        Stands before this watcher.
+    patience : int or None
+        Stop when the score is not better than one of so many before it; None to go on.
+    tol : float
+        By how much it has to be better.
+    """
+
+    def __init__(self, evaluation: Evaluation, patience: int | None, tol: float):
+        super().__init__(evaluation, patience)
         self.tol = tol
-        self.scores = scores
+
+    def before_training(self, training: Training) -> None:
+        """Look at the curve of an earlier part of the training."""
+        curve = self.evaluation.decisive()
+        if curve:
+            signed = np.array(curve) * (-1 if self.evaluation.metrics[-1].maximize else 1)
+            best = int(np.nanargmin(signed)) if not np.isnan(signed).all() else None
+            if best is not None:
+                self.best_score = curve[best]
+                self.best_round = training.rounds.start - len(curve) + best
 
     def after_round(self, training: Training) -> bool:
-        """Take the loss after the round."""
-        table = training.eval_sets[-1]
-        assert table.raw is not None
-        score = mean_deviance(
-            self.loss, table.y, table.raw, table.weight, None, training.steps.n_threads
-        )
-        recent = self.scores[-self.patience :] if self.patience else []
-        self.scores.append(score)
-        if self.patience is None or len(recent) < self.patience:
+        """Compare the latest score with the best, and with those just before it."""
+        super().after_round(training)
+        curve = self.evaluation.decisive()
+        if self.patience is None or len(curve) <= self.patience:
             return False
+        score, recent = curve[-1], curve[-self.patience - 1 : -1]
+        if self.evaluation.metrics[-1].maximize:
+            return not any(score - self.tol > before for before in recent)
         return not any(score + self.tol < before for before in recent)
-
-    def latest(self) -> list[str]:
-        """Return the loss of the latest round as a short text."""
-        return [f"validation:{self.scores[-1]:.5f}"]
 
 
 class Monitor(Watcher):

@@ -21,26 +21,27 @@ from hybridtrees.core.exact_grow import ApproxGrower, ExactGrower
 from hybridtrees.core.grow import Grower, GrowerParams
 from hybridtrees.core.tree import TreeEnsemble
 from hybridtrees.losses import Loss, check_levels, xgboost_loss
-from hybridtrees.models._boosting import Training, Watcher, boost, draw_each
+from hybridtrees.models._boosting import Steps, Training, Watcher, boost, draw_each
+from hybridtrees.models._boosting_eval import read_eval_sets, read_metrics
 from hybridtrees.models._boosting_steps import NewtonSteps
 from hybridtrees.models._boosting_watch import EarlyStopping, Evaluation, Progress
 from hybridtrees.models._constraints import read_interactions, read_monotonic
 from hybridtrees.models._importance import IMPORTANCE_TYPES
 from hybridtrees.models._xgb_fitted import FittedXGB
-from hybridtrees.models._xgb_watch import (
-    Callbacks,
-    check_callbacks,
-    read_eval_sets,
-    read_metrics,
-)
+from hybridtrees.models._xgb_margin import read_margin, read_margins
+from hybridtrees.models._xgb_names import check_base_score, check_fixed_parameters
+from hybridtrees.models._xgb_watch import Callbacks, check_callbacks
 
 TREE_METHODS = ("hist", "auto", "exact", "approx")
 FEATURE_TYPES = ("q", "c", "i", "int", "float")
+MOST_CATEGORIES = 2**15  # more than the bins of a feature, fewer than a C int holds
 GROW_POLICIES = {"depthwise": "depth-wise", "lossguide": "best-first"}
 
 
 class XGBModel(FittedXGB):
     """What the regressor and the classifier share: everything but the target and the loss."""
+
+    _steps: Callable[..., Steps] = NewtonSteps
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class XGBModel(FittedXGB):
         reg_alpha: float = 0.0,
         reg_lambda: float = 1.0,
         scale_pos_weight: float = 1.0,
-        base_score: float | None = None,
+        base_score: float | Sequence[float] | None = None,
         missing: float = math.nan,
         categorical_features: Any = None,
         feature_types: Sequence[str] | None = None,
@@ -83,6 +84,15 @@ class XGBModel(FittedXGB):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        booster: str | None = None,
+        multi_strategy: str | None = None,
+        num_parallel_tree: int | None = None,
+        sampling_method: str | None = None,
+        feature_weights: Any = None,
+        max_cat_threshold: int | None = None,
+        device: str | None = None,
+        verbosity: int | None = None,
+        validate_parameters: bool | None = None,
     ):
         self.objective = objective
         self.n_estimators = n_estimators
@@ -122,6 +132,15 @@ class XGBModel(FittedXGB):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.booster = booster
+        self.multi_strategy = multi_strategy
+        self.num_parallel_tree = num_parallel_tree
+        self.sampling_method = sampling_method
+        self.feature_weights = feature_weights
+        self.max_cat_threshold = max_cat_threshold
+        self.device = device
+        self.verbosity = verbosity
+        self.validate_parameters = validate_parameters
 
     # -- what the two differ in -----------------------------------------------------------------
 
@@ -149,6 +168,9 @@ class XGBModel(FittedXGB):
         sample_weight_val: Any = None,
         verbose: bool | int | None = None,
         xgb_model: XGBModel | str | None = None,
+        base_margin: Any = None,
+        base_margin_eval_set: Sequence[Any] | None = None,
+        base_margin_val: Any = None,
     ) -> Self:
         """Fit the trees.
 
@@ -170,6 +192,14 @@ class XGBModel(FittedXGB):
         xgb_model : fitted estimator of the same class, or a file of one, optional
             Model to continue: `n_estimators` rounds are added to all of its rounds. With the
             same rows, parameters and `random_state` this gives what one long training gives.
+            Its features hold: what is missing and what is a category is as it was there.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+            Raw score of each row to start from, in place of `base_score`. It is no part of the
+            model: `predict` needs one for its own rows.
+        base_margin_eval_set : list of array-likes, optional
+            The same for each pair in `eval_set`.
+        base_margin_val : array-like, optional
+            The same for `X_val`.
 
         Returns
         -------
@@ -196,8 +226,16 @@ class XGBModel(FittedXGB):
         last = (X_val, y_val, sample_weight_val)
         eval_sets = list(
             read_eval_sets(
-                self._reader, self._encode_eval_target, eval_set, sample_weight_eval_set, last
+                self._reader,
+                lambda y, n_rows, name: self._encode_checked(loss, y, n_rows, name),
+                eval_set,
+                sample_weight_eval_set,
+                last,
             )
+        )
+        margin = read_margin(base_margin, values.shape[0], loss.n_outputs)
+        margins = read_margins(
+            base_margin_eval_set, base_margin_val, eval_sets, X_val is not None, loss.n_outputs
         )
         if self.early_stopping_rounds is not None and not eval_sets:
             raise ValueError("early_stopping_rounds needs an eval_set (or X_val and y_val) in fit")
@@ -208,14 +246,14 @@ class XGBModel(FittedXGB):
             watchers.append(Callbacks(callbacks, self, evaluation))
         watchers.append(Progress(self._line_period(verbose), evaluation.latest, stopping.ending))
         base_raw = before._base_raw_ if before else self._base_raw(loss, target, weight)
-        for each in eval_sets:
-            each.raw = _scores(before, base_raw, each.values, n_threads)
-        raw = _scores(before, base_raw, values, n_threads)
+        for each, own in zip(eval_sets, margins, strict=True):
+            each.raw = _scores(before, base_raw, own, each.values, n_threads)
+        raw = _scores(before, base_raw, margin, values, n_threads)
         rate = float(self.learning_rate)
         first = before.n_iter_ if before else 0
         with self._open_grower(values, weight, grower, n_threads) as opened:
             training = boost(
-                NewtonSteps(opened, loss, target, weight, raw, rate, n_threads),
+                self._steps(opened, loss, target, weight, raw, rate, n_threads, grower.monotonic),
                 range(first, first + self.n_estimators),
                 sampler=draw_each(float(self.subsample)),
                 seeds=seeds.spawn(1)[0],
@@ -228,6 +266,12 @@ class XGBModel(FittedXGB):
         self._best_iteration = stopping.best_round if stops else None
         self._best_score = stopping.best_score if stops else None
         return self
+
+    def _encode_checked(self, loss: Loss, y: Any, n_rows: int, name: str) -> np.ndarray:
+        """Target of a validation table, within the range of the loss."""
+        target = self._encode_eval_target(y, n_rows, name)
+        loss.check_target(target, name)
+        return target
 
     def _keep(
         self, training: Training, before: XGBModel | None, loss: Loss, base_raw: np.ndarray
@@ -260,6 +304,7 @@ class XGBModel(FittedXGB):
 
     def _fit_table(self, X: Any, before: XGBModel | None) -> Any:
         """Learn the features of X, or read it as the model before does."""
+        categorical = self._categorical(X)
         if before is not None:
             self._reader = before._reader
             self.n_features_in_ = before.n_features_in_
@@ -267,7 +312,6 @@ class XGBModel(FittedXGB):
             if hasattr(before, "feature_names_in_"):
                 self.feature_names_in_ = before.feature_names_in_
             return self._reader.read(X)
-        categorical = self._categorical(X)
         values = self._fit_features(X, categorical_features=categorical, missing=self.missing)
         if not self.enable_categorical and self._reader.is_categorical.any():
             feature = int(np.flatnonzero(self._reader.is_categorical)[0])
@@ -286,7 +330,13 @@ class XGBModel(FittedXGB):
             raise ValueError(f"feature_types must be a list of {allowed}, got {types!r}")
         if self.categorical_features is not None:
             raise ValueError("give feature_types or categorical_features, not both")
-        return np.array([name == "c" for name in types])
+        shape = (0, len(X)) if isinstance(X, dict) else getattr(X, "shape", ())
+        if len(shape) == 2 and len(types) != shape[1]:
+            raise ValueError(
+                f"feature_types must have one entry for each of the {shape[1]} features, got "
+                f"{len(types)}"
+            )
+        return np.array([name == "c" for name in types], dtype=bool)
 
     def _open_grower(
         self, values: Any, weight: np.ndarray | None, params: GrowerParams, n_threads: int
@@ -312,7 +362,8 @@ class XGBModel(FittedXGB):
         check_real("learning_rate", self.learning_rate, 0, closed="right")
         check_real("subsample", self.subsample, 0, 1, closed="right")
         check_real("scale_pos_weight", self.scale_pos_weight, 0, closed="right")
-        check_real("base_score", self.base_score, allow_none=True)
+        check_base_score(self.base_score)
+        check_fixed_parameters(self)
         check_option("tree_method", self.tree_method, TREE_METHODS)
         check_option("sketch", self.sketch, ("global", "local"))
         check_option("importance_type", self.importance_type, IMPORTANCE_TYPES)
@@ -341,7 +392,9 @@ class XGBModel(FittedXGB):
             max_delta_step=self._longest_step(),
             feature_fractions=fractions,
             # xgboost asks for fewer categories than the parameter says, the grower for at most.
-            max_cat_to_onehot=check_integer("max_cat_to_onehot", self.max_cat_to_onehot, 1) - 1,
+            max_cat_to_onehot=min(
+                check_integer("max_cat_to_onehot", self.max_cat_to_onehot, 1) - 1, MOST_CATEGORIES
+            ),
         )
 
     def _constrained(self, params: GrowerParams) -> GrowerParams:
@@ -383,7 +436,13 @@ class XGBModel(FittedXGB):
     def _base_raw(self, loss: Loss, target: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
         if self.base_score is None:
             return loss.init_raw(target, weight)
-        return np.full(loss.n_outputs, loss.link(float(self.base_score)))
+        given = check_base_score(self.base_score)
+        if len(given) not in (1, loss.n_outputs):
+            raise ValueError(
+                f"base_score must be one number or {loss.n_outputs}, one per output, got "
+                f"{len(given)}"
+            )
+        return np.array([loss.link(score) for score in given] * (loss.n_outputs // len(given)))
 
     def _line_period(self, verbose: bool | int | None) -> int:
         """Return the rounds from one line of the progress report to the next, 0 for none."""
@@ -395,10 +454,14 @@ class XGBModel(FittedXGB):
 
 
 def _scores(
-    before: XGBModel | None, base_raw: np.ndarray, values: Any, n_threads: int
+    before: XGBModel | None,
+    base_raw: np.ndarray,
+    margin: np.ndarray | None,
+    values: Any,
+    n_threads: int,
 ) -> np.ndarray:
-    """Raw scores that a training starts from: constant, or those of the model to continue."""
-    raw = np.tile(base_raw, (values.shape[0], 1))
+    """Raw scores that a training starts from, with the trees of the model to continue."""
+    raw = np.tile(base_raw, (values.shape[0], 1)) if margin is None else margin.copy()
     if before is not None:
         before.trees_.add_raw(values, raw, n_threads)
     return raw

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,13 @@ from hybridtrees.core.tree import TreeEnsemble
 from hybridtrees.losses import Loss
 from hybridtrees.models._boosting_summary import boosting_summary
 from hybridtrees.models._importance import split_importance
+from hybridtrees.models._xgb_margin import read_margin
 
 
 class FittedXGB(Estimator):
     """Predictions and readings of the regressor and the classifier."""
 
+    n_estimators: int
     n_jobs: int | None
     importance_type: str
     trees_: TreeEnsemble
@@ -30,7 +33,13 @@ class FittedXGB(Estimator):
 
     # -- predict --------------------------------------------------------------------------------
 
-    def predict_raw(self, X: Any, iteration_range: tuple[int, int] | None = None) -> np.ndarray:
+    def predict_raw(
+        self,
+        X: Any,
+        iteration_range: tuple[int, int] | None = None,
+        *,
+        base_margin: Any = None,
+    ) -> np.ndarray:
         """Add up the trees, before the link.
 
         After early stopping only the trees up to the best round count.
@@ -40,19 +49,40 @@ class FittedXGB(Estimator):
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
         iteration_range : pair of int, optional
             First round and the round behind the last that count; (0, 0) for all of them.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+            Raw scores to start from, in place of `base_score`.
 
         Returns
         -------
         raw : ndarray of shape (n_rows, n_outputs)
         """
         values = self._read_features(X)
-        n_rows = values.shape[0]
-        raw = np.empty((n_rows, len(self._base_raw_)))
-        raw[:] = self._base_raw_
-        # A few rows are done before a second thread would have woken up.
-        n_threads = 1 if n_rows < 512 else effective_threads(self.n_jobs)
+        raw = self._starting_raw(values.shape[0], base_margin)
+        n_threads = self._predict_threads(values.shape[0])
         self.trees_.add_raw(values, raw, n_threads, *self._tree_range(iteration_range))
         return raw
+
+    def _starting_raw(self, n_rows: int, base_margin: Any) -> np.ndarray:
+        margin = read_margin(base_margin, n_rows, len(self._base_raw_))
+        if margin is not None:
+            return margin
+        raw = np.empty((n_rows, len(self._base_raw_)))
+        raw[:] = self._base_raw_
+        return raw
+
+    def _predict_threads(self, n_rows: int) -> int:
+        # A few rows are done before a second thread would have woken up.
+        return 1 if n_rows < 512 else effective_threads(self.n_jobs)
+
+    def _staged_raw(self, X: Any, base_margin: Any) -> Iterator[np.ndarray]:
+        """Raw scores after every round that predictions use, all in the same array."""
+        values = self._read_features(X)
+        raw = self._starting_raw(values.shape[0], base_margin)
+        n_outputs, (_, last) = raw.shape[1], self._tree_range(None)
+        n_threads = self._predict_threads(values.shape[0])
+        for first in range(0, last, n_outputs):
+            self.trees_.add_raw(values, raw, n_threads, first, first + n_outputs)
+            yield raw
 
     def _tree_range(self, iteration_range: tuple[int, int] | None) -> tuple[int, int]:
         """First tree of a range of rounds, and the one behind the last."""
@@ -87,7 +117,7 @@ class FittedXGB(Estimator):
             by class.
         """
         values = self._read_features(X)
-        n_threads = effective_threads(self.n_jobs)
+        n_threads = self._predict_threads(values.shape[0])
         return self.trees_.apply(values, n_threads, *self._tree_range(iteration_range))
 
     # -- reading the model ----------------------------------------------------------------------
@@ -138,6 +168,10 @@ class FittedXGB(Estimator):
         if not self._evals_result:
             raise ValueError("no evaluation results: fit was called without an eval_set")
         return self._evals_result
+
+    def get_num_boosting_rounds(self) -> int:
+        """Return the rounds of a training, `n_estimators`; see `n_iter_` for those that ran."""
+        return self.n_estimators
 
     @property
     def best_iteration(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -61,8 +62,8 @@ class XGBRegressor(RegressorMixin, XGBModel):
         L1 and L2 penalty of leaf values.
     scale_pos_weight : float, default=1
         Not used in regression.
-    base_score : float, optional
-        Prediction to start from; the mean of y by default.
+    base_score : float or list of floats, optional
+        Prediction to start from, or one per output; the mean of y by default.
     missing : float, default=nan
         A value that means missing, beside NaN.
     categorical_features : None, "from_dtype" or array-like, default=None
@@ -112,6 +113,12 @@ class XGBRegressor(RegressorMixin, XGBModel):
     verbose : int, default=0
         Print a line every so many rounds, with elapsed and remaining time; on a terminal with a
         progress bar, if tqdm is installed.
+    booster, multi_strategy, num_parallel_tree, sampling_method, device, feature_weights, \
+max_cat_threshold : optional
+        Of xgboost, with one value each: "gbtree", "one_output_per_tree", 1, "uniform", "cpu", and
+        None for the last two. Others are refused.
+    verbosity, validate_parameters : optional
+        Of xgboost, without effect: there are no messages, and parameters are always checked.
 
     Attributes
     ----------
@@ -148,7 +155,8 @@ class XGBRegressor(RegressorMixin, XGBModel):
         if n_targets == 1:
             target = target.reshape(n_rows)
         self._n_targets = n_targets
-        return target, self._make_loss(self.objective or "reg:squarederror", n_targets=n_targets)
+        name = "reg:squarederror" if self.objective is None else self.objective
+        return target, self._make_loss(name, n_targets=n_targets)
 
     def _encode_eval_target(self, y, n_rows, name):
         target = check_target_regression(
@@ -166,6 +174,8 @@ class XGBRegressor(RegressorMixin, XGBModel):
         *,
         iteration_range: tuple[int, int] | None = None,
         pred_leaf: bool = False,
+        base_margin: Any = None,
+        validate_features: bool = True,
     ) -> np.ndarray:
         """Predict a number per row, or several.
 
@@ -179,6 +189,10 @@ class XGBRegressor(RegressorMixin, XGBModel):
             default all, after early stopping those up to the best.
         pred_leaf : bool
             Return the leaves instead, see `apply`.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+            Raw scores to start from, in place of `base_score`.
+        validate_features : bool
+            Not used: the features are always checked.
 
         Returns
         -------
@@ -187,10 +201,27 @@ quantiles or expectiles
         """
         if pred_leaf:
             return self.apply(X, iteration_range)
-        raw = self.predict_raw(X, iteration_range)
+        raw = self.predict_raw(X, iteration_range, base_margin=base_margin)
         if output_margin:
             return raw[:, 0] if raw.shape[1] == 1 else raw
         return self._loss.predict(raw)
+
+    def staged_predict(self, X: Any, *, base_margin: Any = None) -> Iterator[np.ndarray]:
+        """Predict after every round, up to the best after early stopping.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        base_margin : array-like, optional
+            As in `predict`.
+
+        Yields
+        ------
+        prediction : ndarray
+            As from `predict`, of a model with the rounds so far.
+        """
+        for raw in self._staged_raw(X, base_margin):
+            yield self._loss.predict(raw).copy()
 
     def __sklearn_tags__(self) -> Any:
         """Return the tags of a regressor for one or more targets."""
@@ -216,15 +247,17 @@ class XGBClassifier(ClassifierMixin, XGBModel):
 gamma, min_child_weight, max_delta_step, subsample, colsample_bytree, colsample_bylevel, \
 colsample_bynode, reg_alpha, reg_lambda, missing, categorical_features, feature_types, \
 enable_categorical, max_cat_to_onehot, monotone_constraints, interaction_constraints, \
-importance_type, early_stopping_rounds, callbacks, random_state, n_jobs, verbose
+importance_type, early_stopping_rounds, callbacks, random_state, n_jobs, verbose, booster, \
+multi_strategy, num_parallel_tree, sampling_method, device, feature_weights, max_cat_threshold, \
+verbosity, validate_parameters
         As in `XGBRegressor`.
     quantile_alpha, expectile_alpha, huber_slope, tweedie_variance_power
         Of objectives of regression; not used.
     scale_pos_weight : float, default=1
         Factor on the weights of the second class, for two classes.
-    base_score : float, optional
+    base_score : float or list of floats, optional
         Probability of the second class to start from (two classes), or raw score of every class
-        (more); by default the shares of the classes.
+        or of each (more); by default the shares of the classes.
     eval_metric : str, callable or list of these, optional
         "logloss", "error", "auc", "aucpr", "brier" for two classes, "mlogloss", "merror", "auc",
         "aucpr" for more, or functions; the log-loss by default. Functions get class numbers, and
@@ -281,18 +314,25 @@ feature_names_in_
         return factor if weight is None else weight * factor
 
     def _base_raw(self, loss, target, weight):
-        if self.base_score is not None or self.scale_pos_weight == 1 or loss.n_outputs > 1:
+        if self.base_score is not None or self.scale_pos_weight == 1 or loss.kind != "logistic":
             return super()._base_raw(loss, target, weight)
         # With scale_pos_weight xgboost starts after one Newton step from even odds.
         return np.array([4 * np.average(target, weights=weight) - 2])
 
-    def predict_proba(self, X: Any, iteration_range: tuple[int, int] | None = None) -> np.ndarray:
+    def predict_proba(
+        self,
+        X: Any,
+        iteration_range: tuple[int, int] | None = None,
+        *,
+        base_margin: Any = None,
+        validate_features: bool = True,
+    ) -> np.ndarray:
         """Predict the probability of every class.
 
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-        iteration_range : pair of int, optional
+        iteration_range, base_margin, validate_features : optional
             As in `predict`.
 
         Returns
@@ -300,25 +340,29 @@ feature_names_in_
         proba : ndarray of shape (n_rows, n_classes)
             Columns in the order of `classes_`.
         """
-        raw = self.predict_raw(X, iteration_range)
+        raw = self.predict_raw(X, iteration_range, base_margin=base_margin)
         return self._loss.predict(raw)
 
     def decision_function(
-        self, X: Any, iteration_range: tuple[int, int] | None = None
+        self,
+        X: Any,
+        iteration_range: tuple[int, int] | None = None,
+        *,
+        base_margin: Any = None,
     ) -> np.ndarray:
         """Raw scores: log-odds of the second class, or one score per class.
 
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-        iteration_range : pair of int, optional
+        iteration_range, base_margin : optional
             As in `predict`.
 
         Returns
         -------
         scores : ndarray of shape (n_rows,) for two classes, else (n_rows, n_classes)
         """
-        raw = self.predict_raw(X, iteration_range)
+        raw = self.predict_raw(X, iteration_range, base_margin=base_margin)
         return raw[:, 0] if raw.shape[1] == 1 else raw
 
     def predict(
@@ -328,6 +372,8 @@ feature_names_in_
         *,
         iteration_range: tuple[int, int] | None = None,
         pred_leaf: bool = False,
+        base_margin: Any = None,
+        validate_features: bool = True,
     ) -> np.ndarray:
         """Predict the most probable class.
 
@@ -341,6 +387,10 @@ feature_names_in_
             default all, after early stopping those up to the best.
         pred_leaf : bool
             Return the leaves instead, see `apply`.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+            Raw scores to start from, in place of `base_score`.
+        validate_features : bool
+            Not used: the features are always checked.
 
         Returns
         -------
@@ -348,8 +398,41 @@ feature_names_in_
         """
         if pred_leaf:
             return self.apply(X, iteration_range)
-        scores = self.decision_function(X, iteration_range)
-        if output_margin:
-            return scores
+        scores = self.decision_function(X, iteration_range, base_margin=base_margin)
+        return scores if output_margin else self._labels(scores)
+
+    def _labels(self, scores: np.ndarray) -> np.ndarray:
         codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[codes]
+
+    def staged_predict_proba(self, X: Any, *, base_margin: Any = None) -> Iterator[np.ndarray]:
+        """Predict probabilities after every round, up to the best after early stopping.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        base_margin : array-like, optional
+            As in `predict`.
+
+        Yields
+        ------
+        proba : ndarray of shape (n_rows, n_classes)
+        """
+        for raw in self._staged_raw(X, base_margin):
+            yield self._loss.predict(raw)
+
+    def staged_predict(self, X: Any, *, base_margin: Any = None) -> Iterator[np.ndarray]:
+        """Predict classes after every round, up to the best after early stopping.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        base_margin : array-like, optional
+            As in `predict`.
+
+        Yields
+        ------
+        labels : ndarray of shape (n_rows,)
+        """
+        for raw in self._staged_raw(X, base_margin):
+            yield self._labels(raw[:, 0] if raw.shape[1] == 1 else raw)

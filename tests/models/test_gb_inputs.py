@@ -228,7 +228,10 @@ def test_wrong_parameters_are_named(cls, name, value):
         ({"loss": "quantile", "alpha": 1.5}, "alpha"),
         ({"loss": "quantile", "alpha": []}, "alpha"),
         ({"loss": "huber", "alpha": [0.5]}, "alpha"),
-        ({"loss": "tweedie", "power": 3.0}, "power"),
+        ({"loss": "tweedie", "power": 3.0}, "^power"),
+        ({"alpha": -1.0}, "alpha"),
+        ({"alpha": "0.5"}, "alpha"),
+        ({"power": None}, "^power"),
     ],
 )
 def test_wrong_levels_are_named(params, match):

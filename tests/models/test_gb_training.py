@@ -8,6 +8,7 @@ from gb_data import LOSSES, make, output, signal, staged_output, table, target, 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hybridtrees import load
 from hybridtrees.losses import friedman_loss
 from hybridtrees.models._boosting import RoundDraws, draw_share
 
@@ -131,7 +132,10 @@ def test_stops_by_the_rule(loss):
     assert 3 < n < 200 and model.n_estimators_ == n == len(model.train_score_)
     improves = [any(scores[i] + 1e-3 < s for s in scores[max(0, i - 3) : i]) for i in range(3, n)]
     assert all(improves[:-1]) and not improves[-1]
-    short = make(loss, **params | {"n_estimators": n}).fit(X[:200], y[:200])
+    # What was grown behind the best round is there, but makes no predictions.
+    best = model.best_iteration_
+    assert best == np.argmin(scores) and len(model.trees_) == n
+    short = make(loss, **params | {"n_estimators": best + 1}).fit(X[:200], y[:200])
     np.testing.assert_allclose(output(model, X), output(short, X), rtol=1e-12)
 
 
@@ -188,6 +192,27 @@ def test_warm_start_with_a_validation_share():
     np.testing.assert_allclose(whole.validation_scores_, parts.validation_scores_, rtol=1e-10)
 
 
+def test_warm_start_cannot_change_the_loss():
+    X = table(100)
+    y = np.abs(signal(X))
+    model = make("squared_error", n_estimators=2, warm_start=True).fit(X, y)
+    before = vars(model).copy()
+    model.set_params(loss="poisson", n_estimators=4)
+    with pytest.raises(ValueError, match="cannot change the loss.*loss='poisson' now means"):
+        model.fit(X, y)
+    model.set_params(loss="squared_error", n_estimators=2)
+    assert vars(model) == before
+
+
+@pytest.mark.parametrize("splitter", ["exact", "hist"])
+def test_steps_without_end_are_an_error(splitter):
+    X = table(100)
+    model = make("exponential", n_estimators=40, learning_rate=1e4, splitter=splitter)
+    with pytest.raises(ValueError, match="lower learning_rate|overflow"):
+        model.fit(X, signal(X, noise=3.0) > 0)
+    assert not hasattr(model, "trees_")
+
+
 def test_monitor_can_stop():
     X, y = noisy("squared_error")
     seen = []
@@ -224,9 +249,34 @@ def test_verbose(capsys):
     model.fit(X[:200], y[:200], X_val=X[200:], y_val=y[200:])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["[0]", "[2]", "[4]"]
-    for text in ("loss:", "out of bag:", "validation:", "to go"):
+    for text in ("loss:", "out of bag:", "validation_0-loss:", "to go"):
         assert text in lines[0]
     assert f"loss:{model.train_score_[-1]:.5f}" in lines[-1]
+
+
+@pytest.mark.parametrize("tables", [False, True])
+def test_early_stopping_that_comes_with_no_round(tables):
+    X = table(120)
+    y = signal(X)
+    last = {"X_val": X[:20], "y_val": y[:20]} if tables else {}
+    model = make("squared_error", n_estimators=4, warm_start=True, random_state=0).fit(X, y)
+    before = model.predict(X)
+    model.set_params(n_iter_no_change=2).fit(X, y, **last)
+    assert model.n_iter_ == 4 and not hasattr(model, "best_iteration_")
+    np.testing.assert_array_equal(model.predict(X), before)
+    model.set_params(n_estimators=6).fit(X, y, **last)
+    assert model.n_iter_ == 6 and model.best_iteration_ in (4, 5)
+
+
+def test_more_rounds_of_other_levels(tmp_path):
+    X = table(120)
+    y = signal(X)
+    model = make("quantile", alpha=[0.1, 0.9], n_estimators=2, warm_start=True).fit(X, y)
+    model.save(tmp_path / "model")
+    with pytest.raises(ValueError, match=r"alpha was \(0.1, 0.9\), now it is \(0.9, 0.1\)"):
+        model.set_params(alpha=[0.9, 0.1], n_estimators=4).fit(X, y)
+    stored = load(tmp_path / "model").set_params(n_estimators=4).fit(X, y)
+    assert stored.n_iter_ == 4
 
 
 def test_summary():

@@ -19,7 +19,7 @@ NOT_FRACTIONS = (0, 0.0, -0.1, 1.1, math.nan, math.inf, "1", None, True, [0.5])
 NOT_PENALTIES = (-1e-9, -1, math.nan, math.inf, "0", None, True, 1j)
 
 WRONG = {
-    "objective": ("reg:nothing", 3, ["binary:logistic"]),
+    "objective": ("reg:nothing", 3, 0, [], {}, ["binary:logistic"]),
     "n_estimators": NOT_POSITIVE_INTEGERS,
     "max_depth": (-1, 2.5, "6", True, 2**15),
     "max_leaves": (*NOT_COUNTS, 2**31),
@@ -38,10 +38,10 @@ WRONG = {
     "reg_alpha": NOT_PENALTIES,
     "reg_lambda": NOT_PENALTIES,
     "scale_pos_weight": (0, -1, math.nan, math.inf, "1", None, True),
-    "base_score": (math.nan, math.inf, "0.5", True),
+    "base_score": (math.nan, math.inf, "0.5", True, [], [0.5, "0.5"], [0.5] * 7),
     "missing": ("nan", [0], True),
     "categorical_features": ("all", [6], [-7], ["a"], [1.5], [True], [[0]], 3.7),
-    "feature_types": ("q", ["q"] * 5 + ["x"], [3] * 6),
+    "feature_types": ("q", ["q"] * 5 + ["x"], [3] * 6, [], ["q"] * 5),
     "enable_categorical": (None, 1, "yes"),
     "max_cat_to_onehot": (0, -1, 2.5, None, True),
     "monotone_constraints": ((1, 0), [2] + [0] * 5, {6: 1}, {"a": 1}, "(1", 3.7, [None] * 6),
@@ -57,6 +57,15 @@ WRONG = {
     "random_state": (-1, 1.5, "0", [1], True),
     "n_jobs": (0, 1.5, "1", True),
     "verbose": (-1, 1.5, "yes", None),
+    "booster": ("dart", "gblinear", "tree", 3),
+    "multi_strategy": ("multi_output_tree", "one", 3),
+    "num_parallel_tree": (0, 2, 1.5, "1"),
+    "sampling_method": ("gradient_based", "goss", 3),
+    "feature_weights": ([1.0] * 6, 3),
+    "max_cat_threshold": (64, 0, "64"),
+    "device": ("cuda", "cuda:0", "gpu", "tpu", 0),
+    "verbosity": (-1, 4, "1", 1.5),
+    "validate_parameters": (1, "yes"),
 }
 
 
@@ -89,6 +98,20 @@ def test_wrong_parameter(cls, name, value, data):
 
 def test_every_parameter_is_in_the_table():
     assert set(WRONG) == set(XGBRegressor().get_params()) == set(XGBClassifier().get_params())
+
+
+@BOTH
+def test_values_of_xgboost_that_mean_what_there_is(cls, data):
+    X, y = data
+    given = {
+        "booster": "gbtree", "multi_strategy": "one_output_per_tree", "num_parallel_tree": 1,
+        "sampling_method": "uniform", "device": "cpu", "verbosity": 2,
+        "validate_parameters": True,
+    }  # fmt: skip
+    model = cls(n_estimators=2, **given).fit(X, labels(cls, y))
+    plain = cls(n_estimators=2).fit(X, labels(cls, y))
+    np.testing.assert_array_equal(model.predict(X), plain.predict(X))
+    assert model.get_num_boosting_rounds() == 2
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, -0.5, 1.5])
@@ -262,6 +285,13 @@ def test_docstring_describes_every_parameter(cls):
     section = re.split(r"Attributes\n\s+-+", cls.__doc__)[0]
     missing = [n for n in cls().get_params() if not re.search(rf"\b{n}\b", section)]
     assert missing == []
+
+
+def test_a_limit_of_categories_beyond_every_integer(data):
+    X, y = data
+    params = {"n_estimators": 2, "categorical_features": [0]}
+    a, b = (XGBRegressor(**params, max_cat_to_onehot=m).fit(X, y) for m in (300, 10**30))
+    np.testing.assert_array_equal(a.predict(X), b.predict(X))
 
 
 def test_more_threads_than_a_machine_can_start():

@@ -7,29 +7,15 @@ import types
 
 import numpy as np
 import pytest
-from gb_data import signal, table, weights
+from gb_data import make_xgb as make
+from gb_data import table, weights
+from gb_data import xgb_data as data
 from xgb_data import TASKS, output
-
-from hybridtrees import XGBClassifier, XGBRegressor
-from hybridtrees.callbacks import LearningRateScheduler, TrainingCallback
 
 OBJECTIVES = (
     "reg:squarederror", "reg:absoluteerror", "reg:pseudohubererror", "reg:quantileerror",
     "reg:expectileerror", "count:poisson", "reg:gamma", "reg:tweedie",
 )  # fmt: skip
-
-
-def make(task="regression", **params):
-    cls = XGBRegressor if task == "regression" else XGBClassifier
-    return cls(**{"n_estimators": 6, "max_depth": 3, "n_jobs": 1, **params})
-
-
-def data(task="regression", n=300, seed=0):
-    X = table(n, seed=seed)
-    y = signal(X, seed)
-    if task == "regression":
-        return X, y
-    return X, np.digitize(y, [0.2] if task == "binary" else [-1.0, 1.0])
 
 
 # -- objectives ---------------------------------------------------------------------------------
@@ -94,6 +80,15 @@ def test_several_targets():
         make(objective="reg:quantileerror", quantile_alpha=0.5).fit(X, Y)
 
 
+@pytest.mark.parametrize("name", ["quantile", "expectile"])
+def test_metric_of_one_prediction_for_several_levels(name):
+    X, y = data()
+    params = {"objective": f"reg:{name}error", f"{name}_alpha": [0.1, 0.9]}
+    assert make(**params, eval_metric=name).fit(X, y, eval_set=[(X, y)]).n_iter_ == 6
+    with pytest.raises(ValueError, match=f"eval_metric='mae' .* 2 levels; use '{name}'"):
+        make(**params, eval_metric=[name, "mae"]).fit(X, y)
+
+
 def logistic(y, raw):
     p = 1 / (1 + np.exp(-raw))
     return p - y, p * (1 - p)
@@ -117,12 +112,35 @@ def softmax(y, raw):
 def test_own_objective_is_the_built_in_one(task, own, base, weighted):
     X, y = data(task)
     weight = weights(300) if weighted else None
-    built_in = 1 / (1 + np.exp(-0.5)) if task == "binary" else base
     a = make(task, objective=own).fit(X, y, weight, eval_set=[(X, y)])
-    b = make(task, base_score=built_in).fit(X, y, weight, eval_set=[(X, y)])
+    b = make(task, base_score=base).fit(X, y, weight, eval_set=[(X, y)])
     np.testing.assert_allclose(output(a, X), output(b, X), rtol=1e-4, atol=1e-5)
     for name, curve in b.evals_result()["validation_0"].items():
         np.testing.assert_allclose(a.evals_result()["validation_0"][name], curve, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("params", "start"), [({}, 0.0), ({"base_score": 0.3}, np.log(3 / 7)), ({"base_score": 0.5}, 0)]
+)
+@pytest.mark.parametrize("scale", [1.0, 3.0])
+def test_own_objective_of_two_classes_starts_at_a_probability(params, start, scale):
+    X, y = data("binary")
+    seen = []
+
+    def own(y, raw):
+        seen.append(raw.copy())
+        return logistic(y, raw)
+
+    make("binary", objective=own, scale_pos_weight=scale, **params).fit(X, y)
+    np.testing.assert_allclose(seen[0], start, atol=1e-15)
+
+
+@pytest.mark.parametrize("scale", [0.1, 10.0])
+def test_hinge_starts_on_the_side_that_weighs_more(scale):
+    X, y = data("binary")
+    model = make("binary", objective="binary:hinge", scale_pos_weight=scale).fit(X, y)
+    margin = model.predict(X, output_margin=True, iteration_range=(6, 6))
+    assert set(margin) == {float(scale > 1)}
 
 
 def test_own_objective_that_fails():
@@ -163,75 +181,6 @@ def test_own_metrics_beside_others(task):
     assert model.best_iteration == 0 and model.n_iter_ == 3
     shape = (300, 3) if task == "multiclass" else (300,)
     assert seen == [((300,), shape, (300,))] * 3
-
-
-# -- callbacks ----------------------------------------------------------------------------------
-
-
-class Recorder(TrainingCallback):
-    def __init__(self, stop_before=None, stop_after=None):
-        self.calls, self.stop = [], (stop_before, stop_after)
-
-    def before_training(self, model):
-        self.calls.append(("start", model.num_boosted_rounds()))
-
-    def after_training(self, model):
-        self.calls.append(("end", model.num_boosted_rounds()))
-
-    def before_iteration(self, model, epoch, evals_log):
-        self.calls.append(("before", epoch, len(evals_log["validation_0"]["rmse"])))
-        return epoch == self.stop[0]
-
-    def after_iteration(self, model, epoch, evals_log):
-        self.calls.append(("after", epoch, len(evals_log["validation_0"]["rmse"])))
-        return epoch == self.stop[1]
-
-
-def test_callbacks_see_every_round():
-    X, y = data()
-    recorder = Recorder()
-    make(n_estimators=2, callbacks=[recorder]).fit(X, y, eval_set=[(X, y)])
-    assert recorder.calls == [
-        ("start", 0), ("before", 0, 0), ("after", 0, 1), ("before", 1, 1), ("after", 1, 2),
-        ("end", 2),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(("stop", "rounds"), [({"stop_before": 3}, 3), ({"stop_after": 3}, 4)])
-def test_callbacks_can_stop(stop, rounds, capsys):
-    X, y = data()
-    other = Recorder()
-    model = make(callbacks=[Recorder(**stop), other], subsample=0.5, random_state=0)
-    model.fit(X, y, eval_set=[(X, y)], verbose=100)
-    assert model.n_iter_ == rounds
-    assert other.calls[-1] == ("end", rounds)  # all of them see the last round
-    short = make(n_estimators=rounds, subsample=0.5, random_state=0).fit(X, y)
-    np.testing.assert_array_equal(model.predict(X), short.predict(X))
-    assert "was the best" not in capsys.readouterr().out
-    with pytest.raises(ValueError, match="before the first round"):
-        make(callbacks=[Recorder(stop_before=0)]).fit(X, y, eval_set=[(X, y)])
-
-
-def test_an_object_with_one_method_is_a_callback():
-    X, y = data()
-    hook = types.SimpleNamespace(after_iteration=lambda model, epoch, log: epoch == 1)
-    assert make(callbacks=[hook]).fit(X, y).n_iter_ == 2
-
-
-def test_learning_rates_by_round():
-    X, y = data()
-    rates = [0.5, 0.1, 0.3]
-    a = make(n_estimators=3, callbacks=[LearningRateScheduler(rates)]).fit(X, y)
-    b = make(n_estimators=3, callbacks=[LearningRateScheduler(lambda k: rates[k])]).fit(X, y)
-    np.testing.assert_array_equal(a.predict(X), b.predict(X))
-    first = make(n_estimators=1, learning_rate=0.5).fit(X, y)
-    second = make(n_estimators=1, learning_rate=0.1).fit(X, y, xgb_model=first)
-    third = make(n_estimators=1, learning_rate=0.3).fit(X, y, xgb_model=second)
-    np.testing.assert_allclose(a.predict(X), third.predict(X), rtol=1e-12)
-    with pytest.raises(ValueError, match="3 entries, but there is a round 3"):
-        make(n_estimators=4, callbacks=[LearningRateScheduler(rates)]).fit(X, y)
-    with pytest.raises(ValueError, match="learning_rate"):
-        make(callbacks=[LearningRateScheduler(lambda k: -1.0)]).fit(X, y)
 
 
 # -- more rounds --------------------------------------------------------------------------------

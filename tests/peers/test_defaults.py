@@ -98,7 +98,9 @@ def test_defaults_of_the_constructor(ours, name, y):
     assert rest == {
         "n_estimators", "base_score", "missing", "importance_type", "early_stopping_rounds",
         "eval_metric", "random_state", "n_jobs", "callbacks", "feature_types",
-        "enable_categorical", "monotone_constraints", "interaction_constraints",
+        "enable_categorical", "monotone_constraints", "interaction_constraints", "booster",
+        "multi_strategy", "num_parallel_tree", "sampling_method", "feature_weights",
+        "max_cat_threshold", "device", "verbosity", "validate_parameters",
     }  # fmt: skip
     # Categories are welcome without further ado.
     assert own["enable_categorical"] is True
@@ -106,6 +108,8 @@ def test_defaults_of_the_constructor(ours, name, y):
     assert np.isnan(own["missing"]) and np.isnan(theirs.missing)
     # None is "gain" for trees: test_default_importance_and_metric.
     assert own["importance_type"] == "gain" and theirs.importance_type is None
+    # No parameter of xgboost's constructor is unknown here.
+    assert set(theirs.get_params()) - set(own) == set()
     for parameter in rest - {"n_estimators", "missing", "importance_type", "enable_categorical"}:
         assert own[parameter] is None and theirs.get_params()[parameter] is None
 

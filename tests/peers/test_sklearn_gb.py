@@ -168,7 +168,14 @@ def test_stops_where_scikit_learn_stops(monkeypatch):
     ours = make("squared_error", **params)
     ours.fit(X[train], y[train], X_val=X[held], y_val=y[held])
     assert ours.n_estimators_ == theirs.n_estimators_ < 200
-    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-8, atol=1e-8)
+    # Theirs predicts with all rounds, ours with those up to the best.
+    stages = list(theirs.staged_predict(X))
+    best = int(np.argmin([np.mean((stage[held] - y[held]) ** 2) for stage in stages]))
+    assert ours.best_iteration_ == best < len(stages) - 1
+    np.testing.assert_allclose(ours.predict(X), stages[best], rtol=1e-8, atol=1e-8)
+    every = np.tile(ours.init_, (400, 1))
+    ours.trees_.add_raw(X, every, 1)
+    np.testing.assert_allclose(every[:, 0], stages[-1], rtol=1e-8, atol=1e-8)
     assert len(ours.validation_scores_) == ours.n_estimators_
 
 
