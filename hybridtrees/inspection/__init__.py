@@ -4,15 +4,19 @@ from hybridtrees.inspection.export import export_dot, export_text
 from hybridtrees.inspection.importance import PermutationImportance, permutation_importance
 from hybridtrees.inspection.partial_dependence import PartialDependence, partial_dependence
 from hybridtrees.inspection.partial_plots import plot_partial_dependence
+from hybridtrees.inspection.pieces import LinearPieces, linear_pieces, plot_pieces
 from hybridtrees.inspection.plots import plot_tree
 
 __all__ = [
+    "LinearPieces",
     "PartialDependence",
     "PermutationImportance",
     "export_dot",
     "export_text",
+    "linear_pieces",
     "partial_dependence",
     "permutation_importance",
     "plot_partial_dependence",
+    "plot_pieces",
     "plot_tree",
 ]

@@ -33,6 +33,8 @@ class TreeReading:
         Names of the classes where the values of the nodes are class probabilities.
     criterion : str
         What the impurity of a node measures.
+    output_names : list of str
+        What the equation of a linear leaf gives, for each of its values.
     """
 
     tree: Tree
@@ -40,6 +42,7 @@ class TreeReading:
     categories: list[np.ndarray | None]
     class_names: list[str] | None
     criterion: str
+    output_names: list[str]
 
     @property
     def impurity(self) -> np.ndarray | None:
@@ -83,16 +86,18 @@ class TreeReading:
         assert self.tree.coef_ptr is not None
         return bool(self.tree.coef_ptr[node + 1] > self.tree.coef_ptr[node])
 
-    def terms(self, node: int) -> list[tuple[float, str, float]]:
+    def terms(self, node: int, output: int = 0) -> list[tuple[float, str, float]]:
         """Linear part of a node: coefficient, name and centre of each feature in it."""
         tree = self.tree
         assert tree.coef_ptr is not None
         part = slice(int(tree.coef_ptr[node]), int(tree.coef_ptr[node + 1]))
+        own = tree.coef[part].reshape(part.stop - part.start, -1)[:, output]
         return [
             (float(coef), self.feature_names[feature], float(center))
             for coef, feature, center in zip(
-                tree.coef[part], tree.coef_feature[part], tree.coef_center[part], strict=True
+                own, tree.coef_feature[part], tree.coef_center[part], strict=True
             )
+            if coef != 0 or len(self.output_names) == 1
         ]
 
     def category_sides(self, node: int) -> tuple[list[Any], list[Any] | None]:
@@ -123,7 +128,7 @@ class TreeReading:
 
     def _first_past(self, node: int) -> int:
         """Return the first code past the end of a set: prediction takes it for missing."""
-        return 32 * int(self.tree.nodes["category_words"][node])
+        return self.tree.first_unknown(node)
 
     @cached_property
     def largest_value(self) -> float:
@@ -160,17 +165,41 @@ def read_tree(
     """
     tree = find_tree(estimator, tree_index)
     n_features = _count_features(estimator, tree)
-    check_tree(tree, n_features)
     names = _feature_names(estimator, feature_names, n_features)
     reader = getattr(estimator, "_reader", None)
     categories = getattr(reader, "categories", None)
     if categories is None or len(categories) != n_features:
         categories = [None] * n_features
+    names, categories = _with_effects(estimator, names, list(categories))
+    check_tree(tree, len(names))
     classes = _class_names(estimator, class_names, tree)
     criterion = getattr(estimator, "criterion", None)
     return TreeReading(
-        tree, names, categories, classes, criterion if isinstance(criterion, str) else "impurity"
+        tree,
+        names,
+        categories,
+        classes,
+        criterion if isinstance(criterion, str) else "impurity",
+        _output_names(estimator, tree),
     )
+
+
+def _with_effects(
+    estimator: Any, names: list[str], categories: list[np.ndarray | None]
+) -> tuple[list[str], list[np.ndarray | None]]:
+    """Add the columns of single categories that linear leaves may have beside the features."""
+    for f, code in getattr(getattr(estimator, "_columns", None), "effects", ()):
+        labels = categories[f]
+        names.append(f"{names[f]}={code if labels is None else labels[code]}")
+    return names, categories + [None] * (len(names) - len(categories))
+
+
+def _output_names(estimator: Any, tree: Tree) -> list[str]:
+    n_outputs = tree.values.shape[1]
+    classes = getattr(estimator, "classes_", None)
+    if classes is not None and len(tree.coef) and n_outputs in (1, len(classes)):
+        return [f"score of {label}" for label in classes[-n_outputs:]]
+    return ["y"] if n_outputs == 1 else [f"y[{k}]" for k in range(n_outputs)]
 
 
 def find_tree(estimator: Any, tree_index: int = 0) -> Tree:
@@ -181,6 +210,7 @@ def find_tree(estimator: Any, tree_index: int = 0) -> Tree:
         estimator._check_is_fitted()
     tree = getattr(estimator, "tree_", None)
     if isinstance(tree, Tree):
+        check_integer("tree_index", tree_index, -1, 0)
         return tree
     trees = getattr(estimator, "trees_", None) if tree is None else tree
     if trees is None or isinstance(trees, Tree) or not hasattr(trees, "__getitem__"):
@@ -257,6 +287,8 @@ def _class_names(
     estimator: Any, given: Sequence[str] | bool | None, tree: Tree
 ) -> list[str] | None:
     classes = getattr(estimator, "classes_", None)
+    if given is not None and given is not False and not probabilities(tree):
+        raise ValueError(f"class_names are for trees of classes, got {given!r} for a regression")
     if given is False or not probabilities(tree):
         return None
     if classes is not None and len(classes) != tree.values.shape[1]:

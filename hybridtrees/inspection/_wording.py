@@ -15,6 +15,7 @@ _LARGE = 1e12
 # Columns of a node's box in drawings.
 _BOX_WIDTH = 48
 _BLANK, _TERM = re.compile(" "), re.compile(r" (?=[+-] [^ *]+\*)")
+_EQUATION = re.compile(r"(y|y\[\d+\]|score of .*) = [-\d.e+]+( [+-] |$)")
 
 
 def number(value: float, decimals: int | None) -> str:
@@ -74,17 +75,21 @@ def missing_condition(reading: TreeReading, node: int, max_categories: int | Non
     return f"{name} is missing{also}"
 
 
-def equation(reading: TreeReading, node: int, decimals: int | None) -> str:
-    """Write the value of a node with a linear part as ``y = 1.2 + 0.5*(age - 40)``."""
-    parts = ["y = " + number(reading.tree.values[node, 0], decimals)]
-    for coef, name, center in reading.terms(node):
-        sign = "-" if coef < 0 else "+"
-        centre = short_number(abs(center), decimals)
-        factor = name = one_line(name)
-        if center != 0:
-            factor = f"({name} {'+' if center < 0 else '-'} {centre})"
-        parts.append(f"{sign} {number(abs(coef), decimals)}*{factor}")
-    return " ".join(parts)
+def equations(reading: TreeReading, node: int, decimals: int | None) -> list[str]:
+    """Write the values of a node with a linear part as ``y = 1.2 + 0.5*(age - 40)``."""
+    lines = []
+    for output, title in enumerate(reading.output_names):
+        value = number(reading.tree.values[node, output], decimals)
+        parts = [f"{one_line(title)} = {value}"]
+        for coef, name, center in reading.terms(node, output):
+            sign = "-" if coef < 0 else "+"
+            centre = short_number(abs(center), decimals)
+            factor = name = one_line(name)
+            if center != 0:
+                factor = f"({name} {'+' if center < 0 else '-'} {centre})"
+            parts.append(f"{sign} {number(abs(coef), decimals)}*{factor}")
+        lines.append(" ".join(parts))
+    return lines
 
 
 def number_list(values: np.ndarray, decimals: int | None, short: bool = False) -> str:
@@ -98,7 +103,7 @@ def leaf_text(reading: TreeReading, node: int, decimals: int | None, show_weight
     values = reading.tree.values[node]
     weight = float(reading.tree.nodes["weight"][node])
     if reading.is_linear(node):
-        text = equation(reading, node, decimals)
+        text = "; ".join(equations(reading, node, decimals))
     elif reading.class_names is not None:
         name = one_line(reading.class_names[int(np.argmax(values))])
         if not show_weights:
@@ -113,7 +118,7 @@ def wrap(lines: Sequence[str], width: int = _BOX_WIDTH) -> list[str]:
     """Break long lines between their words, and equations before a term."""
     wrapped = []
     for line in lines:
-        start, *words = (_TERM if line.startswith("y = ") else _BLANK).split(line)
+        start, *words = (_TERM if _EQUATION.match(line) else _BLANK).split(line)
         for word in words:
             if start and len(start) + 1 + len(word) > width:
                 wrapped.append(start)
@@ -162,8 +167,8 @@ def node_lines(
         lines.append(line("samples", short_number(share, 1) + "%"))
     else:
         lines.append(line("samples", str(int(fields["n_samples"]))))
-    if reading.is_linear(node):
-        lines.append(equation(reading, node, precision))
+    if reading.is_linear(node) and reading.is_leaf(node):
+        lines += equations(reading, node, precision)
     elif len(values) == 1:
         shown = _without_dust(values, reading)
         lines.append(line("value", short_number(shown[0], precision)))

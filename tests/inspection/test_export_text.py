@@ -16,7 +16,7 @@ from tree_texts import (
     random_tree,
 )
 
-from hybridtrees import XGBClassifier, XGBRegressor
+from hybridtrees import CARTRegressor, XGBClassifier, XGBRegressor
 from hybridtrees.core.errors import NotFittedError
 from hybridtrees.inspection import export_dot, export_text
 
@@ -227,3 +227,8 @@ def test_errors(rng):
     model = TreeModel(random_tree(rng, [None] * 2, n_values=3, shares=True), [0, 1, 2]).fit(X)
     with pytest.raises(ValueError, match="class_names must hold 3 names"):
         export_text(model, class_names=["a"])
+    with pytest.raises(ValueError, match="tree_index"):
+        export_text(model, tree_index=1)
+    regressor = CARTRegressor(max_depth=1).fit([[0.0], [1.0]], [0.0, 1.0])
+    with pytest.raises(ValueError, match="class_names are for trees of classes"):
+        export_text(regressor, class_names=["a", "b"])

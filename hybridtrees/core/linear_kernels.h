@@ -1,0 +1,244 @@
+/* Sums of products of columns, and least squares from them for many candidates side by side.
+ *
+ * A moment cell holds the sums over some rows a of the products a_i a_j, i <= j, in tiles of 4 by 8
+ * entries, so that a tile stays in registers while rows pass by; behind the tiles stand the number
+ * of rows and the sum of their weights. linear_kernels_body.h is included once per instruction set;
+ * every width does the same operations in the same order, so the sums do not depend on it. */
+#ifndef HYBRIDTREES_LINEAR_KERNELS_H
+#define HYBRIDTREES_LINEAR_KERNELS_H
+
+#include "simd.h"
+
+/* Doubles behind the tiles: rows, weight; the rest is padding. */
+#define HT_CELL_TAIL 8
+
+/* Columns after padding to whole tiles. */
+static inline int ht_padded(int m) { return (m + 7) / 8 * 8; }
+
+/* Tiles in front of those of the rows [i0, i0 + 4), i0 a multiple of 4; m padded. */
+static inline int ht_tiles_before(int m, int i0)
+{
+    int pair = i0 / 8, above = pair * (m / 8) - pair * (pair - 1) / 2;
+    return 2 * above + (i0 / 4 % 2) * (m / 8 - pair);
+}
+
+/* Doubles of a cell. */
+static inline int ht_cell_size(int m) { return 32 * ht_tiles_before(m, m) + HT_CELL_TAIL; }
+
+/* Where the product of columns i <= j stands. */
+static inline int ht_cell_at(int m, int i, int j)
+{
+    int tile = ht_tiles_before(m, i / 4 * 4) + j / 8 - i / 8;
+    return 32 * tile + 8 * (i % 4) + j % 8;
+}
+
+/* How cells are turned into fits. Columns of a cell: the intercept (ones), the regressors, the
+ * targets. */
+typedef struct {
+    int n_columns;            /* intercept and regressors */
+    int n_targets;
+    int tail;                 /* where the number of rows stands in a cell */
+    const int32_t *at;        /* entries of a cell in the order of the solver's triangle */
+    /* Ridge: (relative + relative_sum / W) times the column's variation among the rows
+     * + per_weight[j] W + absolute[j], for rows of weight W. */
+    double relative;
+    double relative_sum;
+    const double *per_weight; /* (n_columns,), that of the intercept is 0 */
+    const double *absolute;   /* (n_columns,) */
+    const double *least;      /* (n_columns,): a column that varies no more than this is constant */
+    double tolerance;         /* share of a column's variation that earlier columns must leave */
+    double least_rows;        /* with fewer rows the fit is a constant */
+    int has_ridge;
+    int penalised;            /* whether losses include the penalty */
+    /* Lasso: (l1 sqrt(variation / W) + l1_per_weight[j]) W, or without the W's for `l1_sum`. */
+    int has_lasso;
+    int l1_sum;
+    double l1;
+    const double *l1_per_weight; /* (n_columns,) */
+} ht_linear_rules;
+
+/* Entries of the solver's triangle: the lower triangle of the columns, row by row, then for each
+ * target its products with the columns and with itself. */
+static inline int ht_triangle_size(int n_columns, int n_targets)
+{
+    return n_columns * (n_columns + 1) / 2 + n_targets * (n_columns + 1);
+}
+
+static inline void ht_fill_triangle(int m, int n_columns, int n_targets, int32_t *at)
+{
+    int e = 0;
+    for (int i = 0; i < n_columns; i++)
+        for (int k = 0; k <= i; k++)
+            at[e++] = ht_cell_at(m, k, i);
+    for (int t = 0; t < n_targets; t++) {
+        for (int k = 0; k < n_columns; k++)
+            at[e++] = ht_cell_at(m, k, n_columns + t);
+        at[e++] = ht_cell_at(m, n_columns + t, n_columns + t);
+    }
+}
+
+/* Doubles of scratch that ht_ridge_losses needs: the triangle and two vectors, in lanes. */
+static inline int ht_ridge_scratch(int n_columns, int n_targets)
+{
+    return 8 * (ht_triangle_size(n_columns, n_targets) + 4 * n_columns);
+}
+
+/* Elastic net by coordinate descent on the moments, candidate after candidate; arguments as of
+ * ht_ridge_losses. Each fit starts where the one before it ended, the first from `start`,
+ * (n_targets, n_columns). scratch: ht_lasso_scratch(n_columns) doubles. */
+static inline ptrdiff_t ht_lasso_scratch(int p, int n_targets)
+{
+    return (ptrdiff_t) p * p + (6 + n_targets) * (ptrdiff_t) p;
+}
+
+static inline double ht_descend(int p, const double *gram, const double *xy, double yy, const double *l1,
+                         const double *l2, double *b, double *slope)
+{
+    const double tolerance = 1e-6 * sqrt(yy > 0.0 ? yy : 0.0);
+    double loss = yy;
+    for (int j = 1; j < p; j++)
+        slope[j] = xy[j];
+    for (int j = 1; j < p; j++)
+        if (b[j] != 0.0)
+            for (int i = 1; i < p; i++)
+                slope[i] -= gram[j * p + i] * b[j];
+    for (int sweep = 0, active = 0; sweep < 400; sweep++) {
+        double largest = 0.0;
+        for (int j = 1; j < p; j++) {
+            double own = gram[j * p + j], old = b[j], at, step;
+            if (own <= 0.0 || (active && old == 0.0)) {
+                if (own <= 0.0)
+                    b[j] = 0.0;
+                continue;
+            }
+            at = slope[j] + own * old;
+            at = at > l1[j] ? at - l1[j] : at < -l1[j] ? at + l1[j] : 0.0;
+            b[j] = at / (own + l2[j]);
+            step = b[j] - old;
+            if (step == 0.0)
+                continue;
+            for (int i = 1; i < p; i++)
+                slope[i] -= gram[j * p + i] * step;
+            step = fabs(step) * sqrt(own);
+            largest = step > largest ? step : largest;
+        }
+        if (largest <= tolerance) {
+            /* Settled on the columns in use; the others are looked at once more. */
+            if (!active)
+                break;
+            active = 0;
+        } else {
+            active = sweep % 8 != 7;
+        }
+    }
+    for (int j = 1; j < p; j++)
+        loss -= b[j] * (xy[j] + slope[j]);
+    return loss;
+}
+
+static inline void ht_lasso_losses(const ht_linear_rules *rules, const double *cells, ptrdiff_t stride,
+                            const double *total, int n, const double *start, double *scratch,
+                            double *loss, double *coef)
+{
+    const int p = rules->n_columns;
+    double *gram = scratch, *xy = gram + (ptrdiff_t) p * p, *l1 = xy + p, *l2 = l1 + p;
+    double *slope = l2 + p, *sums = slope + p, *b = sums + p;
+    memcpy(b, start, sizeof(double) * p * rules->n_targets);
+    for (int c = 0; c < n; c++) {
+        const double *cell = cells + stride * c;
+#define HT_ENTRY(e) (total ? total[e] - cell[e] : cell[e])
+        const double rows = HT_ENTRY(rules->tail), weight = HT_ENTRY(rules->tail + 1);
+        const double ones = HT_ENTRY(rules->at[0]);
+        const int32_t *at = rules->at;
+        loss[c] = 0.0;
+        for (int i = 0; i < p; i++)
+            for (int k = 0; k <= i; k++, at++) {
+                double x = HT_ENTRY(*at);
+                if (k == 0)
+                    sums[i] = x;
+                else
+                    gram[i * p + k] = gram[k * p + i] = x - sums[i] * sums[k] / ones;
+            }
+        for (int j = 1; j < p; j++) {
+            double varies = gram[j * p + j];
+            if (!(varies > rules->least[j]) || rows < rules->least_rows)
+                varies = gram[j * p + j] = 0.0;
+            l2[j] = (rules->relative + rules->relative_sum / weight) * varies
+                    + rules->per_weight[j] * weight + rules->absolute[j];
+            l1[j] = rules->l1 * sqrt(varies / weight) + rules->l1_per_weight[j];
+            l1[j] *= rules->l1_sum ? 1.0 : weight;
+        }
+        for (int t = 0; t < rules->n_targets; t++) {
+            double mean, yy, value;
+            double *own = b + t * p;
+            for (int k = 0; k < p; k++)
+                xy[k] = HT_ENTRY(at[k]);
+            mean = xy[0] / ones;
+            yy = HT_ENTRY(at[p]) - xy[0] * mean;
+            for (int k = 1; k < p; k++)
+                xy[k] -= sums[k] * mean;
+            at += p + 1;
+            value = ht_descend(p, gram, xy, yy, l1, l2, own, slope);
+            loss[c] += value > 0.0 ? value : 0.0;
+            own[0] = mean;
+            for (int k = 1; k < p; k++)
+                own[0] -= own[k] * sums[k] / ones;
+        }
+        if (coef)
+            memcpy(coef + (ptrdiff_t) c * rules->n_targets * p, b,
+                   sizeof(double) * p * rules->n_targets);
+    }
+#undef HT_ENTRY
+}
+
+#define HT_NAME(name) HT_JOIN(name, _16)
+#define HT_TARGET
+#define HT_BYTES 16
+#include "linear_kernels_body.h"
+#undef HT_NAME
+#undef HT_TARGET
+#undef HT_BYTES
+
+#if HT_X86
+#define HT_NAME(name) HT_JOIN(name, _32)
+#define HT_TARGET __attribute__((target("avx2")))
+#define HT_BYTES 32
+#include "linear_kernels_body.h"
+#undef HT_NAME
+#undef HT_TARGET
+#undef HT_BYTES
+
+#define HT_NAME(name) HT_JOIN(name, _64)
+#define HT_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+#define HT_BYTES 64
+#include "linear_kernels_body.h"
+#undef HT_NAME
+#undef HT_TARGET
+#undef HT_BYTES
+#endif
+
+/* cell += products of the columns of some rows of a table (row-major, `stride` doubles from row to
+ * row, m of them read). rows: numbers, or NULL for the first n. */
+static inline void ht_add_moments(int width, const double *table, ptrdiff_t stride,
+                                  const uint32_t *rows, ptrdiff_t n, int m, double *cell)
+{
+    HT_DISPATCH(width, add_moments, table, stride, rows, n, m, cell);
+}
+
+/* target[i] -= other[i] (sign -1) or += (sign 1). */
+static inline void ht_combine(int width, double *target, const double *other, ptrdiff_t n,
+                              double sign)
+{
+    HT_DISPATCH(width, combine, target, other, n, sign);
+}
+
+/* Losses of the fits to n cells, `stride` doubles apart; with `total`, to what the cells leave of
+ * it. coef: (n, n_targets, n_columns) or NULL. loss: (n,), sums over the targets. */
+static inline void ht_ridge_losses(int width, const ht_linear_rules *rules, const double *cells,
+                                   ptrdiff_t stride, const double *total, int n, double *scratch,
+                                   double *loss, double *coef)
+{
+    HT_DISPATCH(width, ridge_losses, rules, cells, stride, total, n, scratch, loss, coef);
+}
+
+#endif

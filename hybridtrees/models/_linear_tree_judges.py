@@ -1,0 +1,371 @@
+"""Fits of single nodes for losses that are not squared: what `LinearSearch` calls a judge.
+
+Candidates are ranked by a quadratic loss around the node's own fit; the best few come here to be
+fitted in full.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybridtrees.linear.moments import standardised
+from hybridtrees.linear.newton import LogLoss, fit_log_loss
+
+Floats = NDArray[np.float64]
+Rows = NDArray[Any]
+
+# Curvatures below this share of the largest possible make working targets that are all noise.
+_LEAST_CURVATURE = 1e-4
+# Steps and stops of the fits to candidates, and of those that are kept.
+_CANDIDATE_TOL, _FINAL_TOL = 1e-4, 1e-10
+_MAX_ITER = 60
+# Without a penalty, classes that can be told apart exactly would have no finite fit.
+_JITTER = 1e-8
+_LEAST_DECREASE = 1e-10
+
+
+@dataclass(frozen=True)
+class JudgePenalty:
+    """l1 and l2 for the mean loss, on standardised or on given units of the regressors.
+
+    Attributes
+    ----------
+    l1, l2 : float
+    scale : ndarray of shape (p,) or None
+        Units of the regressors; None for their spread among the rows of a fit.
+    by_sum : bool
+        Whether the penalty is added to the sum of the losses, instead of their mean.
+    """
+
+    l1: float
+    l2: float
+    scale: Floats | None = None
+    by_sum: bool = False
+
+    def parts(self, spread: Floats, total: float) -> tuple[Floats, Floats]:
+        """L1 and L2 of each regressor, for the mean loss of rows of a total weight."""
+        unit = spread if self.scale is None else np.where(spread > 0, 1.0 / self.scale, 0.0)
+        share = 1.0 / total if self.by_sum else 1.0
+        return self.l1 * share * unit, self.l2 * share * unit**2
+
+
+@dataclass
+class NodeFit:
+    """Model of a node.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (n_outputs, p + 1)
+        The intercept first.
+    loss : float
+        The criterion, summed over the rows.
+    """
+
+    theta: Floats
+    loss: float
+
+
+class Judge:
+    """What judges share: which candidates are tried, and what is remembered of them.
+
+    Parameters
+    ----------
+    regressors : ndarray of shape (n_rows, p)
+    weight : ndarray of shape (n_rows,) or None
+    columns : uint8 ndarray of shape (n_features, n_rows)
+        Codes of the features to split on.
+    penalty : JudgePenalty
+    least_rows : int
+        Nodes with fewer rows get a constant.
+    min_gain : float
+        Least decrease of the summed criterion.
+    """
+
+    def __init__(
+        self,
+        regressors: Floats,
+        weight: Floats | None,
+        columns: NDArray[np.uint8],
+        penalty: JudgePenalty,
+        least_rows: int,
+        min_gain: float,
+        n_threads: int,
+    ):
+        self.regressors = regressors
+        self.weight = weight
+        self.columns = columns
+        self.penalty = penalty
+        self.least_rows = least_rows
+        self.min_gain = min_gain
+        self.n_threads = n_threads
+        self._known: dict[bytes, NodeFit] = {}
+        self._node: NodeFit | None = None
+
+    def fit(self, rows: Rows, start: Floats | None = None, *, final: bool = False) -> NodeFit:
+        """Fit some rows."""
+        raise AttributeError("each loss brings this")
+
+    def working(self, rows: Rows, fit: NodeFit) -> tuple[Floats, Floats]:
+        """Curvatures and working targets at a fit."""
+        raise AttributeError("each loss brings this")
+
+    def prepare(self, rows: Rows) -> tuple[Floats, Floats] | None:
+        """Fit a node; None where its loss cannot fall by as much as is asked for."""
+        fit = self._known.get(_name(rows))
+        self._node = self.fit(rows) if fit is None else fit
+        self._known[_name(rows)] = self._node
+        if self._node.loss <= self._least(rows):
+            return None
+        return self.working(rows, self._node)
+
+    def finish(self, rows: Rows) -> NodeFit:
+        """Fit a node of the finished tree, from where the search has left it."""
+        known = self._known.get(_name(rows))
+        return self.fit(rows, None if known is None else known.theta, final=True)
+
+    def choose(self, rows: Rows, candidates: list[tuple[int, NDArray]]) -> Any:
+        """Fit both sides of every candidate; number and gain of the best one, or None."""
+        assert self._node is not None
+        start = self._node.theta
+        best: Any = None
+        for number, (feature, table) in enumerate(candidates):
+            goes_left = table[self.columns[feature][rows]] == 1
+            sides = rows[goes_left], rows[~goes_left]
+            fits = [self.fit(side, start) for side in sides]
+            gain = self._node.loss - fits[0].loss - fits[1].loss
+            if gain > self._least(rows) and (best is None or gain > best[1]):
+                best = number, gain, sides, fits
+        if best is None:
+            return None
+        for side, fit in zip(best[2], best[3], strict=True):
+            self._known[_name(side)] = fit
+        return best[:2]
+
+    def _least(self, rows: Rows) -> float:
+        return max(self.min_gain, _LEAST_DECREASE * self._weights(rows).sum())
+
+    def _weights(self, rows: Rows) -> Floats:
+        return np.ones(len(rows)) if self.weight is None else self.weight[rows]
+
+    def _scores(self, rows: Rows, theta: Floats) -> Floats:
+        return self.regressors[rows] @ theta[:, 1:].T + theta[:, 0]
+
+    def _spread(self, part: Floats, weight: Floats) -> Floats:
+        """Root mean square deviations of the regressors."""
+        share = weight / weight.sum()
+        mean = share @ part
+        return np.sqrt(share @ (part - mean) ** 2)
+
+
+class LogLossJudge(Judge):
+    """Logistic and multinomial regression.
+
+    Parameters
+    ----------
+    codes : int32 ndarray of shape (n_rows,)
+        Class numbers.
+    n_classes : int
+    criterion : {"log_loss", "gini", "misclassification"}
+    """
+
+    def __init__(self, codes: NDArray[np.int32], n_classes: int, criterion: str, **shared: Any):
+        super().__init__(**shared)
+        self.codes = codes
+        self.n_classes = n_classes
+        self.criterion = criterion
+        self.n_outputs = 1 if n_classes == 2 else n_classes
+        p = self.regressors.shape[1]
+        self._plain = (np.zeros(p), np.ones(p), np.zeros(p))
+
+    def fit(self, rows: Rows, start: Floats | None = None, *, final: bool = False) -> NodeFit:
+        """Fit some rows."""
+        weight = self._weights(rows)
+        codes = self.codes[rows]
+        shares = np.bincount(codes, weight, self.n_classes)
+        present = np.flatnonzero(shares > 0)
+        theta = self._constant(shares)
+        if len(present) > 1 and len(rows) >= self.least_rows and self.regressors.shape[1]:
+            theta = self._regression(rows, weight, present, theta, start, final)
+        loss = criterion_loss(self.criterion, self._scores(rows, theta), codes, weight)
+        return NodeFit(theta, loss)
+
+    def _constant(self, shares: Floats) -> Floats:
+        """Scores of the classes' shares, half a row added to each."""
+        logs = np.log(shares + 0.5)
+        theta = np.zeros((self.n_outputs, self.regressors.shape[1] + 1))
+        theta[:, 0] = logs[1] - logs[0] if self.n_outputs == 1 else logs - logs.mean()
+        return theta
+
+    def _regression(
+        self,
+        rows: Rows,
+        weight: Floats,
+        present: NDArray,
+        constant: Floats,
+        start: Floats | None,
+        final: bool,
+    ) -> Floats:
+        """Fit the classes that are present; the others keep the score of their share."""
+        part = np.ascontiguousarray(self.regressors[rows])
+        l1, l2 = self.penalty.parts(self._spread(part, weight), float(weight.sum()))
+        pair = len(present) == 2
+        n_outputs = 1 if pair else len(present)
+        codes = np.searchsorted(present, self.codes[rows]).astype(np.int32)
+        problem = LogLoss(
+            lambda chosen: standardised(part, *self._plain, chosen),
+            codes,
+            weight,
+            None,
+            n_outputs,
+            l1,
+            l2 + _JITTER,
+            True,
+            self.n_threads,
+        )
+        begin = None
+        if start is not None and len(present) == self.n_classes:
+            begin = np.roll(start, -1, axis=1)
+        tol = _FINAL_TOL if final else _CANDIDATE_TOL
+        fit = fit_log_loss(problem, begin, tol=tol, max_iter=_MAX_ITER)
+        found = np.roll(fit.theta, 1, axis=1)
+        if self.n_outputs == 1:
+            return found
+        theta = constant.copy()
+        if pair:
+            # One score of two classes: half of it each, around their common level.
+            level = theta[present, 0].mean()
+            theta[present] = np.vstack([-found[0], found[0]]) / 2
+            theta[present, 0] += level
+        else:
+            level = theta[present, 0].mean()
+            theta[present] = found
+            theta[present, 0] += level
+        return theta
+
+    def working(self, rows: Rows, fit: NodeFit) -> tuple[Floats, Floats]:
+        """Curvatures and working targets at a fit; several classes share one curvature."""
+        scores = self._scores(rows, fit.theta)
+        proba = probabilities(scores)
+        truth = np.zeros_like(proba)
+        truth[np.arange(len(rows)), self.codes[rows]] = 1.0
+        if self.n_outputs == 1:
+            curve = proba[:, 0] * proba[:, 1]
+            slope = (truth - proba)[:, 1:]
+        else:
+            # The mean of the positive eigenvalues of diag(p) - p p'.
+            curve = (1.0 - (proba**2).sum(axis=1)) / (self.n_classes - 1)
+            slope = truth - proba
+        curve = np.maximum(curve, _LEAST_CURVATURE)
+        return self._weights(rows) * curve, np.ascontiguousarray(scores + slope / curve[:, None])
+
+
+class AbsoluteJudge(Judge):
+    """Least absolute deviations by reweighted least squares (Schlossmacher 1973).
+
+    Parameters
+    ----------
+    target : ndarray of shape (n_rows,)
+    """
+
+    def __init__(self, target: Floats, **shared: Any):
+        super().__init__(**shared)
+        self.target = target
+
+    def fit(self, rows: Rows, start: Floats | None = None, *, final: bool = False) -> NodeFit:
+        """Fit some rows."""
+        weight, y = self._weights(rows), self.target[rows]
+        p = self.regressors.shape[1]
+        theta = np.zeros((1, p + 1))
+        theta[0, 0] = _median(y, weight)
+        best = NodeFit(theta, float(weight @ np.abs(y - theta[0, 0])))
+        if len(rows) < self.least_rows or not p or best.loss == 0:
+            return best
+        part = self.regressors[rows]
+        total = float(weight.sum())
+        l1, l2 = self.penalty.parts(self._spread(part, weight), total)
+        columns = np.column_stack([np.ones(len(rows)), part])
+        # The loss is rounded off at the bottom: rows that are met exactly would weigh infinitely.
+        least = 1e-5 * best.loss / total
+        curve = weight
+        b = None if start is None else start[0].copy()
+        last = np.inf
+        for _ in range(50 if final else 12):
+            if b is not None:
+                curve = weight / np.maximum(np.abs(y - columns @ b), least)
+            ridge = np.append(0.0, total * l2)
+            if l1.any():
+                size = np.full(p, least) if b is None else np.maximum(np.abs(b[1:]), 1e-9)
+                ridge[1:] += total * l1 / size
+            b = _weighted_ridge(columns, y, curve, ridge, by_rows=final)
+            b[0] += _median(y - columns @ b, weight)
+            loss = float(weight @ np.abs(y - columns @ b))
+            if loss < best.loss:
+                best = NodeFit(b[None, :].copy(), loss)
+            if loss > (1.0 - (1e-9 if final else 1e-5)) * last:
+                break
+            last = loss
+        small = np.abs(best.theta[0, 1:]) * self._spread(part, weight) < 1e-6 * best.loss / total
+        if l1.any() and final:
+            best.theta[0, 1:][small] = 0.0
+        return best
+
+    def working(self, rows: Rows, fit: NodeFit) -> tuple[Floats, Floats]:
+        """Curvatures and working targets at a fit."""
+        y, weight = self.target[rows], self._weights(rows)
+        away = np.abs(y - self._scores(rows, fit.theta)[:, 0])
+        # Rows that a fit happens to pass through must not rule the ranking.
+        least = 0.1 * fit.loss / float(weight.sum())
+        return weight / np.maximum(away, least), np.ascontiguousarray(y[:, None])
+
+
+def criterion_loss(criterion: str, scores: Floats, codes: NDArray, weight: Floats) -> float:
+    """Log-loss, squared distance or number of errors of scores, summed over rows."""
+    proba = probabilities(scores)
+    own = proba[np.arange(len(codes)), codes]
+    if criterion == "log_loss":
+        return float(-weight @ np.log(np.maximum(own, 1e-300)))
+    if criterion == "gini":
+        return float(weight @ (1.0 - 2.0 * own + (proba**2).sum(axis=1)))
+    return float(weight @ (proba.argmax(axis=1) != codes))
+
+
+def probabilities(scores: Floats) -> Floats:
+    """Probabilities of the classes, (n_rows, n_classes), from scores of one or more outputs."""
+    if scores.shape[1] == 1:
+        raw = scores[:, 0]
+        small = np.exp(-np.abs(raw))
+        small, large = small / (1.0 + small), 1.0 / (1.0 + small)
+        up = raw > 0
+        return np.column_stack([np.where(up, small, large), np.where(up, large, small)])
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def _weighted_ridge(
+    columns: Floats, y: Floats, curve: Floats, ridge: Floats, *, by_rows: bool
+) -> Floats:
+    """Weighted least squares with a ridge, from the rows themselves or from their products."""
+    if by_rows:
+        root = np.sqrt(curve)
+        table = np.vstack([columns * root[:, None], np.diag(np.sqrt(ridge))])
+        return np.linalg.lstsq(table, np.append(root * y, np.zeros(len(ridge))), rcond=None)[0]
+    scaled = columns * curve[:, None]
+    gram = scaled.T @ columns
+    gram[np.diag_indices_from(gram)] += ridge + 1e-12 * np.diag(gram)
+    return np.linalg.lstsq(gram, scaled.T @ y, rcond=1e-13)[0]
+
+
+def _median(y: Floats, weight: Floats) -> float:
+    order = np.argsort(y, kind="stable")
+    below = np.cumsum(weight[order])
+    return float(y[order[np.searchsorted(below, 0.5 * below[-1])]])
+
+
+def _name(rows: Rows) -> bytes:
+    """Name a set of rows; they keep their order from split to split."""
+    return hashlib.blake2b(np.ascontiguousarray(rows).tobytes(), digest_size=16).digest()

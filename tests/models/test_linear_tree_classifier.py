@@ -1,0 +1,110 @@
+"""LinearTreeClassifier: leaves, criteria, absent classes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hybridtrees import LinearTreeClassifier, LogisticClassifier
+
+
+def make(seed=0, n=600, n_classes=2):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    score = np.where(X[:, 0] > 0, 2 * X[:, 1], -2 * X[:, 1] + X[:, 2])
+    if n_classes == 2:
+        return X, (score + rng.logistic(size=n) > 0).astype(int)
+    return X, np.digitize(score + 0.5 * rng.logistic(size=n), [-1.0, 1.0])
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("penalty", [None, "ridge", "lasso"])
+def test_leaves_are_logistic_regressions(n_classes, penalty):
+    X, y = make(n_classes=n_classes)
+    options = {"penalty": penalty, "alpha": 0.01}
+    model = LinearTreeClassifier(max_depth=1, extrapolate="linear", **options).fit(X, y)
+    leaves = model.apply(X)
+    assert model.get_n_leaves() == 2
+    assert model.tree_.nodes["feature"][0] == 0
+    assert abs(model.tree_.nodes["threshold"][0]) < 0.15
+    for leaf in np.unique(leaves):
+        rows = leaves == leaf
+        line = LogisticClassifier(**options).fit(X[rows], y[rows])
+        np.testing.assert_allclose(
+            model.predict_proba(X[rows]), line.predict_proba(X[rows]), atol=1e-5
+        )
+
+
+@pytest.mark.parametrize("criterion", ["log_loss", "gini", "misclassification"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_criteria(criterion, n_classes):
+    """The impurity is the criterion, and the quick ranking is about as good as fitting all."""
+    X, y = make(1, n_classes=n_classes)
+    options = {"criterion": criterion, "max_depth": 1, "max_bins": 16}
+    quick = LinearTreeClassifier(**options).fit(X, y)
+    exact = LinearTreeClassifier(search="exact", **options).fit(X, y)
+    proba = quick.predict_proba(X)
+    own = proba[np.arange(len(y)), y]
+    expected = {
+        "log_loss": -np.log(own).mean(),
+        "gini": ((proba - np.eye(n_classes)[y]) ** 2).sum(axis=1).mean(),
+        "misclassification": np.mean(quick.predict(X) != y),
+    }[criterion]
+    table = quick.leaf_table()
+    assert table.loss @ table.n_samples / len(y) == pytest.approx(expected, rel=1e-6)
+    gains = [model.tree_.nodes["gain"][0] for model in (quick, exact)]
+    assert 0.95 * gains[1] <= gains[0] <= gains[1] + 1e-6
+    assert gains[1] > 0
+
+
+def test_classes_that_a_leaf_lacks():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(400, 2))
+    y = np.where(X[:, 0] < 0, "a", np.where(X[:, 1] + 0.3 * rng.normal(size=400) > 0, "b", "c"))
+    model = LinearTreeClassifier(max_depth=1, split_features=[0]).fit(X, y)
+    proba = model.predict_proba(X)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-12)
+    assert model.score(X, y) > 0.9
+    right = X[:, 0] > model.tree_.nodes["threshold"][0]
+    assert 0 < proba[right, 0].max() < 0.2
+    assert proba[~right, 0].min() > 0.8
+    summary = model.summary(only_leaves=True)
+    assert sorted(len(node["classes"]) for node in summary.values())[-1] >= 2
+
+
+def test_one_class_only():
+    X, _ = make()
+    model = LinearTreeClassifier().fit(X, np.full(len(X), "only"))
+    assert set(model.predict(X)) == {"only"}
+    assert model.predict_proba(X).shape == (len(X), 1)
+
+
+def test_separable_classes_stay_finite():
+    X = np.linspace(-1, 1, 80)[:, None]
+    for penalty in (None, "ridge"):
+        model = LinearTreeClassifier(penalty=penalty).fit(X, X[:, 0] > 0.1)
+        assert np.isfinite(model.decision_function(X)).all()
+        assert model.score(X, X[:, 0] > 0.1) == 1.0
+
+
+def test_bounded_scores():
+    X, y = make(3)
+    model = LinearTreeClassifier(max_depth=2, bound_factor=0.0).fit(X, y)
+    seen = model.decision_function(X)
+    far = model.decision_function(100 * X)
+    assert far.min() >= seen.min() - 1e-9 and far.max() <= seen.max() + 1e-9
+    free = LinearTreeClassifier(max_depth=2, extrapolate="linear").fit(X, y)
+    assert np.abs(free.decision_function(100 * X)).max() > 10 * np.abs(seen).max()
+
+
+def test_weights():
+    X, y = make(4)
+    weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+    model = LinearTreeClassifier(max_depth=1, extrapolate="linear").fit(X, y, weight)
+    leaves = model.apply(X)
+    for leaf in np.unique(leaves):
+        rows = (leaves == leaf) & (weight > 0)
+        line = LogisticClassifier(penalty="ridge").fit(X[rows], y[rows], weight[rows])
+        np.testing.assert_allclose(
+            model.predict_proba(X[rows]), line.predict_proba(X[rows]), atol=1e-6
+        )
