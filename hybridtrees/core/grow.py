@@ -13,7 +13,7 @@ from hybridtrees.core._grow import TreeGrower
 from hybridtrees.core._histogram_search import HistogramSearch
 from hybridtrees.core.bins import BinnedMatrix
 from hybridtrees.core.sorted_table import BinThresholds
-from hybridtrees.core.tree import Tree
+from hybridtrees.core.tree import Tree, pack_categories
 
 
 @dataclass(frozen=True)
@@ -163,20 +163,22 @@ def category_sets(
 ) -> np.ndarray:
     """Turn sets of bins into sets of categories; several categories may share a bin.
 
-    Writes `category_start` and `category_words` of the nodes, and returns the words of all sets.
+    Writes `category_start`, `category_words` and `category_limit` of the nodes, and returns the
+    words of all sets. Lists of categories, which have a limit already, are taken as they are.
     """
     words: list[np.ndarray] = []
     position = 0
     for node, bits in category_bits.items():
-        feature = int(nodes["feature"][node])
-        in_bin = np.unpackbits(bits.view(np.uint8), bitorder="little")
-        # Categories that fit has not met go where missing values go.
-        missing_left = nodes["missing_left"][node] == 1
-        in_bin[n_bins[feature] :] = missing_left
-        to_bin = category_to_bin and category_to_bin[feature]
-        bits = in_bin if to_bin is None else in_bin[to_bin]
-        bits = np.append(bits, np.full(-len(bits) % 32, missing_left, dtype=np.uint8))
-        packed = np.packbits(bits, bitorder="little").view(np.uint32)
+        packed = bits
+        if nodes["category_limit"][node] == 0:
+            feature = int(nodes["feature"][node])
+            in_bin = np.unpackbits(bits.view(np.uint8), bitorder="little").view(bool)
+            # Categories that fit has not met go where missing values go.
+            missing_left = bool(nodes["missing_left"][node] == 1)
+            in_bin[n_bins[feature] :] = missing_left
+            to_bin = category_to_bin and category_to_bin[feature]
+            in_set = in_bin[: n_bins[feature]] if to_bin is None else in_bin[to_bin]
+            packed, nodes["category_limit"][node] = pack_categories(in_set, missing_left)
         nodes["category_start"][node] = position
         nodes["category_words"][node] = len(packed)
         position += len(packed)
@@ -251,10 +253,14 @@ class Grower:
         self._search.begin(grad, hess, rows, seed)
         nodes, sums, splits, category_bins = self._grower.grow()
         values = newton_values(sums, self.params, splits)
+        return self._make_tree(nodes, values * scale, category_bins)
+
+    def _make_tree(self, nodes: np.ndarray, values: np.ndarray, category_bins: dict) -> Tree:
+        """Turn bins into thresholds and sets of categories."""
         split = numeric_splits(nodes, category_bins)
         nodes["threshold"][split] = self._threshold(nodes["feature"][split], nodes["bin"][split])
         sets = category_sets(nodes, category_bins, self.binned.n_bins, self._category_to_bin)
-        return Tree(nodes, values * scale, sets)
+        return Tree(nodes, values, sets)
 
     def segments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Row ids of the tree grown last, and start and stop of each node's own among them."""

@@ -1,0 +1,18 @@
+"""Types of the compiled moments of leaves."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+def leaf_moments(
+    values: np.ndarray,
+    rows: NDArray[np.uint32],
+    start: NDArray[np.int64],
+    stop: NDArray[np.int64],
+    n_columns: NDArray[np.int32],
+    feature: NDArray[np.int32],
+    shift: NDArray[np.float64],
+    factor: NDArray[np.float64],
+    grad: NDArray[np.float32],
+    hess: NDArray[np.float32] | float,
+    n_threads: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...

@@ -1,0 +1,92 @@
+/* Scores of many cuts of one feature where both sides are small linear models.
+ *
+ * The bodies are compiled once per vector width, as those of simd.h. */
+#ifndef HYBRIDTREES_MOMENT_SCORES_H
+#define HYBRIDTREES_MOMENT_SCORES_H
+
+#include "simd.h"
+
+/* Candidates from one sum to the next in an array of sums. */
+#define HT_CANDIDATES 264
+
+/* The sums of a side: h, g, h l, h l l, g l over all its rows (l: the linear part it inherits),
+ * then h x, h x x, g x, h l x over the rows that have a value of the feature. */
+enum { HT_H, HT_G, HT_L, HT_LL, HT_GL, HT_X, HT_XX, HT_GX, HT_LX, HT_SUMS };
+
+/* Shares that centring, and the columns before, must leave of a column. */
+#define HT_CONSTANT 1e-10
+#define HT_DEPENDENT 1e-7
+
+#if defined(__GNUC__)
+#define HT_SCORE_INLINE static inline __attribute__((always_inline))
+#else
+#define HT_SCORE_INLINE static inline
+#endif
+
+/* Twice the loss that the model of a side saves. h, g, l: over all rows; hk, gk, lk: over those
+ * that have a value. */
+HT_SCORE_INLINE double ht_side_score(double h, double g, double l, double ll, double gl, double hk,
+                                     double gk, double lk, double x, double xx, double gx,
+                                     double lx, double lambda, int has_l, int has_x)
+{
+    double score = g * g / (h + lambda);
+    double inverse = 0.0, b = 0.0;
+    if (has_l) {
+        double mean = l / h;
+        double a = ll - l * mean;
+        b = gl - mean * g;
+        a = a > HT_CONSTANT * ll ? a + lambda : 0.0;
+        inverse = a > 0.0 ? 1.0 / a : 0.0;
+        score += b * b * inverse;
+    }
+    if (has_x) {
+        double center = hk > 0.0 ? x / hk : 0.0;
+        double d = xx - x * center;
+        double q = gx - center * gk;
+        double left, gain;
+        d = d > HT_CONSTANT * xx ? d + lambda : 0.0;
+        left = d;
+        if (has_l) {
+            double e = lx - center * lk;
+            left = d - e * e * inverse;
+            q = q - e * b * inverse;
+        }
+        gain = q * q / left;
+        score += left > HT_DEPENDENT * d ? gain : 0.0;
+    }
+    return score;
+}
+
+#define HT_NAME(name) HT_JOIN(name, _16)
+#define HT_TARGET
+#include "moment_scores_body.h"
+#undef HT_NAME
+#undef HT_TARGET
+
+#if HT_X86
+#define HT_NAME(name) HT_JOIN(name, _32)
+#define HT_TARGET __attribute__((target("avx2")))
+#include "moment_scores_body.h"
+#undef HT_NAME
+#undef HT_TARGET
+
+#define HT_NAME(name) HT_JOIN(name, _64)
+#define HT_TARGET \
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")))
+#include "moment_scores_body.h"
+#undef HT_NAME
+#undef HT_TARGET
+#endif
+
+/* scores[c] of the cuts after which the left side has the sums left[s * HT_CANDIDATES + c]; all:
+ * the sums of both sides together; to_left, to_right: those of the rows without a value that join
+ * a side; least: hessian that a side must have. */
+static inline void ht_moment_scores(int width, const double *left, int n, const double *all,
+                                    const double *to_left, const double *to_right, double lambda,
+                                    double least, int has_l, int has_x, double *scores)
+{
+    HT_DISPATCH(width, moment_scores, left, n, all, to_left, to_right, lambda, least, has_l, has_x,
+                scores);
+}
+
+#endif
