@@ -18,6 +18,7 @@ from hybridtrees.core.sketch import QuantileSketch
 
 if TYPE_CHECKING:
     from hybridtrees import inspection
+    from hybridtrees._compare import compare
     from hybridtrees.linear.classifier import LogisticClassifier
     from hybridtrees.linear.regressor import LinearRegressor, linear_path
     from hybridtrees.models.cart import CARTClassifier, CARTRegressor
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
         GradientBoostingClassifier,
         GradientBoostingRegressor,
     )
+    from hybridtrees.models.linear_forest import LinearForestClassifier, LinearForestRegressor
+    from hybridtrees.models.linear_tree import LinearTreeClassifier, LinearTreeRegressor
+    from hybridtrees.models.plgb import PLGBClassifier, PLGBRegressor
     from hybridtrees.models.proximity import ProximityImputer
     from hybridtrees.models.rerf import RERFClassifier, RERFRegressor
     from hybridtrees.models.xgboosting import XGBClassifier, XGBRegressor
@@ -39,8 +43,14 @@ _HOMES = {
     "EBLRRegressor": "hybridtrees.models.eblr",
     "GradientBoostingClassifier": "hybridtrees.models.gradient_boosting",
     "GradientBoostingRegressor": "hybridtrees.models.gradient_boosting",
+    "LinearForestClassifier": "hybridtrees.models.linear_forest",
+    "LinearForestRegressor": "hybridtrees.models.linear_forest",
     "LinearRegressor": "hybridtrees.linear.regressor",
+    "LinearTreeClassifier": "hybridtrees.models.linear_tree",
+    "LinearTreeRegressor": "hybridtrees.models.linear_tree",
     "LogisticClassifier": "hybridtrees.linear.classifier",
+    "PLGBClassifier": "hybridtrees.models.plgb",
+    "PLGBRegressor": "hybridtrees.models.plgb",
     "ProximityImputer": "hybridtrees.models.proximity",
     "RERFClassifier": "hybridtrees.models.rerf",
     "RERFRegressor": "hybridtrees.models.rerf",
@@ -48,6 +58,7 @@ _HOMES = {
     "RandomForestRegressor": "hybridtrees.models.forest",
     "XGBClassifier": "hybridtrees.models.xgboosting",
     "XGBRegressor": "hybridtrees.models.xgboosting",
+    "compare": "hybridtrees._compare",
     "linear_path": "hybridtrees.linear.regressor",
 }
 
@@ -60,8 +71,14 @@ __all__ = [
     "EBLRRegressor",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
+    "LinearForestClassifier",
+    "LinearForestRegressor",
     "LinearRegressor",
+    "LinearTreeClassifier",
+    "LinearTreeRegressor",
     "LogisticClassifier",
+    "PLGBClassifier",
+    "PLGBRegressor",
     "ProximityImputer",
     "QuantileSketch",
     "RERFClassifier",
@@ -71,6 +88,7 @@ __all__ = [
     "XGBClassifier",
     "XGBRegressor",
     "__version__",
+    "compare",
     "inspection",
     "linear_path",
     "load",

@@ -6,17 +6,27 @@ Exit codes: 0 when all went well, 1 when a run failed, 2 when the arguments make
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from hybridtrees._version import __version__
 
+if TYPE_CHECKING:
+    from hybridtrees._compare import Comparison
+    from hybridtrees._compare.data import Data
+
 RUN_TIME_PACKAGES = ("numpy", "scipy", "threadpoolctl")
 OPTIONAL_PACKAGES = ("scikit-learn", "pandas", "polars", "pyarrow", "matplotlib")
+
+# The modules of the comparison are imported where they are used, so that `hybridtrees info` and
+# errors in the arguments stay quick.
 
 
 def _seed(text: str) -> int:
@@ -43,26 +53,156 @@ def _jobs(text: str) -> int:
     return value
 
 
-def _data(text: str) -> str:
-    """Argument type of --data."""
-    # Imported here so that `hybridtrees info` and argument errors stay quick.
-    from hybridtrees._compare import DATASETS
+def _folds(text: str) -> int:
+    """Argument type of --folds."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 2:
+        raise argparse.ArgumentTypeError(f"must be a number of folds, 2 or more, got {text!r}")
+    return value
 
-    if text not in DATASETS:
-        raise argparse.ArgumentTypeError(f"must be one of {', '.join(DATASETS)}, got {text!r}")
-    return text
+
+def _positive(text: str) -> float:
+    """Argument type of --budget and --overfit-limit."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a positive number, got {text!r}")
+    return value
+
+
+def _one_of(options: Callable[[], Sequence[str]]) -> Callable[[str], str]:
+    """Argument type of a name that a table of the comparison has."""
+
+    def check(text: str) -> str:
+        if text not in options():
+            raise argparse.ArgumentTypeError(f"must be one of {', '.join(options())}, got {text!r}")
+        return text
+
+    return check
+
+
+def _datasets() -> list[str]:
+    from hybridtrees._compare.bundled import DATASETS
+
+    return list(DATASETS)
+
+
+def _models() -> list[str]:
+    from hybridtrees._compare.families import choose_families
+
+    return [family.key for family in choose_families(None)]
+
+
+def _scores() -> list[str]:
+    from hybridtrees._compare.scores import SCORES
+
+    return list(SCORES)
+
+
+def _load(options: argparse.Namespace, name: str) -> Data:
+    """Return the data set of a name: a bundled one, or the file of the command line."""
+    if options.file is None:
+        from hybridtrees._compare.bundled import load_bundled
+
+        return load_bundled(name, options.seed)
+    from hybridtrees._compare.files import load_file
+
+    return load_file(
+        options.file, options.target, task=options.task, time=options.time, drop=options.drop
+    )
+
+
+def _compare_one(options: argparse.Namespace, data: Data) -> Comparison:
+    """Run the comparison on one data set."""
+    from hybridtrees._compare.families import choose_families
+    from hybridtrees._compare.progress import Progress
+    from hybridtrees._compare.run import compare_data
+    from hybridtrees._compare.scores import choose_score
+    from hybridtrees._compare.search import Limits
+
+    score = options.score
+    if options.file is None and score is not None:
+        from hybridtrees._compare.scores import scores_of
+
+        # Of several data sets each has the score if its task does.
+        score = score if score in scores_of(data.task) else None
+    choose_score(score, data.task)
+    limits = Limits(
+        search=options.search,
+        budget=options.budget,
+        overfit=options.overfit_limit,
+        n_jobs=options.jobs,
+        seed=options.seed,
+    )
+    return compare_data(
+        data,
+        choose_families(options.models),
+        score,
+        limits,
+        folds=options.folds,
+        progress=Progress.for_people(options.progress, data.name),
+    )
 
 
 def _run_compare(options: argparse.Namespace) -> None:
-    """Print a table for each data set, each as soon as it is ready."""
-    from hybridtrees._compare import DATASETS, compare, format_comparison
-
+    """Print a table for each data set, each as soon as it is ready, and write what is asked for."""
     start = time.perf_counter()
+    _check_folders(options.html, options.json, options.save)
     # A data set named twice is fitted once.
-    for name in dict.fromkeys(options.data or DATASETS):
-        for comparison in compare([name], seed=options.seed, n_jobs=options.jobs):
-            print(format_comparison(comparison), end="\n\n", flush=True)
+    names = [""] if options.file else list(dict.fromkeys(options.data or _datasets()))
+    comparisons = []
+    for name in names:
+        comparison = _compare_one(options, _load(options, name))
+        print(comparison, end="\n\n", flush=True)
+        comparisons.append(comparison)
+    if options.json is not None:
+        content = {
+            "hybridtrees": __version__,
+            "seed": options.seed,
+            "comparisons": [comparison.to_dict() for comparison in comparisons],
+        }
+        text = json.dumps(content, indent=1) + "\n"
+        if options.json == "-":
+            print(text)
+        else:
+            Path(options.json).write_text(text, encoding="utf-8")
+            print(f"results: {options.json}")
+    if options.html is not None:
+        from hybridtrees._compare.report import write_report
+
+        write_report(comparisons, options.html)
+        print(f"report: {options.html}")
+    if options.save is not None:
+        best = comparisons[0].best_
+        best.save(options.save)
+        print(f"best model, {type(best).__name__}: {options.save}")
     print(f"hybridtrees {__version__}, seed {options.seed}, {time.perf_counter() - start:.1f} s")
+
+
+def _check_folders(*paths: str | None) -> None:
+    """Refuse files that cannot be written, before hours of work."""
+    for path in paths:
+        if path not in (None, "-") and not Path(str(path)).resolve().parent.is_dir():
+            raise FileNotFoundError(f"no such folder: {Path(str(path)).parent}")
+
+
+def _run_predict(options: argparse.Namespace) -> None:
+    """Write the predictions of a saved model for the rows of a file."""
+    import hybridtrees
+    from hybridtrees._compare.files import predict_file
+    from hybridtrees._compare.reading import write_csv
+
+    if not Path(options.model).exists():
+        raise FileNotFoundError(f"no such file: {options.model}")
+    columns = predict_file(hybridtrees.load(options.model), options.file)
+    write_csv(sys.stdout if options.output is None else options.output, columns)
+    if options.output is not None:
+        print(f"{len(columns['prediction'])} predictions: {options.output}")
 
 
 def _version(package: str) -> str:
@@ -103,28 +243,20 @@ def make_parser() -> argparse.ArgumentParser:
         Its namespace has `run`, the function of the chosen sub-command.
     """
     parser = argparse.ArgumentParser(
-        prog="hybridtrees", description="Decision trees, forests and boosting."
+        prog="hybridtrees", description="Decision trees, forests, boosting and their hybrids."
     )
     parser.add_argument("--version", action="version", version=f"hybridtrees {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-
-    compare = commands.add_parser(
-        "compare",
-        help="fit every model on small bundled data and print a table",
-        description="Fit every model on small bundled data and print a table for each data set: "
-        "70 % of the rows train, 15 % stop the boosting early, 15 % test.",
+    _add_compare(commands)
+    predict = commands.add_parser(
+        "predict",
+        help="predict the rows of a file by a saved model",
+        description="Predict the rows of a CSV or Parquet file by a model that was saved.",
     )
-    compare.add_argument("--seed", type=_seed, default=0, help="seed of everything (default 0)")
-    compare.add_argument("--jobs", type=_jobs, help="threads (default: every usable CPU)")
-    compare.add_argument(
-        "--data",
-        type=_data,
-        action="append",
-        metavar="NAME",
-        help="breast_cancer, heart_failure or house_prices; may be repeated (default: all)",
-    )
-    compare.set_defaults(run=_run_compare)
-
+    predict.add_argument("model", help="file made by --save or by an estimator's save()")
+    predict.add_argument("file", help="CSV or Parquet file with the columns of the training data")
+    predict.add_argument("-o", "--output", metavar="FILE", help="CSV file (default: print)")
+    predict.set_defaults(run=_run_predict)
     info = commands.add_parser(
         "info",
         help="print versions, threads and vector width",
@@ -132,6 +264,92 @@ def make_parser() -> argparse.ArgumentParser:
     )
     info.set_defaults(run=_run_info)
     return parser
+
+
+def _add_compare(commands: Any) -> None:
+    """Add the sub-command ``compare``."""
+    parser = commands.add_parser(
+        "compare",
+        help="fit every model on one data set and rank them",
+        description="Fit every model on a data set and rank them: 70 %% of the rows train, 15 %% "
+        "choose the settings, 15 %% test. Without a file, on small bundled data.",
+    )
+    parser.add_argument("file", nargs="?", help="CSV or Parquet file; bundled data by default")
+    parser.add_argument("--target", metavar="COLUMN", help="column to predict")
+    parser.add_argument(
+        "--task",
+        choices=("auto", "regression", "classification"),
+        default="auto",
+        help="what the target is (default: text, and few whole numbers, are classes)",
+    )
+    parser.add_argument("--time", metavar="COLUMN", help="split in the order of this column")
+    parser.add_argument(
+        "--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out"
+    )
+    parser.add_argument(
+        "--data",
+        type=_one_of(_datasets),
+        action="append",
+        metavar="NAME",
+        help="bundled data: breast_cancer, heart_failure, house_prices or seasonal_series; may "
+        "be repeated (default: all)",
+    )
+    parser.add_argument(
+        "--models",
+        nargs="+",
+        type=_one_of(_models),
+        metavar="MODEL",
+        help="linear, cart, forest, gb, xgb, linear_tree, linear_forest, rerf, eblr, plgb, "
+        "baseline (default: all)",
+    )
+    parser.add_argument(
+        "--score",
+        type=_one_of(_scores),
+        metavar="SCORE",
+        help="rmse, mae, r2, mape; auc, logloss, accuracy, f1, brier (default: rmse or auc)",
+    )
+    parser.add_argument(
+        "--search",
+        choices=("halving", "grid"),
+        default="halving",
+        help="try settings on few rows first, or all on all rows (default: halving)",
+    )
+    parser.add_argument(
+        "--budget", type=_positive, metavar="SECONDS", help="try no settings after this time"
+    )
+    parser.add_argument(
+        "--folds", type=_folds, metavar="K", help="validate by k folds instead of one split"
+    )
+    parser.add_argument(
+        "--overfit-limit",
+        type=_positive,
+        metavar="SHARE",
+        help="set aside settings whose validation score is worse than that of training by more "
+        "than this share (default: 0.1 for scores such as the AUC, 1 for errors)",
+    )
+    parser.add_argument("--html", metavar="FILE", help="write a report of one page")
+    parser.add_argument("--json", metavar="FILE", help="write all results; - prints them")
+    parser.add_argument("--save", metavar="FILE", help="save the best model")
+    parser.add_argument("--seed", type=_seed, default=0, help="seed of everything (default 0)")
+    parser.add_argument("--jobs", type=_jobs, help="threads (default: every usable CPU)")
+    parser.add_argument(
+        "--progress",
+        action=argparse.BooleanOptionalAction,
+        help="draw a progress bar (default: on a terminal)",
+    )
+    parser.set_defaults(run=_run_compare, check=lambda given: _check_compare(parser, given))
+
+
+def _check_compare(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Refuse arguments that make no sense together."""
+    if options.file is None:
+        for name in ("target", "time", "drop"):
+            if getattr(options, name):
+                parser.error(f"--{name} needs a file")
+    elif options.target is None:
+        parser.error("a file needs --target, the column to predict")
+    elif options.data:
+        parser.error("--data names bundled data and does not go with a file")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -148,6 +366,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     options = make_parser().parse_args(arguments)
+    if hasattr(options, "check"):
+        options.check(options)
     try:
         options.run(options)
         sys.stdout.flush()
@@ -159,6 +379,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("hybridtrees: interrupted", file=sys.stderr)
         return 1
     except Exception as error:
-        print(f"hybridtrees: {type(error).__name__}: {error}", file=sys.stderr)
+        # What the user can mend is said in words alone.
+        expected = isinstance(error, ValueError | TypeError | OSError | ImportError)
+        kind = "" if expected else f"{type(error).__name__}: "
+        print(f"hybridtrees: {kind}{error}", file=sys.stderr)
         return 1
     return 0

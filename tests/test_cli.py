@@ -1,21 +1,30 @@
-"""The console script and the comparison behind it."""
+"""The console script: whole runs in a process of their own, arguments, errors."""
 
 from __future__ import annotations
 
+import csv
+import json
 import re
 import subprocess
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import numpy as np
 import pytest
 from fresh_python import check_python, run_python
 
 import hybridtrees
-from hybridtrees import _compare, cli
-from hybridtrees.datasets import load_heart_failure, make_house_prices
+from hybridtrees import cli
+from hybridtrees._compare import run as running
+from hybridtrees._compare.bundled import DATASETS, load_bundled
+from hybridtrees._compare.families import choose_families
+from hybridtrees._compare.reading import read_table, write_csv
+from hybridtrees.datasets import make_house_prices, make_seasonal_series
 
-SCORE = re.compile(r"^\s*(\d+)\s+(.+?)\s+(-?\d\.\d{4})\s+(-?\d\.\d{4})\s")
+SCORE = re.compile(r"^\s*(\d+)\s+(.+?)\s{2,}(-?[\d.]+)\s+(-?[\d.]+)\s+(-?[\d.]+)\s+([+-][\d.]+)")
+# The first setting of few families.
+QUICK = ["--models", "linear", "cart", "baseline", "--jobs", "1", "--budget", "0.001"]
 
 
 def run_in_process(capsys, *arguments: str) -> tuple[int, str, str]:
@@ -24,85 +33,143 @@ def run_in_process(capsys, *arguments: str) -> tuple[int, str, str]:
     return code, captured.out, captured.err
 
 
-def table(text: str) -> list[tuple[int, str, float, float]]:
-    """Rank, model, test score and train score of each line of a printed table."""
+def table(text: str) -> list[tuple[int, str, float]]:
+    """Rank, model and test score of each line of a printed table."""
     found = filter(None, map(SCORE.match, text.splitlines()))
-    return [(int(m[1]), m[2], float(m[3]), float(m[4])) for m in found]
+    return [(int(m[1]), m[2], float(m[3])) for m in found]
 
 
-@pytest.mark.parametrize("name", list(_compare.DATASETS))
-def test_compare_ranks_real_models_above_the_baseline(name, capsys):
-    code, out, err = run_in_process(capsys, "compare", "--data", name, "--jobs", "1")
+def house_file(folder, n=160):
+    houses = make_house_prices(n, random_state=2)
+    columns = {
+        name: ["" if v is None or v != v else v for v in column.tolist()]
+        for name, column in houses.data.items()
+    }
+    path = folder / "houses.csv"
+    write_csv(path, {**columns, "price": houses.target.tolist()})
+    return path
+
+
+def class_file(folder, labels, n=180):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(n, 3)).round(4)
+    cuts = np.linspace(-0.7, 0.7, len(labels) - 1) if len(labels) > 2 else [0.0]
+    kind = np.digitize(X[:, 0] + 0.4 * rng.normal(size=n), cuts)
+    path = folder / "classes.csv"
+    write_csv(path, {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "kind": [labels[k] for k in kind]})
+    return path
+
+
+def series_file(folder):
+    series = make_seasonal_series(200, random_state=1)
+    columns = dict(zip(series.feature_names, series.data.T, strict=True))
+    order = np.random.default_rng(0).permutation(200)
+    dates = (np.datetime64("2024-01-01") + np.arange(200)).astype(str)
+    path = folder / "series.csv"
+    shuffled = {name: column[order].tolist() for name, column in columns.items()}
+    write_csv(path, {"day": dates[order], **shuffled, "value": series.target[order]})
+    return path
+
+
+# ---------------------------------------------------------------------------------------------
+# Whole runs
+
+
+@pytest.mark.parametrize("task", ["regression", "binary", "multiclass", "time"])
+def test_the_whole_command(task, tmp_path):
+    """A file in; a table, a page, JSON and a model out; and predictions of the model."""
+    path, target, more = {
+        "regression": lambda: (house_file(tmp_path), "price", []),
+        "binary": lambda: (class_file(tmp_path, ["no", "yes"]), "kind", []),
+        "multiclass": lambda: (class_file(tmp_path, ["low", "mid", "top"]), "kind", []),
+        "time": lambda: (series_file(tmp_path), "value", ["--time", "day", "--drop", "phase"]),
+    }[task]()
+    model, result = str(tmp_path / "best.htree"), str(tmp_path / "result.json")
+    flags = ["--json", result, "--save", model]
+    if task in ("regression", "time"):
+        flags += ["--html", str(tmp_path / "report.html")]
+    command = ["-m", "hybridtrees", "compare", str(path), "--target", target, *more, *flags]
+    # Every family, each with its first setting.
+    done = run_python(*command, "--budget", "0.001", "--jobs", "2", "--seed", "1")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    rows = table(done.stdout)
+    names = {family.name for family in choose_families(None)}
+    assert {row[1] for row in rows} == names and "failed" not in done.stdout
+    assert [row[0] for row in rows] == list(range(1, len(rows) + 1))
+    scores = [row[2] for row in rows]
+    assert scores == sorted(scores, reverse=task in ("binary", "multiclass"))
+    if "--html" in flags:
+        page = (tmp_path / "report.html").read_text(encoding="utf-8")
+        assert all(f"<th>{name}</th>" in page for name in names)
+    content = json.loads(Path(result).read_text())["comparisons"][0]
+    assert [one["model"] for one in content["models"]] == [row[1] for row in rows]
+    assert content["by_time"] == (task == "time")
+    out = tmp_path / "out.csv"
+    done = run_python("-m", "hybridtrees", "predict", model, str(path), "-o", str(out))
+    assert done.returncode == 0, done.stderr
+    said, truth = read_table(out), read_table(path)[target]
+    assert len(said["prediction"]) == len(truth)
+    if truth.dtype == object:
+        assert np.mean(said["prediction"] == truth) > 0.7
+        assert {f"probability_{label}" for label in set(truth)} < set(said)
+    else:
+        assert np.corrcoef(said["prediction"], truth)[0, 1] > 0.7
+
+
+@pytest.mark.parametrize("name", list(DATASETS))
+def test_bundled_data_rank_real_models_above_the_baseline(name, capsys):
+    code, out, err = run_in_process(capsys, "compare", "--data", name, *QUICK)
     assert code == 0 and err == ""
     rows = table(out)
-    assert [row[0] for row in rows] == list(range(1, len(_compare.FAMILIES) + 1))
-    assert {row[1] for row in rows} == {family.name for family in _compare.FAMILIES}
-    scores = [row[2] for row in rows]
-    assert scores == sorted(scores, reverse=True)
-    assert rows[-1][1] == "baseline (constant)"
-    assert all(row[3] > 0.8 for row in rows[:-1])
-    floor = {"breast_cancer": 0.97, "heart_failure": 0.75, "house_prices": 0.75}
-    assert scores[0] > floor[name]
+    assert len(rows) == 3 and rows[-1][1] == "baseline (constant)"
+    best = rows[0][2]
+    assert {
+        "breast_cancer": best > 0.97,
+        "heart_failure": best > 0.8,
+        "house_prices": best < 32,
+        "seasonal_series": best < 1.3,
+    }[name]
+    data = load_bundled(name, 0)
+    assert f"{name}: {data.task}, {data.shape[0]} rows, {data.shape[1]} features" in out
 
 
-def test_compare_depends_on_the_seed_and_not_on_the_threads(capsys):
-    runs = [
-        table(run_in_process(capsys, "compare", "--data", "heart_failure", *more)[1])
-        for more in (
-            ("--seed", "3", "--jobs", "1"),
-            ("--seed", "3", "--jobs", "2"),
-            ("--seed", "4", "--jobs", "1"),
-        )
-    ]
-    assert runs[0] == runs[1]
-    assert runs[0] != runs[2]
+def test_the_seed_decides_and_threads_do_not(capsys):
+    def run(*more):
+        out = run_in_process(capsys, "compare", "--data", "heart_failure", *QUICK, *more)[1]
+        return table(out)
+
+    first = run("--seed", "3")
+    assert first == run("--seed", "3", "--jobs", "2")
+    assert first != run("--seed", "4")
 
 
-def test_compare_takes_several_data_sets_once_each(capsys):
+def test_several_data_sets_once_each(capsys, tmp_path):
     names = ("heart_failure", "breast_cancer", "heart_failure")
     options = [x for name in names for x in ("--data", name)]
-    code, out, _ = run_in_process(capsys, "compare", *options, "--jobs", "1")
+    code, out, _ = run_in_process(
+        capsys, "compare", *options, "--models", "cart", "--score", "logloss", "--json", "-"
+    )
     headings = [line.split(":")[0] for line in out.splitlines() if " rows, " in line]
     assert code == 0 and headings == ["heart_failure", "breast_cancer"]
+    assert '"score": "logloss"' in out and "test log-loss" in out
 
 
-def test_table_lines_up():
-    dataset = load_heart_failure()
-    split = _compare.split_rows(dataset, 0)
-    results = [
-        _compare.Result("short", 0.9, 1.0, 0.5, 0.0123, 2048),
-        _compare.Result("a much longer name", 0.5, 0.5, 12.0, 1.5, 10),
-    ]
-    comparison = _compare.Comparison("heart_failure", dataset, split, "ROC AUC", results)
-    heading, _, *lines = _compare.format_comparison(comparison).splitlines()
-    assert heading.startswith("heart_failure: classification, 299 rows, 12 features, ")
-    assert heading.endswith("train / validation / test 209 / 46 / 44")
-    assert len({len(line) for line in lines}) == 1
-    assert table("\n".join(lines)) == [
-        (1, "short", 0.9, 1.0),
-        (2, "a much longer name", 0.5, 0.5),
-    ]
-    assert lines[2].split()[-3:] == ["500.0", "12.30", "2.0"]
+def test_predictions_are_printed_without_a_file(tmp_path, capsys):
+    path = class_file(tmp_path, ["no", "yes"], n=40)
+    model = hybridtrees.CARTClassifier(max_depth=2)
+    columns = read_table(path)
+    kind = columns.pop("kind")
+    model.fit(columns, kind).save(tmp_path / "model.htree")
+    code, out, err = run_in_process(capsys, "predict", str(tmp_path / "model.htree"), str(path))
+    assert code == 0 and err == ""
+    rows = list(csv.reader(out.splitlines()))
+    assert rows[0] == ["prediction", "probability_no", "probability_yes"]
+    assert [row[0] for row in rows[1:]] == model.predict(columns).tolist()
 
 
-@pytest.mark.parametrize("dataset", [load_heart_failure(), make_house_prices(1000, 0)])
-def test_split_is_a_seeded_stratified_partition(dataset):
-    split = _compare.split_rows(dataset, 7)
-    rows = np.concatenate(split)
-    np.testing.assert_array_equal(np.sort(rows), np.arange(dataset.shape[0]))
-    shares = [len(part) / len(rows) for part in split]
-    np.testing.assert_allclose(shares, [0.70, 0.15, 0.15], atol=0.01)
-    for one, same in zip(split, _compare.split_rows(dataset, 7), strict=True):
-        np.testing.assert_array_equal(one, same)
-    assert not np.array_equal(split.test, _compare.split_rows(dataset, 8).test)
-    if dataset.task == "classification":
-        share = dataset.target.mean()
-        assert all(abs(dataset.target[part].mean() - share) < 0.02 for part in split)
-
-
-def test_compare_rejects_an_unknown_data_set():
-    with pytest.raises(ValueError, match="data must be among breast_cancer.*got 'iris'"):
-        _compare.compare(["iris"])
+# ---------------------------------------------------------------------------------------------
+# What goes wrong
 
 
 @pytest.mark.parametrize(
@@ -114,7 +181,16 @@ def test_compare_rejects_an_unknown_data_set():
         (["compare", "--seed", "x"], "must be an integer, 0 or greater, got 'x'"),
         (["compare", "--jobs", "0"], "must be a number of threads"),
         (["compare", "--jobs", "two"], "must be a number of threads"),
+        (["compare", "--folds", "1"], "must be a number of folds, 2 or more"),
+        (["compare", "--budget", "0"], "must be a positive number, got '0'"),
         (["compare", "--data", "iris"], "must be one of breast_cancer, heart_failure"),
+        (["compare", "--models", "svm"], "must be one of linear, cart"),
+        (["compare", "--score", "loss"], "must be one of rmse, mae"),
+        (["compare", "--search", "random"], "invalid choice: 'random'"),
+        (["compare", "--target", "y"], "--target needs a file"),
+        (["compare", "a.csv"], "a file needs --target"),
+        (["compare", "a.csv", "--target", "y", "--data", "heart_failure"], "does not go with"),
+        (["predict", "model"], "required: file"),
         (["info", "--seed", "1"], "unrecognized arguments"),
     ],
 )
@@ -127,9 +203,45 @@ def test_argument_errors_exit_with_2(arguments, message, capsys):
 
 
 @pytest.mark.parametrize(
+    ("text", "more", "message"),
+    [
+        (None, [], "no such file: "),
+        ("x,price\n1,2\n", ["--target", "cost"], "no column 'cost' for the target; the columns"),
+        ("x,y\n" + "1,5\n" * 20, [], "the target 'y' is constant"),
+        ("x,y\n" + "1,a\n2,b\n" * 9, ["--task", "regression"], "holds text, such as 'a'"),
+        ("x,y\n1,2\n", [], "the target 'y' is constant"),
+        ("x,y\n1,2\n3,4.5\n", [], "needs at least 10 rows, got 2"),
+        ("x,y\n" + "1,2.5\n2,3\n" * 9, ["--score", "auc"], "score must be one of rmse"),
+        (
+            "x,y\n" + "1,2.5\n2,3\n" * 9,
+            ["--html", "no/such/folder.html"],
+            "no such folder: no/such",
+        ),
+    ],
+)
+def test_wrong_files_are_explained(text, more, message, tmp_path, capsys):
+    path = tmp_path / "data.csv"
+    if text is not None:
+        path.write_text(text)
+    target = [] if "--target" in more else ["--target", "y"]
+    code, _, err = run_in_process(capsys, "compare", str(path), *target, *more)
+    assert code == 1 and err.startswith("hybridtrees: ") and message in err
+    assert "Traceback" not in err
+
+
+def test_wrong_models_are_explained(tmp_path, capsys):
+    code, _, err = run_in_process(capsys, "predict", "no.htree", "no.csv")
+    assert code == 1 and "no such file: no.htree" in err
+    (tmp_path / "text.htree").write_text("this is no model")
+    code, _, err = run_in_process(capsys, "predict", str(tmp_path / "text.htree"), "no.csv")
+    assert code == 1 and err.startswith("hybridtrees: ")
+
+
+@pytest.mark.parametrize(
     ("error", "message"),
     [
         (RuntimeError("no luck"), "hybridtrees: RuntimeError: no luck"),
+        (ValueError("y is odd"), "hybridtrees: y is odd"),
         (KeyboardInterrupt(), "hybridtrees: interrupted"),
     ],
 )
@@ -137,9 +249,13 @@ def test_a_failed_run_exits_with_1(error, message, capsys, monkeypatch):
     def fail(*args, **kwargs):
         raise error
 
-    monkeypatch.setattr(_compare, "compare", fail)
+    monkeypatch.setattr(running, "compare_data", fail)
     code, _, err = run_in_process(capsys, "compare")
     assert code == 1 and err.strip() == message
+
+
+# ---------------------------------------------------------------------------------------------
+# Information, and the program as such
 
 
 def test_info_names_versions_and_threads(capsys):
@@ -160,13 +276,23 @@ def test_info_says_what_is_not_installed(capsys, monkeypatch):
     assert re.search(r"no-such-package \(optional\)\s+not installed", out)
 
 
-def test_info_imports_no_optional_package():
+def test_nothing_imports_optional_packages(tmp_path):
+    path = class_file(tmp_path, ["no", "yes"], n=60)
     code = (
         "import sys; from hybridtrees.cli import main; assert main(['info']) == 0; "
-        "found = {'sklearn', 'pandas', 'polars', 'pyarrow'} & set(sys.modules); "
+        f"assert main(['compare', {str(path)!r}, '--target', 'kind', '--models', 'cart', "
+        f"'--html', {str(tmp_path / 'report.html')!r}]) == 0; "
+        "found = {'sklearn', 'pandas', 'polars', 'pyarrow', 'matplotlib'} & set(sys.modules); "
         "assert not found, found"
     )
     check_python(code)
+
+
+def test_a_bar_is_drawn_when_asked_for(capsys):
+    arguments = ("compare", "--data", "heart_failure", "--models", "cart", "--progress")
+    code, _, err = run_in_process(capsys, *arguments)
+    assert code == 0 and "heart_failure [" in err and "left  cart" in err
+    assert err.endswith("\r")
 
 
 def test_package_runs_as_a_program_and_survives_a_closed_pipe():

@@ -77,6 +77,18 @@ def test_bundle_is_small_and_says_its_licence():
     assert note.count("CC BY 4.0") == 2
 
 
+@pytest.mark.parametrize(
+    ("load", "make"),
+    [
+        (datasets.load_house_prices, make_house_prices),
+        (datasets.load_seasonal_series, make_seasonal_series),
+    ],
+)
+def test_loaded_draws_are_those_of_the_seed_0(load, make):
+    np.testing.assert_array_equal(load().target, make(1500, 0).target)
+    np.testing.assert_array_equal(load().to_array(), make(1500, 0).to_array())
+
+
 @pytest.mark.parametrize("make", [make_house_prices, make_seasonal_series])
 def test_generators_follow_their_seed(make):
     def flat(dataset):
@@ -186,4 +198,5 @@ def test_pandas_is_imported_only_for_frames():
 
 
 def test_public_names():
-    assert sorted(datasets.__all__) == sorted([load.__name__ for load in ALL] + [Dataset.__name__])
+    draws = [datasets.load_house_prices, datasets.load_seasonal_series]
+    assert sorted(datasets.__all__) == sorted(thing.__name__ for thing in [*ALL, *draws, Dataset])

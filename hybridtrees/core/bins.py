@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hybridtrees._random import spawn_seeds
-from hybridtrees.core import _bins, _columns
+from hybridtrees.core import _bins, _columns, shared_bins
 from hybridtrees.core import columns as tables
 from hybridtrees.core.dtypes import aligned_empty
 from hybridtrees.core.errors import NotFittedError
@@ -233,8 +233,15 @@ class BinMapper:
     def fit_transform(self, X: Any, sample_weight: ArrayLike | None = None) -> BinnedMatrix:
         """`fit`, then `transform` the same table."""
         table = tables.as_table(X)
-        self._fit(table, sample_weight)
-        return self._encode(table)
+
+        def fit_encode() -> tuple[dict[str, Any], BinnedMatrix]:
+            self._fit(table, sample_weight)
+            return dict(self.__dict__), self._encode(table)
+
+        recipe = (self.max_bins, self.subsample, self.random_state, self.categorical_features)
+        learned, binned = shared_bins.fetch(recipe, table, sample_weight, fit_encode)
+        self.__dict__.update(learned, n_jobs=self.n_jobs)
+        return binned
 
     def transform(self, X: Any) -> BinnedMatrix:
         """Turn a table into codes.

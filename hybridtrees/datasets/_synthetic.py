@@ -244,3 +244,49 @@ def make_seasonal_series(
         categories={},
     )
     return dataset.to_frame() if as_frame else dataset
+
+
+def load_house_prices(*, as_frame: bool = False) -> Dataset:
+    """Return 1500 invented houses, the same every time: `make_house_prices` with the seed 0.
+
+    Parameters
+    ----------
+    as_frame : bool, default=False
+        Return a pandas DataFrame and Series instead of a dict of NumPy arrays.
+
+    Returns
+    -------
+    Dataset
+        15 features, of which 4 are categories; the target is the price in thousands.
+
+    Examples
+    --------
+    >>> from hybridtrees.datasets import load_house_prices
+    >>> load_house_prices()
+    Dataset(task='regression', n_samples=1500, n_features=15, target_name='price')
+    """
+    return make_house_prices(1500, random_state=0, as_frame=as_frame)
+
+
+def load_seasonal_series(*, as_frame: bool = False) -> Dataset:
+    """Return 1500 steps of an invented series, the same every time.
+
+    This is `make_seasonal_series` with the seed 0.
+
+    Parameters
+    ----------
+    as_frame : bool, default=False
+        Return a pandas DataFrame and Series instead of NumPy arrays.
+
+    Returns
+    -------
+    Dataset
+        6 features; rows in order of time.
+
+    Examples
+    --------
+    >>> from hybridtrees.datasets import load_seasonal_series
+    >>> load_seasonal_series()
+    Dataset(task='regression', n_samples=1500, n_features=6, target_name='value')
+    """
+    return make_seasonal_series(1500, random_state=0, as_frame=as_frame)

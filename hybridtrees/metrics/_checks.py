@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,22 @@ def regression_pair(
             raise ValueError(f"y_true has the shape {y_true.shape}, y_pred {y_pred.shape}")
         y_true, y_pred = y_true.ravel(), y_pred.ravel()
     return y_true, y_pred, check_sample_weight(sample_weight, len(y_true))
+
+
+def mean_loss(
+    loss: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    y_true: Any,
+    y_pred: Any,
+    sample_weight: Any,
+) -> float:
+    """Weighted mean, over rows and outputs, of a function of checked targets and predictions."""
+    y_true, y_pred, weight = regression_pair(y_true, y_pred, sample_weight)
+    return mean(loss(y_true, y_pred), weight)
+
+
+def root_mean_square(error: np.ndarray, weight: np.ndarray | None) -> float:
+    """Root of the weighted mean of squares; with several outputs the mean of their roots."""
+    return float(np.sqrt(row_average(error * error, weight)).mean())
 
 
 def label_vector(labels: Any, name: str) -> np.ndarray:

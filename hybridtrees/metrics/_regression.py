@@ -11,7 +11,14 @@ import numpy as np
 
 from hybridtrees._parameters import check_real
 from hybridtrees._targets import check_target_regression
-from hybridtrees.metrics._checks import check_same_length, mean, regression_pair, row_average
+from hybridtrees.metrics._checks import (
+    check_same_length,
+    mean,
+    mean_loss,
+    regression_pair,
+    root_mean_square,
+    row_average,
+)
 
 
 def mean_squared_error(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
@@ -28,9 +35,7 @@ def mean_squared_error(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -
     -------
     loss : float
     """
-    y_true, y_pred, weight = regression_pair(y_true, y_pred, sample_weight)
-    error = y_true - y_pred
-    return mean(error * error, weight)
+    return mean_loss(lambda y, p: np.square(y - p), y_true, y_pred, sample_weight)
 
 
 def root_mean_squared_error(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
@@ -48,8 +53,7 @@ def root_mean_squared_error(y_true: Any, y_pred: Any, *, sample_weight: Any = No
     loss : float
     """
     y_true, y_pred, weight = regression_pair(y_true, y_pred, sample_weight)
-    error = y_true - y_pred
-    return float(np.sqrt(row_average(error * error, weight)).mean())
+    return root_mean_square(y_true - y_pred, weight)
 
 
 def root_mean_squared_log_error(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
@@ -72,8 +76,7 @@ def root_mean_squared_log_error(y_true: Any, y_pred: Any, *, sample_weight: Any 
             raise ValueError(
                 f"{name} must be greater than -1 for a logarithmic error, got {values.min()}"
             )
-    error = np.log1p(y_true) - np.log1p(y_pred)
-    return float(np.sqrt(row_average(error * error, weight)).mean())
+    return root_mean_square(np.log1p(y_true) - np.log1p(y_pred), weight)
 
 
 def mean_absolute_error(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
@@ -90,8 +93,7 @@ def mean_absolute_error(y_true: Any, y_pred: Any, *, sample_weight: Any = None) 
     -------
     loss : float
     """
-    y_true, y_pred, weight = regression_pair(y_true, y_pred, sample_weight)
-    return mean(np.abs(y_true - y_pred), weight)
+    return mean_loss(lambda y, p: np.abs(y - p), y_true, y_pred, sample_weight)
 
 
 def mean_absolute_percentage_error(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
@@ -109,9 +111,10 @@ def mean_absolute_percentage_error(y_true: Any, y_pred: Any, *, sample_weight: A
     loss : float
         Huge where a target is 0.
     """
-    y_true, y_pred, weight = regression_pair(y_true, y_pred, sample_weight)
-    size = np.maximum(np.abs(y_true), np.finfo(np.float64).eps)
-    return mean(np.abs(y_true - y_pred) / size, weight)
+    tiny = np.finfo(np.float64).eps
+    return mean_loss(
+        lambda y, p: np.abs(y - p) / np.maximum(np.abs(y), tiny), y_true, y_pred, sample_weight
+    )
 
 
 def r2_score(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
@@ -210,9 +213,12 @@ def mean_pseudo_huber_error(
     loss : float
     """
     check_real("slope", slope, 0, closed="neither")
-    y_true, y_pred, weight = regression_pair(y_true, y_pred, sample_weight)
-    scaled = (y_true - y_pred) / slope
-    return mean(slope**2 * (np.hypot(1.0, scaled) - 1.0), weight)
+    return mean_loss(
+        lambda y, p: slope**2 * (np.hypot(1.0, (y - p) / slope) - 1.0),
+        y_true,
+        y_pred,
+        sample_weight,
+    )
 
 
 def poisson_nloglik(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
@@ -231,9 +237,11 @@ def poisson_nloglik(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> f
     """
     from scipy.special import gammaln
 
-    y_true, y_pred, weight = regression_pair(y_true, y_pred, sample_weight)
-    y_pred = np.maximum(y_pred, 1e-16)
-    return mean(gammaln(y_true + 1.0) + y_pred - np.log(y_pred) * y_true, weight)
+    def loss(y: np.ndarray, p: np.ndarray) -> np.ndarray:
+        p = np.maximum(p, 1e-16)
+        return gammaln(y + 1.0) + p - np.log(p) * y
+
+    return mean_loss(loss, y_true, y_pred, sample_weight)
 
 
 def gamma_nloglik(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
@@ -250,9 +258,12 @@ def gamma_nloglik(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> flo
     -------
     loss : float
     """
-    y_true, y_pred, weight = regression_pair(y_true, y_pred, sample_weight)
-    y_pred = np.maximum(y_pred, 1e-6)
-    return mean(y_true / y_pred + np.log(y_pred), weight)
+
+    def loss(y: np.ndarray, p: np.ndarray) -> np.ndarray:
+        p = np.maximum(p, 1e-6)
+        return y / p + np.log(p)
+
+    return mean_loss(loss, y_true, y_pred, sample_weight)
 
 
 def gamma_deviance(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
@@ -296,12 +307,15 @@ def tweedie_nloglik(
     loss : float
     """
     check_real("rho", rho, 1, 2)
-    y_true, y_pred, weight = regression_pair(y_true, y_pred, sample_weight)
-    y_pred = np.maximum(y_pred, 1e-16)
-    # Both terms have logarithms for limits at the ends of the range.
-    first = -np.log(y_pred) if rho == 1 else y_pred ** (1 - rho) / (rho - 1)
-    second = np.log(y_pred) if rho == 2 else y_pred ** (2 - rho) / (2 - rho)
-    return mean(y_true * first + second, weight)
+
+    def loss(y: np.ndarray, p: np.ndarray) -> np.ndarray:
+        p = np.maximum(p, 1e-16)
+        # Both terms have logarithms for limits at the ends of the range.
+        first = -np.log(p) if rho == 1 else p ** (1 - rho) / (rho - 1)
+        second = np.log(p) if rho == 2 else p ** (2 - rho) / (2 - rho)
+        return y * first + second
+
+    return mean_loss(loss, y_true, y_pred, sample_weight)
 
 
 def _level_errors(

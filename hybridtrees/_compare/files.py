@@ -1,0 +1,162 @@
+"""Data sets from files for the command line, and predictions back into files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hybridtrees._compare.data import Data, as_times, guess_task, make_data
+from hybridtrees._compare.reading import Table, column_of, read_table
+
+# A text column with more labels than this, most of which occur once, names rows.
+_MANY_LABELS, _UNIQUE_SHARE = 50, 0.5
+
+
+def load_file(
+    path: str | PathLike[str],
+    target: str,
+    *,
+    task: str = "auto",
+    time: str | None = None,
+    drop: Sequence[str] = (),
+) -> Data:
+    """Read a file and make it ready to be compared on.
+
+    Parameters
+    ----------
+    path : str or path-like
+        CSV or Parquet.
+    target : str
+        Column to be predicted. Rows in which it is missing are left out.
+    task : {"auto", "regression", "classification"}
+    time : str, optional
+        Column that orders the rows.
+    drop : sequence of str
+        Columns to leave out.
+
+    Returns
+    -------
+    data : Data
+    """
+    table = read_table(path)
+    y = column_of(table, target, "the target")
+    for name in drop:
+        column_of(table, name, "--drop")
+    if target in drop:
+        raise ValueError(f"the column {target!r} cannot be both the target and dropped")
+    when = None if time is None else column_of(table, time, "--time")
+    if time == target:
+        raise ValueError(f"the column {target!r} cannot be both the target and the time")
+    notes = []
+    known = _is_known(y)
+    if not known.all():
+        if not known.any():
+            raise ValueError(f"the target {target!r} has no value in any row")
+        notes.append(f"{np.count_nonzero(~known)} rows without a value of {target!r} are left out")
+        table = {name: column[known] for name, column in table.items()}
+        y = y[known]
+        when = None if when is None else when[known]
+    features = {name: c for name, c in table.items() if name != target and name not in drop}
+    if time is not None and table[time].dtype.kind != "f" and time in features:
+        del features[time]
+        notes.append(f"{time!r} orders the rows and is no feature, for it does not hold numbers")
+    features, more = _usable(features)
+    if not features:
+        raise ValueError(f"{path} has no column left to predict {target!r} from")
+    if task == "auto":
+        task = guess_task(y)
+    # Classes that are whole numbers are spelled as such: 1, not 1.0.
+    if task == "classification" and y.dtype.kind == "f" and (y == np.floor(y)).all():
+        y = y.astype(np.int64)
+    return make_data(
+        features,
+        y,
+        task=task,
+        time=None if when is None else as_times(when, str(time)),
+        name=Path(path).name,
+        target_name=target,
+        notes=notes + more,
+    )
+
+
+def _is_known(column: np.ndarray) -> np.ndarray:
+    if column.dtype.kind == "O":
+        return np.array([value is not None for value in column])
+    return ~(np.isnat(column) if column.dtype.kind == "M" else np.isnan(column))
+
+
+def _usable(features: Table) -> tuple[Table, list[str]]:
+    """Leave out columns that no model can use, and say so."""
+    kept, notes = {}, []
+    for name, column in features.items():
+        if column.dtype.kind == "M":
+            notes.append(f"{name!r} is left out: it holds dates (name it by --time to order rows)")
+            continue
+        if column.dtype.kind == "O":
+            labels = {value for value in column if value is not None}
+            if len(labels) > max(_MANY_LABELS, _UNIQUE_SHARE * len(column)):
+                notes.append(f"{name!r} is left out: {len(labels)} different texts name rows")
+                continue
+            if not labels:
+                column = np.full(len(column), np.nan)
+        if column.dtype.kind == "f" and np.isinf(column).any():
+            notes.append(f"{name!r} holds infinite values, which are taken for missing")
+            column = np.where(np.isinf(column), np.nan, column)
+        kept[name] = column
+    return kept, notes
+
+
+def predict_file(model: Any, path: str | PathLike[str]) -> dict[str, np.ndarray]:
+    """Predict the rows of a file.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        With the names of its features; other columns of the file are ignored.
+    path : str or path-like
+
+    Returns
+    -------
+    columns : dict from str to ndarray
+        ``prediction``, and ``probability_<class>`` for each class.
+    """
+    names = getattr(model, "feature_names_in_", None)
+    labels = model._reader.categories
+    spelled = {
+        str(name)
+        for name, known in zip(names if names is not None else (), labels, strict=False)
+        if known is not None and known.dtype == object
+    }
+    table = read_table(path, text=spelled)
+    if names is None:
+        if len(table) != model.n_features_in_:
+            raise ValueError(
+                f"the model has {model.n_features_in_} features without names, but {path} has "
+                f"{len(table)} columns"
+            )
+        X: Any = np.column_stack(list(table.values()))
+    else:
+        gone = [str(name) for name in names if name not in table]
+        if gone:
+            raise ValueError(f"{path} lacks columns that the model needs: {', '.join(gone)}")
+        X = {str(name): _finite(table[name], str(name), spelled) for name in names}
+    columns = {"prediction": model.predict(X)}
+    if hasattr(model, "classes_"):
+        proba = model.predict_proba(X)
+        for label, column in zip(model.classes_, proba.T, strict=True):
+            columns[f"probability_{label}"] = column
+    return columns
+
+
+def _finite(column: np.ndarray, name: str, spelled: set[str]) -> np.ndarray:
+    """Return a column as the model had it in fit."""
+    if column.dtype.kind == "O" and name not in spelled:
+        known = [value for value in column if value is not None]
+        if known:
+            raise ValueError(f"the column {name!r} held numbers in fit and holds {known[0]!r} now")
+        return np.full(len(column), np.nan)
+    return np.where(np.isinf(column), np.nan, column) if column.dtype.kind == "f" else column

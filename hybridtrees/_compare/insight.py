@@ -1,0 +1,170 @@
+"""What a report says beyond scores: how models learn, and what they look at."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hybridtrees._compare.families import Family
+from hybridtrees._compare.result import Comparison, Result
+from hybridtrees._compare.scores import ask
+from hybridtrees._compare.search import map_threads
+from hybridtrees._compare.splits import nested_parts
+from hybridtrees.inspection import permutation_importance
+from hybridtrees.linear.blas import sequential_blas
+
+_SHARES = (0.125, 0.25, 0.5, 1.0)
+# Rows are bounded, because a drawing is not worth minutes.
+_MOST_CURVE_ROWS, _MOST_TEST_ROWS = 20_000, 1000
+_MOST_FEATURES = 40
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Scores of one family with more and more training rows.
+
+    Attributes
+    ----------
+    family : Family
+    n_rows : list of int
+    train, validation : list of float
+    """
+
+    family: Family
+    n_rows: list[int]
+    train: list[float]
+    validation: list[float]
+
+
+def learning_curves(comparison: Comparison) -> list[Curve]:
+    """Fit the chosen setting of every family to parts of the training rows.
+
+    Parameters
+    ----------
+    comparison : Comparison
+
+    Returns
+    -------
+    curves : list of Curve
+        In the order of the results; without families that failed, and without the baseline.
+    """
+    data, plan, limits = comparison.data, comparison.plan, comparison.limits
+    fold = plan.folds[-1]
+    most = min(len(fold.train), _MOST_CURVE_ROWS)
+    sizes = sorted({max(10, math.ceil(share * most)) for share in _SHARES})
+    parts = nested_parts(fold.train, sizes, plan.by_time, data.strata, limits.seed)
+    held_out = data.part(fold.validation)
+    tables = [data.part(rows) for rows in parts]
+    wanted = [r for r in comparison.results if r.error is None and r.family.key != "baseline"]
+
+    def scores(job: tuple[Result, tuple[Any, np.ndarray]]) -> tuple[float, float]:
+        result, (X, y) = job
+        model = result.family.make(
+            data.task,
+            result.setting,
+            random_state=limits.seed,
+            n_jobs=1,
+            categorical_features=data.categorical or None,
+        )
+        try:
+            model.fit(X, y)
+            said = [ask(model, rows, data.n_classes) for rows in (X, held_out[0])]
+        except Exception:  # few rows may be too few for a setting, and leave a gap
+            return math.nan, math.nan
+        return comparison.score(y, said[0]), comparison.score(held_out[1], said[1])
+
+    jobs = [(result, table) for result in wanted for table in tables]
+    with sequential_blas(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = map_threads(scores, jobs, limits.n_threads)
+    curves = []
+    for k, result in enumerate(wanted):
+        part = found[k * len(sizes) : (k + 1) * len(sizes)]
+        curves.append(Curve(result.family, sizes, [a for a, _ in part], [b for _, b in part]))
+    return curves
+
+
+@dataclass(frozen=True)
+class Importances:
+    """What the score of each model loses when a feature is shuffled, in shares of its total.
+
+    Attributes
+    ----------
+    features : list of str
+        Those that matter most on average, the most important first.
+    models : list of str
+    shares : ndarray of shape (n_features, n_models)
+    """
+
+    features: list[str]
+    models: list[str]
+    shares: np.ndarray
+
+
+def importances(comparison: Comparison, most: int = 12) -> Importances | None:
+    """Permutation importances of all models on the test rows.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    most : int
+        Features to be returned.
+
+    Returns
+    -------
+    importances : Importances or None
+        None where no model is left to ask.
+    """
+    data = comparison.data
+    results = [r for r in comparison.results if r.model is not None and r.family.key != "baseline"]
+    if not results:
+        return None
+    rows = comparison.plan.test
+    if len(rows) > _MOST_TEST_ROWS:
+        rows = rows[np.linspace(0, len(rows) - 1, _MOST_TEST_ROWS).astype(int)]
+    X, y = data.columns.take(rows).table, data.labels[rows]
+    features = _candidates([r.model for r in results], data.shape[1])
+    scoring = "rmse" if data.task == "regression" else "logloss"
+    shares = np.zeros((data.shape[1], len(results)))
+    for k, result in enumerate(results):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = permutation_importance(
+                result.model,
+                X,
+                y,
+                scoring=scoring if data.n_classes < 2 or _has_all(y, result.model) else "accuracy",
+                n_repeats=2,
+                random_state=comparison.limits.seed,
+                features=features,
+            )
+        lost = np.maximum(found.importances_mean, 0.0)
+        shares[features, k] = lost / lost.sum() if lost.sum() > 0 else 0.0
+    order = np.argsort(-shares.mean(axis=1), kind="stable")[: min(most, len(features))]
+    return Importances(
+        [data.feature_names[j] for j in order],
+        [result.family.name for result in results],
+        shares[order],
+    )
+
+
+def _has_all(y: np.ndarray, model: Any) -> bool:
+    """Whether the rows hold every class that a model knows, which the log-loss needs."""
+    return len(np.unique(y)) == len(model.classes_)
+
+
+def _candidates(models: list[Any], n_features: int) -> list[int]:
+    """Features worth shuffling: all of a few; else those that the trees split on most."""
+    if n_features <= _MOST_FEATURES:
+        return list(range(n_features))
+    known = [
+        np.asarray(model.feature_importances_)
+        for model in models
+        if len(getattr(model, "feature_importances_", ())) == n_features
+    ]
+    total = np.sum(known, axis=0) if known else np.zeros(n_features)
+    return np.sort(np.argsort(-total, kind="stable")[:_MOST_FEATURES]).tolist()

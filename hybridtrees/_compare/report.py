@@ -1,0 +1,318 @@
+"""The report: one page of HTML that needs nothing from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from hybridtrees._compare import svg
+from hybridtrees._compare.insight import Curve, Importances, importances, learning_curves
+from hybridtrees._compare.report_models import model_sections
+from hybridtrees._compare.report_style import STYLE
+from hybridtrees._compare.result import Comparison, number
+from hybridtrees._compare.scores import SCORES
+from hybridtrees._compare.svg import Series
+from hybridtrees._version import __version__
+
+
+def write_report(comparisons: Sequence[Comparison], path: str | PathLike[str]) -> None:
+    """Write a report about one or several data sets.
+
+    Parameters
+    ----------
+    comparisons : sequence of Comparison
+    path : str or path-like
+    """
+    Path(path).write_text(make_report(comparisons), encoding="utf-8")
+
+
+def make_report(comparisons: Sequence[Comparison]) -> str:
+    """Return the text of the page.
+
+    Parameters
+    ----------
+    comparisons : sequence of Comparison
+
+    Returns
+    -------
+    html : str
+    """
+    names = ", ".join(comparison.data.name for comparison in comparisons)
+    body = [
+        f"<header><h1>Models compared: {escape(names)}</h1>",
+        f"<p class='muted'>hybridtrees {__version__}, seed {comparisons[0].limits.seed}</p>",
+    ]
+    if len(comparisons) > 1:
+        links = [f"<a href='#{_anchor(c)}'>{escape(c.data.name)}</a>" for c in comparisons]
+        body.append(f"<nav>{' '.join(links)}</nav>")
+    body.append("</header>")
+    if len(comparisons) > 1:
+        body.append(_overview(comparisons))
+    body += [_section(comparison) for comparison in comparisons]
+    body.append(_footer(comparisons[0]))
+    return (
+        "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        f"<title>hybridtrees: {escape(names)}</title><style>{STYLE}</style></head>\n"
+        "<body><main>" + "\n".join(body) + "</main></body></html>\n"
+    )
+
+
+def _anchor(comparison: Comparison) -> str:
+    return "".join(c if c.isalnum() else "-" for c in comparison.data.name)
+
+
+def _overview(comparisons: Sequence[Comparison]) -> str:
+    """Ranks of all models on all data sets, and the mean of them."""
+    ranks: dict[str, list[float]] = {}
+    times: dict[str, list[float]] = {}
+    for k, comparison in enumerate(comparisons):
+        for rank, result in enumerate(comparison.results, start=1):
+            name = result.family.name
+            empty = [np.nan] * len(comparisons)
+            if result.error is None:
+                ranks.setdefault(name, list(empty))[k] = rank
+                times.setdefault(name, list(empty))[k] = result.fit_seconds
+    order = sorted(ranks, key=lambda name: float(np.nanmean(ranks[name])))
+    head = "".join(f"<th class='num'>{escape(c.data.name)}</th>" for c in comparisons)
+    rows = []
+    for name in order:
+        cells = "".join(
+            f"<td class='num'>{'-' if np.isnan(r) else f'{r:.0f}'}</td>" for r in ranks[name]
+        )
+        rows.append(
+            f"<tr><th>{escape(name)}</th><td class='num'><b>{np.nanmean(ranks[name]):.2f}</b></td>"
+            f"{cells}<td class='num'>{svg.seconds_text(float(np.nansum(times[name])))}</td></tr>"
+        )
+    return (
+        "<section><h2>All data sets</h2><div class='wide'><table><thead><tr><th>model</th>"
+        f"<th class='num'>mean rank</th>{head}<th class='num'>fit, sum</th></tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table></div></section>"
+    )
+
+
+def _section(comparison: Comparison) -> str:
+    data, score = comparison.data, comparison.score
+    heading = comparison.heading().split(": ", 1)[1]
+    best = comparison.results[0]
+    parts = [f"<section id='{_anchor(comparison)}'><h2>{escape(data.name)}</h2>"]
+    parts.append(f"<p class='muted'>{escape(heading)}; target: {escape(data.target_name)}</p>")
+    if best.error is None:
+        parts.append(
+            f"<p class='lead'>Best on the test rows: <b>{escape(best.family.name)}</b> with "
+            f"{escape(score.label)} {number(best.test[score.name])}.</p>"
+        )
+    parts += [f"<p class='note'>{escape(note)}</p>" for note in comparison.notes]
+    parts.append(_table(comparison))
+    parts.append(_ranking(comparison))
+    parts.append(_times(comparison))
+    curves = learning_curves(comparison)
+    if curves:
+        parts.append(_curves(comparison, curves))
+    found = importances(comparison)
+    if found is not None:
+        parts.append(_importances(found))
+    parts += model_sections(comparison)
+    parts.append(_all_scores(comparison))
+    parts.append(_trials(comparison))
+    return "\n".join([*parts, "</section>"])
+
+
+def _table(comparison: Comparison) -> str:
+    heads = ["rank", "model", f"test {comparison.score.label}", "validation", "train", "delta %"]
+    heads += ["fit", "predict", "size KB", "parameters"]
+    numeric = {0, 2, 3, 4, 5, 6, 7, 8}
+    head = "".join(
+        f"<th{' class=num' if k in numeric else ''}>{escape(h)}</th>" for k, h in enumerate(heads)
+    )
+    rows = []
+    for row, result in zip(comparison.table, comparison.results, strict=True):
+        if result.error is not None:
+            rows.append(
+                f"<tr><td class='num'>-</td><th>{escape(row['model'])}</th>"
+                f"<td colspan='8' class='bad'>failed: {escape(result.error)}</td></tr>"
+            )
+            continue
+        delta = f"{row['delta']:+.1f}"
+        if row["overfits"]:
+            delta = f"<span class='bad' title='beyond the limit of overfitting'>{delta} *</span>"
+        cells = [
+            str(row["rank"]),
+            f"<b>{number(row['test'])}</b>",
+            number(row["validation"]),
+            number(row["train"]),
+            delta,
+            svg.seconds_text(row["fit_seconds"]),
+            svg.seconds_text(row["predict_seconds"]),
+            f"{row['size_bytes'] / 1024:.1f}",
+        ]
+        first, *others = (f"<td class='num'>{cell}</td>" for cell in cells)
+        rows.append(
+            f"<tr>{first}<th>{escape(row['model'])}</th>{''.join(others)}"
+            f"<td class='params'>{escape(result.describe_setting())}</td></tr>"
+        )
+    return (
+        f"<div class='wide'><table><thead><tr>{head}</tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+        "<p class='muted'>Test: the chosen setting fitted to training and validation rows. "
+        "Validation and train: the scores by which it was chosen; delta is their relative "
+        "difference. Parameters that are not named are the defaults of the family.</p>"
+    )
+
+
+def _ranking(comparison: Comparison) -> str:
+    # The baseline, far behind the others, would press them together.
+    shown = [r.error is None and r.family.key != "baseline" for r in comparison.results]
+    rows = [row for row, is_shown in zip(comparison.table, shown, strict=True) if is_shown]
+    if not rows:
+        return ""
+    drawing = svg.dot_rows(
+        f"{comparison.score.label} of all models",
+        [row["model"] for row in rows],
+        [
+            Series("train", [row["train"] for row in rows], "hollow"),
+            Series("validation", [row["validation"] for row in rows], "pale"),
+            Series("test", [row["test"] for row in rows], "full"),
+        ],
+    )
+    better = "right" if comparison.score.maximize else "left"
+    return (
+        f"<h3>Ranking</h3><p class='muted'>{escape(comparison.score.label)}: better towards the "
+        f"{better}; the numbers are those of the test</p><div class='wide'>{drawing}</div>"
+    )
+
+
+def _times(comparison: Comparison) -> str:
+    rows = sorted(
+        (row for row in comparison.table if row["error"] is None),
+        key=lambda row: row["fit_seconds"],
+    )
+    if not rows:
+        return ""
+    drawing = svg.dot_rows(
+        "times to fit and to predict",
+        [row["model"] for row in rows],
+        [
+            Series(
+                f"predict {len(comparison.plan.test)} rows",
+                [row["predict_seconds"] for row in rows],
+                "hollow",
+            ),
+            Series("fit", [row["fit_seconds"] for row in rows], "full"),
+        ],
+        log=True,
+        seconds=True,
+    )
+    return (
+        "<h3>Times</h3><p class='muted'>logarithmic; the fit of the final model alone, on "
+        f"{comparison.limits.n_threads} thread(s)</p><div class='wide'>{drawing}</div>"
+    )
+
+
+def _curves(comparison: Comparison, curves: Sequence[Curve]) -> str:
+    shown = [v for curve in curves for v in (*curve.train, *curve.validation) if np.isfinite(v)]
+    # A model that is hopeless on few rows must not flatten all others.
+    low, high = np.quantile(shown, [0.02, 0.98]) if shown else (0.0, 1.0)
+    drawings = [
+        svg.curves(
+            curve.family.name,
+            curve.n_rows,
+            [
+                Series("train", curve.train, "first"),
+                Series("validation", curve.validation, "second"),
+            ],
+            x_label="training rows",
+            y_range=(float(low), float(high)),
+        )
+        for curve in curves
+    ]
+    key = svg.legend(
+        [Series("train", [], "first"), Series("validation", [], "second")], 0, 14, True
+    )
+    return (
+        f"<h3>Learning curves</h3><p class='muted'>{escape(comparison.score.label)} of the chosen "
+        f"setting with more and more training rows</p>{svg.page(220, 20, 'legend', key)}"
+        f"<div class='grid-of'>{''.join(drawings)}</div>"
+    )
+
+
+def _importances(found: Importances) -> str:
+    head = "".join(f"<th class='num'>{escape(name)}</th>" for name in found.models)
+    rows = []
+    for name, shares in zip(found.features, found.shares, strict=True):
+        cells = "".join(
+            f"<td class='num heat' style='--share:{min(1.0, 1.6 * share):.3f}'>"
+            f"{_per_cent(share)}</td>"
+            for share in shares
+        )
+        rows.append(f"<tr><th>{escape(name)}</th>{cells}</tr>")
+    return (
+        "<h3>Importances</h3><p class='muted'>what each model's test score loses when a feature "
+        "is shuffled, in shares of the model's total</p><div class='wide'><table><thead><tr>"
+        f"<th>feature</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _per_cent(share: float) -> str:
+    """Write a share; what rounds to nothing is left empty, so that the rest stands out."""
+    return f"{share:.0%}" if share >= 0.005 else ""
+
+
+def _all_scores(comparison: Comparison) -> str:
+    results = [r for r in comparison.results if r.error is None]
+    if not results:
+        return ""
+    names = list(results[0].test)
+    head = "".join(f"<th class='num'>{escape(SCORES[name].label)}</th>" for name in names)
+    rows = [
+        f"<tr><th>{escape(r.family.name)}</th>"
+        + "".join(f"<td class='num'>{number(r.test[name])}</td>" for name in names)
+        + "</tr>"
+        for r in results
+    ]
+    return (
+        "<details><summary>All scores on the test rows</summary><div class='wide'><table><thead>"
+        f"<tr><th>model</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        "</details>"
+    )
+
+
+def _trials(comparison: Comparison) -> str:
+    score = comparison.score
+    rows = []
+    for trial in sorted(comparison.trials, key=lambda t: t.family.name):
+        setting = ", ".join(f"{k}={v}" for k, v in trial.final_setting().items())
+        aside = trial.overfits(score, comparison.limits.overfit)
+        verdict = trial.error or ("set aside: overfits" if aside else "")
+        rows.append(
+            f"<tr><th>{escape(trial.family.name)}</th><td class='params'>{escape(setting)}</td>"
+            f"<td class='num'>{trial.n_rows}</td><td class='num'>{number(trial.validation)}</td>"
+            f"<td class='num'>{number(trial.train)}</td>"
+            f"<td class='num'>{score.delta(trial.train, trial.validation):+.1f}</td>"
+            f"<td class='bad'>{escape(verdict)}</td></tr>"
+        )
+    return (
+        f"<details><summary>All {len(rows)} settings that were tried</summary><div class='wide'>"
+        "<table><thead><tr><th>model</th><th>parameters</th><th class='num'>rows</th><th "
+        "class='num'>validation</th><th class='num'>train</th><th class='num'>delta %</th>"
+        f"<th></th></tr></thead><tbody>{''.join(rows)}</tbody></table></div></details>"
+    )
+
+
+def _footer(comparison: Comparison) -> str:
+    limit = comparison.limits.overfit
+    bound = f"{comparison.score.limit:.0%}" if limit is None else f"{limit:.0%}"
+    return (
+        "<footer><h2>How it was done</h2><p>Rows were divided into 70 % training, 15 % validation "
+        "and 15 % test: at random, class by class, or in the order of time. Every setting was "
+        "fitted on the training rows and scored on both; those whose validation score was worse "
+        f"than the training score by more than a limit ({bound} for "
+        f"{escape(comparison.score.label)}) were set aside, unless all of a family were. The best "
+        "on validation was fitted anew on training and validation rows together, and scored once "
+        "on the test rows. The score of the best of several models is a little too good on "
+        "average.</p></footer>"
+    )

@@ -1,0 +1,124 @@
+"""Parts of the report that show what single models have learned."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from hybridtrees._compare.result import Comparison
+from hybridtrees._compare.tree_drawing import draw_tree
+from hybridtrees.inspection import export_text
+
+_TREE_DEPTH = 3
+_MOST_LINES, _LINE_WIDTH = 120, 130
+
+
+def model_sections(comparison: Comparison) -> list[str]:
+    """Return parts about the trees, rules and equations of a comparison's models.
+
+    Parameters
+    ----------
+    comparison : Comparison
+
+    Returns
+    -------
+    parts : list of str
+        HTML. A family that was not compared, or failed, has none.
+    """
+    models = comparison.models_
+    parts = []
+    single = next((key for key in models if key in ("cart", "linear_tree")), None)
+    if "cart" in models:
+        title = "The best tree" if single == "cart" else "The best tree with constant leaves"
+        parts.append(_tree(models["cart"], title))
+    if "eblr" in models:
+        parts.append(_rules(models["eblr"]))
+    if "linear_tree" in models:
+        parts.append(_linear_leaves(models["linear_tree"]))
+    if "linear" in models:
+        parts.append(_coefficients(models["linear"]))
+    return parts
+
+
+def _tree(model: Any, title: str) -> str:
+    depth = model.get_depth() if hasattr(model, "get_depth") else _TREE_DEPTH
+    cut = f", the first {_TREE_DEPTH} levels of {depth}" if depth > _TREE_DEPTH else ""
+    return (
+        f"<h3>{title}</h3><p class='muted'>CART{cut}; rows that fulfil the condition go left</p>"
+        f"<div class='wide'>{draw_tree(model, _TREE_DEPTH)}</div>"
+    )
+
+
+def _rules(model: Any) -> str:
+    """Rules of EBLR, the weightiest first."""
+    # A rule may be found again in later rounds: its columns are equal, so that coefficients add up.
+    found: dict[str, list[Any]] = {}
+    for rule in model.rules_:
+        found.setdefault(rule.text, []).append(rule)
+    if not found:
+        return "<h3>Rules of EBLR</h3><p class='muted'>none: the regression alone did best</p>"
+    total = {words: float(sum(rule.gain for rule in same)) for words, same in found.items()}
+    rows = []
+    for words in sorted(found, key=lambda words: -total[words]):
+        same = found[words]
+        coef = np.sum([np.atleast_1d(rule.coef) for rule in same], axis=0)
+        rows.append(
+            f"<tr><td class='rule'>{escape(words)}</td><td class='num'>{_numbers(coef)}</td>"
+            f"<td class='num'>{same[0].support}</td><td class='num'>{same[0].share:.1%}</td>"
+            f"<td class='num'>{total[words]:.4g}</td></tr>"
+        )
+    loss = "mean log-loss" if hasattr(model, "classes_") else "mean squared error"
+    return (
+        "<h3>Rules of EBLR</h3><p class='muted'>columns that were added to the regression; the "
+        f"gain is by how much the {loss} on the training rows fell</p><div class='wide'><table>"
+        "<thead><tr><th>if</th><th class='num'>coefficient</th><th class='num'>rows</th>"
+        "<th class='num'>share</th><th class='num'>gain</th></tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _numbers(value: Any) -> str:
+    return ", ".join(f"{number:+.4g}" for number in np.atleast_1d(value))
+
+
+def _linear_leaves(model: Any) -> str:
+    lines = [
+        part
+        for line in export_text(model, show_missing=False).splitlines()
+        for part in _folded(line)
+    ]
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[:_MOST_LINES], f"... {len(lines) - _MOST_LINES} more lines"]
+    return (
+        "<h3>Leaves of the linear tree</h3><p class='muted'>an equation in every leaf</p>"
+        f"<pre>{escape(chr(10).join(lines))}</pre>"
+    )
+
+
+def _folded(line: str) -> list[str]:
+    """Break a long equation before a term; the other lines stand under the first."""
+    head, equals, terms = line.partition(" = ")
+    if len(line) <= _LINE_WIDTH or not equals:
+        return [line]
+    under = head[: head.rfind("|")] + "|" + " " * (len(head) - head.rfind("|") + 2)
+    lines, current = [], head + equals
+    for k, term in enumerate(re.split(r" (?=[+-] )", terms)):
+        if k and len(current) + 1 + len(term) > _LINE_WIDTH:
+            lines.append(current)
+            current = under + term
+        else:
+            current += (" " if k else "") + term
+    return [*lines, current]
+
+
+def _coefficients(model: Any) -> str:
+    lines = str(model.summary()).splitlines()
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[:_MOST_LINES], f"... {len(lines) - _MOST_LINES} more lines"]
+    return (
+        "<details><summary>The linear model</summary>"
+        f"<pre>{escape(chr(10).join(lines))}</pre></details>"
+    )

@@ -1,0 +1,331 @@
+"""What comes of a comparison: a table, models, drawings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hybridtrees._compare.data import Data, finite_or_none
+from hybridtrees._compare.families import Family, Setting
+from hybridtrees._compare.scores import Score
+from hybridtrees._compare.search import Limits, Trial
+from hybridtrees._compare.splits import Plan
+
+
+@dataclass
+class Result:
+    """What one family achieved.
+
+    Attributes
+    ----------
+    family : Family
+    setting : dict
+        The parameters that were chosen.
+    trial : Trial
+        How they did on training and validation rows.
+    overfits : bool
+        Whether every setting of the family went beyond the limit, so that this one does.
+    model : estimator or None
+        Fitted to all rows but those of the test.
+    test, train : dict
+        All scores of that model on the test rows and on its own rows, by name.
+    fit_seconds, predict_seconds : float
+        Of that model: the whole fit, and the prediction of the test rows.
+    size_bytes : int
+        Length of its pickle.
+    error : str or None
+        Why the family failed.
+    """
+
+    family: Family
+    setting: Setting
+    trial: Trial
+    overfits: bool
+    model: Any = None
+    test: dict[str, float] = field(default_factory=dict)
+    train: dict[str, float] = field(default_factory=dict)
+    fit_seconds: float = np.nan
+    predict_seconds: float = np.nan
+    size_bytes: int = 0
+    error: str | None = None
+
+    def describe_setting(self) -> str:
+        """Return the parameters as text."""
+        return ", ".join(f"{key}={_short(value)}" for key, value in self.setting.items())
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+class Table(Sequence):
+    """Rows of a comparison, each a dict; printed as aligned text.
+
+    Parameters
+    ----------
+    rows : list of dict
+    text : str
+        How it is printed.
+    """
+
+    def __init__(self, rows: list[dict[str, Any]], text: str) -> None:
+        self._rows, self._text = rows, text
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._rows[index]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self._rows)
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def to_frame(self) -> Any:
+        """Return the rows as a pandas DataFrame."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("to_frame needs pandas, which is not installed") from error
+        return pd.DataFrame(self._rows)
+
+
+@dataclass
+class Comparison:
+    """Results of all families on one data set, the best first.
+
+    Attributes
+    ----------
+    data : Data
+        What was compared on.
+    plan : Plan
+        Which rows trained, validated and tested.
+    score : Score
+        What decided.
+    results : list of Result
+        In the order of their test scores; families that failed last.
+    trials : list of Trial
+        Every setting that was tried.
+    limits : Limits
+        How the search went.
+    seconds : float
+        Of the whole comparison.
+    notes : list of str
+        What the reader should know.
+    """
+
+    data: Data
+    plan: Plan
+    score: Score
+    results: list[Result]
+    trials: list[Trial]
+    limits: Limits
+    seconds: float
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def table(self) -> Table:
+        """Rows with rank, model, scores, delta, times, size and parameters, the best first.
+
+        `test` is the score of the final model; `train` and `validation` are those by which its
+        setting was chosen, and `delta` is their relative difference in per cent.
+        """
+        rows = []
+        for rank, result in enumerate(self.results, start=1):
+            trial = result.trial
+            rows.append(
+                {
+                    "rank": rank,
+                    "model": result.family.name,
+                    "test": result.test.get(self.score.name, np.nan),
+                    "validation": trial.validation,
+                    "train": trial.train,
+                    "delta": self.score.delta(trial.train, trial.validation),
+                    "overfits": result.overfits,
+                    "fit_seconds": result.fit_seconds,
+                    "predict_seconds": result.predict_seconds,
+                    "size_bytes": result.size_bytes,
+                    "parameters": dict(result.setting),
+                    "error": result.error,
+                }
+            )
+        return Table(rows, self._text(rows))
+
+    @property
+    def best_(self) -> Any:
+        """The fitted model at the head of the table.
+
+        Its test score is the best of several, and so a little too good on average.
+        """
+        model = self.results[0].model
+        if model is None:
+            raise ValueError("every family failed: " + str(self.results[0].error))
+        return model
+
+    @property
+    def models_(self) -> dict[str, Any]:
+        """Fitted models by the keys of their families, the best first."""
+        return {r.family.key: r.model for r in self.results if r.model is not None}
+
+    def heading(self) -> str:
+        """Return a line about the data and its parts."""
+        n_rows, n_features = self.data.shape
+        parts = " / ".join(map(str, self.plan.sizes))
+        how = "in order of time, " if self.plan.by_time else ""
+        if len(self.plan.folds) > 1:
+            how += f"{len(self.plan.folds)} folds, "
+        return (
+            f"{self.data.name}: {self.data.task}, {n_rows} rows, {n_features} features, "
+            f"{how}train / validation / test {parts}"
+        )
+
+    def __str__(self) -> str:
+        return "\n".join([self.heading(), "", str(self.table), *self._remarks()])
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {len(self.results)} models on {self.data.name}>\n{self}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all results as numbers, strings, lists and dicts, for JSON."""
+        n_rows, n_features = self.data.shape
+        rows = []
+        for row, result in zip(self.table, self.results, strict=True):
+            clean = {k: finite_or_none(v) if isinstance(v, float) else v for k, v in row.items()}
+            clean["parameters"] = {k: _plain(v) for k, v in result.setting.items()}
+            clean["key"] = result.family.key
+            for part in ("test", "train"):
+                scores = getattr(result, part)
+                clean[f"{part}_scores"] = {k: finite_or_none(v) for k, v in scores.items()}
+            rows.append(clean)
+        return {
+            "data": self.data.name,
+            "task": self.data.task,
+            "target": self.data.target_name,
+            "rows": n_rows,
+            "features": n_features,
+            "parts": dict(zip(("train", "validation", "test"), self.plan.sizes, strict=True)),
+            "folds": len(self.plan.folds),
+            "by_time": self.plan.by_time,
+            "score": self.score.name,
+            "search": self.limits.search,
+            "settings_tried": len(self.trials),
+            "seconds": self.seconds,
+            "notes": self.notes,
+            "models": rows,
+        }
+
+    def to_json(self, path: str | PathLike[str]) -> None:
+        """Write `to_dict` to a file.
+
+        Parameters
+        ----------
+        path : str or path-like
+        """
+        Path(path).write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
+
+    def to_html(self, path: str | PathLike[str]) -> None:
+        """Write a report of one page that needs nothing from elsewhere.
+
+        Parameters
+        ----------
+        path : str or path-like
+        """
+        from hybridtrees._compare.report import write_report
+
+        write_report([self], path)
+
+    def plot_ranking(self, ax: Any = None) -> Any:
+        """Draw the scores of all models, the best at the top; needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+
+        Returns
+        -------
+        ax : matplotlib axes
+        """
+        from hybridtrees._compare.plots import plot_ranking
+
+        return plot_ranking(self, ax)
+
+    def plot_times(self, ax: Any = None) -> Any:
+        """Draw the times to fit and to predict on a logarithmic axis; needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+
+        Returns
+        -------
+        ax : matplotlib axes
+        """
+        from hybridtrees._compare.plots import plot_times
+
+        return plot_times(self, ax)
+
+    def _text(self, rows: list[dict[str, Any]]) -> str:
+        label = self.score.label
+        head = ["rank", "model", f"test {label}", "validation", "train", "delta %"]
+        cells = [[*head, "fit s", "predict ms", "size KB", "parameters"]]
+        for row, result in zip(rows, self.results, strict=True):
+            if result.error is not None:
+                cells.append(["-", row["model"], *["-"] * 7, "failed"])
+                continue
+            mark = "*" if row["overfits"] else ""
+            cells.append(
+                [
+                    str(row["rank"]),
+                    row["model"],
+                    number(row["test"]),
+                    number(row["validation"]),
+                    number(row["train"]),
+                    f"{row['delta']:+.1f}{mark}",
+                    f"{row['fit_seconds']:.3f}",
+                    f"{1e3 * row['predict_seconds']:.2f}",
+                    f"{row['size_bytes'] / 1024:.1f}",
+                    result.describe_setting(),
+                ]
+            )
+        lines = aligned(cells, left={1, 9})
+        lines.insert(1, "-" * max(map(len, lines)))
+        return "\n".join(lines)
+
+    def _remarks(self) -> list[str]:
+        remarks = list(self.notes)
+        if any(result.overfits for result in self.results):
+            remarks.append("* beyond the limit of overfitting, as are all settings of this family")
+        remarks += [f"{r.family.name} failed: {r.error}" for r in self.results if r.error]
+        return ["", *remarks] if remarks else []
+
+
+def _plain(value: Any) -> Any:
+    """Return a parameter as JSON has it."""
+    return value if isinstance(value, str | int | float | bool | type(None)) else str(value)
+
+
+def number(value: float) -> str:
+    """Write a score with four decimals, or five digits where it is large."""
+    if not np.isfinite(value):
+        return "-"
+    return f"{value:.4f}" if abs(value) < 10 else f"{value:.5g}"
+
+
+def aligned(rows: list[list[str]], left: set[int]) -> list[str]:
+    """Pad cells so that columns line up, those in `left` to the left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if j in left else cell.rjust(width)
+            for j, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,266 @@
+"""The comparison itself: divide, search, fit, judge."""
+
+from __future__ import annotations
+
+import pickle
+import time as clock
+import warnings
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from hybridtrees._compare.data import Data, make_data
+from hybridtrees._compare.families import Family, choose_families
+from hybridtrees._compare.progress import Progress
+from hybridtrees._compare.result import Comparison, Result
+from hybridtrees._compare.scores import ask, choose_score, scores_of
+from hybridtrees._compare.search import SEARCHES, Limits, Search, Trial
+from hybridtrees._compare.splits import make_plan
+from hybridtrees._parameters import check_integer, check_option, check_real
+from hybridtrees._random import seed_sequence, spawn_seeds
+from hybridtrees._threads import effective_threads
+
+# The quickest of several calls is reported: one call is too short to time.
+_PREDICT_REPEATS, _PREDICT_SECONDS = 5, 1.0
+
+
+def compare(
+    X: Any,
+    y: Any,
+    *,
+    task: str = "auto",
+    models: Sequence[Any] | None = None,
+    score: str | None = None,
+    time: Any = None,
+    folds: int | None = None,
+    search: str = "halving",
+    budget: float | None = None,
+    overfit_limit: float | None = None,
+    categorical_features: Any = None,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+    name: str = "data",
+) -> Comparison:
+    """Compare all families of models on one data set, by an honest protocol.
+
+    Rows are divided into 70 % training, 15 % validation and 15 % test. Every setting of a
+    family's grid is fitted on the training rows and scored on these and on the validation rows.
+    Settings whose two scores differ by more than `overfit_limit` are set aside, unless all do;
+    of the others the best on validation is fitted anew on training and validation rows, and
+    scored on the test rows, which nothing has seen before.
+
+    Parameters
+    ----------
+    X : array-like, data frame, dict of columns or sparse matrix of shape (n_rows, n_features)
+        Features as every estimator takes them: text columns are categories, NaN is missing.
+    y : array-like of shape (n_rows,)
+        Target: numbers or classes.
+    task : {"auto", "regression", "classification"}, default="auto"
+        By default text, truth values and up to ten different whole numbers are classes.
+    models : sequence of str, optional
+        Families to compare: linear, cart, forest, gb, xgb, linear_tree, linear_forest, rerf,
+        eblr, plgb, baseline. All by default.
+    score : str, optional
+        What decides: "rmse" (the default of regression), "mae", "r2" or "mape"; "auc" (the
+        default of classification), "logloss", "accuracy", "f1" or "brier".
+    time : str, int or array-like, optional
+        Column of X, or values, by which rows are ordered: the earliest train, the latest test.
+        By default the split is random, class by class.
+    folds : int, optional
+        Validate by so many folds of the rows that do not test, instead of one split.
+    search : {"halving", "grid"}, default="halving"
+        Whether, on more than 3000 training rows, settings are first tried on a part of the rows,
+        of which the best third goes on to three times as many; or all settings on all rows.
+    budget : float, optional
+        Seconds after which to try no further settings. The first setting of every family is
+        tried in any case. With a budget, results depend on the speed of the machine.
+    overfit_limit : float, optional
+        Largest relative difference between validation and training scores. By default 0.1 for
+        scores such as the AUC, and 1 for errors such as the RMSE.
+    categorical_features : sequence, optional
+        Columns that hold categories, besides text columns: names, numbers or a mask.
+    random_state : int, SeedSequence, Generator or RandomState, default=0
+        Seed of the split and of the models.
+    n_jobs : int, optional
+        Threads; all usable CPUs by default. Results do not depend on it.
+    progress : bool, optional
+        Whether to draw a bar on the error stream; by default if that is a terminal.
+    name : str, default="data"
+        What headings call the data.
+
+    Returns
+    -------
+    comparison : Comparison
+        `table` has a row per family, the best first; `best_` is the first one's fitted model.
+
+    Examples
+    --------
+    >>> import hybridtrees
+    >>> from hybridtrees.datasets import load_heart_failure
+    >>> data = load_heart_failure()
+    >>> result = hybridtrees.compare(data.data, data.target, models=["cart", "baseline"])
+    >>> [row["model"] for row in result.table]
+    ['CART', 'baseline (constant)']
+    >>> result.best_
+    CARTClassifier(max_depth=4, min_samples_leaf=20, random_state=0)
+    """
+    families = choose_families(models)
+    check_option("search", search, SEARCHES)
+    check_real("budget", budget, 0, closed="neither", allow_none=True)
+    check_real("overfit_limit", overfit_limit, 0, allow_none=True)
+    check_integer("folds", folds, 2, allow_none=True)
+    effective_threads(n_jobs)  # refuses what is no number of threads
+    data = make_data(
+        X, y, task=task, time=time, categorical_features=categorical_features, name=name
+    )
+    choose_score(score, data.task)
+    seed_sequence(random_state)  # refuses what is no seed
+    whole = isinstance(random_state, Integral)
+    # An integer is the seed itself, as on the command line.
+    seed = int(random_state) if whole else int(spawn_seeds(random_state, 1)[0] % 2**31)
+    limits = Limits(search, budget, overfit_limit, n_jobs, seed)
+    return compare_data(
+        data, families, score, limits, folds=folds, progress=Progress.for_people(progress, name)
+    )
+
+
+def compare_data(
+    data: Data,
+    families: Sequence[Family],
+    score_name: str | None,
+    limits: Limits,
+    *,
+    folds: int | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Compare families on data that are ready; see `compare`.
+
+    Parameters
+    ----------
+    data : Data
+    families : sequence of Family
+    score_name : str or None
+    limits : Limits
+    folds : int, optional
+    progress : Progress, optional
+
+    Returns
+    -------
+    comparison : Comparison
+    """
+    start = clock.perf_counter()
+    score = choose_score(score_name, data.task)
+    plan = make_plan(
+        data.shape[0],
+        strata=data.strata,
+        time=data.time,
+        n_folds=folds,
+        random_state=limits.seed,
+    )
+    progress = progress or Progress()
+    searching = Search(data, plan, score, limits, progress)
+    try:
+        # The final fits count as one more setting each.
+        progress.expect({family.key: 1.0 for family in families})
+        chosen = searching.run(families)
+        judge = _Judge(data, plan.rest, plan.test, limits)
+        results = []
+        for trial in chosen.values():
+            began = clock.perf_counter()
+            results.append(
+                judge.result(trial, score.overfits(trial.train, trial.validation, limits.overfit))
+            )
+            progress.done(trial.family.key, clock.perf_counter() - began)
+    finally:
+        progress.close()
+    results.sort(key=lambda r: (r.error is not None, score.key(r.test.get(score.name, np.nan))))
+    notes = list(data.notes)
+    if searching.n_skipped:
+        notes.append(f"the budget left {searching.n_skipped} settings untried")
+    return Comparison(
+        data=data,
+        plan=plan,
+        score=score,
+        results=results,
+        trials=searching.trials,
+        limits=limits,
+        seconds=clock.perf_counter() - start,
+        notes=notes,
+    )
+
+
+class _Judge:
+    """Fits chosen settings to all rows but the test's, and looks at the test."""
+
+    def __init__(self, data: Data, rest: np.ndarray, test: np.ndarray, limits: Limits) -> None:
+        self.data, self.limits = data, limits
+        self.X, self.X_test = data.columns.take(rest).table, data.columns.take(test).table
+        self.labels = data.labels[rest]
+        self.y, self.y_test = data.target[rest], data.target[test]
+
+    def result(self, trial: Trial, overfits: bool) -> Result:
+        """Fit the setting of a trial and measure it.
+
+        Bins are not shared here: the fit takes the time that it takes a user.
+        """
+        result = Result(trial.family, trial.final_setting(), trial, overfits, error=trial.error)
+        if trial.error is not None:
+            return result
+        model = trial.family.make(
+            self.data.task,
+            result.setting,
+            random_state=self.limits.seed,
+            n_jobs=self.limits.n_jobs,
+            categorical_features=self._declared(),
+        )
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                start = clock.perf_counter()
+                model.fit(self.X, self.labels)
+                result.fit_seconds = clock.perf_counter() - start
+                result.predict_seconds = self._time_predict(model)
+                result.train = self._scores(model, self.X, self.y)
+                result.test = self._scores(model, self.X_test, self.y_test)
+        except Exception as error:  # one family that fails must not end the comparison
+            result.error = f"{type(error).__name__}: {error}"
+            return result
+        result.size_bytes = len(pickle.dumps(model))
+        result.model = model
+        return result
+
+    def _declared(self) -> list[int] | None:
+        """Columns that are categories, by the user's word or their own type."""
+        return self.data.categorical or None
+
+    def _scores(self, model: Any, X: Any, y: np.ndarray) -> dict[str, float]:
+        said = ask(_Coded(model, self.data.classes), X, self.data.n_classes)
+        return {name: score(y, said) for name, score in scores_of(self.data.task).items()}
+
+    def _time_predict(self, model: Any) -> float:
+        quickest, begin = np.inf, clock.perf_counter()
+        for _ in range(_PREDICT_REPEATS):
+            start = clock.perf_counter()
+            if self.data.n_classes:
+                model.predict_proba(self.X_test)
+            else:
+                model.predict(self.X_test)
+            quickest = min(quickest, clock.perf_counter() - start)
+            if clock.perf_counter() - begin > _PREDICT_SECONDS:
+                break
+        return quickest
+
+
+class _Coded:
+    """A fitted model whose classes go by their codes."""
+
+    def __init__(self, model: Any, classes: np.ndarray | None) -> None:
+        self._model = model
+        if classes is not None:
+            self.classes_ = np.searchsorted(classes, model.classes_)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)

@@ -1,0 +1,198 @@
+"""The scores by which models are compared, and how a model is asked for them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hybridtrees import metrics
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says of some rows.
+
+    Attributes
+    ----------
+    value : ndarray of shape (n_rows,)
+        Numbers; for classes the code of the likeliest.
+    proba : ndarray of shape (n_rows, n_classes) or None
+        Probabilities of all classes.
+    rank : ndarray of shape (n_rows,) or None
+        What orders the rows of two classes. Not always a function of the probability: RERF
+        clips its sums into probabilities, which makes ties.
+    """
+
+    value: np.ndarray
+    proba: np.ndarray | None = None
+    rank: np.ndarray | None = None
+
+    @property
+    def codes(self) -> list[int]:
+        """Codes of all classes."""
+        return list(range(self._shares.shape[1]))
+
+    @property
+    def positive(self) -> np.ndarray:
+        """Probability of the second of two classes, or of each of more."""
+        return self._shares[:, 1] if self._shares.shape[1] == 2 else self._shares
+
+    @property
+    def _shares(self) -> np.ndarray:
+        assert self.proba is not None
+        return self.proba
+
+
+def ask(model: Any, X: Any, n_classes: int) -> Prediction:
+    """Ask a fitted model about rows.
+
+    Parameters
+    ----------
+    model : estimator
+        A classifier must know the classes by their codes 0, 1, ..., though not all of them.
+    X : table
+    n_classes : int
+        0 for numbers.
+
+    Returns
+    -------
+    prediction : Prediction
+    """
+    if not n_classes:
+        return Prediction(np.asarray(model.predict(X), dtype=np.float64))
+    said = np.asarray(model.predict_proba(X), dtype=np.float64)
+    proba = np.zeros((len(said), n_classes))
+    proba[:, np.asarray(model.classes_, dtype=np.intp)] = said
+    rank = proba[:, -1]
+    if n_classes == 2 and len(model.classes_) == 2 and hasattr(model, "decision_function"):
+        rank = np.asarray(model.decision_function(X), dtype=np.float64)
+    return Prediction(proba.argmax(axis=1), proba, rank)
+
+
+def _auc(y: np.ndarray, said: Prediction) -> float:
+    """Two classes: the area; more: each against the rest, weighted by the shares of classes."""
+    n_classes = len(said.codes)
+    counts = np.bincount(y, minlength=n_classes)
+    if np.count_nonzero(counts) < 2:
+        return math.nan
+    if n_classes == 2:
+        assert said.rank is not None
+        return metrics.roc_auc_score(y, said.rank)
+    areas = metrics.roc_auc_score(
+        y, said.positive, average=None, multi_class="ovr", labels=said.codes
+    )
+    # A class without a row has no area.
+    return float(np.average(areas[counts > 0], weights=counts[counts > 0]))
+
+
+def _of_values(function: Callable[..., float]) -> Callable[[np.ndarray, Prediction], float]:
+    return lambda y, said: function(y, said.value)
+
+
+def _of_shares(function: Callable[..., float]) -> Callable[[np.ndarray, Prediction], float]:
+    return lambda y, said: function(y, said.positive, labels=said.codes)
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score.
+
+    Attributes
+    ----------
+    name : str
+        What users call it.
+    label : str
+        What tables call it.
+    task : {"regression", "classification"}
+    maximize : bool
+        Whether larger is better.
+    limit : float
+        Largest relative difference between validation and training that counts as no
+        overfitting, by default: a tenth of a score, and for an error, which may come near 0 on
+        the training rows, the error itself. The published study chose by eye, and below these.
+    function : callable
+        Of the true values or codes, and a `Prediction`.
+    """
+
+    name: str
+    label: str
+    task: str
+    maximize: bool
+    limit: float
+    function: Callable[[np.ndarray, Prediction], float]
+
+    def __call__(self, y: np.ndarray, said: Prediction) -> float:
+        """Return the score of a prediction."""
+        return float(self.function(y, said))
+
+    def key(self, value: float) -> float:
+        """Return what sorts the best first; undefined scores last."""
+        if math.isnan(value):
+            return math.inf
+        return -value if self.maximize else value
+
+    def delta(self, train: float, validation: float) -> float:
+        """Relative difference between validation and training, in per cent of the latter.
+
+        Negative means overfitting for a score that is to be large, positive for an error.
+        """
+        if validation == train:
+            return 0.0
+        return 100.0 * (validation - train) / abs(train) if train else math.inf
+
+    def overfits(self, train: float, validation: float, limit: float | None = None) -> bool:
+        """Whether validation is worse than training by more than the limit (a share)."""
+        delta = self.delta(train, validation)
+        worse = -delta if self.maximize else delta
+        return bool(worse > 100.0 * (self.limit if limit is None else limit))
+
+
+def _weighted_f1(y: np.ndarray, said: Prediction) -> float:
+    return metrics.f1_score(y, said.value, average="weighted")
+
+
+_NUMBERS, _CLASSES = "regression", "classification"
+
+# The first of each task is the default.
+SCORES: dict[str, Score] = {
+    score.name: score
+    for score in (
+        Score("rmse", "RMSE", _NUMBERS, False, 1.0, _of_values(metrics.root_mean_squared_error)),
+        Score("mae", "MAE", _NUMBERS, False, 1.0, _of_values(metrics.mean_absolute_error)),
+        Score("r2", "R2", _NUMBERS, True, 0.1, _of_values(metrics.r2_score)),
+        Score(
+            "mape", "MAPE", _NUMBERS, False, 1.0,
+            _of_values(metrics.mean_absolute_percentage_error),
+        ),
+        Score("auc", "AUC", _CLASSES, True, 0.1, _auc),
+        Score("logloss", "log-loss", _CLASSES, False, 1.0, _of_shares(metrics.log_loss)),
+        Score("accuracy", "accuracy", _CLASSES, True, 0.1, _of_values(metrics.accuracy_score)),
+        Score("f1", "weighted F1", _CLASSES, True, 0.1, _weighted_f1),
+        Score("brier", "Brier", _CLASSES, False, 1.0, _of_shares(metrics.brier_score_loss)),
+    )
+}  # fmt: skip
+
+
+def scores_of(task: str) -> dict[str, Score]:
+    """Return the scores of a task by their names, the default first."""
+    return {name: score for name, score in SCORES.items() if score.task == task}
+
+
+def choose_score(name: str | None, task: str) -> Score:
+    """Return a score by its name, or the default of the task.
+
+    Raises
+    ------
+    ValueError
+        For a name that the task does not have.
+    """
+    known = scores_of(task)
+    if name is None:
+        return next(iter(known.values()))
+    if name not in known:
+        raise ValueError(f"score must be one of {', '.join(known)} for {task}, got {name!r}")
+    return known[name]

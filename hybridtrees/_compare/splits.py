@@ -1,0 +1,146 @@
+"""Which rows train, which choose, which judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from hybridtrees._random import seed_sequence
+
+TRAIN, VALIDATION = 0.70, 0.15  # the rest tests
+FEWEST_ROWS = 10
+
+
+class Fold(NamedTuple):
+    """Row numbers to fit on and row numbers to choose by."""
+
+    train: np.ndarray
+    validation: np.ndarray
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Row numbers of all parts.
+
+    Attributes
+    ----------
+    folds : list of Fold
+        One, or k for k-fold validation.
+    rest : ndarray
+        All rows but those of the test: what the chosen models are fitted on.
+    test : ndarray
+        Rows for the last judgement.
+    by_time : bool
+        Whether rows stand in the order of time; otherwise row numbers ascend.
+    """
+
+    folds: list[Fold]
+    rest: np.ndarray
+    test: np.ndarray
+    by_time: bool
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Rows that train (in the first fold), validate and test."""
+        fold = self.folds[0]
+        return len(fold.train), len(fold.validation), len(self.test)
+
+
+def make_plan(
+    n_rows: int,
+    *,
+    strata: np.ndarray | None = None,
+    time: np.ndarray | None = None,
+    n_folds: int | None = None,
+    random_state: object = 0,
+) -> Plan:
+    """Divide rows into 70 % training, 15 % validation and 15 % test.
+
+    Parameters
+    ----------
+    n_rows : int
+    strata : ndarray of int, optional
+        Class codes: each class is divided by itself.
+    time : ndarray of shape (n_rows,), optional
+        Orders the rows: the earliest train, the latest test. Strata are then ignored.
+    n_folds : int, optional
+        Validate by so many folds of the 85 % that do not test. In the order of time, a fold
+        trains on what lies before the rows it validates on.
+    random_state : int, SeedSequence, Generator or RandomState
+        Seed of the shuffle.
+
+    Returns
+    -------
+    plan : Plan
+    """
+    if n_rows < FEWEST_ROWS:
+        raise ValueError(f"a comparison needs at least {FEWEST_ROWS} rows, got {n_rows}")
+    if n_folds is not None and not 2 <= n_folds <= n_rows // 3:
+        raise ValueError(f"folds must be from 2 to {n_rows // 3} for {n_rows} rows, got {n_folds}")
+    if time is not None:
+        order = np.argsort(time, kind="stable")
+        first, second = round(TRAIN * n_rows), round((TRAIN + VALIDATION) * n_rows)
+        rest, test = order[:second], order[second:]
+        folds = [Fold(order[:first], order[first:second])]
+        if n_folds is not None:
+            parts = np.array_split(rest, n_folds + 1)
+            folds = [Fold(np.concatenate(parts[:k]), parts[k]) for k in range(1, n_folds + 1)]
+        return Plan(folds, rest, test, True)
+    rng = np.random.default_rng(seed_sequence(random_state))
+    strata = np.zeros(n_rows, dtype=int) if strata is None else strata
+    position = _places_within_strata(strata, rng)
+    first, second = TRAIN, TRAIN + VALIDATION
+    rest, test = np.flatnonzero(position < second), np.flatnonzero(position >= second)
+    folds = [Fold(np.flatnonzero(position < first), rest[position[rest] >= first])]
+    if n_folds is not None:
+        # Dealt out in the order of a new shuffle, class after class, so that no fold lacks one.
+        dealt = np.lexsort((rng.permutation(len(rest)), strata[rest]))
+        fold_of = np.empty(len(rest), dtype=int)
+        fold_of[dealt] = np.arange(len(rest)) % n_folds
+        folds = [Fold(rest[fold_of != k], rest[fold_of == k]) for k in range(n_folds)]
+    return Plan(folds, rest, test, False)
+
+
+def _places_within_strata(strata: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Place of each row in the shuffled order of its stratum, from 0 to below 1.
+
+    Halves are added, so that a stratum of two or three rows gives the test part one of them
+    only where that is its due.
+    """
+    position = np.empty(len(strata))
+    for stratum in np.unique(strata):
+        rows = rng.permutation(np.flatnonzero(strata == stratum))
+        position[rows] = (np.arange(len(rows)) + 0.5) / len(rows)
+    return position
+
+
+def nested_parts(
+    rows: np.ndarray, sizes: list[int], by_time: bool, strata: np.ndarray | None, seed: object
+) -> list[np.ndarray]:
+    """Subsets of rows, each within the next, for the rungs of successive halving.
+
+    Parameters
+    ----------
+    rows : ndarray
+        Row numbers.
+    sizes : list of int
+        Rows of each part, ascending.
+    by_time : bool
+        Whether to take the last rows instead of random ones.
+    strata : ndarray or None
+        Class code of every row of the table.
+    seed : int or SeedSequence
+
+    Returns
+    -------
+    parts : list of ndarray
+        In the order of `rows`.
+    """
+    if by_time:
+        return [rows[len(rows) - size :] for size in sizes]
+    rng = np.random.default_rng(seed_sequence(seed))
+    groups = np.zeros(len(rows), dtype=int) if strata is None else strata[rows]
+    order = np.argsort(_places_within_strata(groups, rng), kind="stable")
+    return [rows[np.sort(order[:size])] for size in sizes]

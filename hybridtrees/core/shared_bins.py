@@ -1,0 +1,137 @@
+"""Bins that several fits to the same table share.
+
+Within ``with sharing_bins():`` a `BinMapper` that is asked to bin a table for the second time finds
+the bins of the first. What is shared is what it would have computed, so models do not change.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+# The bins of a table take a quarter of its own memory, so that few tables are remembered.
+_MOST_TABLES = 8
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A table that was binned, how, and what came of it."""
+
+    recipe: tuple
+    table: np.ndarray
+    weight: np.ndarray | None
+    result: Any
+
+
+class BinStore:
+    """Remembers the tables that were binned last; may be used by several threads.
+
+    Attributes
+    ----------
+    n_made, n_found : int
+        How many tables were binned, and how often one was found.
+    """
+
+    def __init__(self) -> None:
+        self._kept: deque[_Kept] = deque(maxlen=_MOST_TABLES)
+        self._lock = threading.Lock()
+        self.n_made = self.n_found = 0
+
+    def fetch(self, recipe: tuple, table: np.ndarray, weight: Any, make: Callable[[], Any]) -> Any:
+        """Return what `make` gave for an equal recipe, table and weights, or gives now.
+
+        Parameters
+        ----------
+        recipe : tuple
+            All that `make` depends on besides the table and the weights.
+        table : ndarray
+        weight : array-like or None
+        make : callable
+            Makes the result. It runs under the lock: who wants the same bins waits for them.
+
+        Returns
+        -------
+        result : object
+        """
+        weight = None if weight is None else np.array(weight)
+        with self._lock:
+            for kept in self._kept:
+                if kept.recipe == recipe and _equal(kept.table, table) and _same(kept, weight):
+                    self.n_found += 1
+                    return kept.result
+            result = make()
+            self.n_made += 1
+            # The owner of a writable table may change it while we remember it.
+            table = table.copy() if _may_change(table) else table
+            self._kept.append(_Kept(recipe, table, weight, result))
+            return result
+
+
+def _may_change(table: Any) -> bool:
+    """Whether anybody can write to the memory of an array."""
+    while isinstance(table, np.ndarray):
+        if table.flags.writeable:
+            return True
+        table = table.base
+    return table is not None
+
+
+def _same(kept: _Kept, weight: np.ndarray | None) -> bool:
+    if kept.weight is None or weight is None:
+        return kept.weight is weight
+    return np.array_equal(kept.weight, weight)
+
+
+def _equal(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two tables hold the same numbers in the same type; NaN equals NaN."""
+    if one is other:  # what is kept does not change
+        return True
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    # Most tables that differ do so in the first rows; parts keep the temporary arrays small.
+    first, step = 16, 4096
+    starts = [0, *range(first, len(one), step)]
+    return all(
+        np.array_equal(one[start:stop], other[start:stop], equal_nan=True)
+        for start, stop in zip(starts, [*starts[1:], len(one)], strict=True)
+    )
+
+
+_store: ContextVar[BinStore | None] = ContextVar("hybridtrees_bin_store", default=None)
+
+
+def fetch(recipe: tuple, table: Any, weight: Any, make: Callable[[], Any]) -> Any:
+    """`BinStore.fetch` of the surrounding `sharing_bins`; outside of any, `make` alone.
+
+    So it is for sparse tables, and for a recipe with a random source that changes with each use.
+    """
+    store = _store.get()
+    plain = all(part is None or isinstance(part, int | np.ndarray) for part in recipe)
+    if store is None or not plain or not isinstance(table, np.ndarray):
+        return make()
+    key = tuple(part.tobytes() if isinstance(part, np.ndarray) else part for part in recipe)
+    return store.fetch(key, table, weight, make)
+
+
+@contextmanager
+def sharing_bins() -> Iterator[BinStore]:
+    """Share bins between the fits within this context.
+
+    Threads have a context of their own: start them with `contextvars.copy_context`.
+
+    Yields
+    ------
+    store : BinStore
+    """
+    token = _store.set(BinStore())
+    try:
+        yield _store.get()  # type: ignore[misc]
+    finally:
+        _store.reset(token)

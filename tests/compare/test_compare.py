@@ -1,0 +1,228 @@
+"""`hybridtrees.compare`: tasks, tables, models, drawings."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from fresh_python import check_python
+
+import hybridtrees
+from hybridtrees._compare.families import choose_families
+from hybridtrees.datasets import load_heart_failure, make_house_prices, make_seasonal_series
+
+FEW = ["cart", "xgb", "baseline"]
+
+
+def classes(n=240, n_classes=3):
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(n, 4))
+    names = np.array(["one", "two", "three"], dtype=object)[:n_classes]
+    return X, names[np.digitize(X[:, 0] + 0.3 * rng.normal(size=n), [-0.5, 0.5][: n_classes - 1])]
+
+
+def without_times(comparison):
+    return [
+        {k: v for k, v in row.items() if not k.endswith("_seconds")} for row in comparison.table
+    ]
+
+
+@pytest.mark.parametrize("task", ["regression", "binary", "multiclass"])
+def test_all_families_on_every_task(task):
+    if task == "regression":
+        houses = make_house_prices(180, random_state=1)
+        X, y = houses.data, houses.target
+    else:
+        X, y = classes(n_classes=2 if task == "binary" else 3)
+    result = hybridtrees.compare(X, y, budget=1e-3, random_state=1, n_jobs=2)
+    assert result.data.task == ("regression" if task == "regression" else "classification")
+    table = result.table
+    assert [row["error"] for row in table] == [None] * len(table)
+    assert {r.family.key for r in result.results} == {f.key for f in choose_families(None)}
+    tests = [row["test"] for row in table]
+    assert tests == sorted(tests, reverse=task != "regression")
+    assert [row["rank"] for row in table] == list(range(1, len(table) + 1))
+    assert table[-1]["model"] == "baseline (constant)"
+    for row in table:
+        assert row["fit_seconds"] > 0 and row["predict_seconds"] > 0 and row["size_bytes"] > 0
+        assert row["delta"] == pytest.approx(
+            100 * (row["validation"] - row["train"]) / row["train"], abs=1e-9
+        )
+    best = result.best_
+    assert best is result.models_[result.results[0].family.key]
+    said = best.predict(result.data.columns.take(result.plan.test).table)
+    if task != "regression":
+        assert set(said) <= set(y) and np.mean(said == y[result.plan.test]) > 0.7
+
+
+def test_the_same_seed_gives_the_same_table_for_any_threads():
+    X, y = classes(n=120)
+    models = ["cart", "forest", "gb", "rerf"]
+    runs = [
+        without_times(
+            hybridtrees.compare(
+                X, y, models=models, random_state=seed, n_jobs=n_jobs, budget=budget
+            )
+        )
+        for seed, n_jobs, budget in ((3, 1, 1e-3), (3, 2, 1e-3), (4, 1, 1e-3))
+    ]
+    assert runs[0] == runs[1]
+    assert runs[0] != runs[2]
+
+
+def test_the_whole_search_does_not_depend_on_threads():
+    X, y = classes(n=100, n_classes=2)
+    one, two = (
+        hybridtrees.compare(X, y, models=["cart", "xgb"], n_jobs=n_jobs) for n_jobs in (1, 2)
+    )
+    assert without_times(one) == without_times(two)
+    assert [(t.setting, t.validation, t.rounds) for t in one.trials] == [
+        (t.setting, t.validation, t.rounds) for t in two.trials
+    ]
+
+
+def test_scores_are_those_of_the_final_models():
+    data = load_heart_failure()
+    X, y = data.data, data.target
+    result = hybridtrees.compare(X, y, models=FEW)
+    for r in result.results[:-1]:
+        again = type(r.model)(**r.model.get_params()).fit(X[result.plan.rest], y[result.plan.rest])
+        rows = result.plan.test
+        area = hybridtrees.metrics.roc_auc_score(y[rows], again.predict_proba(X[rows])[:, 1])
+        assert r.test["auc"] == pytest.approx(area, abs=1e-12)
+        right = hybridtrees.metrics.accuracy_score(y[rows], again.predict(X[rows]))
+        assert r.test["accuracy"] == pytest.approx(right, abs=1e-12)
+
+
+def test_time_orders_the_rows():
+    series = make_seasonal_series(300, random_state=0)
+    shuffled = np.random.default_rng(0).permutation(300)
+    X, y = series.data[shuffled], series.target[shuffled]
+    result = hybridtrees.compare(X, y, time=0, models=["linear", "cart"])
+    when, fold = X[:, 0], result.plan.folds[0]
+    assert when[fold.train].max() < when[fold.validation].min()
+    assert when[fold.validation].max() < when[result.plan.test].min()
+    assert result.table[0]["model"] == "linear / logistic regression"
+    assert "in order of time" in str(result) and result.data.shape == (300, 6)
+    other = hybridtrees.compare(X[:, 1:], y, time=X[:, 0], models=["linear"])
+    np.testing.assert_array_equal(other.plan.test, result.plan.test)
+
+
+def test_dates_order_rows_and_are_no_feature():
+    days = np.datetime64("2024-01-01") + np.arange(60)
+    X = {"day": days.astype(str).astype(object), "x": np.arange(60.0)}
+    result = hybridtrees.compare(X, np.arange(60.0) + 0.1, time="day", models=["linear"])
+    assert result.data.feature_names == ["x"] and "'day' orders the rows" in str(result)
+    np.testing.assert_array_equal(result.plan.test, np.arange(51, 60))
+    with pytest.raises(ValueError, match="time column 'day' holds 'Monday'"):
+        hybridtrees.compare({**X, "day": np.full(60, "Monday", dtype=object)}, X["x"], time="day")
+    with pytest.raises(ValueError, match="one entry for each of its 60 rows"):
+        hybridtrees.compare(X, X["x"], time=np.arange(3))
+
+
+def test_folds_average():
+    data = load_heart_failure()
+    result = hybridtrees.compare(data.data, data.target, models=["cart"], folds=3)
+    assert len(result.plan.folds) == 3 and "3 folds" in str(result)
+    trial = next(t for t in result.trials if t.family.key == "cart")
+    scores = []
+    for fold in result.plan.folds:
+        model = hybridtrees.CARTClassifier(**trial.setting, random_state=result.limits.seed)
+        model.fit(data.data[fold.train], data.target[fold.train])
+        said = model.predict_proba(data.data[fold.validation])[:, 1]
+        scores.append(hybridtrees.metrics.roc_auc_score(data.target[fold.validation], said))
+    assert trial.validation == pytest.approx(np.mean(scores), abs=1e-12)
+
+
+def test_frames_and_scores_of_choice():
+    pd = pytest.importorskip("pandas")
+    houses = make_house_prices(150, random_state=0, as_frame=True)
+    result = hybridtrees.compare(houses.data, houses.target, models=["cart", "linear"], score="mae")
+    assert result.score.name == "mae" and result.data.target_name == "price"
+    frame = result.table.to_frame()
+    assert isinstance(frame, pd.DataFrame) and list(frame["rank"]) == [1, 2]
+    best = result.best_
+    assert list(best.feature_names_in_) == list(houses.data.columns)
+    assert len(best.predict(houses.data[:3])) == 3
+
+
+def test_dict_of_results_is_plain_json(tmp_path):
+    data = load_heart_failure()
+    result = hybridtrees.compare(data.data, data.target, models=FEW, name="hearts")
+    result.to_json(tmp_path / "result.json")
+    content = json.loads((tmp_path / "result.json").read_text())
+    assert content == json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert content["data"] == "hearts" and content["score"] == "auc"
+    assert [m["model"] for m in content["models"]] == [row["model"] for row in result.table]
+    assert set(content["models"][0]["test_scores"]) == {
+        "auc", "logloss", "accuracy", "f1", "brier",
+    }  # fmt: skip
+    assert sum(content["parts"].values()) == content["rows"] == 299
+
+
+def test_drawings_by_matplotlib():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    data = load_heart_failure()
+    result = hybridtrees.compare(data.data, data.target, models=FEW)
+    for draw, scale in ((result.plot_ranking, "linear"), (result.plot_times, "log")):
+        ax = draw()
+        labels = [text.get_text() for text in ax.get_yticklabels()]
+        assert sorted(labels) == sorted(row["model"] for row in result.table)
+        assert ax.get_xscale() == scale
+        assert draw(ax) is ax
+    test = result.plot_ranking().collections[-1].get_offsets()
+    np.testing.assert_allclose(test[:, 0], [row["test"] for row in result.table])
+    plt.close("all")
+
+
+@pytest.mark.parametrize(
+    ("y", "more", "message"),
+    [
+        (np.ones(40), {}, "the target 'y' is constant: every row has the class"),
+        (np.full(40, 1.5), {"task": "regression"}, "constant: every row is 1.5"),
+        (np.array(["a", "b"] * 20), {"task": "regression"}, "holds text, such as 'a'"),
+        (np.arange(40) == 3, {}, "a class with a single row"),
+        (np.arange(40.0), {"task": "ranking"}, "task must be 'auto'"),
+        (np.arange(40.0), {"score": "auc"}, "score must be one of rmse"),
+        (np.arange(40.0), {"models": ["svm"]}, "models must be among"),
+        (np.arange(40.0), {"search": "random"}, "search must be"),
+        (np.arange(40.0), {"budget": -1}, "budget must be"),
+        (np.arange(40.0), {"folds": 1}, "folds must be"),
+        (np.arange(39.0), {}, "inconsistent numbers of samples"),
+    ],
+)
+def test_wrong_arguments_are_refused(y, more, message):
+    X = np.arange(80.0).reshape(40, 2)
+    with pytest.raises(ValueError, match=message):
+        hybridtrees.compare(X, y, **more)
+
+
+def test_the_task_is_guessed():
+    from hybridtrees._compare.data import guess_task
+
+    for y in ([0, 1, 1], ["a", "b"], [True, False], [1.0, 2.0, np.nan], ["a", None]):
+        assert guess_task(y) == "classification"
+    for y in ([0.5, 1.0], np.arange(11), [1e9, 2.5]):
+        assert guess_task(y) == "regression"
+
+
+def test_compare_is_a_function_and_loads_late():
+    check_python(
+        "import sys, hybridtrees; assert 'hybridtrees._compare' not in sys.modules; "
+        "assert callable(hybridtrees.compare) and 'compare' in hybridtrees.__all__; "
+        "import hybridtrees._compare.run; assert callable(hybridtrees.compare); "
+        "assert 'matplotlib' not in sys.modules and 'pandas' not in sys.modules"
+    )
+
+
+def test_undefined_numbers_are_not_written():
+    from hybridtrees._compare.data import finite_or_none
+    from hybridtrees._compare.result import number
+
+    assert finite_or_none(math.nan) is None and finite_or_none(2.0) == 2.0
+    assert [number(v) for v in (math.nan, 0.12345, 12345.678)] == ["-", "0.1235", "12346"]
