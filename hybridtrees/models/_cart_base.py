@@ -132,12 +132,14 @@ class CARTModel(Estimator):
         weight = check_sample_weight(sample_weight, values.shape[0])
         weight = self._row_weight(target, weight)
         recipe = self._recipe(n_threads)
+        alpha = self.ccp_alpha
+        folds = None
+        if isinstance(alpha, str):
+            folds = make_folds(self.cv, target, weight, np.random.default_rng(seeds.spawn(1)[0]))
         grown = recipe.grow(values, target, weight, int(seeds.generate_state(1, np.uint64)[0]))
         for name in ("cv_alphas_", "cv_scores_", "cv_errors_"):
             self.__dict__.pop(name, None)
-        alpha = self.ccp_alpha
-        if isinstance(alpha, str):
-            folds = make_folds(self.cv, target, weight, np.random.default_rng(seeds.spawn(1)[0]))
+        if folds is not None:
             curve = cross_validate(
                 recipe, grown, values, target, weight, folds, seeds.spawn(1)[0], self.verbose
             )

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sklearn_trees import assert_same_tree, assert_same_up_to_ties
 
 from hybridtrees import CARTClassifier, CARTRegressor
+from hybridtrees.core.bins import BinMapper
 
 CRITERIA = ("squared_error", "absolute_error", "poisson", "gini", "entropy", "misclassification")
 EVERY_CRITERION = pytest.mark.parametrize("criterion", CRITERIA)
@@ -77,10 +78,14 @@ def test_hist_bins_hold_the_values_together(criterion):
     X, y = smooth_table(2000)
     y = target_of(criterion, y)
     model = model_of(criterion, splitter="hist", max_bins=8, max_depth=6).fit(X, y)
-    inner = model.tree_.nodes["left"] >= 0
-    for feature in range(5):
-        cuts = model.tree_.nodes["threshold"][inner & (model.tree_.nodes["feature"] == feature)]
-        assert len(np.unique(cuts)) <= 7
+    codes = BinMapper(max_bins=8).fit_transform(X).columns
+    nodes = model.tree_.nodes
+    rows = {0: np.arange(len(X))}
+    for k in np.flatnonzero(nodes["left"] >= 0):
+        feature, own = nodes["feature"][k], rows[k]
+        left = X[own, feature] <= nodes["threshold"][k]
+        assert codes[feature, own[left]].max() < codes[feature, own[~left]].min()
+        rows[nodes["left"][k]], rows[nodes["right"][k]] = own[left], own[~left]
 
 
 @EVERY_CRITERION
