@@ -51,7 +51,10 @@ def check_real(
             f"{name} must be a real number{_range(low, high, closed)}{_or_none(allow_none)}, "
             f"got {value!r}"
         )
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # an integer beyond all floats
+        number = math.inf
     if not math.isfinite(number) or not _inside(number, low, high, closed):
         raise ValueError(
             f"{name} must be a real number{_range(low, high, closed)}{_or_none(allow_none)}, "

@@ -249,7 +249,13 @@ class RegressorMixin:
         score : float
             1 for perfect predictions, 0 for those of the mean, negative for worse ones.
         """
-        return r2_score(y, self.predict(X), sample_weight=sample_weight)  # type: ignore[attr-defined]
+        prediction = self.predict(X)  # type: ignore[attr-defined]
+        if prediction.ndim == 2 and prediction.shape[1] > 1 and np.ndim(y) == 1:
+            raise ValueError(
+                f"score is not defined for {prediction.shape[1]} predictions of one target: fit "
+                "one quantile or expectile, or use a metric of your own"
+            )
+        return r2_score(y, prediction, sample_weight=sample_weight)
 
     def __sklearn_tags__(self) -> Any:
         """Return the tags of a regressor."""

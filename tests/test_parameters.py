@@ -44,6 +44,8 @@ def test_ends_of_the_range(closed, allowed, refused):
 def test_messages_say_what_is_allowed():
     with pytest.raises(ValueError, match="x must be a real number of at least 0, got -1"):
         check_real("x", -1, 0)
+    with pytest.raises(ValueError, match="x must be a real number"):
+        check_real("x", 10**400, 0)
     with pytest.raises(ValueError, match="x must be a real number greater than 0, got 0"):
         check_real("x", 0, 0, closed="neither")
     with pytest.raises(ValueError, match="x must be a real number of at most 3 or None, got 4"):

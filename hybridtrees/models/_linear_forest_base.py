@@ -19,9 +19,12 @@ from hybridtrees.metrics import Metric
 from hybridtrees.models._bagging import BaggingPlan, BaggingResult, Sampler, bag
 from hybridtrees.models._forest_base import ForestModel
 from hybridtrees.models._forest_growth import OutOfBag, digest
+from hybridtrees.models._forest_warm import check_same_growth, target_digest
 from hybridtrees.models._linear_tree_base import LinearTreeParameters
 
 _OOB_NAMES = ("oob_score_", "oob_curve_", "oob_prediction_", "oob_decision_function_")
+# Parameters that trees, once grown, do not depend on.
+_MAY_CHANGE = ("n_estimators", "oob_score", "n_jobs", "verbose", "warm_start", "random_state")
 
 
 @dataclass
@@ -186,8 +189,9 @@ class LinearForestModel(LinearTreeParameters):
         values = self._columns.expand(features)
         seeds = self._root_seeds(earlier)
         n_trees, settle = self._n_trees(earlier)
+        self._grown_with = self._growth(values, target, weight)
         if earlier is not None:
-            self._check_continued(earlier, values)
+            check_same_growth(earlier["_grown_with"], self._grown_with)
             if n_trees == 0:
                 warnings.warn(
                     "Warm-start fitting without increasing n_estimators does not fit new trees.",
@@ -273,16 +277,18 @@ class LinearForestModel(LinearTreeParameters):
             oob.counts = earlier["_oob_counts"].copy()
         return oob
 
-    def _check_continued(self, earlier: dict, values: Any) -> None:
-        """Refuse to continue a forest on another table."""
-        same = earlier["_digest"] == digest(values) and all(
-            np.array_equal(earlier[name], getattr(self, name)) for name in self._target_names
-        )
-        if not same:
-            raise ValueError(
-                "warm_start=True continues a forest on the table and the classes that it was "
-                "fitted with; X or y is another one"
-            )
+    def _growth(self, values: Any, target: np.ndarray, weight: np.ndarray | None) -> dict[str, Any]:
+        """Return what the trees depend on, by which another fit is told from this one."""
+        labels = [np.asarray(getattr(self, name)) for name in self._target_names]
+        found = {
+            "X": digest(values),
+            "y": target_digest(target, labels[0] if labels else None),
+            "sample_weight": None if weight is None else digest(weight),
+        }
+        for name, value in self.get_params().items():
+            if name not in _MAY_CHANGE:
+                found[name] = repr(np.asarray(value).tolist())
+        return found
 
     def _keep(
         self, values: Any, sampler: Sampler, result: BaggingResult, earlier: dict | None
@@ -300,7 +306,6 @@ class LinearForestModel(LinearTreeParameters):
         self._tree_importances = importance
         self._draw_seeds = seeds
         self._sampler = sampler
-        self._digest = digest(values)
         self.n_estimators_ = len(trees)
 
     def _keep_watched(self, oob: OutOfBag | None, result: BaggingResult) -> None:

@@ -97,10 +97,30 @@ def test_warm_start_and_threads():
         assert other.trees_.nodes.tobytes() == whole.trees_.nodes.tobytes()
         np.testing.assert_array_equal(other.predict(X), whole.predict(X))
         np.testing.assert_array_equal(other.oob_prediction_, whole.oob_prediction_)
-    with pytest.raises(ValueError, match="another one"):
+    with pytest.raises(ValueError, match="X, y changed"):
         grown.set_params(n_estimators=7).fit(X[:100], y[:100])
     with pytest.warns(UserWarning, match="Warm-start"):
         grown.set_params(n_estimators=6).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"max_samples": 0.5}, {"bootstrap": False}, {"penalty": "lasso"}, {"max_depth": 3}],
+    ids=str,
+)
+def test_warm_start_refuses_other_trees(change):
+    X, y = make()
+    forest = LinearForestRegressor(2, warm_start=True, random_state=0, max_depth=2).fit(X, y)
+    before = forest.predict(X)
+    with pytest.raises(ValueError, match=f"{next(iter(change))} changed"):
+        forest.set_params(n_estimators=3, **change).fit(X, y)
+    forest.set_params(**{name: LinearForestRegressor().get_params()[name] for name in change})
+    forest.set_params(max_depth=2)
+    for other, weight, name in ((y + 1, None, "y"), (y, np.ones(len(y)), "sample_weight")):
+        with pytest.raises(ValueError, match=f"{name} changed"):
+            forest.fit(X, other, weight)
+    np.testing.assert_array_equal(forest.predict(X), before)
+    assert forest.fit(X, y).n_estimators_ == 3
 
 
 def test_files(tmp_path):

@@ -53,6 +53,13 @@ def test_levels_never_cross(name):
         make(objective=f"reg:{name}error").fit(X, y)
 
 
+def test_score_of_several_levels_is_refused():
+    X, y = data()
+    model = make(objective="reg:quantileerror", quantile_alpha=[0.1, 0.9]).fit(X, y)
+    with pytest.raises(ValueError, match="score is not defined for 2 predictions of one target"):
+        model.score(X, y)
+
+
 def test_an_expectile_of_one_half_is_the_mean():
     X, y = data()
     a = make(objective="reg:expectileerror", expectile_alpha=0.5, reg_lambda=0.0).fit(X, y)
