@@ -78,6 +78,7 @@ DIRECTIVES = {
 # Kernels with bounds checks are for tests, and compile in half the time with less effort.
 UNIX_FLAGS = [
     "-O1" if DEBUG else "-O3",
+    "-g0",  # a quarter less time to compile; names of functions stay
     "-ffp-contract=off",
     "-fno-math-errno",
     "-fno-trapping-math",
