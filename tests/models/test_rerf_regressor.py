@@ -153,7 +153,7 @@ def test_default_grid_and_lists_of_grids(rng):
     X, y = line_and_step(rng, n=150)
     model = RERFRegressor(n_estimators=4, tune=True, random_state=0, n_jobs=1).fit(X, y)
     assert len(model.tune_results_) == 5 * 2 * 3
-    plain = RERFRegressor(n_estimators=4, penalty=None, tune=True, n_jobs=1).fit(X, y)
+    plain = RERFRegressor(4, penalty=None, tune=True, random_state=0, n_jobs=1).fit(X, y)
     assert len(plain.tune_results_) == 2 * 3
     grids = [{"penalty": [None]}, {"penalty": ["lasso"], "alpha": [0.1, 0.01]}]
     model = RERFRegressor(n_estimators=4, tune=grids, random_state=0, n_jobs=1).fit(X, y)
