@@ -2,8 +2,8 @@
 
 linear-tree 0.3.5 needs a scikit-learn below 1.6, so it runs under a Python of its own:
 
-    python -m venv /tmp/peer && /tmp/peer/bin/pip install linear-tree==0.3.5 'scikit-learn<1.6'
-    python asv_bench/linear_tree_peers.py --peer-python /tmp/peer/bin/python
+    python -m venv peer-env && peer-env/bin/pip install linear-tree==0.3.5 'scikit-learn<1.6'
+    python asv_bench/linear_tree_peers.py --peer-python peer-env/bin/python
     python asv_bench/linear_tree_peers.py --case regression --repeats 5
     python asv_bench/linear_tree_peers.py --json result.json
 
