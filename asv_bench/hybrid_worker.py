@@ -27,14 +27,7 @@ def hybridtrees_model(job: dict, n: int):
     params["alpha"] = strength / n if per_row else strength
     if family == "RERF":
         params["random_state"] = job["seed"]
-    # Classes that are not exported yet are found in their modules.
-    name = f"{family}{kind}"
-    home = hybridtrees
-    if not hasattr(home, name):
-        import importlib
-
-        home = importlib.import_module(f"hybridtrees.models.{family.lower()}")
-    return getattr(home, name)(**params, n_jobs=job["threads"])
+    return getattr(hybridtrees, f"{family}{kind}")(**params, n_jobs=job["threads"])
 
 
 def sklearn_line(job: dict):

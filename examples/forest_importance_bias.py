@@ -19,7 +19,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 
-from hybridtrees.models.forest import RandomForestClassifier
+from hybridtrees import RandomForestClassifier
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402

@@ -14,12 +14,15 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 
+from hybridtrees import (
+    EBLRClassifier,
+    EBLRRegressor,
+    LinearRegressor,
+    RandomForestRegressor,
+    RERFRegressor,
+)
 from hybridtrees.datasets import load_heart_failure, make_house_prices, make_seasonal_series
-from hybridtrees.linear.regressor import LinearRegressor
 from hybridtrees.metrics import roc_auc_score
-from hybridtrees.models.eblr import EBLRClassifier, EBLRRegressor
-from hybridtrees.models.forest import RandomForestRegressor
-from hybridtrees.models.rerf import RERFRegressor
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402

@@ -71,7 +71,7 @@ class LogisticClassifier(ClassifierMixin, LinearModel):
     Examples
     --------
     >>> import numpy as np
-    >>> from hybridtrees.linear.classifier import LogisticClassifier
+    >>> from hybridtrees import LogisticClassifier
     >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
     >>> model = LogisticClassifier(alpha=0.1).fit(X, ["no", "no", "yes", "yes"])
     >>> model.predict([[2.5]])

@@ -90,7 +90,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
     Examples
     --------
     >>> import numpy as np
-    >>> from hybridtrees.linear.regressor import LinearRegressor
+    >>> from hybridtrees import LinearRegressor
     >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
     >>> model = LinearRegressor().fit(X, [1.0, 3.0, 5.0, 7.0])
     >>> model.coef_.round(6), round(model.intercept_, 6)
@@ -382,7 +382,7 @@ def linear_path(
     Examples
     --------
     >>> import numpy as np
-    >>> from hybridtrees.linear.regressor import linear_path
+    >>> from hybridtrees import linear_path
     >>> X = np.random.default_rng(0).standard_normal((50, 3))
     >>> path = linear_path(X, X[:, 0], alphas=5)
     >>> path.coefs.shape, int(np.count_nonzero(path.coefs[0]))

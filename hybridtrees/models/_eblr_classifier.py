@@ -67,7 +67,7 @@ feature_names_in_
     Examples
     --------
     >>> import numpy as np
-    >>> from hybridtrees.models.eblr import EBLRClassifier
+    >>> from hybridtrees import EBLRClassifier
     >>> x = np.arange(40.0)
     >>> y = (x > 30) | (x < 5)
     >>> model = EBLRClassifier(n_rules=2, max_depth=1).fit(x[:, None], y)

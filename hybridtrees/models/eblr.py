@@ -122,7 +122,7 @@ class EBLRRegressor(RegressorMixin, EBLRModel):
     Examples
     --------
     >>> import numpy as np
-    >>> from hybridtrees.models.eblr import EBLRRegressor
+    >>> from hybridtrees import EBLRRegressor
     >>> x = np.arange(20.0)
     >>> y = x + 5 * (x > 14)
     >>> model = EBLRRegressor(n_rules=1, max_depth=1).fit(x[:, None], y)

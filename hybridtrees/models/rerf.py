@@ -118,7 +118,7 @@ max_bins, keep_rows
     Examples
     --------
     >>> import numpy as np
-    >>> from hybridtrees.models.rerf import RERFRegressor
+    >>> from hybridtrees import RERFRegressor
     >>> X = np.arange(100.0)[:, None]
     >>> y = 2 * X[:, 0] + 10 * (X[:, 0] > 50)
     >>> model = RERFRegressor(n_estimators=20, random_state=0).fit(X, y)
