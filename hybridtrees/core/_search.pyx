@@ -26,6 +26,12 @@ cdef enum:
     STREAM_LEVEL = 2
     STREAM_NODE = 3
 
+# Of a node without a split above it, and of every feature where any two may interact. In the
+# latter case a node keeps the features of its path themselves: the first as `alone`, the second
+# in place of the groups.
+cdef uint64_t ALL_GROUPS = <uint64_t>0 - 1
+cdef uint64_t ANY_TWO = <uint64_t>1 << 63
+
 
 cdef class SplitSearch:
     """Base of the searches."""
@@ -145,12 +151,18 @@ cdef class SplitSearch:
     ) noexcept nogil:
         """OUT the features that may interact with all those of the node's path."""
         cdef GrowNode* at = &self.store.nodes[node]
-        cdef int32_t j, kept = 0
-        cdef bint root = self.groups is None or (
-            at.groups == <uint64_t>0 - 1 and at.alone < 0)
+        cdef int32_t j, f, kept = 0
+        cdef bint together, pairs = self.groups is not None and self.groups[0] == ANY_TWO
+        cdef bint free = self.groups is None or (
+            at.groups == ALL_GROUPS and (pairs or at.alone < 0))
         for j in range(n):
-            if root or features[j] == at.alone or self.groups[features[j]] & at.groups:
-                out[kept] = features[j]
+            f = features[j]
+            if pairs:
+                together = at.groups == <uint64_t>f
+            else:
+                together = free or self.groups[f] & at.groups != 0
+            if free or together or f == at.alone:
+                out[kept] = f
                 kept += 1
         return kept
 
@@ -163,6 +175,10 @@ cdef class SplitSearch:
             return
         for side in range(2):
             child = &self.store.nodes[at.right if side else at.left]
+            if self.groups[f] == ANY_TWO:
+                child.alone = f if at.alone < 0 else at.alone
+                child.groups = at.groups if f == child.alone else <uint64_t>f
+                continue
             child.groups = at.groups & self.groups[f]
             if self.groups[f] == 0:
                 child.alone = f

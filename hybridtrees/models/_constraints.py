@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Mapping
-from itertools import combinations
 from numbers import Integral, Real
 from typing import Any
 
@@ -13,8 +12,9 @@ import numpy as np
 
 from hybridtrees.core.tree import Tree
 
-# Bits of the engine's sets of interaction groups.
+# Bits of the engine's sets of interaction groups, and the one beyond them: any two features.
 MOST_GROUPS = 63
+ANY_TWO = np.uint64(1 << MOST_GROUPS)
 
 
 def read_monotonic(
@@ -92,7 +92,7 @@ def read_interactions(
     if isinstance(given, str) and given == "no_interactions":
         return np.zeros(n_features, dtype=np.uint64)
     if isinstance(given, str) and given == "pairwise":
-        given = _pairs(n_features, parameter)
+        return np.full(n_features, ANY_TWO)
     given = _evaluate(given, parameter)
     if given is None:
         return None
@@ -149,19 +149,6 @@ def bounded_values(tree: Tree, values: np.ndarray, monotonic: np.ndarray) -> np.
         upper[low] = lower[high] = middle
         kept[low], kept[high] = min(kept[low], middle), max(kept[high], middle)
     return np.array(kept)
-
-
-def _pairs(n_features: int, parameter: str) -> list[tuple[int, ...]]:
-    """Return all pairs of features; one feature is a group of its own."""
-    if n_features == 1:
-        return [(0,)]
-    pairs = list(combinations(range(n_features), 2))
-    if len(pairs) > MOST_GROUPS:
-        raise ValueError(
-            f"{parameter}='pairwise' is for 11 features at most, as there may be {MOST_GROUPS} "
-            f"groups; X has {n_features} features"
-        )
-    return pairs
 
 
 def _members(group: Any, names: np.ndarray | None, n_features: int, parameter: str) -> list[int]:

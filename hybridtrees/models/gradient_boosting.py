@@ -97,8 +97,7 @@ class GradientBoostingRegressor(RegressorMixin, GradientBoostingModel):
         nothing.
     interaction_cst : {"pairwise", "no_interactions"} or sequence of sequences, optional
         Groups of features, by name or number, that may be split on along one path; the features
-        in no group make one more. "pairwise" allows any two, of 11 features at most. There may
-        be 63 groups.
+        in no group make one more. "pairwise" allows any two. There may be 63 groups.
     eval_metric : str, callable or list of these, optional
         What the validation tables are scored by: "loss" (the default), names of metrics that suit
         the loss ("rmse", "mae", "mse", "r2", "mape", "rmsle", ...), or functions

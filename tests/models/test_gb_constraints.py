@@ -194,9 +194,28 @@ def test_groups_that_are_read():
     groups = read_interactions([[0, 2]], None, 5, "interaction_cst", rest_together=True)
     np.testing.assert_array_equal(groups, [1, 2, 1, 2, 2])
     np.testing.assert_array_equal(read_interactions([[0, 2]], None, 4, "x"), [1, 0, 1, 0])
-    assert read_interactions("pairwise", None, 1, "x").tolist() == [1]
-    with pytest.raises(ValueError, match="interaction_cst='pairwise' is for 11 features at most"):
-        make("squared_error", interaction_cst="pairwise").fit(np.ones((5, 12)), np.arange(5))
+    assert read_interactions("pairwise", None, 2, "x").tolist() == [1 << 63] * 2
+
+
+@pytest.mark.parametrize("splitter", SPLITTERS)
+@pytest.mark.parametrize("p", [1, 2, 11, 70])
+def test_any_two_features_may_interact(splitter, p):
+    rng = np.random.default_rng(p)
+    X = rng.normal(size=(400, p))
+    y = np.prod(np.sign(X[:, :3]), axis=1) + X[:, -1] * X[:, 0] + 0.1 * rng.normal(size=400)
+    params = {"splitter": splitter, "n_estimators": 6, "max_depth": 5, "random_state": 0}
+    model = make("squared_error", **params, interaction_cst="pairwise").fit(X, y)
+    found = list(paths(model))
+    assert max(map(len, found)) == min(p, 2)
+    assert max(model.trees_[i].depth for i in range(6)) > min(p, 2)  # features come again
+    free = make("squared_error", **params).fit(X, y)
+    assert p < 3 or max(map(len, paths(free))) > 2
+    if p == 11:  # as many features as have a group for every two of them
+        groups = [[i, j] for i in range(p) for j in range(i)]
+        same = make("squared_error", **params, interaction_cst=groups).fit(X, y)
+        np.testing.assert_array_equal(model.predict(X), same.predict(X))
+    if p == 2:
+        np.testing.assert_array_equal(model.predict(X), free.predict(X))
 
 
 @pytest.mark.parametrize("cls", [GradientBoostingRegressor, GradientBoostingClassifier])
