@@ -49,7 +49,7 @@ def check_real(
     if not isinstance(value, Real) or isinstance(value, bool | np.bool_):
         raise TypeError(
             f"{name} must be a real number{_range(low, high, closed)}{_or_none(allow_none)}, "
-            f"got {value!r}"
+            f"got {_shown(value)}"
         )
     try:
         number = float(value)
@@ -58,7 +58,7 @@ def check_real(
     if not math.isfinite(number) or not _inside(number, low, high, closed):
         raise ValueError(
             f"{name} must be a real number{_range(low, high, closed)}{_or_none(allow_none)}, "
-            f"got {value!r}"
+            f"got {_shown(value)}"
         )
     return number
 
@@ -91,7 +91,8 @@ def check_integer(
     if value is None and allow_none:
         return None
     message = (
-        f"{name} must be an integer{_range(low, high, 'both')}{_or_none(allow_none)}, got {value!r}"
+        f"{name} must be an integer{_range(low, high, 'both')}{_or_none(allow_none)}, "
+        f"got {_shown(value)}"
     )
     if not isinstance(value, Integral) or isinstance(value, bool | np.bool_):
         raise TypeError(message)
@@ -132,6 +133,13 @@ def check_option(name: str, value: Any, options: Iterable[Any]) -> Any:
             return option
     allowed = ", ".join(repr(option) for option in options)
     raise ValueError(f"{name} must be one of {allowed}, got {value!r}")
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # Python writes no integer of more than some thousand digits
+        return f"an integer of about {int(value).bit_length() * 30103 // 100000} digits"
 
 
 def _equal(option: Any, value: Any) -> bool:

@@ -1,6 +1,7 @@
 """Callbacks: what users hang into the training of the XGBoost-style models.
 
-Any object will do that has some of the methods of `TrainingCallback`.
+Any object will do that has some of the methods of `TrainingCallback`, those of XGBoost included
+as long as they ask no more of the model than `TrainingView` offers.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class TrainingView:
         self.estimator = estimator
         self._training = training
         self._n_rounds = 0
+        self._attributes: dict[str, str] = {}
 
     def num_boosted_rounds(self) -> int:
         """Return the number of rounds done, those of the model it continues included."""
@@ -48,6 +50,45 @@ class TrainingView:
         if self._training is None:
             raise ValueError("the training is over: no round is left to change the rate of")
         self._training.steps.learning_rate = rate
+
+    def set_attr(self, **attributes: Any) -> None:
+        """Keep texts under names of your own; None takes one away.
+
+        "best_iteration" and "best_score", set together, are what `predict` and the attributes of
+        these names go by after the fit, unless `early_stopping_rounds` says otherwise.
+        """
+        for name, value in attributes.items():
+            if value is None:
+                self._attributes.pop(name, None)
+                continue
+            if name == "best_iteration":
+                # XGBoost's callback adds the rounds of the model that is continued, which are
+                # counted here already; but no round to come can be the best so far.
+                value = max(min(int(value), self.num_boosted_rounds() - 1), 0)
+            self._attributes[name] = str(value)
+
+    def attr(self, name: str) -> str | None:
+        """Return the text under a name, None where there is none."""
+        return self._attributes.get(name)
+
+    def attributes(self) -> dict[str, str]:
+        """Return all texts by their names; a copy."""
+        return dict(self._attributes)
+
+    @property
+    def best_iteration(self) -> int:
+        """Round that a callback has named the best, by `set_attr`."""
+        return int(self._attribute("best_iteration"))
+
+    @property
+    def best_score(self) -> float:
+        """Score that a callback has named the best, by `set_attr`."""
+        return float(self._attribute("best_score"))
+
+    def _attribute(self, name: str) -> str:
+        if name not in self._attributes:
+            raise AttributeError(f"{name} is there only after set_attr({name}=...)")
+        return self._attributes[name]
 
 
 class TrainingCallback:

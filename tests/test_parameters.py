@@ -46,6 +46,10 @@ def test_messages_say_what_is_allowed():
         check_real("x", -1, 0)
     with pytest.raises(ValueError, match="x must be a real number"):
         check_real("x", 10**400, 0)
+    with pytest.raises(ValueError, match="x must be .*, got an integer of about 5000 digits"):
+        check_real("x", 10**5000)
+    with pytest.raises(ValueError, match="x must be .*, got an integer of about 5000 digits"):
+        check_integer("x", -(10**5000), 0)
     with pytest.raises(ValueError, match="x must be a real number greater than 0, got 0"):
         check_real("x", 0, 0, closed="neither")
     with pytest.raises(ValueError, match="x must be a real number of at most 3 or None, got 4"):

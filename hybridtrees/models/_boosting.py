@@ -14,6 +14,9 @@ from hybridtrees.core.tree import Tree, TreeEnsemble
 # that lie powers of two apart would share the low half of their state.
 _STRIDE = 0x9E3779B97F4A7C15F39CC0605CEDC835
 
+# Raw scores this many times as large as the target are no fit to it any more.
+_RUNAWAY = 1e6
+
 Sampler = Callable[[np.random.Generator, int], np.ndarray | None]
 
 
@@ -34,6 +37,7 @@ class Steps(Protocol):
 
     n_outputs: int
     n_threads: int
+    y: np.ndarray
     raw: np.ndarray  # (n_rows, n_outputs)
 
     def take(self, rows: np.ndarray | None, seeds: np.ndarray) -> list[Tree]:
@@ -137,7 +141,11 @@ def boost(
             training.stopped = True
             break
         tree_seeds = rng.integers(0, 2**64, size=n_outputs, dtype=np.uint64)
-        new = steps.take(training.rows, tree_seeds)
+        try:
+            new = steps.take(training.rows, tree_seeds)
+        except ValueError as error:
+            _blame_scores(training, error)
+            raise
         training.trees += new
         training.tree_output += range(n_outputs)
         training.n_done += 1
@@ -151,6 +159,23 @@ def boost(
     for watcher in watchers:
         watcher.after_training(training)
     return training
+
+
+def _blame_scores(training: Training, error: ValueError) -> None:
+    """Raise an error that says so where a round failed for its raw scores and not for the data."""
+    largest = float(np.abs(training.steps.raw).max())
+    if largest <= _RUNAWAY * max(1.0, float(np.abs(training.steps.y).max())):
+        return
+    size = f"{largest:.3g}" if np.isfinite(largest) else "infinity"
+    if training.n_done == 0:
+        raise ValueError(
+            f"the training starts from raw scores of up to {size}, too far from y to take "
+            "gradients there: check the scores to start from (base_score, base_margin, init)"
+        ) from error
+    raise ValueError(
+        f"the raw scores have grown to {size} before round {training.round}, too large to "
+        "take gradients there: the steps are too long, lower learning_rate"
+    ) from error
 
 
 class RoundDraws:

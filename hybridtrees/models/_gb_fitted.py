@@ -30,7 +30,16 @@ class FittedGB(Estimator):
     trees_: TreeEnsemble
     _loss: Loss
 
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether there are trees: a monitor sees the estimator before."""
+        return "trees_" in vars(self)
+
     # -- predict --------------------------------------------------------------------------------
+
+    def _read_features(self, X: Any) -> Any:
+        """Return the values of `X` in the form learned in fit, once there are trees."""
+        self._check_is_fitted()
+        return super()._read_features(X)
 
     def _staged_raw(self, X: Any) -> Iterator[np.ndarray]:
         """Raw scores after every round, all in the same array."""

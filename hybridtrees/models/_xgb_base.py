@@ -216,11 +216,8 @@ class XGBModel(FittedXGB):
         n_threads = min(n_threads, 1 + values.shape[0] * values.shape[1] // 16384)
         target, loss = self._encode_target(y, values.shape[0], before)
         loss.check_target(target)
-        if before is not None and before._loss.n_outputs != loss.n_outputs:
-            raise ValueError(
-                f"xgb_model has {before._loss.n_outputs} outputs, but this training has "
-                f"{loss.n_outputs}"
-            )
+        if before is not None:
+            _check_continued(before._loss, loss)
         weight = check_sample_weight(sample_weight, values.shape[0])
         weight = self._class_weight(loss, target, weight)
         last = (X_val, y_val, sample_weight_val)
@@ -241,9 +238,8 @@ class XGBModel(FittedXGB):
             raise ValueError("early_stopping_rounds needs an eval_set (or X_val and y_val) in fit")
         evaluation = Evaluation(loss, read_metrics(loss, self.eval_metric))
         stopping = EarlyStopping(evaluation, self.early_stopping_rounds)
-        watchers: list[Watcher] = [evaluation, stopping]
-        if callbacks:
-            watchers.append(Callbacks(callbacks, self, evaluation))
+        asked = Callbacks(callbacks, self, evaluation)
+        watchers: list[Watcher] = [evaluation, stopping, *([asked] if callbacks else [])]
         watchers.append(Progress(self._line_period(verbose), evaluation.latest, stopping.ending))
         base_raw = before._base_raw_ if before else self._base_raw(loss, target, weight)
         for each, own in zip(eval_sets, margins, strict=True):
@@ -262,9 +258,9 @@ class XGBModel(FittedXGB):
             )
         self._keep(training, before, loss, base_raw)
         self._evals_result = evaluation.scores
-        stops = self.early_stopping_rounds is not None
-        self._best_iteration = stopping.best_round if stops else None
-        self._best_score = stopping.best_score if stops else None
+        self._best_iteration, self._best_score = asked.best() or (None, None)
+        if self.early_stopping_rounds is not None:
+            self._best_iteration, self._best_score = stopping.best_round, stopping.best_score
         return self
 
     def _encode_checked(self, loss: Loss, y: Any, n_rows: int, name: str) -> np.ndarray:
@@ -451,6 +447,19 @@ class XGBModel(FittedXGB):
         elif not isinstance(verbose, bool):
             check_integer("verbose", verbose, 0)
         return int(verbose)
+
+
+def _check_continued(before: Loss, loss: Loss) -> None:
+    """Check that the raw scores of the model to continue mean what they mean to a loss."""
+    if before.n_outputs != loss.n_outputs:
+        raise ValueError(
+            f"xgb_model has {before.n_outputs} outputs, but this training has {loss.n_outputs}"
+        )
+    if before.link(0.25) != loss.link(0.25):  # any prediction would do
+        raise ValueError(
+            f"xgb_model has raw scores of the loss {before.kind!r}, which stand for other "
+            f"predictions under the loss {loss.kind!r}: continue with an objective of the same link"
+        )
 
 
 def _scores(

@@ -187,5 +187,8 @@ class FittedXGB(Estimator):
         self._check_is_fitted()
         value = getattr(self, attribute)
         if value is None:
-            raise AttributeError(f"{name} is there only after a fit with early_stopping_rounds")
+            raise AttributeError(
+                f"{name} is there only after a fit with early_stopping_rounds, or with a callback "
+                "that stops early"
+            )
         return value

@@ -26,6 +26,11 @@ def check_callbacks(callbacks: Any) -> list[Any]:
                 f"callbacks must hold objects with some of the methods {', '.join(_HOOKS)}, "
                 f"got {one!r}"
             )
+        if getattr(one, "save_best", False):
+            raise ValueError(
+                f"callbacks must not cut off rounds, as {type(one).__name__}(save_best=True) does: "
+                "predict goes by the best round without it"
+            )
     return list(callbacks)
 
 
@@ -45,6 +50,14 @@ class Callbacks(Watcher):
         self.callbacks = callbacks
         self.estimator = estimator
         self.evaluation = evaluation
+        self.view: TrainingView | None = None
+
+    def best(self) -> tuple[int, float] | None:
+        """Return the best round and its score, if a callback has named them."""
+        view = self.view
+        if view is None or view.attr("best_iteration") is None or view.attr("best_score") is None:
+            return None
+        return view.best_iteration, view.best_score
 
     def _ask(self, hook: str, *more: Any) -> bool:
         methods = [getattr(one, hook, None) for one in self.callbacks]
@@ -69,4 +82,5 @@ class Callbacks(Watcher):
     def after_training(self, training: Training) -> None:
         """Ask after the last round."""
         self._ask("after_training")
+        assert self.view is not None
         self.view.close()

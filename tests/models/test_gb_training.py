@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hybridtrees import load
+from hybridtrees.base import NotFittedError
 from hybridtrees.losses import friedman_loss
 from hybridtrees.models._boosting import RoundDraws, draw_share
 
@@ -211,6 +212,21 @@ def test_steps_without_end_are_an_error(splitter):
     with pytest.raises(ValueError, match="lower learning_rate|overflow"):
         model.fit(X, signal(X, noise=3.0) > 0)
     assert not hasattr(model, "trees_")
+
+
+def test_monitor_sees_an_estimator_that_is_not_fitted():
+    X, y = noisy("squared_error")
+
+    def monitor(round_, model, state):
+        for method in (model.predict, model.apply):
+            with pytest.raises(NotFittedError, match="not fitted"):
+                method(X)
+        seen.append(round_)
+
+    seen = []
+    model = make("squared_error", n_estimators=2).fit(X, y, monitor=monitor)
+    assert seen == [0, 1]
+    assert len(model.predict(X)) == len(X)
 
 
 def test_monitor_can_stop():

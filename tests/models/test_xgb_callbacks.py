@@ -98,3 +98,61 @@ def test_learning_rates_by_round():
         make(n_estimators=4, callbacks=[LearningRateScheduler(rates)]).fit(X, y)
     with pytest.raises(ValueError, match="learning_rate"):
         make(callbacks=[LearningRateScheduler(lambda k: -1.0)]).fit(X, y)
+
+
+# -- attributes, and the callbacks of XGBoost ------------------------------------------------------
+
+
+def validated():
+    X, y = data()
+    return X[:200], y[:200], [(X[200:], y[200:])]
+
+
+def test_attributes_are_texts_by_name():
+    X, y = data()
+    seen = []
+
+    class Writer(TrainingCallback):
+        def after_iteration(self, model, epoch, evals_log):
+            if epoch == 0:
+                with pytest.raises(AttributeError, match="set_attr\\(best_score=...\\)"):
+                    _ = model.best_score
+                model.set_attr(note=1.5, gone="x", best_iteration=99, best_score=0.25)
+                model.set_attr(gone=None)
+            if epoch == 2:
+                seen.append((model.attr("note"), model.attr("gone"), model.attributes()))
+                seen.append((model.best_iteration, model.best_score))
+            return False
+
+    model = make(callbacks=[Writer()]).fit(X, y)
+    attributes = {"note": "1.5", "best_iteration": "0", "best_score": "0.25"}
+    # A round that is still to come cannot be the best: 99 became the round of the call.
+    assert seen == [("1.5", None, attributes), (0, 0.25)]
+    assert (model.best_iteration, model.best_score) == (0, 0.25)
+    np.testing.assert_array_equal(model.predict(X), model.predict(X, iteration_range=(0, 1)))
+
+
+@pytest.mark.parametrize("rounds_before", [0, 4])
+def test_early_stopping_of_xgboost(rounds_before):
+    callback = pytest.importorskip("xgboost").callback
+    X, y, eval_set = validated()
+    params = {"n_estimators": 60, "learning_rate": 1.0}
+    before = None
+    if rounds_before:
+        before = make(**params).set_params(n_estimators=rounds_before).fit(X, y)
+    theirs = make(**params, callbacks=[callback.EarlyStopping(rounds=3)])
+    theirs.fit(X, y, eval_set=eval_set, xgb_model=before)
+    ours = make(**params, early_stopping_rounds=3)
+    ours.fit(X, y, eval_set=eval_set, xgb_model=before)
+    assert ours.best_iteration + 4 == ours.n_iter_ == theirs.n_iter_ < 60
+    assert theirs.best_iteration == ours.best_iteration >= rounds_before
+    assert theirs.best_score == ours.best_score
+    np.testing.assert_array_equal(theirs.predict(eval_set[0][0]), ours.predict(eval_set[0][0]))
+
+
+def test_early_stopping_of_xgboost_that_cuts_off_rounds_is_refused():
+    callback = pytest.importorskip("xgboost").callback
+    X, y, eval_set = validated()
+    stopping = callback.EarlyStopping(rounds=3, save_best=True)
+    with pytest.raises(ValueError, match="callbacks must not cut off rounds.*save_best"):
+        make(callbacks=[stopping]).fit(X, y, eval_set=eval_set)

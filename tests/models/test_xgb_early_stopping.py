@@ -232,6 +232,18 @@ def test_statistics_beyond_float32_are_refused(weight):
         make("regression").fit(X, y, sample_weight=np.full(len(y), weight))
 
 
+@pytest.mark.parametrize("method", ["hist", "exact"])
+def test_steps_that_are_too_long_are_named_as_such(method):
+    X, y, _ = noisy("regression")
+    model = make("regression", n_estimators=40, learning_rate=1e20, tree_method=method)
+    with pytest.raises(ValueError, match="raw scores have grown to .* lower learning_rate"):
+        model.fit(X, y)
+    with pytest.raises(ValueError, match="starts from raw scores of up to 1e\\+308.*base_score"):
+        make("regression", base_score=1e308, tree_method=method).fit(X, y)
+    with pytest.raises(ValueError, match="starts from raw scores of up to 1e\\+50.*base_margin"):
+        make("regression", tree_method=method).fit(X, y, base_margin=np.full(len(y), -1e50))
+
+
 def test_best_attributes_are_there_only_after_early_stopping():
     X, y, _ = noisy("regression")
     model = make("regression", n_estimators=3).fit(X, y, eval_set=[(X, y)])

@@ -240,6 +240,11 @@ def test_models_that_cannot_be_continued():
         make().fit(X[:, :2], y, xgb_model=make().fit(X, y))
     with pytest.raises(ValueError, match="xgb_model has 1 outputs"):
         make().fit(X, np.column_stack([y, y]), xgb_model=make().fit(X, y))
+    with pytest.raises(ValueError, match="loss 'squared'.*loss 'poisson'.*same link"):
+        make(objective="count:poisson").fit(X, y, xgb_model=make().fit(X, y))
+    # Another loss with the same meaning of raw scores is fine.
+    absolute = make(objective="reg:absoluteerror", n_estimators=2)
+    assert absolute.fit(X, y, xgb_model=make(n_estimators=2).fit(X, y)).n_iter_ == 4
 
 
 # -- ranges of rounds ---------------------------------------------------------------------------
