@@ -8,16 +8,19 @@ threads, and ``parent - child`` is exact.
 With PAIR16 statistics a large node is accumulated in blocks of at most 65,536 rows into one
 packed word per cell, ``(grad << 32) + hess``, one add instead of two; each block is then flushed
 into the two words of the cell. 65,536 values of 16 bits cannot overflow a half.
+
+Several threads have a histogram each, which are added up at the end, some features by each
+thread.
 """
 
-from cython.parallel cimport prange
+from cython.parallel cimport parallel, prange
 from libc.string cimport memset
 
 from hybridtrees.core._openmp cimport omp_get_thread_num
 from hybridtrees.core._types cimport (
     PAIR16, BinView, StatsView, int32_t, int64_t, intp_t, uint8_t, uint32_t,
 )
-from hybridtrees.core._statistics cimport RowStatistics
+from hybridtrees.core._statistics cimport RowStatistics, RowValues, write_rows
 from hybridtrees.core._views cimport BinnedView
 
 import numpy as np
@@ -46,27 +49,30 @@ cdef extern from "accumulate.h" nogil:
 cdef enum:
     PACKED_BLOCK = 65536
     # A parallel region costs microseconds when the cores are idle and far more when they are
-    # not: below this many updates, about 40 microseconds, a node is done serially.
-    PARALLEL_UPDATES = 65536
+    # not: below this many updates, about 20 microseconds, a node is done serially.
+    PARALLEL_UPDATES = 32768
     # Threads take chunks of rows as they come: one that is held up by another process does not
-    # hold up all, and the last one to end is late by less than a chunk. Packed blocks are flushed
-    # chunk by chunk, so theirs are larger.
-    MIN_CHUNKS = 4               # per thread
-    MAX_CHUNKS = 32
-    CHUNK_ROWS = 8192
-    PACKED_CHUNK_ROWS = 32768
+    # hold up all, and the last one to end is late by less than a chunk.
+    CHUNK_ROWS = 2048
+    LEAST_CHUNK_ROWS = 256
+    MIN_CHUNKS = 8               # per thread, of at least so many rows
+    SUBTRACT_WORDS = 32768       # a thread is not woken for less
     MAX_THREADS = 256
     # Features of one pass: their codes are one cache line of a record.
     FEATURE_BLOCK = 64
+    # Rows that are quantised and then added while they are in the nearest cache.
+    WRITE_ROWS = 256
 
 
 cdef void accumulate(
     const BinView* bins, const StatsView* stats, const uint32_t* rows,
     intp_t row_start, intp_t row_stop,
     const int32_t* features, int32_t first, int32_t last, int64_t* hist, bint packed,
+    const RowValues* values,
 ) noexcept nogil:
     """Add the rows [row_start, row_stop) of a node to the cells of some features."""
     cdef HtAccumulation work
+    cdef int layout = HT_PACKED16 if packed else stats.layout
     work.records = bins.records
     work.record_bytes = bins.record_bytes
     work.cell_start = bins.cell_start
@@ -80,7 +86,14 @@ cdef void accumulate(
     work.first = first
     work.last = last
     work.hist = hist
-    ht_accumulate(&work, HT_PACKED16 if packed else stats.layout, bins.uniform)
+    if values == NULL:
+        ht_accumulate(&work, layout, bins.uniform)
+        return
+    while work.row_start < row_stop:
+        work.row_stop = min(work.row_start + WRITE_ROWS, row_stop)
+        write_rows(stats, values, work.row_start, work.row_stop)
+        ht_accumulate(&work, layout, bins.uniform)
+        work.row_start = work.row_stop
 
 
 cdef inline void flush_packed(
@@ -125,24 +138,33 @@ cdef void flush_features(
                      bins.cell_start[features[j] + 1])
 
 
-cdef void add_part(
+cdef void add_rows(
     const BinView* bins, const StatsView* stats, const uint32_t* rows,
     intp_t row_start, intp_t row_stop,
     const int32_t* features, int32_t first, int32_t last,
-    int64_t* hist, int64_t* packed,
+    int64_t* hist, int64_t* packed, const RowValues* values,
 ) noexcept nogil:
-    """Add some rows over some features to a histogram; `packed` NULL: without packing."""
+    """Add some rows over some features to a histogram, block of features by block of features.
+
+    `packed` NULL: without packing.
+    """
     cdef intp_t start, stop
-    if packed == NULL:
-        accumulate(bins, stats, rows, row_start, row_stop, features, first, last, hist, False)
-        return
-    start = row_start
-    while start < row_stop:
-        stop = min(start + PACKED_BLOCK, row_stop)
-        zero_cells(bins, features, first, last, packed, 1)
-        accumulate(bins, stats, rows, start, stop, features, first, last, packed, True)
-        flush_features(bins, features, first, last, packed, hist)
-        start = stop
+    cdef int32_t end
+    while first < last:
+        end = min(first + FEATURE_BLOCK, last)
+        if packed == NULL:
+            accumulate(bins, stats, rows, row_start, row_stop, features, first, end, hist, False,
+                       values)
+        else:
+            start = row_start
+            while start < row_stop:
+                stop = min(start + PACKED_BLOCK, row_stop)
+                zero_cells(bins, features, first, end, packed, 1)
+                accumulate(bins, stats, rows, start, stop, features, first, end, packed, True,
+                           values)
+                flush_features(bins, features, first, end, packed, hist)
+                start = stop
+        first = end
 
 
 cdef intp_t scratch_words(
@@ -156,104 +178,124 @@ cdef void build_histogram(
     const BinView* bins, const StatsView* stats,
     const uint32_t* rows, intp_t n_rows,
     const int32_t* features, int32_t n_features,
-    int64_t* hist, int64_t* scratch, int n_threads,
+    int64_t* hist, int64_t* scratch, int n_threads, const RowValues* values,
 ) noexcept nogil:
     """Histogram of the rows of a node over all features (features NULL) or those listed.
 
     Wide data is split over features, so that each thread sees whole cache lines of the records;
-    narrow data over rows, the parts summed afterwards. Cells of features that are not listed
-    are left as they are.
+    narrow data over rows. Cells of features that are not listed are left as they are. `values`
+    not NULL: the statistics are written from them on the way, which takes all rows in order, and
+    statistics inside the records.
     """
-    cdef intp_t n_cells = bins.n_cells
-    cdef int32_t n_words = stats.n_words
     cdef intp_t updates = n_rows * n_features
     # One word per cell pays where a block brings more rows than there are cells to flush.
-    cdef bint pack = stats.layout == PAIR16 and updates > 4 * n_cells
+    cdef bint pack = stats.layout == PAIR16 and updates > 4 * bins.n_cells
     cdef int32_t n_blocks = (n_features + FEATURE_BLOCK - 1) // FEATURE_BLOCK
-    cdef int32_t block, chunk, n_chunks
-    cdef int thread
-    cdef uint8_t started[MAX_THREADS]
-    cdef int64_t* packed = scratch + n_cells * n_words * n_threads
+    cdef int32_t block
+    cdef int64_t* packed = scratch + bins.n_cells * stats.n_words * n_threads if pack else NULL
     if n_threads == 1 or updates < PARALLEL_UPDATES:
-        zero_cells(bins, features, 0, n_features, hist, n_words)
-        add_rows(bins, stats, rows, 0, n_rows, features, n_features, hist,
-                 packed if pack else NULL)
+        zero_cells(bins, features, 0, n_features, hist, stats.n_words)
+        add_rows(bins, stats, rows, 0, n_rows, features, 0, n_features, hist, packed, values)
         return
-    if n_blocks >= 2 * n_threads:
-        # Blocks of features write disjoint cells of one histogram and of one packed scratch.
-        for block in prange(n_blocks, num_threads=n_threads, schedule="dynamic", chunksize=1):
-            zero_cells(bins, features, block * FEATURE_BLOCK,
-                       min((block + 1) * FEATURE_BLOCK, n_features), hist, n_words)
-            add_part(bins, stats, rows, 0, n_rows, features, block * FEATURE_BLOCK,
-                     min((block + 1) * FEATURE_BLOCK, n_features), hist,
-                     packed if pack else NULL)
+    if n_blocks < 2 * n_threads:
+        add_in_chunks(bins, stats, rows, n_rows, features, n_features, hist, scratch, packed,
+                      min(n_threads, MAX_THREADS), values)
         return
-    n_chunks = <int32_t>(n_rows // (PACKED_CHUNK_ROWS if pack else CHUNK_ROWS))
-    n_chunks = max(MIN_CHUNKS * n_threads, min(n_chunks, MAX_CHUNKS * n_threads))
-    n_threads = min(n_threads, MAX_THREADS)
-    memset(started, 0, n_threads)
-    for chunk in prange(n_chunks, num_threads=n_threads, schedule="dynamic", chunksize=1):
-        add_chunk(bins, stats, rows, n_rows * chunk // n_chunks,
-                  n_rows * (chunk + 1) // n_chunks, features, n_features,
-                  hist if omp_get_thread_num() == 0
-                  else scratch + omp_get_thread_num() * n_cells * n_words,
-                  packed + omp_get_thread_num() * n_cells if pack else NULL,
-                  started + omp_get_thread_num())
-    if not started[0]:
-        zero_cells(bins, features, 0, n_features, hist, n_words)
-    for thread in range(1, n_threads):
-        if started[thread]:
-            add_histogram(bins, features, n_features, hist,
-                          scratch + thread * n_cells * n_words, n_words)
+    # Blocks of features write disjoint cells of one histogram and of one packed scratch.
+    for block in prange(n_blocks, num_threads=n_threads, schedule="dynamic", chunksize=1):
+        zero_cells(bins, features, block * FEATURE_BLOCK,
+                   min((block + 1) * FEATURE_BLOCK, n_features), hist, stats.n_words)
+        add_rows(bins, stats, rows, 0, n_rows, features, block * FEATURE_BLOCK,
+                 min((block + 1) * FEATURE_BLOCK, n_features), hist, packed, values)
+
+
+cdef struct Part:
+    # What one thread has summed.
+    int64_t* hist
+    int64_t* packed              # NULL: without packing
+    intp_t packed_rows           # rows in `packed`
+    bint has_cells               # whether there is anything in `hist`
+    intp_t[4] unused             # two threads share no cache line
+
+
+cdef void add_in_chunks(
+    const BinView* bins, const StatsView* stats, const uint32_t* rows, intp_t n_rows,
+    const int32_t* features, int32_t n_features, int64_t* hist, int64_t* scratch,
+    int64_t* packed, int n_threads, const RowValues* values,
+) noexcept nogil:
+    """Histogram of a node, its rows shared among threads."""
+    cdef Part[MAX_THREADS] parts
+    cdef intp_t chunk, n_chunks
+    cdef int32_t j
+    cdef int thread
+    for thread in range(n_threads):
+        parts[thread].hist = scratch + thread * bins.n_cells * stats.n_words if thread else hist
+        parts[thread].packed = packed + thread * bins.n_cells if packed != NULL else NULL
+        parts[thread].packed_rows = 0
+        parts[thread].has_cells = False
+    n_chunks = max(n_rows // CHUNK_ROWS,
+                   min(n_rows // LEAST_CHUNK_ROWS, MIN_CHUNKS * n_threads), 1)
+    with parallel(num_threads=n_threads):
+        for chunk in prange(n_chunks, schedule="dynamic", chunksize=1):
+            add_chunk(bins, stats, rows, n_rows * chunk // n_chunks,
+                      n_rows * (chunk + 1) // n_chunks, features, n_features,
+                      &parts[omp_get_thread_num()], values)
+        for j in prange(n_features, schedule="static"):
+            add_parts(bins, stats, features[j] if features != NULL else j, parts, n_threads)
 
 
 cdef void add_chunk(
     const BinView* bins, const StatsView* stats, const uint32_t* rows,
     intp_t row_start, intp_t row_stop, const int32_t* features, int32_t n_features,
-    int64_t* hist, int64_t* packed, uint8_t* started,
+    Part* part, const RowValues* values,
 ) noexcept nogil:
-    """Add some rows to a thread's own histogram, which its first chunk clears."""
-    if not started[0]:
-        zero_cells(bins, features, 0, n_features, hist, stats.n_words)
-        started[0] = 1
-    add_rows(bins, stats, rows, row_start, row_stop, features, n_features, hist, packed)
-
-
-cdef void add_rows(
-    const BinView* bins, const StatsView* stats, const uint32_t* rows,
-    intp_t row_start, intp_t row_stop, const int32_t* features, int32_t n_features,
-    int64_t* hist, int64_t* packed,
-) noexcept nogil:
-    """Add some rows to a histogram, block of features by block of features."""
-    cdef int32_t first = 0
-    while first < n_features:
-        add_part(bins, stats, rows, row_start, row_stop, features, first,
-                 min(first + FEATURE_BLOCK, n_features), hist, packed)
-        first += FEATURE_BLOCK
-
-
-cdef void add_histogram(
-    const BinView* bins, const int32_t* features, int32_t n_features,
-    int64_t* hist, const int64_t* part, int32_t n_words,
-) noexcept nogil:
-    cdef intp_t i
-    cdef int32_t j
-    if features == NULL:
-        for i in range(bins.n_cells * n_words):
-            hist[i] += part[i]
+    """Add a few rows to what a thread has summed."""
+    cdef intp_t n = row_stop - row_start
+    if part.packed == NULL or part.packed_rows + n > PACKED_BLOCK:
+        if not part.has_cells:
+            zero_cells(bins, features, 0, n_features, part.hist, stats.n_words)
+            part.has_cells = True
+    if part.packed == NULL:
+        add_rows(bins, stats, rows, row_start, row_stop, features, 0, n_features, part.hist,
+                 NULL, values)
         return
-    for j in range(n_features):
-        for i in range(bins.cell_start[features[j]] * n_words,
-                       bins.cell_start[features[j] + 1] * n_words):
-            hist[i] += part[i]
+    if part.packed_rows + n > PACKED_BLOCK:
+        flush_features(bins, features, 0, n_features, part.packed, part.hist)
+        part.packed_rows = 0
+    if part.packed_rows == 0:
+        zero_cells(bins, features, 0, n_features, part.packed, 1)
+    part.packed_rows += n
+    accumulate(bins, stats, rows, row_start, row_stop, features, 0, n_features, part.packed,
+               True, values)
+
+
+cdef void add_parts(
+    const BinView* bins, const StatsView* stats, int32_t feature, const Part* parts,
+    int n_threads,
+) noexcept nogil:
+    """Add up the cells of one feature over all threads, in the histogram of the first."""
+    cdef intp_t first = bins.cell_start[feature], last = bins.cell_start[feature + 1], i
+    cdef int64_t* hist = parts[0].hist
+    cdef const int64_t* more
+    cdef int thread
+    if not parts[0].has_cells:
+        memset(hist + first * stats.n_words, 0, (last - first) * stats.n_words * sizeof(int64_t))
+    for thread in range(n_threads):
+        if thread > 0 and parts[thread].has_cells:
+            more = parts[thread].hist
+            for i in range(first * stats.n_words, last * stats.n_words):
+                hist[i] += more[i]
+        if parts[thread].packed_rows > 0:
+            flush_packed(parts[thread].packed, hist, first, last)
 
 
 cdef void subtract_histogram(
-    int64_t* parent, const int64_t* child, intp_t n_words
+    int64_t* parent, const int64_t* child, intp_t n_words, int n_threads
 ) noexcept nogil:
     """parent -= child: what is left is the sibling's histogram, exactly."""
     cdef intp_t i
-    for i in range(n_words):
+    n_threads = <int>max(1, min(n_threads, n_words // SUBTRACT_WORDS))
+    for i in prange(n_words, num_threads=n_threads, schedule="static"):
         parent[i] -= child[i]
 
 
@@ -298,5 +340,5 @@ def histogram(BinnedView bins, RowStatistics statistics, const uint32_t[::1] row
     if n and n_features:
         with nogil:
             build_histogram(&bins.view, &statistics.view, row_pointer, n, feature_pointer,
-                            n_features, &hist[0, 0], &scratch[0], n_threads)
+                            n_features, &hist[0, 0], &scratch[0], n_threads, NULL)
     return out

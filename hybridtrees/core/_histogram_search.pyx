@@ -16,7 +16,7 @@ from hybridtrees.core._pool cimport HistogramPool
 from hybridtrees.core._search cimport SplitSearch
 from hybridtrees.core._sorted_lists cimport SortedLists
 from hybridtrees.core._split cimport SCAN_WORDS, bounded_weight, find_split, sums_from_histogram
-from hybridtrees.core._statistics cimport RowStatistics
+from hybridtrees.core._statistics cimport RowStatistics, RowValues
 from hybridtrees.core._types cimport (
     PAIR32, SplitInfo, float32_t, float64_t, int32_t, intp_t, uint8_t, uint32_t,
 )
@@ -27,7 +27,26 @@ import numpy as np
 from hybridtrees.core.dtypes import aligned_empty
 
 cdef enum:
-    LANE_ROWS = 4096          # rows of a node whose children are searched at the same time
+    LANE_ROWS = 1024          # rows of a node whose children are searched at the same time
+
+
+cdef RowValues row_values(HistogramSearch search) noexcept nogil:
+    """What the statistics of the present tree are made of."""
+    cdef RowValues values
+    values.grad = &search.grad[0]
+    values.hess = &search.hess[0] if search.hess is not None else NULL
+    values.constant_hess = search.constant_hess
+    return values
+
+
+cdef bint written_at_root(HistogramSearch search) noexcept nogil:
+    """Whether the root's histogram writes the statistics: both pass over all records in order."""
+    return (
+        search.statistics.view.stride == search.bins.view.record_bytes
+        and search.statistics.view.layout != PAIR32
+        and search.n_sampled == search.bins.view.n_rows
+        and search.n_tree_features == search.bins.view.n_features
+    )
 
 
 cdef class HistogramSearch(SplitSearch):
@@ -55,8 +74,8 @@ cdef class HistogramSearch(SplitSearch):
         self.n_features = self.bins.view.n_features
         self.use_rules(params)
         self.rows = np.empty(self.n_rows, dtype=np.uint32)
-        # Several threads need both sides of a split apart from the rows.
-        self.row_scratch = np.empty((2 if n_threads > 1 else 1) * self.n_rows, dtype=np.uint32)
+        # More than two threads need both sides of a split apart from the rows.
+        self.row_scratch = np.empty((2 if n_threads > 2 else 1) * self.n_rows, dtype=np.uint32)
         self.tree_features = np.empty(self.n_features, dtype=np.int32)
         self.node_features = np.empty(2 * self.n_features, dtype=np.int32)
         self.scan_scratch = np.empty(max(2, n_threads) * SCAN_WORDS)
@@ -79,9 +98,9 @@ cdef class HistogramSearch(SplitSearch):
         target : RowTarget, optional
             What small nodes are searched on exactly.
         """
-        cdef const float32_t* hess_pointer = NULL
         cdef bint need_counts = self.rules.min_samples_leaf > 1
         cdef intp_t n_words
+        cdef RowValues values
         if grad.shape[0] != self.n_rows:
             raise ValueError("one gradient per row is needed")
         self.grad = grad
@@ -93,15 +112,16 @@ cdef class HistogramSearch(SplitSearch):
             self.hess = hess
             if self.hess.shape[0] != self.n_rows:
                 raise ValueError("one hessian per row is needed")
-            hess_pointer = &self.hess[0]
         self.seed = seed
         self.set_rows(rows)
         if target is not None:
             self.use_target(target.data, target.layout, target.n_sums, target.binary)
         with nogil:
             self.draw_tree_features()
-            self.statistics.quantise(&grad[0], hess_pointer, self.constant_hess, self.n_sampled,
-                                     need_counts, self.n_threads)
+            values = row_values(self)
+            self.statistics.quantise(&values, self.n_sampled, need_counts, self.n_threads)
+            if not written_at_root(self):
+                self.statistics.write(&values, self.n_threads)
         self.pool.reset(self.bins.view.n_cells * self.statistics.view.n_words)
         n_words = scratch_words(&self.bins.view, &self.statistics.view, self.n_threads)
         if self.hist_scratch is None or self.hist_scratch.shape[0] < n_words:
@@ -139,6 +159,7 @@ cdef class HistogramSearch(SplitSearch):
         cdef bint whole = node == 0 and self.n_sampled == self.bins.view.n_rows
         cdef bint listed = self.n_tree_features < self.bins.view.n_features
         cdef uint32_t* rows = &self.rows[0] + n.start
+        cdef RowValues values = row_values(self)
         n.slot = slot
         if whole and not listed and self.statistics.view.layout != PAIR32:
             rows = NULL
@@ -146,6 +167,7 @@ cdef class HistogramSearch(SplitSearch):
             &self.bins.view, &self.statistics.view, rows, n.stop - n.start,
             &self.tree_features[0] if listed else NULL, self.n_tree_features,
             self.pool.slots[n.slot], &self.hist_scratch[0], self.n_threads,
+            &values if node == 0 and written_at_root(self) else NULL,
         )
         return 0
 
@@ -221,7 +243,7 @@ cdef class HistogramSearch(SplitSearch):
             self.store.nodes[large].slot = slot
             subtract_histogram(self.pool.slots[slot],
                                self.pool.slots[self.store.nodes[small].slot],
-                               self.pool.slot_words)
+                               self.pool.slot_words, self.n_threads)
             if not want_small:
                 self.forget(small)
         else:
@@ -260,7 +282,7 @@ cdef class HistogramSearch(SplitSearch):
         n_left = split_rows(
             self.bins.view.columns + n.split.feature * self.bins.view.n_rows, goes_left,
             &self.rows[0] + n.start, n.stop - n.start, &self.row_scratch[0] + n.start,
-            &self.row_scratch[self.n_rows] + n.start if self.n_threads > 1 else NULL,
+            &self.row_scratch[self.n_rows] + n.start if self.n_threads > 2 else NULL,
             self.n_threads)
         n.stay = n.stop
         if self.target.data != NULL and not self.any_missing(n):

@@ -3,21 +3,35 @@
 A leaf's rows are cut into blocks of a fixed size. Partial sums of blocks are added in order, so
 a sum is the same number for any number of threads. A thread is not woken for less than four
 blocks.
+
+The rows of a leaf lie all over the table. Blocks are therefore visited by where they begin in the
+table and not leaf by leaf: what one leaf has brought into the caches serves the others, and two
+threads work in different parts of the table.
 """
 
 from cython.parallel cimport prange
+from libc.string cimport memset
 
 from hybridtrees.core._targets cimport add_row
 from hybridtrees.core._types cimport TargetView, float32_t, float64_t, intp_t, uint32_t
 
 import numpy as np
 
+cdef enum:
+    PLACES = 1024         # parts of the table that blocks are sorted by
+    ADD_BLOCK = 512       # rows of a leaf that are added to at once
+    CHAINS = 4            # sums that do not wait for each other
+
 
 cdef intp_t[:, ::1] cut_in_blocks(intp_t[:, ::1] leaves):
     """From (node, start, stop) of leaves to the same of blocks."""
+    return cut(leaves, SUM_BLOCK)
+
+
+cdef intp_t[:, ::1] cut(intp_t[:, ::1] leaves, intp_t size):
     cdef intp_t k, start, n_blocks = 0
     for k in range(leaves.shape[0]):
-        n_blocks += (leaves[k, 2] - leaves[k, 1] + SUM_BLOCK - 1) // SUM_BLOCK
+        n_blocks += (leaves[k, 2] - leaves[k, 1] + size - 1) // size
     cdef intp_t[:, ::1] blocks = np.empty((n_blocks, 3), dtype=np.intp)
     n_blocks = 0
     for k in range(leaves.shape[0]):
@@ -25,27 +39,60 @@ cdef intp_t[:, ::1] cut_in_blocks(intp_t[:, ::1] leaves):
         while start < leaves[k, 2]:
             blocks[n_blocks, 0] = leaves[k, 0]
             blocks[n_blocks, 1] = start
-            blocks[n_blocks, 2] = min(start + SUM_BLOCK, leaves[k, 2])
-            start += SUM_BLOCK
+            blocks[n_blocks, 2] = min(start + size, leaves[k, 2])
+            start += size
             n_blocks += 1
     return blocks
 
 
-cdef void sum_rows(
-    const float32_t* grad, const float32_t* hess, float64_t constant_hess,
-    const uint32_t* rows, intp_t start, intp_t stop, float64_t* out,
+cdef intp_t[::1] by_place(const uint32_t* rows, intp_t[:, ::1] blocks):
+    """Numbers of the blocks in the order of their first rows, roughly."""
+    cdef intp_t n = blocks.shape[0], k
+    cdef uint32_t place, largest = 0
+    cdef int shift = 0
+    cdef intp_t[::1] order = np.empty(n, dtype=np.intp)
+    cdef intp_t[PLACES + 1] before
+    memset(before, 0, sizeof(before))
+    for k in range(n):
+        largest = max(largest, rows[blocks[k, 1]])
+    while largest >> shift >= PLACES:
+        shift += 1
+    for k in range(n):
+        before[(rows[blocks[k, 1]] >> shift) + 1] += 1
+    for k in range(PLACES):
+        before[k + 1] += before[k]
+    for k in range(n):
+        place = rows[blocks[k, 1]] >> shift
+        order[before[place]] = k
+        before[place] += 1
+    return order
+
+
+cdef void sum_blocks(
+    const float32_t* values, const uint32_t* rows, const intp_t[:, ::1] blocks,
+    const intp_t* order, intp_t n_blocks, float64_t* partial,
 ) noexcept nogil:
-    cdef intp_t i
-    cdef float64_t total_grad = 0, total_hess = 0
-    for i in range(start, stop):
-        total_grad += grad[rows[i]]
-    if hess != NULL:
-        for i in range(start, stop):
-            total_hess += hess[rows[i]]
-    else:
-        total_hess = constant_hess * (stop - start)
-    out[0] = total_grad
-    out[1] = total_hess
+    """Sums over up to `CHAINS` blocks at the same time, each in the order of its rows.
+
+    An addition waits for the one before it, so that several sums take the time of one.
+    """
+    cdef const uint32_t* at[CHAINS]
+    cdef intp_t size[CHAINS]
+    cdef float64_t total[CHAINS]
+    cdef intp_t i, j, common = SUM_BLOCK
+    for j in range(CHAINS):
+        total[j] = 0
+        # Where there are fewer blocks the first is summed again, for nothing.
+        at[j] = rows + blocks[order[j if j < n_blocks else 0], 1]
+        size[j] = blocks[order[j if j < n_blocks else 0], 2] - (at[j] - rows)
+        common = min(common, size[j])
+    for i in range(common):
+        for j in range(CHAINS):
+            total[j] += values[at[j][i]]
+    for j in range(n_blocks):
+        for i in range(common, size[j]):
+            total[j] += values[at[j][i]]
+        partial[2 * order[j]] = total[j]
 
 
 cdef int sum_leaves(
@@ -53,17 +100,23 @@ cdef int sum_leaves(
     const uint32_t* rows, intp_t[:, ::1] blocks, float64_t[:, ::1] sums, int n_threads,
 ) except -1:
     """Float64 sums of grad and hess over each leaf, added to sums[node]."""
-    cdef intp_t block, n_blocks = blocks.shape[0]
+    cdef intp_t block, group, n_blocks = blocks.shape[0]
+    cdef intp_t n_groups = (n_blocks + CHAINS - 1) // CHAINS
     cdef float64_t[:, ::1] partial = np.empty((n_blocks, 2))
-    n_threads = <int>max(1, min(n_threads, n_blocks // 4))
+    cdef intp_t[::1] order = by_place(rows, blocks)
+    n_threads = <int>max(1, min(n_threads, n_groups))
     with nogil:
-        for block in prange(n_blocks, num_threads=n_threads, schedule="dynamic",
-                            chunksize=4):
-            sum_rows(grad, hess, constant_hess, rows, blocks[block, 1], blocks[block, 2],
-                     &partial[block, 0])
-    for block in range(n_blocks):
-        sums[blocks[block, 0], 0] += partial[block, 0]
-        sums[blocks[block, 0], 1] += partial[block, 1]
+        for group in prange(n_groups, num_threads=n_threads, schedule="dynamic"):
+            sum_blocks(grad, rows, blocks, &order[CHAINS * group],
+                       min(CHAINS, n_blocks - CHAINS * group), &partial[0, 0])
+            if hess != NULL:
+                sum_blocks(hess, rows, blocks, &order[CHAINS * group],
+                           min(CHAINS, n_blocks - CHAINS * group), &partial[0, 1])
+        for block in range(n_blocks):
+            if hess == NULL:
+                partial[block, 1] = constant_hess * (blocks[block, 2] - blocks[block, 1])
+            sums[blocks[block, 0], 0] += partial[block, 0]
+            sums[blocks[block, 0], 1] += partial[block, 1]
     return 0
 
 
@@ -79,15 +132,17 @@ cdef void add_to_rows(
 
 
 cdef int add_to_leaves(
-    const float64_t[::1] values, const uint32_t* rows, intp_t[:, ::1] blocks, float64_t[:] raw,
+    const float64_t[::1] values, const uint32_t* rows, intp_t[:, ::1] leaves, float64_t[:] raw,
     int n_threads,
 ) except -1:
     """raw[row] += values[node of the row's leaf]."""
-    cdef intp_t block, n_blocks = blocks.shape[0]
-    n_threads = <int>max(1, min(n_threads, n_blocks // 4))
+    cdef intp_t[:, ::1] blocks = cut(leaves, ADD_BLOCK)
+    cdef intp_t[::1] order = by_place(rows, blocks)
+    cdef intp_t k, block, n_blocks = blocks.shape[0]
+    n_threads = <int>max(1, min(n_threads, raw.shape[0] // (4 * SUM_BLOCK)))
     with nogil:
-        for block in prange(n_blocks, num_threads=n_threads, schedule="dynamic",
-                            chunksize=4):
+        for k in prange(n_blocks, num_threads=n_threads, schedule="dynamic", chunksize=32):
+            block = order[k]
             add_to_rows(&raw[0], raw.strides[0], rows, blocks[block, 1], blocks[block, 2],
                         values[blocks[block, 0]])
     return 0

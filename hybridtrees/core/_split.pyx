@@ -24,6 +24,7 @@ from hybridtrees.core._types cimport (
 cdef enum:
     PARALLEL_CELLS = 16384
 
+cdef float64_t LEAST_POSITIVE = 5e-324
 cdef float64_t TIE = 1e-7     # relative to the scores that a gain is the difference of
 
 
@@ -118,30 +119,51 @@ cdef NodeSums sums_from_histogram(
     return total
 
 
+cdef inline int32_t count_less(
+    const float64_t* rising, int32_t n, float64_t bound
+) noexcept nogil:
+    """How many are less than the bound; without a branch, which would go wrong every other time."""
+    cdef int32_t first = 0, half
+    cdef bint less
+    while n > 0:
+        half = n >> 1
+        less = rising[first + half] < bound
+        first = first + half + 1 if less else first
+        n = n - half - 1 if less else half
+    return first
+
+
+cdef inline int32_t count_leaving(
+    const float64_t* rising, int32_t n, float64_t total, float64_t bound
+) noexcept nogil:
+    """How many leave at least the bound of the total."""
+    cdef int32_t first = 0, half
+    cdef bint enough
+    while n > 0:
+        half = n >> 1
+        enough = total - rising[first + half] >= bound
+        first = first + half + 1 if enough else first
+        n = n - half - 1 if enough else half
+    return first
+
+
 cdef inline void admissible(
     FeatureScan* scan, int32_t n_candidates, int32_t* first, int32_t* last
 ) noexcept nogil:
     """The candidates that leave enough on both sides.
 
-    Hessians and counts only grow along the scan, so they are an interval and the loops over it
-    need no test.
+    Hessians and counts only grow along the scan, so they are an interval, whose ends are found by
+    halving, and the loops over it need no test.
     """
-    cdef float64_t need = scan.rules.min_child_weight
+    # Any hessian will do that is not 0.
+    cdef float64_t need = max(scan.rules.min_child_weight, LEAST_POSITIVE)
     cdef float64_t need_rows = <float64_t>scan.rules.min_samples_leaf
     cdef float64_t all_rows = <float64_t>scan.total.n_samples
-    cdef int32_t low = 0, high = n_candidates
-    while low < high and (scan.left_hess[low] <= 0 or scan.left_hess[low] < need):
-        low += 1
-    while high > low and (scan.hess - scan.left_hess[high - 1] <= 0
-                          or scan.hess - scan.left_hess[high - 1] < need):
-        high -= 1
+    first[0] = count_less(scan.left_hess, n_candidates, need)
+    last[0] = count_leaving(scan.left_hess, n_candidates, scan.hess, need)
     if scan.stats.count_bits > 0 and need_rows > 1:
-        while low < high and scan.left_count[low] < need_rows:
-            low += 1
-        while high > low and all_rows - scan.left_count[high - 1] < need_rows:
-            high -= 1
-    first[0] = low
-    last[0] = high
+        first[0] = max(first[0], count_less(scan.left_count, n_candidates, need_rows))
+        last[0] = min(last[0], count_leaving(scan.left_count, n_candidates, all_rows, need_rows))
 
 
 cdef inline void best_candidate(

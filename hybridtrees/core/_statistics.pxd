@@ -4,6 +4,18 @@ from hybridtrees.core._types cimport StatsView, float32_t, intp_t, uint8_t
 from hybridtrees.core._views cimport BinnedView
 
 
+cdef struct RowValues:
+    # What the integers are made of.
+    const float32_t* grad
+    const float32_t* hess          # NULL: one constant
+    double constant_hess
+
+
+cdef void write_rows(
+    const StatsView* view, const RowValues* values, intp_t start, intp_t stop
+) noexcept nogil
+
+
 cdef class RowStatistics:
     cdef StatsView view
     cdef BinnedView bins
@@ -11,9 +23,6 @@ cdef class RowStatistics:
     cdef double[::1] blocks
     cdef bint use_tail
     cdef int quantise(
-        self, const float32_t* grad, const float32_t* hess, double constant_hess,
-        intp_t n_sampled, bint need_counts, int n_threads,
+        self, const RowValues* values, intp_t n_sampled, bint need_counts, int n_threads
     ) except -1 nogil
-    cdef void write(
-        self, const float32_t* grad, const float32_t* hess, double constant_hess, int n_threads,
-    ) noexcept nogil
+    cdef void write(self, const RowValues* values, int n_threads) noexcept nogil

@@ -7,11 +7,11 @@ differ from float64 histograms only in true ties. Leaf values never come from th
 """
 
 from cython.parallel cimport prange
-from libc.math cimport fabs, frexp, isfinite, ldexp
+from libc.math cimport copysign, fabsf, frexp, isfinite, ldexp
 from libc.string cimport memcpy
 
 from hybridtrees.core._types cimport (
-    PAIR16, PAIR32, UNIT, float32_t, int16_t, int32_t, intp_t, uint8_t, uint16_t,
+    PAIR16, PAIR32, UNIT, StatsView, float32_t, int16_t, int32_t, intp_t, uint8_t, uint16_t,
 )
 from hybridtrees.core._views cimport BinnedView
 
@@ -21,6 +21,7 @@ from hybridtrees.core.dtypes import aligned_empty
 
 cdef enum:
     BLOCK = 8192
+    TILE = 256               # rows that are rounded, then written
     # From here on one packed word per cell is worth its 16 bits.
     PAIR16_MIN_ROWS = 100000
     # Below this share of the largest gradient the mean one keeps too few of the 16 bits.
@@ -44,29 +45,42 @@ cdef inline double step_for(double largest, int bits) noexcept nogil:
     return ldexp(1.0, exponent - bits)
 
 
-cdef inline int32_t round_half_away(double value) noexcept nogil:
-    return <int32_t>(value + 0.5) if value >= 0 else <int32_t>(value - 0.5)
-
-
-cdef inline int32_t capped(double value, int32_t limit) noexcept nogil:
-    cdef int32_t rounded = round_half_away(value)
-    if rounded > limit:
-        return limit
-    return -limit if rounded < -limit else rounded
+cdef void round_values(
+    const float32_t* values, intp_t n, double scale, int32_t* out
+) noexcept nogil:
+    """Whole steps, halves away from 0; without a branch on the sign, which nobody can foresee."""
+    cdef intp_t i
+    cdef double value
+    for i in range(n):
+        value = values[i] * scale
+        out[i] = <int32_t>(value + copysign(0.5, value))
 
 
 cdef void block_range(
     const float32_t* values, intp_t n, double* largest, double* total
 ) noexcept nogil:
-    cdef intp_t i
-    cdef float32_t top = 0, value
-    cdef double add = 0
-    for i in range(n):
-        value = <float32_t>fabs(values[i])
-        top = value if value > top else top
-        add += value
-    largest[0] = top
-    total[0] = add
+    """Largest magnitude and sum of magnitudes; eight sums, so that none waits for another."""
+    cdef intp_t i, k, whole = n - n % 8
+    cdef float32_t value
+    cdef float32_t[8] top
+    cdef double[8] add
+    for k in range(8):
+        top[k] = 0
+        add[k] = 0
+    for i in range(0, whole, 8):
+        for k in range(8):
+            value = fabsf(values[i + k])
+            top[k] = value if value > top[k] else top[k]
+            add[k] += value
+    for i in range(whole, n):
+        value = fabsf(values[i])
+        top[0] = value if value > top[0] else top[0]
+        add[0] += value
+    largest[0] = 0
+    total[0] = 0
+    for k in range(8):
+        largest[0] = max(largest[0], top[k])
+        total[0] += add[k]
 
 
 cdef void range_of(
@@ -109,16 +123,17 @@ cdef class RowStatistics:
         self.blocks = np.empty(2 * (bins.view.n_rows // BLOCK + 1))
 
     cdef int quantise(
-        self, const float32_t* grad, const float32_t* hess, double constant_hess,
-        intp_t n_sampled, bint need_counts, int n_threads,
+        self, const RowValues* values, intp_t n_sampled, bint need_counts, int n_threads
     ) except -1 nogil:
-        """Choose the layout and write the integers of every row; hess NULL: a constant."""
+        """Choose the layout and the units; `write` makes the integers."""
         cdef intp_t n = self.bins.view.n_rows
         cdef int count_bits = bit_length(n_sampled)
         cdef int spare_bits = 62 - 2 * count_bits
-        cdef double top_grad, mean_grad, top_hess = constant_hess, mean_hess = constant_hess
+        cdef const float32_t* hess = values.hess
+        cdef double top_grad, mean_grad
+        cdef double top_hess = values.constant_hess, mean_hess = values.constant_hess
         cdef int width
-        range_of(grad, n, &self.blocks[0], n_threads, &top_grad, &mean_grad)
+        range_of(values.grad, n, &self.blocks[0], n_threads, &top_grad, &mean_grad)
         if hess != NULL:
             range_of(hess, n, &self.blocks[0], n_threads, &top_hess, &mean_hess)
         if not (isfinite(top_grad) and isfinite(mean_grad) and isfinite(top_hess)):
@@ -133,7 +148,7 @@ cdef class RowStatistics:
             self.view.n_words = 1
             self.view.count_bits = count_bits
             self.view.grad_unit = step_for(top_grad, min(30, spare_bits))
-            self.view.hess_unit = constant_hess
+            self.view.hess_unit = values.constant_hess
         elif (
             hess != NULL and not need_counts and n >= PAIR16_MIN_ROWS
             and top_grad < PAIR16_MAX_SPREAD * mean_grad
@@ -161,34 +176,35 @@ cdef class RowStatistics:
                     self.own = aligned_empty(n * width, "u1")
             self.view.stride = width
             self.view.data = &self.own[0]
-        self.write(grad, hess, constant_hess, n_threads)
         return 0
 
-    cdef void write(
-        self, const float32_t* grad, const float32_t* hess, double constant_hess, int n_threads,
-    ) noexcept nogil:
+    cdef void write(self, const RowValues* values, int n_threads) noexcept nogil:
+        """Write the integers of every row."""
         cdef intp_t n = self.bins.view.n_rows
         cdef intp_t n_blocks = (n + BLOCK - 1) // BLOCK, block
-        cdef uint8_t* data = <uint8_t*>self.view.data
         n_threads = <int>min(n_threads, n_blocks)
         for block in prange(n_blocks, num_threads=n_threads, schedule="static"):
-            write_block(grad, hess, constant_hess, block * BLOCK,
-                        min(n, (block + 1) * BLOCK), data, self.view.stride,
-                        self.view.layout, 1.0 / self.view.grad_unit, 1.0 / self.view.hess_unit)
+            write_rows(&self.view, values, block * BLOCK, min(n, (block + 1) * BLOCK))
 
     def fill(self, const float32_t[::1] grad, hess, intp_t n_sampled, bint need_counts,
              int n_threads):
         """Quantise from Python; `hess` is a float32 array or one number for all rows."""
         cdef const float32_t[::1] hess_view
+        cdef RowValues values
         if grad.shape[0] != self.bins.view.n_rows:
             raise ValueError("one gradient per row is needed")
+        values.grad = &grad[0]
+        values.hess = NULL
+        values.constant_hess = 1.0
         if isinstance(hess, (int, float)):
-            self.quantise(&grad[0], NULL, hess, n_sampled, need_counts, n_threads)
-            return
-        hess_view = hess
-        if hess_view.shape[0] != grad.shape[0]:
-            raise ValueError("one hessian per row is needed")
-        self.quantise(&grad[0], &hess_view[0], 1.0, n_sampled, need_counts, n_threads)
+            values.constant_hess = hess
+        else:
+            hess_view = hess
+            if hess_view.shape[0] != grad.shape[0]:
+                raise ValueError("one hessian per row is needed")
+            values.hess = &hess_view[0]
+        self.quantise(&values, n_sampled, need_counts, n_threads)
+        self.write(&values, n_threads)
 
     @property
     def layout(self):
@@ -203,27 +219,44 @@ cdef class RowStatistics:
         }
 
 
-cdef void write_block(
-    const float32_t* grad, const float32_t* hess, double constant_hess,
-    intp_t start, intp_t stop, uint8_t* data, intp_t stride, int layout,
-    double grad_scale, double hess_scale,
+cdef void write_rows(
+    const StatsView* view, const RowValues* values, intp_t start, intp_t stop
 ) noexcept nogil:
-    cdef intp_t i
-    cdef int32_t pair[2]
+    """Write the integers of the rows [start, stop)."""
+    cdef int32_t[TILE] grad
+    cdef int32_t[TILE] hess
+    cdef double constant = values.constant_hess * (1.0 / view.hess_unit)
+    cdef intp_t n, i
+    if values.hess == NULL and view.layout == PAIR32:
+        for i in range(TILE):
+            hess[i] = <int32_t>(constant + copysign(0.5, constant))
+    while start < stop:
+        n = min(TILE, stop - start)
+        round_values(values.grad + start, n, 1.0 / view.grad_unit, grad)
+        if values.hess != NULL:
+            round_values(values.hess + start, n, 1.0 / view.hess_unit, hess)
+        write_tile(view, grad, hess, n, <uint8_t*>view.data + start * view.stride)
+        start += n
+
+
+cdef void write_tile(
+    const StatsView* view, const int32_t* grad, const int32_t* hess, intp_t n, uint8_t* data
+) noexcept nogil:
+    """Put a few rows' integers where their layout has them."""
+    cdef intp_t i, stride = view.stride
     cdef int16_t grad16
     cdef uint16_t hess16
-    if layout == UNIT:
-        for i in range(start, stop):
-            pair[0] = round_half_away(grad[i] * grad_scale)
-            memcpy(data + i * stride, pair, 4)
-    elif layout == PAIR16:
-        for i in range(start, stop):
-            grad16 = <int16_t>capped(grad[i] * grad_scale, 32767)
-            hess16 = <uint16_t>capped(hess[i] * hess_scale, 65535)
+    if view.layout == UNIT:
+        for i in range(n):
+            memcpy(data + i * stride, grad + i, 4)
+    elif view.layout == PAIR16:
+        for i in range(n):
+            # The largest may be rounded up to a step that 16 bits do not have.
+            grad16 = <int16_t>min(max(grad[i], -32767), 32767)
+            hess16 = <uint16_t>min(max(hess[i], -65535), 65535)
             memcpy(data + i * stride, &grad16, 2)
             memcpy(data + i * stride + 2, &hess16, 2)
     else:
-        for i in range(start, stop):
-            pair[0] = round_half_away(grad[i] * grad_scale)
-            pair[1] = round_half_away((hess[i] if hess != NULL else constant_hess) * hess_scale)
-            memcpy(data + i * stride, pair, 8)
+        for i in range(n):
+            memcpy(data + i * stride, grad + i, 4)
+            memcpy(data + i * stride + 4, hess + i, 4)

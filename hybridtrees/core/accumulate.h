@@ -21,6 +21,10 @@
 #define HT_UNIFORM_CELLS 272
 /* Rows whose codes are asked for ahead of their turn: about the latency of memory. */
 #define HT_PREFETCH_ROWS 16
+/* The same where rows come in order. Narrow records may be written before they are read, a block
+ * of rows at a time; in wide ones the processor does not foresee the next line by itself. */
+#define HT_AHEAD_NARROW 320
+#define HT_AHEAD_WIDE 32
 
 enum { HT_UNIT = 0, HT_PAIR16 = 1, HT_PAIR32 = 2, HT_PACKED16 = 3 };
 
@@ -114,6 +118,8 @@ HT_INLINE void ht_accumulate_rows(const HtAccumulation *given, int layout, int u
     const int64_t scale = (int64_t) 1 << (layout == HT_PACKED16 ? 32 : a.count_bits);
     const int64_t one = a.count_bits > 0;
     const int two_words = layout == HT_PAIR16 || layout == HT_PAIR32;
+    const int wide = a.record_bytes > 64; /* the codes may lie in two cache lines */
+    const ptrdiff_t in_order = (wide ? HT_AHEAD_WIDE : HT_AHEAD_NARROW) * a.record_bytes;
     for (ptrdiff_t i = a.row_start; i < a.row_stop; i++) {
         ptrdiff_t row = use_rows ? (ptrdiff_t) a.rows[i] : i;
         const uint8_t *record = a.records + row * a.record_bytes;
@@ -122,7 +128,15 @@ HT_INLINE void ht_accumulate_rows(const HtAccumulation *given, int layout, int u
         if (use_rows && i + HT_PREFETCH_ROWS < a.row_stop) {
             ptrdiff_t ahead = (ptrdiff_t) a.rows[i + HT_PREFETCH_ROWS];
             HT_PREFETCH(a.records + ahead * a.record_bytes + a.first);
+            if (wide)
+                HT_PREFETCH(a.records + ahead * a.record_bytes + a.last - 1);
             HT_PREFETCH(a.stats + ahead * a.stats_stride);
+        }
+        if (!use_rows) {
+            uintptr_t ahead = (uintptr_t) record + in_order;
+            HT_PREFETCH((const void *) (ahead + a.first));
+            if (wide)
+                HT_PREFETCH((const void *) (ahead + a.last - 1));
         }
         if (layout == HT_UNIT) {
             int32_t grad;

@@ -48,7 +48,8 @@ class GrowerParams:
     monotonic : int8 array, optional
         1 where the value may only rise with a feature, -1 where it may only fall, else 0.
     interaction : uint64 array, optional
-        Bit set of the interaction groups that each feature is in; 0: it stands alone.
+        Bit set of the interaction groups that each feature is in, up to 63; 0: it stands alone.
+        ``1 << 63`` for every feature: any two may stand on one path, and no third.
     missing : {"learn", "stop"}
         Whether rows with a missing value go to the better side or stay at the node.
     random_ties : bool
@@ -120,7 +121,9 @@ def newton_values(
     Monotone constraints bound them (`lower` and `upper` of `splits`).
     """
     grad, hess = sums[:, 0], sums[:, 1] + params.reg_lambda
-    shrunk = np.sign(grad) * np.maximum(np.abs(grad) - params.reg_alpha, 0.0)
+    shrunk = grad
+    if params.reg_alpha > 0:
+        shrunk = np.sign(grad) * np.maximum(np.abs(grad) - params.reg_alpha, 0.0)
     values = np.divide(-shrunk, hess, out=np.zeros(len(grad)), where=hess > 0)
     if params.max_delta_step > 0:
         values = np.clip(values, -params.max_delta_step, params.max_delta_step)

@@ -193,7 +193,9 @@ class TreeEnsemble:
         if tree_output is None:
             tree_output = np.zeros(len(trees))
         self.tree_output = np.asarray(tree_output, dtype=np.int32)
-        self.nodes = np.concatenate([tree.nodes for tree in trees])
+        # As bytes: the types of structured arrays are compared field by field, tree by tree.
+        whole = np.dtype((np.void, NODE_DTYPE.itemsize))
+        self.nodes = np.concatenate([tree.nodes.view(whole) for tree in trees]).view(NODE_DTYPE)
         self.values = np.concatenate([tree.values for tree in trees])
         shifts = np.cumsum([0, *(len(tree.categories) for tree in trees)])
         for index in np.flatnonzero(np.diff(shifts)):

@@ -131,6 +131,37 @@ def test_pair16_of_a_small_pool(large):
     np.testing.assert_array_equal(tree.nodes, small.nodes)
 
 
+@pytest.mark.parametrize("kind", ["unit", "pair16"])
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_the_histogram_of_the_root_writes_the_statistics(large, kind, n_threads):
+    binned, grad, hess = large
+    hess = 1.0 if kind == "unit" else hess
+    statistics = RowStatistics(BinnedView(binned), True)
+    statistics.fill(grad, hess, len(grad), False, 1)
+    assert statistics.layout["name"] == kind
+    expected = binned.records.copy()
+    binned.records[:, -4:] = 77
+    grow_tree(binned, grad, hess, replace(BEST, max_leaves=2), n_threads=n_threads)
+    np.testing.assert_array_equal(binned.records, expected)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_sums_and_scores_of_the_leaves(large, n_threads):
+    binned, grad, hess = large
+    raw = np.linspace(-1, 1, len(grad))
+    with Grower(binned, replace(BEST, max_leaves=60), n_threads) as grower:
+        tree = grower.grow(grad, hess)
+        grower.update_raw(tree, raw)
+        leaf = grower._grower.row_nodes()
+    np.testing.assert_array_equal(raw, np.linspace(-1, 1, len(grad)) + tree.values[leaf, 0])
+    # Multiples of 1/8 are added without rounding.
+    weight = np.bincount(leaf, hess)
+    leaves = np.flatnonzero(tree.nodes["left"] < 0)
+    np.testing.assert_array_equal(tree.nodes["weight"][leaves], weight[leaves])
+    value = -np.bincount(leaf, grad)[leaves] / (weight[leaves] + 1)
+    np.testing.assert_allclose(tree.values[leaves, 0], value, rtol=1e-15)
+
+
 # ---- draws of features --------------------------------------------------------------------------
 
 
