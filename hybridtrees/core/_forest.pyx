@@ -8,6 +8,8 @@ bytes of a leaf are its value; where a tree has several values per leaf, or keep
 nodes too, they are the row of its values in a table.
 
 Many rows go down one tree before the next tree is taken: a deep tree then stays in the cache.
+They are parted at its upper nodes, and go on in groups of neighbours: as subtrees are contiguous,
+the nodes that a group meets stand close together.
 Each row adds up its trees in their order, so the sums do not depend on blocks or threads.
 """
 
@@ -20,7 +22,7 @@ from hybridtrees.core._forest cimport (
     FEATURE_MASK, HAS_SET, MISSING_LEFT, MISSING_STOPS, SET_HEAD, NarrowNode, WideNode, node_t,
 )
 from hybridtrees.core._types cimport (
-    float64_t, int32_t, int64_t, intp_t, real_t, uint32_t,
+    float64_t, int32_t, int64_t, intp_t, real_t, uint16_t, uint32_t,
 )
 
 cdef extern from *:
@@ -35,7 +37,18 @@ cdef extern from *:
 
 cdef enum:
     GROUP = 128           # rows that go down a tree together
-    CHUNK = 8192          # rows that a thread takes through all trees
+    FEW = 16              # rows of a branch that are not parted any more
+    TILE = 2048           # rows that are parted among the branches of a tree; they fit a cache
+    CHUNK = 65536         # rows that a thread takes through all trees
+
+
+cdef struct Tile:
+    uint16_t order[TILE]      # rows, branch by branch
+    uint16_t spare[TILE]
+    int32_t ended[TILE]       # node where each row ends
+    int32_t open_node[TILE]   # branches that wait, and their rows
+    int32_t open_first[TILE]
+    int32_t open_last[TILE]
 
 
 cdef inline float64_t payload(const node_t* node) noexcept nogil:
@@ -73,34 +86,111 @@ cdef inline int32_t special_step(
     return k + 1 if left else node.right
 
 
-cdef inline void walk_plain(
-    const node_t* nodes, const real_t* X, intp_t stride, int32_t n_rows, int32_t* ended,
+cdef inline void walk_numeric(
+    const node_t* nodes, const real_t* X, intp_t stride, int32_t* at, uint16_t* rows,
+    intp_t n_rows, bint missing, int32_t* ended,
 ) noexcept nogil:
-    """Node where each of at most GROUP rows ends: numeric splits, no missing value."""
-    cdef int32_t at[GROUP]
-    cdef int32_t row[GROUP]
-    cdef int32_t j, k, right, n_active = n_rows, n_kept
+    """Node where rows end that stand at nodes `at`: numeric splits where no row stops."""
+    # Numbers as wide as an address need not be widened at every step.
+    cdef intp_t j, k, row, right, n_active = n_rows, n_kept
     cdef const node_t* node
-    for j in range(n_rows):
-        at[j] = 0
-        row[j] = j
+    cdef real_t x
     while n_active > 0:
         n_kept = 0
         for j in range(n_active):
             k = at[j]
+            row = rows[j]
             node = nodes + k
             if node.feature < 0:
-                ended[row[j]] = k
+                ended[row] = <int32_t>k
                 continue
             # Without a branch, which would be guessed wrongly half the time.
-            right = X[row[j] * stride + (node.feature & FEATURE_MASK)] > node.threshold
+            x = X[row * stride + (node.feature & FEATURE_MASK)]
+            right = x > node.threshold
+            if missing:
+                right |= (x != x) & ((node.feature & MISSING_LEFT) == 0)
             k += 1 + ((node.right - k - 1) & -right)
             # By the time its turn comes, the node of this row is in the cache.
             HT_PREFETCH(nodes + k)
-            at[n_kept] = k
-            row[n_kept] = row[j]
+            at[n_kept] = <int32_t>k
+            rows[n_kept] = <uint16_t>row
             n_kept += 1
         n_active = n_kept
+
+
+cdef inline intp_t part_rows(
+    const node_t* node, const real_t* X, intp_t stride, uint16_t* order, intp_t n_rows,
+    bint missing, uint16_t* spare,
+) noexcept nogil:
+    """Bring the rows that go left to the front and return their number."""
+    cdef const real_t* column = X + (node.feature & FEATURE_MASK)
+    cdef intp_t j, row, n_right = 0
+    # Each row is written to both sides, and counts on one. Missing values fail every comparison,
+    # so the one to ask depends on where they go.
+    if missing and not node.feature & MISSING_LEFT:
+        for j in range(n_rows):
+            row = order[j]
+            order[j - n_right] = <uint16_t>row
+            spare[n_right] = <uint16_t>row
+            n_right += not column[row * stride] <= node.threshold
+    else:
+        for j in range(n_rows):
+            row = order[j]
+            order[j - n_right] = <uint16_t>row
+            spare[n_right] = <uint16_t>row
+            n_right += column[row * stride] > node.threshold
+    memcpy(order + n_rows - n_right, spare, n_right * sizeof(uint16_t))
+    return n_rows - n_right
+
+
+cdef inline void end_numeric(
+    const node_t* nodes, const real_t* X, intp_t stride, int32_t n_rows, bint missing, Tile* tile,
+) noexcept nogil:
+    """Node where each row of a tile ends: numeric splits where no row stops.
+
+    While a branch has many rows they are parted, which reads its node once. Few rows wait until
+    there are enough of them to walk on together, in branches that lie side by side.
+    """
+    cdef int32_t at[GROUP]
+    cdef uint16_t rows[GROUP]
+    cdef int32_t first = 0, last = n_rows, k = 0, n_open = 0, n_waiting = 0, middle, j
+    cdef const node_t* node
+    for j in range(n_rows):
+        tile.order[j] = <uint16_t>j
+    while True:
+        node = nodes + k
+        if last - first > FEW and node.feature >= 0:
+            middle = first + <int32_t>part_rows(
+                node, X, stride, tile.order + first, last - first, missing, tile.spare)
+            if middle == first:
+                k = node.right
+                continue
+            if middle < last:
+                tile.open_node[n_open] = node.right
+                tile.open_first[n_open] = middle
+                tile.open_last[n_open] = last
+                n_open += 1
+                last = middle
+            k += 1
+            continue
+        if node.feature < 0:
+            for j in range(first, last):
+                tile.ended[tile.order[j]] = k
+        else:
+            if n_waiting + last - first > GROUP:
+                walk_numeric(nodes, X, stride, at, rows, n_waiting, missing, tile.ended)
+                n_waiting = 0
+            for j in range(first, last):
+                at[n_waiting] = k
+                rows[n_waiting] = tile.order[j]
+                n_waiting += 1
+        if n_open == 0:
+            break
+        n_open -= 1
+        k = tile.open_node[n_open]
+        first = tile.open_first[n_open]
+        last = tile.open_last[n_open]
+    walk_numeric(nodes, X, stride, at, rows, n_waiting, missing, tile.ended)
 
 
 cdef bint any_missing(const real_t* X, intp_t n) noexcept nogil:
@@ -184,30 +274,51 @@ cdef inline void add_value(
     out[best] += 1.0
 
 
+cdef void end_tile(
+    const node_t* nodes, const uint32_t* sets, const real_t* X, intp_t stride, int32_t n_rows,
+    bint plain, bint missing, Tile* tile,
+) noexcept nogil:
+    """Node where each row of a tile ends."""
+    cdef uint32_t rows[GROUP]
+    cdef int32_t group, first, j, n
+    if plain and missing:
+        end_numeric(nodes, X, stride, n_rows, True, tile)
+        return
+    if plain:
+        end_numeric(nodes, X, stride, n_rows, False, tile)
+        return
+    for j in range(GROUP):
+        rows[j] = <uint32_t>j
+    for group in range((n_rows + GROUP - 1) // GROUP):
+        first = group * GROUP
+        n = min(<int32_t>GROUP, n_rows - first)
+        walk_group(nodes, X + first * stride, stride, rows, n, sets, -1, rows, &tile.ended[first])
+
+
 cdef void add_chunk(
     const node_t* nodes, const int64_t* start, intp_t first, intp_t last, const uint32_t* sets,
-    const real_t* X, intp_t stride, intp_t first_row, intp_t n_rows, const float64_t* table,
-    int32_t n_values, bint by_node, bint votes, bint plain, float64_t* raw,
+    const real_t* X, intp_t stride, intp_t n_rows, const float64_t* table, int32_t n_values,
+    bint by_node, bint votes, bint plain, float64_t* raw,
 ) noexcept nogil:
-    cdef intp_t tree, group, row
-    cdef int32_t ended[GROUP]
-    cdef uint32_t rows[GROUP]
+    cdef intp_t tree, k, row
+    cdef Tile tile
     cdef int32_t n, j
-    plain = plain and not any_missing(X + first_row * stride, n_rows * stride)
+    cdef bint missing = plain and any_missing(X, n_rows * stride)
     for tree in range(first, last):
-        for group in range((n_rows + GROUP - 1) // GROUP):
-            n = <int32_t>min(GROUP, n_rows - group * GROUP)
-            row = first_row + group * GROUP
-            if plain:
-                walk_plain(nodes + start[tree], X + row * stride, stride, n, ended)
-            else:
-                for j in range(n):
-                    rows[j] = <uint32_t>j
-                walk_group(nodes + start[tree], X + row * stride, stride, rows, n, sets, -1, rows,
-                           ended)
+        for k in range((n_rows + TILE - 1) // TILE):
+            row = k * TILE
+            n = <int32_t>min(TILE, n_rows - row)
+            end_tile(nodes + start[tree], sets, X + row * stride, stride, n, plain, missing, &tile)
             for j in range(n):
-                add_value(nodes + start[tree], ended[j], table, n_values,
+                add_value(nodes + start[tree], tile.ended[j], table, n_values,
                           start[tree] if by_node else -1, votes, raw + (row + j) * n_values)
+
+
+cdef intp_t chunk_size(intp_t n_rows, int n_threads) noexcept nogil:
+    """Rows of a chunk: at most CHUNK, and as many chunks for each thread."""
+    cdef intp_t n_chunks = (n_rows + CHUNK - 1) // CHUNK
+    n_chunks = (n_chunks + n_threads - 1) // n_threads * n_threads
+    return (n_rows + n_chunks - 1) // n_chunks
 
 
 cdef int add_typed(
@@ -215,43 +326,36 @@ cdef int add_typed(
     const uint32_t[::1] sets, const real_t[:, ::1] X, const float64_t[:, ::1] table, bint by_node,
     bint votes, bint plain, float64_t[:, ::1] raw, int n_threads,
 ) except -1:
-    cdef intp_t n = X.shape[0], chunk = CHUNK, c, n_chunks, n_columns = X.shape[1]
+    cdef intp_t n = X.shape[0], chunk, c, n_chunks, n_columns = X.shape[1]
     cdef int32_t n_values = <int32_t>raw.shape[1]
     cdef const float64_t* values = &table[0, 0] if table.shape[0] > 0 else NULL
     if n == 0 or first >= last:
         return 0
-    chunk = min(chunk, (n + n_threads - 1) // n_threads)
+    chunk = chunk_size(n, n_threads)
     n_chunks = (n + chunk - 1) // chunk
     n_threads = <int>min(n_threads, n_chunks)
     for c in prange(n_chunks, num_threads=n_threads, schedule="dynamic", chunksize=1, nogil=True):
-        add_chunk(&nodes[0], &start[0], first, last, &sets[0], &X[0, 0], n_columns, c * chunk,
-                  min(chunk, n - c * chunk), values, n_values, by_node, votes, plain, &raw[0, 0])
+        add_chunk(&nodes[0], &start[0], first, last, &sets[0], &X[c * chunk, 0], n_columns,
+                  min(chunk, n - c * chunk), values, n_values, by_node, votes, plain,
+                  &raw[c * chunk, 0])
     return 0
 
 
 cdef void find_chunk(
     const node_t* nodes, const int64_t* start, intp_t first, intp_t last, const uint32_t* sets,
-    const real_t* X, intp_t stride, intp_t first_row, intp_t n_rows, bint plain,
-    int32_t* leaves,
+    const real_t* X, intp_t stride, intp_t n_rows, bint plain, int32_t* leaves,
 ) noexcept nogil:
-    cdef intp_t tree, group, row, width = last - first
-    cdef int32_t ended[GROUP]
-    cdef uint32_t rows[GROUP]
+    cdef intp_t tree, k, row, width = last - first
+    cdef Tile tile
     cdef int32_t n, j
-    plain = plain and not any_missing(X + first_row * stride, n_rows * stride)
+    cdef bint missing = plain and any_missing(X, n_rows * stride)
     for tree in range(first, last):
-        for group in range((n_rows + GROUP - 1) // GROUP):
-            n = <int32_t>min(GROUP, n_rows - group * GROUP)
-            row = first_row + group * GROUP
-            if plain:
-                walk_plain(nodes + start[tree], X + row * stride, stride, n, ended)
-            else:
-                for j in range(n):
-                    rows[j] = <uint32_t>j
-                walk_group(nodes + start[tree], X + row * stride, stride, rows, n, sets, -1, rows,
-                           ended)
+        for k in range((n_rows + TILE - 1) // TILE):
+            row = k * TILE
+            n = <int32_t>min(TILE, n_rows - row)
+            end_tile(nodes + start[tree], sets, X + row * stride, stride, n, plain, missing, &tile)
             for j in range(n):
-                leaves[(row + j) * width + tree - first] = ended[j]
+                leaves[(row + j) * width + tree - first] = tile.ended[j]
 
 
 cdef int find_typed(
@@ -259,15 +363,15 @@ cdef int find_typed(
     const uint32_t[::1] sets, const real_t[:, ::1] X, bint plain, int32_t[:, ::1] leaves,
     int n_threads,
 ) except -1:
-    cdef intp_t n = X.shape[0], chunk = CHUNK, c, n_chunks, n_columns = X.shape[1]
+    cdef intp_t n = X.shape[0], chunk, c, n_chunks, n_columns = X.shape[1]
     if n == 0 or first >= last:
         return 0
-    chunk = min(chunk, (n + n_threads - 1) // n_threads)
+    chunk = chunk_size(n, n_threads)
     n_chunks = (n + chunk - 1) // chunk
     n_threads = <int>min(n_threads, n_chunks)
     for c in prange(n_chunks, num_threads=n_threads, schedule="dynamic", chunksize=1, nogil=True):
-        find_chunk(&nodes[0], &start[0], first, last, &sets[0], &X[0, 0], n_columns, c * chunk,
-                   min(chunk, n - c * chunk), plain, &leaves[0, 0])
+        find_chunk(&nodes[0], &start[0], first, last, &sets[0], &X[c * chunk, 0], n_columns,
+                   min(chunk, n - c * chunk), plain, &leaves[c * chunk, 0])
     return 0
 
 

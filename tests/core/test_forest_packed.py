@@ -63,6 +63,35 @@ def test_walks_agree_with_the_trees(name, dtype, order):
 
 
 @EVERY_MODEL
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("missing", [False, True])
+def test_many_rows_end_where_each_of_them_does(rng, name, dtype, missing):
+    model, X = fitted(name)
+    if not missing:
+        X = np.nan_to_num(X, nan=7.0)
+    X[:3] = [[3, 5, -1e30, 5], [4, 6, 1e30, 1e30], [0, 59, 0, 59]]
+    expected = oracle.leaves(model, X)
+    # Several tiles, the last of them not full; runs of equal rows leave branches empty.
+    rows = np.concatenate([rng.integers(0, len(X), 4500), np.full(700, 2)])
+    many = np.ascontiguousarray(X[rows], dtype=dtype)
+    for n_jobs in (1, 3):
+        model.n_jobs = n_jobs
+        np.testing.assert_array_equal(model.apply(many), expected[rows])
+        # The sums run over the trees in their order, whatever stands around a row.
+        np.testing.assert_array_equal(said(model, many), said(model, X.astype(dtype))[rows])
+
+
+def test_chunks_cover_all_rows():
+    X, y = smooth_table(300)
+    model = RandomForestRegressor(2, random_state=0).fit(X, y)
+    expected = model.apply(X)
+    for n_rows in (1, 2, 3, 5, 16, 17, 300):
+        for n_jobs in (1, 2, 4, 7):
+            found = model.trees_.apply(np.ascontiguousarray(X[:n_rows]), n_jobs)
+            np.testing.assert_array_equal(found, expected[:n_rows])
+
+
+@EVERY_MODEL
 def test_files_and_pickles(name, tmp_path):
     model, X = fitted(name)
     expected = said(model, X)
