@@ -259,7 +259,7 @@ class CartTable:
                 max_bins=max_bins, categorical_features=self.is_categorical, n_jobs=n_threads
             )
             self.binned = mapper.fit_transform(values, weight)
-            self.thresholds = BinThresholds(self.binned, values, n_threads)
+            self.thresholds = BinThresholds(self.binned, values, n_threads, weight)
             self.category_to_bin = mapper.category_to_bin_
 
     def sorted_lists(self, n_extra: int, n_threads: int) -> SortedTable:

@@ -127,9 +127,17 @@ class BinThresholds:
     values : array or sparse matrix, optional
         The table that was binned, to learn the least and the largest value of each bin.
     n_threads : int
+    weight : array of shape (n_rows,), optional
+        Rows of weight 0 take no part in these.
     """
 
-    def __init__(self, binned: BinnedMatrix, values: Any = None, n_threads: int = 1):
+    def __init__(
+        self,
+        binned: BinnedMatrix,
+        values: Any = None,
+        n_threads: int = 1,
+        weight: NDArray[np.float64] | None = None,
+    ):
         parts, starts = [], [0]
         for edges in binned.bin_edges:
             parts.append(np.append(() if edges is None else edges, np.inf))
@@ -137,7 +145,7 @@ class BinThresholds:
         self._thresholds = np.concatenate(parts)
         self._start = np.array(starts[:-1])
         self._binned = binned
-        self._ends = None if values is None else _bin_ends(binned, values, n_threads)
+        self._ends = None if values is None else _bin_ends(binned, values, n_threads, weight)
 
     def __call__(self, feature: NDArray, bin_: NDArray) -> NDArray[np.float64]:
         """Return the threshold behind a bin of a feature, for arrays of both."""
@@ -163,16 +171,23 @@ class BinThresholds:
         return thresholds
 
 
-def _bin_ends(binned: BinnedMatrix, values: Any, n_threads: int) -> tuple[NDArray, NDArray]:
+def _bin_ends(
+    binned: BinnedMatrix, values: Any, n_threads: int, weight: NDArray[np.float64] | None
+) -> tuple[NDArray, NDArray]:
     """Least and largest value of each bin, (n_features, 256)."""
     ends = np.full((binned.n_features, 256), np.inf), np.full((binned.n_features, 256), -np.inf)
+    columns = binned.columns
+    if weight is not None and not np.all(weight > 0):
+        used = np.flatnonzero(weight > 0)
+        columns = np.ascontiguousarray(columns[:, used])
+        values = values.tocsr()[used] if is_sparse(values) else values[used]
     if not is_sparse(values):
-        bin_ends(values, binned.columns, *ends, n_threads)
+        bin_ends(values, columns, *ends, n_threads)
         return ends
     values = values.tocsc()
     for first in range(0, binned.n_features, SPARSE_COLUMNS):
         part = slice(first, min(first + SPARSE_COLUMNS, binned.n_features))
         own = (end[part] for end in ends)
         dense = values[:, part].toarray()
-        bin_ends(dense, binned.columns[part], *own, n_threads)
+        bin_ends(dense, columns[part], *own, n_threads)
     return ends

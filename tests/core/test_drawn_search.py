@@ -189,6 +189,21 @@ def test_sparse_tables_have_the_thresholds_of_dense_ones(rng):
         np.testing.assert_array_equal(mine, theirs)
 
 
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+def test_rows_without_weight_do_not_move_thresholds(rng, form):
+    import scipy.sparse
+
+    X, weight = rng.normal(size=(300, 4)), np.repeat([0.0, 2.0], 150)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    read = scipy.sparse.csc_array if form == "sparse" else np.asarray
+    both = (
+        CartTable(read(X), np.zeros(4, bool), "hist", weight=weight),
+        CartTable(read(X[150:]), np.zeros(4, bool), "hist"),
+    )
+    for mine, theirs in zip(*(table.thresholds._ends for table in both), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
 # ---- sums over nodes ----------------------------------------------------------------------------
 
 
