@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse
@@ -18,6 +19,36 @@ BLOCK = 8192
 
 # Counts of rows in samples that are held at a time, as bytes.
 _COUNT_BYTES = 2**26
+
+# What was worked out of the samples of a forest, for the next call: not part of its state, and
+# kept only where it is small.
+_remembered: WeakKeyDictionary[PackedTrees, dict[str, Any]] = WeakKeyDictionary()
+_REMEMBERED_BYTES = 2**26
+
+Found = TypeVar("Found")
+
+
+def remembered(
+    trees: PackedTrees, name: str, make: Callable[[], Found], size: Callable[[Found], int]
+) -> Found:
+    """Return what `make` gives, or gave the last time that it was asked for these trees.
+
+    Parameters
+    ----------
+    trees : PackedTrees
+    name : str
+        What it is.
+    make : callable
+    size : callable
+        From what was made to its bytes.
+    """
+    kept = _remembered.setdefault(trees, {})
+    if name in kept:
+        return kept[name]
+    found = make()
+    if size(found) <= _REMEMBERED_BYTES:
+        kept[name] = found
+    return found
 
 
 @dataclass
@@ -34,6 +65,11 @@ class LeafGroups:
 
     rows: np.ndarray
     starts: list[np.ndarray]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the arrays."""
+        return self.rows.nbytes + sum(start.nbytes for start in self.starts)
 
     @classmethod
     def of_leaves(

@@ -73,13 +73,19 @@ def neighbour_counts(group: np.ndarray, n_neighbors: int | None) -> np.ndarray:
     return np.full(len(sizes), min(n_neighbors, len(group)))
 
 
-def nearest_rows(part: scipy.sparse.csr_array, n_neighbors: int) -> np.ndarray:
-    """Columns of the largest entries of each row, the first of equal ones; -1 for want of more."""
+def nearest_rows(part: scipy.sparse.csr_array, n_neighbors: int, first: int = 0) -> np.ndarray:
+    """Columns of the largest entries of each row, the first of equal ones; -1 for want of more.
+
+    The rows are those from `first` on of a square matrix, and each is the nearest to itself:
+    where many are equally near, all rows would have the same neighbours otherwise.
+    """
     nearest = np.full((part.shape[0], n_neighbors), -1)
     for i in range(part.shape[0]):
         entries = slice(part.indptr[i], part.indptr[i + 1])
-        best = np.argsort(-part.data[entries], kind="stable")[:n_neighbors]
-        nearest[i, : len(best)] = part.indices[entries][best]
+        columns = part.indices[entries]
+        farness = np.where(columns == first + i, -np.inf, -part.data[entries])
+        best = np.argsort(farness, kind="stable")[:n_neighbors]
+        nearest[i, : len(best)] = columns[best]
     return nearest
 
 

@@ -19,6 +19,7 @@ from hybridtrees.models._forest_leaves import (
     LeafGroups,
     Proximities,
     blocks,
+    remembered,
     sample_products,
     sizes_of_branches,
 )
@@ -100,6 +101,14 @@ class ForestReading:
             raise ValueError(
                 f"{what} needs the training rows of the leaves: fit with keep_rows=True"
             )
+        return remembered(
+            self._trees,  # type: ignore[attr-defined]
+            "groups",
+            self._weighted_groups,
+            lambda found: found[0].nbytes + found[1].nbytes,
+        )
+
+    def _weighted_groups(self) -> tuple[LeafGroups, np.ndarray]:
         groups = LeafGroups.of_training(self._trees, self._leaf_rows)  # type: ignore[attr-defined]
         weight = np.zeros(len(groups.rows), dtype=np.float32)
         for tree, start in enumerate(groups.starts):
@@ -234,7 +243,12 @@ class ForestReading:
         self._check_leaves_out("standard_errors")
         sampler, trees = self._sampler, self._trees  # type: ignore[attr-defined]
         n_trees, n_train = len(trees), sampler.n_rows
-        products, variance = sample_products(self._tree_counts, n_trees, n_train)
+        products, variance = remembered(
+            trees,
+            "products",
+            lambda: sample_products(self._tree_counts, n_trees, n_train),
+            lambda found: found[0].nbytes,
+        )
         scale = 1.0
         if not sampler.replace:
             # Samples without replacement vary less than a bootstrap would (Wager and Athey 2018).
@@ -412,7 +426,7 @@ class ForestReading:
         counts = neighbour_counts(group, n_neighbors)
         nearest = np.full((len(leaves), counts.max()), -1)
         for block, part in near.rows(leaves, own):
-            nearest[block] = nearest_rows(part, counts.max())
+            nearest[block] = nearest_rows(part, counts.max(), block.start)
         values = self._read_features(X)  # type: ignore[attr-defined]
         chosen, found = [], []
         for label, count in enumerate(counts):

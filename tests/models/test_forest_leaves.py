@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 
 import forest_oracle as oracle
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from cart_data import noisy_classes, smooth_table
 
+from hybridtrees.models._bagging import Sampler
 from hybridtrees.models.forest import RandomForestClassifier, RandomForestRegressor
 
 LEVELS = [0.9, 0.1, 0.5, 0.0, 1.0]
@@ -124,6 +126,39 @@ def test_standard_errors_that_are_not_known():
     with pytest.warns(UserWarning, match=r"\d+ of 50 variances came out negative"):
         errors = few.standard_errors(X)
     assert (errors == 0).any()
+
+
+def test_samples_are_drawn_again_once_only(monkeypatch):
+    X, y = smooth_table(60)
+    model = RandomForestRegressor(50, warm_start=True, random_state=0, n_jobs=1).fit(X, y)
+    drawn = []
+    counts = Sampler.counts
+
+    def watched(self, seed):
+        drawn.append(seed)
+        return counts(self, seed)
+
+    monkeypatch.setattr(Sampler, "counts", watched)
+    first = model.leaf_weights(X).toarray(), model.predict_quantiles(X), said_errors(model, X)
+    n_drawn = len(drawn)
+    assert n_drawn > 0
+    again = model.leaf_weights(X).toarray(), model.predict_quantiles(X), said_errors(model, X)
+    assert len(drawn) == n_drawn
+    for mine, expected in zip(again, first, strict=True):
+        np.testing.assert_array_equal(mine, expected)
+    # Other trees, other samples; and what is remembered is no part of the model.
+    model.set_params(n_estimators=60).fit(X, y)
+    cold = RandomForestRegressor(60, random_state=0, n_jobs=1).fit(X, y)
+    copy = pickle.loads(pickle.dumps(model))
+    for other in (model, copy):
+        np.testing.assert_array_equal(said_errors(other, X), said_errors(cold, X))
+        np.testing.assert_array_equal(other.predict_quantiles(X), cold.predict_quantiles(X))
+
+
+def said_errors(model, X):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.standard_errors(X)
 
 
 def test_standard_errors_of_a_mean():

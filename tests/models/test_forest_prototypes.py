@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse
 
+from hybridtrees.models._forest_prototypes import nearest_rows
 from hybridtrees.models.forest import RandomForestClassifier, RandomForestRegressor
 
 
@@ -32,6 +34,21 @@ def test_more_neighbours_than_rows_are_all_rows(rng):
     np.testing.assert_array_equal(
         model.prototypes(X, labels, n_neighbors=10**12).values, every.values
     )
+
+
+def test_rows_that_are_all_alike_have_more_than_one_prototype():
+    X, labels = np.repeat([[0.0], [1.0]], 30, axis=0), np.repeat(["a", "b"], 30)
+    model = RandomForestClassifier(30, random_state=0, n_jobs=1).fit(X, labels)
+    found = model.prototypes(X, labels, n_neighbors=5, n_prototypes=2)
+    assert found.labels.tolist() == ["a", "a", "b", "b"]
+    assert found.values.ravel().tolist() == [0, 0, 1, 1]
+    assert len(set(found.rows.tolist())) == 4
+
+
+def test_each_row_is_its_own_nearest():
+    near = scipy.sparse.csr_array(np.array([[1.0, 1.0, 0.5], [1.0, 1.0, 0.0], [0.5, 0.0, 1.0]]))
+    assert nearest_rows(near, 2).tolist() == [[0, 1], [1, 0], [2, 0]]
+    assert nearest_rows(near[1:], 3, 1).tolist() == [[1, 0, -1], [2, 0, -1]]
 
 
 def test_categories_of_prototypes_are_decoded(rng):

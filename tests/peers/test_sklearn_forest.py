@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hybridtrees.models import forest
 from hybridtrees.models.forest import RandomForestClassifier, RandomForestRegressor
 
 ensemble = pytest.importorskip("sklearn.ensemble")
@@ -23,11 +24,17 @@ def friedman_rows(seed):
     return X, y
 
 
-def scores(make, classes):
+def tied_rows(seed):
+    """The same with skewed columns of few values."""
+    X, y = friedman_rows(seed)
+    return np.floor(np.exp(3 * X)), y
+
+
+def scores(make, classes, table=friedman_rows):
     """Out-of-bag score and test score for every seed, (n_seeds, 2)."""
     found = []
     for seed in range(N_SEEDS):
-        X, y = friedman_rows(seed)
+        X, y = table(seed)
         if classes:
             y = np.digitize(y, np.quantile(y, np.arange(1, classes) / classes))
         model = make(seed).fit(X[:N_TRAIN], y[:N_TRAIN])
@@ -57,10 +64,35 @@ def test_regression(splitter):
     assert_alike(mine, theirs)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_classification(n_classes):
+@pytest.mark.parametrize("splitter", ["exact", "hist"])
+@pytest.mark.parametrize("n_classes", [0, 2])
+def test_shallow_trees_of_tied_columns(splitter, n_classes):
+    common = {"oob_score": True, "max_depth": 4, "n_jobs": 1}
+    name = "RandomForestClassifier" if n_classes else "RandomForestRegressor"
+    features = "sqrt" if n_classes else 1.0
+    mine, theirs = (
+        scores(
+            lambda seed, module=module, own=own: getattr(module, name)(
+                30, random_state=seed, max_features=features, **common, **own
+            ),
+            n_classes,
+            tied_rows,
+        )
+        for module, own in (
+            (forest, {"splitter": splitter, "min_samples_leaf": 1}),
+            (ensemble, {}),
+        )
+    )
+    assert_alike(mine, theirs)
+
+
+@pytest.mark.parametrize(("n_classes", "splitter"), [(2, "hist"), (2, "exact"), (3, "hist")])
+def test_classification(n_classes, splitter):
     common = {"oob_score": True, "n_jobs": 1}
-    mine = scores(lambda seed: RandomForestClassifier(40, random_state=seed, **common), n_classes)
+    mine = scores(
+        lambda seed: RandomForestClassifier(40, splitter=splitter, random_state=seed, **common),
+        n_classes,
+    )
     theirs = scores(
         lambda seed: ensemble.RandomForestClassifier(40, random_state=seed, **common), n_classes
     )
