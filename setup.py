@@ -30,6 +30,7 @@ EXTENSIONS = {
     "hybridtrees.core._linear_leaves": False,
     "hybridtrees.core._linear_problem": False,
     "hybridtrees.core._linear_scan": False,
+    "hybridtrees.core._linear_screen": False,
     "hybridtrees.core._linear_search": True,
     "hybridtrees.core._median": False,
     "hybridtrees.core._moment_histogram": False,

@@ -57,7 +57,7 @@ STAGES = (
     ("_views", "_statistics", "_partition", "_histogram", "_pool", "_frontier", "_nodes"),
     ("_split", "_linear_problem", "_linear_scan", "_moment_solve", "_moment_histogram"),
     ("_targets", "_leaves", "_sorted", "_median", "_moment_score", "_moment_scan"),
-    ("_sorted_scan", "_categories", "sorted_table", "_leaf_moments"),
+    ("_sorted_scan", "_categories", "sorted_table", "_leaf_moments", "_linear_screen"),
     ("_search", "_sorted_lists", "_sorted_search", "_drawn_search", "_histogram_search"),
     ("_linear_search", "checks", "_linear_leaves", "_plan", "_predict", "_walk", "tree", "walk"),
     (

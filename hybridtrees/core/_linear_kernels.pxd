@@ -1,6 +1,6 @@
 """The vectorised loops of linear_kernels.h."""
 
-from hybridtrees.core._types cimport int32_t, intp_t, uint32_t
+from hybridtrees.core._types cimport int32_t, intp_t, uint8_t, uint32_t
 
 cdef extern from "linear_kernels.h" nogil:
     ctypedef struct LinearRules "ht_linear_rules":
@@ -39,3 +39,8 @@ cdef extern from "linear_kernels.h" nogil:
     void ht_lasso_losses(
         const LinearRules* rules, const double* cells, intp_t stride, const double* total, int n,
         const double* start, double* scratch, double* loss, double* coef)
+    void ht_factor(const LinearRules* rules, const double* cell, double* factor)
+    void ht_add_scores(
+        int width, const double* table, int m, const uint32_t* rows, intp_t n,
+        const uint8_t* codes, const double* residual, double* sums)
+    void ht_forward(int width, int p, const double* factor, double* b, int lanes, int n)

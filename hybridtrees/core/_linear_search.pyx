@@ -9,8 +9,8 @@ Where a loss is not squared, a node is first fitted by a Python object, which gi
 curvature and a working target; candidates are ranked by the quadratic loss around that fit, and
 the best few are handed back to be fitted in full.
 
-With many regressors all features are first searched on a sample of the node's rows, and only the
-best of them on all rows.
+With many regressors all features are first scored by how residuals go along with the regressors
+left and right of their cuts, and only the best of them are searched.
 """
 
 from cython.parallel cimport prange
@@ -21,6 +21,7 @@ from libc.string cimport memcpy, memset
 from hybridtrees.core._linear_kernels cimport ht_combine
 from hybridtrees.core._linear_problem cimport LinearProblem
 from hybridtrees.core._linear_scan cimport LinearScan, ScanNode
+from hybridtrees.core._linear_screen cimport LinearScreen
 from hybridtrees.core._nodes cimport GrowNode
 from hybridtrees.core._openmp cimport omp_get_thread_num
 from hybridtrees.core._partition cimport fill_direction, split_rows
@@ -40,10 +41,6 @@ cdef float64_t NOISE = 1e-12
 # Candidates of a feature, and of a node, that are fitted in full.
 CANDIDATES_PER_FEATURE = 2
 CANDIDATES = 5
-
-cdef enum:
-    SAMPLE_EVERY = 8          # one of so many rows is in the sample of a first look,
-    SAMPLE_ROWS = 10          # but so many for each coefficient are
 
 
 cdef class LinearSearch(SplitSearch):
@@ -72,12 +69,14 @@ cdef class LinearSearch(SplitSearch):
     cdef BinnedView bins
     cdef LinearProblem problem
     cdef LinearScan scan
+    cdef LinearScreen look
     cdef HistogramPool pool
     cdef object judge
     cdef object regressors
     cdef SplitInfo* found                    # best splits of each feature
     cdef intp_t n_kept                       # of them per feature
     cdef intp_t n_judged                     # candidates that a judge gets
+    cdef bint exhaustive                     # or all of them
     cdef bint keeps                          # whether sums of all bins are kept for the children
     cdef int32_t n_screened
     cdef int32_t[::1] chosen                 # features of the node that are searched
@@ -107,7 +106,8 @@ cdef class LinearSearch(SplitSearch):
         self.n_screened = screened if 0 < screened < self.n_features else 0
         self.n_kept = 1 if judge is None else CANDIDATES_PER_FEATURE
         self.n_judged = CANDIDATES
-        if judge is not None and exhaustive:
+        self.exhaustive = judge is not None and exhaustive
+        if self.exhaustive:
             self.n_kept = 2 * int(np.max(self.bins.n_bins))
             self.n_judged = self.n_kept * self.n_features
         self.rows = np.empty(self.n_rows, dtype=np.uint32)
@@ -132,6 +132,7 @@ cdef class LinearSearch(SplitSearch):
             np.float64)
         if self.n_screened:
             self.scores = np.empty(self.n_features)
+            self.look = LinearScreen(self.bins, problem, n_threads)
         self.found = <SplitInfo*>malloc(
             2 * self.n_kept * self.n_features * sizeof(SplitInfo))
         if self.found == NULL:
@@ -206,7 +207,7 @@ cdef class LinearSearch(SplitSearch):
         self.scan.fit(at)
         if node == 0:
             self.noise = NOISE * self.scan.variation(at.total)
-        at.least_gain = max(self.rules.min_gain, self.noise)
+        at.least_gain = -INFINITY if self.exhaustive else max(self.rules.min_gain, self.noise)
 
     cdef SplitInfo* found_for(self, int lane, int32_t feature) noexcept nogil:
         return self.found + (lane * self.n_features + feature) * self.n_kept
@@ -235,14 +236,16 @@ cdef class LinearSearch(SplitSearch):
         cdef uint8_t[::1] directions
         cdef SplitInfo* split
         cdef SplitInfo* best = &self.store.nodes[node].split
-        gains = []
+        ranks = []
         for j in range(n):
             split = self.found_for(0, features[j])
             for k in range(self.n_kept):
                 if split[k].feature >= 0:
-                    gains.append((-split[k].gain, j, k))
+                    # Where all are fitted, equal ones go to the first feature and cut.
+                    rank = <float64_t>j if self.exhaustive else -split[k].gain
+                    ranks.append((rank, split[k].bin if self.exhaustive else j, j, k))
         candidates = []
-        for _, j, k in sorted(gains)[:self.n_judged]:
+        for _, _, j, k in sorted(ranks)[:self.n_judged]:
             split = self.found_for(0, features[j]) + k
             directions = table = np.empty(256, dtype=np.uint8)
             fill_direction(&self.bins.view, split, &directions[0])
@@ -250,11 +253,9 @@ cdef class LinearSearch(SplitSearch):
         verdict = self.judge.choose(self.row_ids(node), [c[:2] for c in candidates])
         best.feature = -1
         if verdict is not None:
-            number, gain = verdict
-            j, k = candidates[number][2:]
+            j, k = candidates[verdict[0]][2:]
             best[0] = self.found_for(0, features[j])[k]
-            best.gain = gain
-        return None
+            best.gain = verdict[1]
 
     cdef row_ids(self, int32_t node):
         cdef GrowNode* n = &self.store.nodes[node]
@@ -271,41 +272,21 @@ cdef class LinearSearch(SplitSearch):
 
     cdef int32_t screen(self, ScanNode* at, int32_t node, const int32_t* features, int32_t n) \
             except -1 nogil:
-        """Search all features on a sample of the rows; OUT the best in `chosen`, ascending."""
+        """Score all features; OUT the best in `chosen`, ascending."""
         cdef GrowNode* own = &self.store.nodes[node]
-        cdef intp_t n_rows = own.stop - own.start, every, n_sample = 0, i
-        cdef intp_t least = SAMPLE_ROWS * self.problem.rules.n_columns
-        cdef uint32_t* sample = &self.row_scratch[0]
-        cdef int32_t j, k = 0, worst
-        cdef int thread
-        cdef ScanNode look = at[0]
-        every = min(<intp_t>SAMPLE_EVERY, n_rows // max(least, <intp_t>1))
-        if every < 2:
-            for j in range(n):
-                self.chosen[j] = features[j]
-            return n
-        i = own.start
-        while i < own.stop:
-            sample[n_sample] = self.rows[i]
-            n_sample += 1
-            i += every
-        look.total = &self.totals[1, 0]
-        look.coef = &self.coefs[1, 0]
-        memset(&self.totals[1, 0], 0, self.problem.cell_size * sizeof(float64_t))
-        self.problem.add_rows(sample, n_sample, &self.totals[1, 0])
-        memcpy(look.coef, at.coef, self.coefs.shape[1] * sizeof(float64_t))
-        self.scan.fit(&look)
-        look.least_rows = at.least_rows / every
-        look.least_weight = at.least_weight / every
-        look.least_gain = -INFINITY
-        for j in prange(n, num_threads=self.n_threads, schedule="dynamic", chunksize=1):
-            thread = omp_get_thread_num()
-            self.scan.collect(features[j], sample, n_sample, &self.thread_cells[thread, 0])
-            self.scan.search(&look, features[j], &self.thread_cells[thread, 0], thread,
-                             self.found_for(1, features[j]), 1)
-            self.scores[features[j]] = self.found_for(1, features[j]).gain
-            if self.found_for(1, features[j]).feature < 0:
-                self.scores[features[j]] = -INFINITY
+        cdef uint32_t* rows = &self.rows[0] + own.start
+        cdef intp_t n_rows = own.stop - own.start
+        cdef int32_t j, k = 0, worst, size = self.look.chunk
+        cdef int target
+        self.look.begin(at)
+        for j in range(n):
+            self.scores[features[j]] = 0.0
+        for target in range(self.problem.rules.n_targets):
+            self.look.take_residuals(at, target, rows, n_rows)
+            for j in prange((n + size - 1) // size, num_threads=self.n_threads,
+                            schedule="dynamic", chunksize=1):
+                self.look.score(at, rows, n_rows, features + j * size, min(size, n - j * size),
+                                omp_get_thread_num(), &self.scores[0])
         for j in range(n):
             if k < self.n_screened:
                 self.chosen[k] = features[j]

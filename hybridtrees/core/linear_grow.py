@@ -157,7 +157,7 @@ def bin_at(values: NDArray, edges: Sequence[Floats]) -> BinnedMatrix:
         raise ValueError(f"a feature can be cut at 254 values at most, got {n_bins.max() - 1}")
     columns = np.empty((n_features, n_rows), dtype=np.uint8)
     for f, cuts in enumerate(edges):
-        column = values[:, f]
+        column = np.ascontiguousarray(values[:, f])
         columns[f] = np.searchsorted(cuts, column, side="left")
         columns[f][np.isnan(column)] = n_bins[f]
     records = np.zeros((n_rows, (n_features + 3) // 4 * 4 + 4), dtype=np.uint8)

@@ -191,6 +191,35 @@ static inline void ht_lasso_losses(const ht_linear_rules *rules, const double *c
 #undef HT_ENTRY
 }
 
+/* Cholesky factor of the products of the regressors in a cell, ridge included: (p, p) row by row,
+ * its diagonal inverted; that of a regressor that others leave nothing of is 0. */
+static inline void ht_factor(const ht_linear_rules *rules, const double *cell, double *factor)
+{
+    const int p = rules->n_columns;
+    const double ones = cell[rules->at[0]], weight = cell[rules->tail + 1];
+    const int32_t *at = rules->at;
+    for (int i = 0; i < p; i++) {
+        double *row = factor + (ptrdiff_t) i * p;
+        double varies, left_over;
+        for (int k = 0; k <= i; k++)
+            row[k] = cell[*at++];
+        varies = i ? row[i] - row[0] * row[0] / ones : row[i];
+        left_over = row[i];
+        if (i)
+            left_over += (rules->relative + rules->relative_sum / weight) * varies
+                         + rules->per_weight[i] * weight + rules->absolute[i];
+        for (int k = 0; k < i; k++) {
+            const double *other = factor + (ptrdiff_t) k * p;
+            double x = row[k];
+            for (int l = 0; l < k; l++)
+                x -= row[l] * other[l];
+            row[k] = x * other[k];
+            left_over -= row[k] * row[k];
+        }
+        row[i] = left_over > 1e-8 * varies && varies > rules->least[i] ? 1.0 / sqrt(left_over) : 0.0;
+    }
+}
+
 #define HT_NAME(name) HT_JOIN(name, _16)
 #define HT_TARGET
 #define HT_BYTES 16
@@ -230,6 +259,19 @@ static inline void ht_combine(int width, double *target, const double *other, pt
                               double sign)
 {
     HT_DISPATCH(width, combine, target, other, n, sign);
+}
+
+/* Sums of scores by bin, see the body. */
+static inline void ht_add_scores(int width, const double *table, int m, const uint32_t *rows,
+                                 ptrdiff_t n, const uint8_t *codes, const double *residual,
+                                 double *sums)
+{
+    HT_DISPATCH(width, add_scores, table, m, rows, n, codes, residual, sums);
+}
+
+static inline void ht_forward(int width, int p, const double *factor, double *b, int lanes, int n)
+{
+    HT_DISPATCH(width, forward, p, factor, b, lanes, n);
 }
 
 /* Losses of the fits to n cells, `stride` doubles apart; with `total`, to what the cells leave of

@@ -203,6 +203,36 @@ HT_TARGET static void HT_NAME(ridge_losses)(const ht_linear_rules *rules, const 
     }
 }
 
+/* sums of each bin += residual times the columns of its rows; behind the columns stand the number
+ * of rows and the sum of their weights, the squares of column 0. */
+HT_TARGET static void HT_NAME(add_scores)(const double *table, int m, const uint32_t *rows,
+                                          ptrdiff_t n, const uint8_t *codes,
+                                          const double *residual, double *sums)
+{
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const double *row = table + (ptrdiff_t) m * rows[i];
+        double *cell = sums + (ptrdiff_t) (m + HT_CELL_TAIL) * codes[rows[i]];
+        for (int j = 0; j < m; j += HT_LANES)
+            *(HT_NAME(lanes) *) (cell + j) += residual[i] * *(const HT_NAME(lanes) *) (row + j);
+        cell[m] += 1.0;
+        cell[m + 1] += row[0] * row[0];
+    }
+}
+
+/* Solve L x = b in place for n right sides, side by side; b: (p, lanes), lanes a multiple of 8. */
+HT_TARGET static void HT_NAME(forward)(int p, const double *factor, double *b, int lanes, int n)
+{
+    for (int first = 0; first < n; first += HT_LANES)
+        for (int i = 0; i < p; i++) {
+            const double *row = factor + (ptrdiff_t) i * p;
+            double *at = b + first;
+            HT_NAME(lanes) x = *(HT_NAME(lanes) *) (at + (ptrdiff_t) i * lanes);
+            for (int k = 0; k < i; k++)
+                x -= row[k] * *(HT_NAME(lanes) *) (at + (ptrdiff_t) k * lanes);
+            *(HT_NAME(lanes) *) (at + (ptrdiff_t) i * lanes) = x * row[i];
+        }
+}
+
 #undef HT_LANES
 #undef HT_WHERE
 #undef HT_ALL_OF

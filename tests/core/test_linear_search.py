@@ -182,29 +182,100 @@ def test_lasso_of_candidates():
     assert np.isclose(grown.nodes["gain"][0], expected, rtol=1e-6)
 
 
-def test_screening_keeps_the_winner():
-    """A few features, the best ones on a sample of the rows, hold what the full search finds."""
-    hits, n_tables = 0, 20
+def score_by_hand(X, Z, y, w, edges, least):
+    """Gain of the best cut of each feature, if products of regressors were shared out evenly."""
+    Z = np.column_stack([np.ones(len(Z)), Z])
+    gram = (Z * w[:, None]).T @ Z
+    residual = y - Z @ np.linalg.solve(gram, Z.T @ (w * y))
+    slopes = Z * (w * residual)[:, None]
+    scores = []
+    for f, cuts in enumerate(edges):
+        found = [-np.inf]
+        missing = np.isnan(X[:, f])
+        for cut in cuts:
+            for left in (X[:, f] <= cut, (X[:, f] <= cut) | missing):
+                if min(left.sum(), (~left).sum()) < least:
+                    continue
+                share = w[left].sum() / w.sum()
+                moved = slopes[left].sum(axis=0) - share * slopes.sum(axis=0)
+                found.append(moved @ np.linalg.solve(gram, moved) / (share * (1 - share)))
+        scores.append(max(found))
+    return np.array(scores)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_screening_by_hand(seed):
+    """With one feature to be kept, it is the one of the best score."""
+    rng = np.random.default_rng(seed)
+    X, Z, y = rng.normal(size=(200, 6)), rng.normal(size=(200, 4 + seed)), rng.normal(size=200)
+    X[rng.random(X.shape) < 0.1 * (seed % 3)] = np.nan
+    w = np.ones(200) if seed < 3 else rng.uniform(0.5, 2, 200)
+    edges = quantile_edges(np.where(np.isnan(X), 0.0, X), 8)
+    expected = score_by_hand(X, Z, y, w, edges, 20)
+    params = GrowerParams(max_depth=1, min_samples_leaf=20, min_child_weight=0.0)
+    problem = LinearProblem(Z, y[:, None], None if seed < 3 else w, LinearPenalty())
+    nodes = LinearGrower(bin_at(X, edges), problem, params, screened=1).grow().nodes
+    assert nodes["feature"][0] == expected.argmax()
+
+
+def wide_table(kind, seed, n=700, p=24):
+    """Correlated regressors, counts that are mostly zero, no cut at all, one of ten categories."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p))
+    f = seed % p
+    if kind == "factors":
+        X = rng.normal(size=(n, 4)) @ rng.normal(size=(4, p)) + 0.5 * X
+        signal = X[:, :5].sum(axis=1) + np.where(X[:, f] > 0, X[:, 7] - X[:, 8], 0.0)
+    elif kind == "counts":
+        X = rng.poisson(0.5, size=(n, p)) * rng.exponential(size=(n, p))
+        signal = X @ rng.normal(size=p) + np.where(X[:, f] > 0, 2 * X[:, (f + 3) % p], 0.0)
+    elif kind == "smooth":
+        signal = 3 * np.sin(1.5 * X[:, 0]) + X[:, 1] ** 2 + X[:, 2] * X[:, 3]
+    elif kind == "one-hot":
+        own = rng.integers(0, 10, size=n)
+        X[:, :10] = own[:, None] == np.arange(10)
+        signal = X @ rng.normal(size=p) + np.where(own == 3, 2 * X[:, 12], X[:, 13])
+    else:  # hardly anything to find
+        signal = X[:, :5].sum(axis=1) + np.where(X[:, f] > 0.2, 0.25 * X[:, 7], 0.0)
+    return X, signal + rng.normal(size=n)
+
+
+@pytest.mark.parametrize("kind", ["factors", "counts", "smooth", "one-hot", "weak"])
+@pytest.mark.parametrize("lasso", [False, True], ids=["ridge", "lasso"])
+def test_screening_keeps_the_winner(kind, lasso):
+    """The best eight of 24 features by their scores hold the best cut of all of them."""
+    hits, n_tables = 0, 10
     for seed in range(n_tables):
-        rng = np.random.default_rng(seed)
-        X = rng.normal(size=(600, 24))
-        X[:, 12:] = X[:, :12] + 0.7 * rng.normal(size=(600, 12))
-        f = seed % 24
-        y = np.where(X[:, f] > 0.2, X[:, 1:4].sum(axis=1), X[:, 2]) + rng.normal(size=600)
-        problem = LinearProblem(X[:, :6], y[:, None], None, LinearPenalty(l2_relative=0.01))
-        params = GrowerParams(max_depth=1, min_samples_leaf=60, min_child_weight=0.0)
+        X, y = wide_table(kind, seed)
+        Z = (X - X.mean(axis=0)) / X.std(axis=0)
+        penalty = LinearPenalty(l1_per_weight=0.02) if lasso else LinearPenalty(l2_relative=0.01)
+        problem = LinearProblem(Z, y[:, None], None, penalty)
+        params = GrowerParams(max_depth=1, min_samples_leaf=70, min_child_weight=0.0)
         binned = bin_at(X, quantile_edges(X, 12))
         first = LinearGrower(binned, problem, params).grow()
-        quick = LinearGrower(binned, problem, params, screened=3).grow()
-        again = LinearGrower(binned, problem, params, 3, screened=3).grow()
+        quick = LinearGrower(binned, problem, params, screened=8).grow()
+        again = LinearGrower(binned, problem, params, 3, screened=8).grow()
         assert quick.nodes.tobytes() == again.nodes.tobytes()
         names = ["feature", "bin"]
         hits += first.nodes[names][0] == quick.nodes[names][0]
-    assert 0.9 * n_tables <= hits
+    assert hits >= 0.9 * n_tables
+
+
+def test_screening_of_categories():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 6, size=(400, 3)).astype(float)
+    z = rng.normal(size=400)
+    y = np.where(np.isin(codes[:, 1], [0, 3, 5]), 2.0, 0.0) + z + 0.3 * rng.normal(size=400)
+    mapper = BinMapper(max_bins=16, categorical_features=[True] * 3)
+    binned = mapper.fit_transform(codes)
+    problem = LinearProblem(z[:, None], y[:, None], None, LinearPenalty())
+    params = GrowerParams(max_depth=1, min_samples_leaf=20, min_child_weight=0.0)
+    grower = LinearGrower(binned, problem, params, 1, mapper.category_to_bin_, screened=1)
+    assert grower.grow().nodes["feature"][0] == 1
 
 
 def test_screening_leaves_features_out():
-    """With one feature to be kept, only that one can be split on; small nodes see them all."""
+    """With one feature to be kept, only that one can be split on."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 5))
     y = np.where(X[:, 3] > 0, X[:, 0], -X[:, 0])
