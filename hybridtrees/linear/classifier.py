@@ -136,7 +136,8 @@ class LogisticClassifier(ClassifierMixin, LinearModel):
         weight = check_sample_weight(sample_weight, values.shape[0])
         if len(classes) < 2:
             raise ValueError(
-                f"{name} needs at least two classes, but y holds the one class {classes[0]!r}"
+                f"{name} needs at least two classes, but y holds the one class "
+                f"{classes.tolist()[0]!r}"
             )
         n_outputs = 1 if len(classes) == 2 else len(classes)
         model = open_classification(values, codes, weight, None, n_outputs, options)

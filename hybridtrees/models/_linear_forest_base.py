@@ -87,12 +87,15 @@ class TreeMaker:
     def grow(self, counts: np.ndarray, seed: int) -> BaggedTree:
         """Grow a tree on a sample; see `hybridtrees.models._bagging.Grower`."""
         from hybridtrees.models import _linear_tree_leaves as leaves
+        from hybridtrees.models._linear_tree_information import prune_by_information
 
-        forest = self.forest
+        forest, criterion = self.forest, self.forest._information()
         weight = self.sampler.row_weight(counts)
         if self.sampler.weight is None and not self.sampler.leaves_out:
             weight = None
         grown = self._grower.grow(weight, seed)
+        if criterion is not None:
+            grown = prune_by_information(grown, self._grower, weight, criterion)
         theta = leaves.smooth(grown, float(forest.smoothing))
         # What a forest does not use: the models of inner nodes.
         theta[grown.grown.nodes["left"] >= 0, :, 1:] = 0.0
@@ -371,7 +374,9 @@ class LinearForestModel(LinearTreeParameters):
         """Standard deviation of the importances over the trees that have splits."""
         self._check_is_fitted()
         split = self._tree_importances.any(axis=1)
-        return self._tree_importances[split].std(axis=0) if split.any() else 0 * split[0]
+        if not split.any():
+            return np.zeros(self._tree_importances.shape[1])
+        return self._tree_importances[split].std(axis=0)
 
     def summary(self) -> str:
         """Return a short account of the forest in words.

@@ -23,6 +23,7 @@ SEARCHES = ("auto", "exact", "screened")
 CANDIDATES = ("bins", "quantiles")
 ALPHA_SCALINGS = ("mean", "sum")
 EXTRAPOLATE = ("linear", "clip", "bounded")
+PRUNINGS = ("auto", "bic", "aic", None)
 
 
 class LinearTreeParameters(Estimator):
@@ -60,6 +61,7 @@ class LinearTreeParameters(Estimator):
         check_option("extrapolate", self.extrapolate, EXTRAPOLATE)
         check_real("bound_factor", self.bound_factor, 0)
         check_real("smoothing", self.smoothing, 0)
+        check_option("pruning", self.pruning, PRUNINGS)
         if not isinstance(self.verbose, bool):
             check_integer("verbose", self.verbose, 0)
 
@@ -106,6 +108,13 @@ class LinearTreeParameters(Estimator):
             n_threads=n_threads,
         )
 
+    def _information(self: Any) -> str | None:
+        """Return the information criterion to prune by.
+
+        Trees that are averaged may be larger than one that stands alone.
+        """
+        return "aic" if self.pruning == "auto" else self.pruning
+
     def _table_of(self, X: Any) -> Any:
         """Columns of a table to predict for."""
         values = self._read_features(X)
@@ -144,6 +153,7 @@ class LinearTreeModel(LinearTreeParameters):
         extrapolate: str = "bounded",
         bound_factor: float = 1.0,
         smoothing: float = 0.0,
+        pruning: str | None = "auto",
         ccp_alpha: float = 0.0,
         validation_fraction: float | None = None,
         random_state: Any = None,
@@ -172,6 +182,7 @@ class LinearTreeModel(LinearTreeParameters):
         self.extrapolate = extrapolate
         self.bound_factor = bound_factor
         self.smoothing = smoothing
+        self.pruning = pruning
         self.ccp_alpha = ccp_alpha
         self.validation_fraction = validation_fraction
         self.random_state = random_state
@@ -229,6 +240,7 @@ class LinearTreeModel(LinearTreeParameters):
         from hybridtrees.linear.blas import sequential_blas
         from hybridtrees.models import _linear_tree_leaves as leaves
         from hybridtrees.models._linear_tree_growth import LinearTable, LinearTreeGrower
+        from hybridtrees.models._linear_tree_information import prune_by_information
         from hybridtrees.models._linear_tree_reading import LeafFacts
 
         seed = int(seeds.generate_state(1, np.uint64)[0])
@@ -241,6 +253,9 @@ class LinearTreeModel(LinearTreeParameters):
                 share = float(self.validation_fraction)
                 grown = grower.grow_and_validate(values, weight, seed, share, seeds.spawn(1)[0])
             grown = leaves.prune_by_cost(grown, float(self.ccp_alpha))
+            criterion = self._information()
+            if criterion is not None:
+                grown = prune_by_information(grown, grower, weight, criterion)
             theta = leaves.smooth(grown, float(self.smoothing))
             responses = None if self._n_classes() else target
             tree = leaves.make_tree(
@@ -255,6 +270,12 @@ class LinearTreeModel(LinearTreeParameters):
             self._facts = LeafFacts.of(grown, theta, grower, weight)
         self._trees = TreeEnsemble([tree], self._columns.n_columns, tree.values.shape[1])
         self._impurity = grown.impurity
+
+    def _information(self) -> str | None:
+        """Return the information criterion to prune by; other ways to prune stand alone."""
+        if self.pruning == "auto":
+            return None if self.ccp_alpha or self.validation_fraction is not None else "bic"
+        return self.pruning
 
     # -- predict --------------------------------------------------------------------------------
 

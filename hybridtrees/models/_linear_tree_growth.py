@@ -186,11 +186,21 @@ def _root_quantiles(values: NDArray, max_bins: int, is_categorical: NDArray) -> 
     shares = np.linspace(0, 1, max_bins)[1:-1]
     edges = []
     for f, is_code in enumerate(is_categorical):
-        column = values[:, f]
-        column = column[~np.isnan(column)].astype(np.float64)
-        cuts = np.unique(column) if is_code or not len(column) else np.quantile(column, shares)
+        column = np.sort(values[:, f].astype(np.float64))  # NaN goes last
+        column = column[: len(column) - np.count_nonzero(np.isnan(column))]
+        cuts = column if is_code or not len(column) else quantiles(column, shares)
         edges.append(np.unique(cuts)[:254])
     return bin_at(values, edges)
+
+
+def quantiles(column: Floats, shares: Floats) -> Floats:
+    """Return the same numbers as ``np.quantile``, quicker as the column is sorted already."""
+    place = shares * (len(column) - 1)
+    below = np.floor(place).astype(np.intp)
+    low, high = column[below], column[np.minimum(below + 1, len(column) - 1)]
+    part = place - below
+    step = high - low
+    return np.where(part < 0.5, low + step * part, high - step * (1.0 - part))
 
 
 @dataclass
@@ -222,12 +232,14 @@ class LinearTreeGrower:
     target : ndarray
         float64 of shape (n_rows, n_outputs), or int32 class codes.
     n_threads : int
+    problem : LinearProblem
+        That of the last tree.
     """
 
     table: LinearTable
     target: NDArray
     n_threads: int = 1
-    _judge: Judge | None = field(default=None, init=False)
+    problem: LinearProblem = field(init=False)
 
     def grow(self, weight: Floats | None, seed: int) -> GrownTree:
         """Grow a tree on rows of positive weight.
@@ -244,7 +256,7 @@ class LinearTreeGrower:
             rows = np.flatnonzero(weight).astype(np.uint32)
         n_rows = table.n_rows if rows is None else len(rows)
         total = float(n_rows) if weight is None else float(weight.sum())
-        problem, unit = self._problem(weight, rows)
+        self.problem, unit = problem, _ = self._problem(weight, rows)
         judge = None if recipe.squared else self._make_judge(weight, total, unit)
         grower = LinearGrower(
             table.binned,
@@ -398,20 +410,21 @@ class LinearTreeGrower:
             return 0
         return max(_LEAST_SCREENED, math.ceil(_SCREENED_SHARE * n_features))
 
-    def _make_judge(self, weight: Floats | None, total: float, unit: float) -> Judge:
-        recipe, table = self.table.recipe, self.table
+    def judge_penalty(self) -> JudgePenalty:
+        """Return the penalty in terms of standardised regressors and the target as it came."""
+        recipe = self.table.recipe
         assert recipe.penalty.alpha is not None
         l1, l2 = recipe.penalty.parts(recipe.penalty.alpha)
+        scale = None if recipe.standardize else self.table.units
+        return JudgePenalty(l1, l2, scale, recipe.alpha_scaling == "sum")
+
+    def _make_judge(self, weight: Floats | None, total: float, unit: float) -> Judge:
+        recipe, table, penalty = self.table.recipe, self.table, self.judge_penalty()
         shared: dict[str, Any] = {
             "regressors": table.regressors,
             "weight": weight,
             "columns": table.binned.columns,
-            "penalty": JudgePenalty(
-                l1,
-                l2,
-                None if recipe.standardize else table.units,
-                recipe.alpha_scaling == "sum",
-            ),
+            "penalty": penalty,
             "least_rows": recipe.least_rows(),
             "min_gain": recipe.min_impurity_decrease * total / unit,
             "n_threads": self.n_threads,
@@ -419,7 +432,7 @@ class LinearTreeGrower:
         if recipe.n_classes:
             return LogLossJudge(self.target, recipe.n_classes, recipe.criterion, **shared)
         # The absolute loss is in the target's unit, its penalty on coefficients in theirs.
-        shared["penalty"] = replace(shared["penalty"], l2=l2 * unit)
+        shared["penalty"] = replace(penalty, l2=penalty.l2 * unit)
         return AbsoluteJudge((self.target[:, 0] - self._center[0]) / unit, **shared)
 
     # -- models of the nodes ----------------------------------------------------------------------

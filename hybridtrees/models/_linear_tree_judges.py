@@ -27,6 +27,8 @@ _MAX_ITER = 60
 # Without a penalty, classes that can be told apart exactly would have no finite fit.
 _JITTER = 1e-8
 _LEAST_DECREASE = 1e-10
+# A regressor that varies less, in units of its spread in the whole table, counts as constant.
+_CONSTANT = 10 ** (-13 / 2)
 
 
 @dataclass(frozen=True)
@@ -212,7 +214,8 @@ class LogLossJudge(Judge):
     ) -> Floats:
         """Fit the classes that are present; the others keep the score of their share."""
         part = np.ascontiguousarray(self.regressors[rows])
-        l1, l2 = self.penalty.parts(self._spread(part, weight), float(weight.sum()))
+        spread = self._spread(part, weight)
+        l1, l2 = self.penalty.parts(spread, float(weight.sum()))
         pair = len(present) == 2
         n_outputs = 1 if pair else len(present)
         codes = np.searchsorted(present, self.codes[rows]).astype(np.int32)
@@ -233,6 +236,7 @@ class LogLossJudge(Judge):
         tol = _FINAL_TOL if final else _CANDIDATE_TOL
         fit = fit_log_loss(problem, begin, tol=tol, max_iter=_MAX_ITER)
         found = np.roll(fit.theta, 1, axis=1)
+        _drop_constants(found, part[0], spread)
         if self.n_outputs == 1:
             return found
         theta = constant.copy()
@@ -309,9 +313,11 @@ class AbsoluteJudge(Judge):
             if loss > (1.0 - (1e-9 if final else 1e-5)) * last:
                 break
             last = loss
-        small = np.abs(best.theta[0, 1:]) * self._spread(part, weight) < 1e-6 * best.loss / total
+        spread = self._spread(part, weight)
         if l1.any() and final:
+            small = np.abs(best.theta[0, 1:]) * spread < 1e-6 * best.loss / total
             best.theta[0, 1:][small] = 0.0
+        _drop_constants(best.theta, part[0], spread)
         return best
 
     def working(self, rows: Rows, fit: NodeFit) -> tuple[Floats, Floats]:
@@ -321,6 +327,13 @@ class AbsoluteJudge(Judge):
         # Rows that a fit happens to pass through must not rule the ranking.
         least = 0.1 * fit.loss / float(weight.sum())
         return weight / np.maximum(away, least), np.ascontiguousarray(y[:, None])
+
+
+def _drop_constants(theta: Floats, row: Floats, spread: Floats) -> None:
+    """Give what regressors that do not vary among the rows add to the intercept."""
+    still = np.append(False, spread <= _CONSTANT)
+    theta[:, 0] += theta[:, still] @ row[still[1:]]
+    theta[:, still] = 0.0
 
 
 def criterion_loss(criterion: str, scores: Floats, codes: NDArray, weight: Floats) -> float:

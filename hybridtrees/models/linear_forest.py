@@ -34,6 +34,8 @@ categorical_effects
         As in `LinearTreeRegressor`.
     extrapolate, bound_factor, smoothing
         As in `LinearTreeRegressor`.
+    pruning : {"auto", "bic", "aic", None}, default="auto"
+        As in `LinearTreeRegressor`, but "auto" is "aic": trees that are averaged may be larger.
     bootstrap : bool, default=True
         Whether rows are drawn with replacement.
     max_samples : int, float or None, default=None
@@ -104,6 +106,7 @@ categorical_effects
         extrapolate: str = "bounded",
         bound_factor: float = 1.0,
         smoothing: float = 0.0,
+        pruning: str | None = "auto",
         bootstrap: bool = True,
         max_samples: int | float | None = None,
         oob_score: Any = False,
@@ -135,6 +138,7 @@ categorical_effects
         self.extrapolate = extrapolate
         self.bound_factor = bound_factor
         self.smoothing = smoothing
+        self.pruning = pruning
         self.bootstrap = bootstrap
         self.max_samples = max_samples
         self.oob_score = oob_score
@@ -212,8 +216,8 @@ class LinearForestClassifier(ClassifierMixin, LinearForestModel):
         classes, or by a metric.
     max_depth, min_samples_split, min_samples_leaf, min_impurity_decrease, max_leaf_nodes, \
 max_bins, candidates, search, linear_features, split_features, categorical_features, \
-categorical_effects, extrapolate, bound_factor, smoothing, bootstrap, max_samples, warm_start, \
-random_state, n_jobs, verbose
+categorical_effects, extrapolate, bound_factor, smoothing, pruning, bootstrap, max_samples, \
+warm_start, random_state, n_jobs, verbose
         As in `LinearForestRegressor`.
 
     Attributes
@@ -269,6 +273,7 @@ oob_score_, oob_curve_, n_features_in_, feature_names_in_
         extrapolate: str = "bounded",
         bound_factor: float = 1.0,
         smoothing: float = 0.0,
+        pruning: str | None = "auto",
         bootstrap: bool = True,
         max_samples: int | float | None = None,
         oob_score: Any = False,
@@ -300,6 +305,7 @@ oob_score_, oob_curve_, n_features_in_, feature_names_in_
         self.extrapolate = extrapolate
         self.bound_factor = bound_factor
         self.smoothing = smoothing
+        self.pruning = pruning
         self.bootstrap = bootstrap
         self.max_samples = max_samples
         self.oob_score = oob_score

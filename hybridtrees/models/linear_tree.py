@@ -53,9 +53,12 @@ class LinearTreeRegressor(RegressorMixin, LinearTreeModel):
         Cut between bins of about equal weight, or at ``max_bins - 2`` interpolated quantiles of
         the whole table, as linear-tree does.
     search : {"auto", "exact", "screened"}, default="auto"
-        Try all candidates of all features on all rows of a node, or do so only with a tenth of
-        the features (8 at least): those that are best on a sample of an eighth of the rows (of
-        10 rows per coefficient at least). "auto" does the latter for more than 40 regressors.
+        Try all candidates of all features in every node ("exact"), or only those of a tenth of
+        the features, 8 at least ("screened"): the ones whose cuts go along best with the
+        residuals of the node's own fit. "auto" screens with more than 40 regressors. On 73
+        generated tables of 60 or 100 features (correlated, mostly zero, one-hot, with little or
+        nothing to find) and on one-hot house prices it found the best cut of all in all but two
+        cases; these gained 2 and 3 % less, and the cut of the superconductivity data 1 % less.
     linear_features, split_features : array-like, optional
         Regressors, and features to split on: names, numbers or masks; all by default.
     categorical_features : array-like, optional
@@ -74,6 +77,12 @@ class LinearTreeRegressor(RegressorMixin, LinearTreeModel):
     smoothing : float, default=0
         Rows that the model of a node counts for when predictions are smoothed along the path to
         the root, as M5 does it with 15.
+    pruning : {"auto", "bic", "aic", None}, default="auto"
+        Undo the splits that lower an information criterion of the training rows by too little to
+        pay for the coefficients they add: each costs the logarithm of the number of rows under
+        "bic", 2 under "aic". "auto" is "bic", and None where `ccp_alpha` or
+        `validation_fraction` prune. None keeps every split that lowers the loss. Weights that
+        are whole numbers count as repeated rows, others relative to their mean.
     ccp_alpha : float, default=0
         Price of a leaf in minimal cost-complexity pruning.
     validation_fraction : float, optional
@@ -143,6 +152,7 @@ class LinearTreeRegressor(RegressorMixin, LinearTreeModel):
         extrapolate: str = "bounded",
         bound_factor: float = 1.0,
         smoothing: float = 0.0,
+        pruning: str | None = "auto",
         ccp_alpha: float = 0.0,
         validation_fraction: float | None = None,
         random_state: Any = None,
@@ -172,6 +182,7 @@ class LinearTreeRegressor(RegressorMixin, LinearTreeModel):
             extrapolate=extrapolate,
             bound_factor=bound_factor,
             smoothing=smoothing,
+            pruning=pruning,
             ccp_alpha=ccp_alpha,
             validation_fraction=validation_fraction,
             random_state=random_state,
@@ -231,7 +242,7 @@ max_bins, candidates
     extrapolate, bound_factor
         As in `LinearTreeRegressor`; "bounded" keeps scores within the range of those of the
         leaf's rows, widened.
-    smoothing, ccp_alpha, validation_fraction, random_state, n_jobs, verbose
+    smoothing, pruning, ccp_alpha, validation_fraction, random_state, n_jobs, verbose
         As in `LinearTreeRegressor`.
 
     Attributes
@@ -287,6 +298,7 @@ max_bins, candidates
         extrapolate: str = "bounded",
         bound_factor: float = 1.0,
         smoothing: float = 0.0,
+        pruning: str | None = "auto",
         ccp_alpha: float = 0.0,
         validation_fraction: float | None = None,
         random_state: Any = None,
@@ -316,6 +328,7 @@ max_bins, candidates
             extrapolate=extrapolate,
             bound_factor=bound_factor,
             smoothing=smoothing,
+            pruning=pruning,
             ccp_alpha=ccp_alpha,
             validation_fraction=validation_fraction,
             random_state=random_state,

@@ -21,7 +21,7 @@ def make(seed=0, n=300):
 
 def test_one_tree_without_draws_is_a_linear_tree():
     X, y = make()
-    options = {"max_depth": 3, "random_state": 0}
+    options = {"max_depth": 3, "random_state": 0, "pruning": None}
     forest = LinearForestRegressor(1, bootstrap=False, max_features=None, **options).fit(X, y)
     tree = LinearTreeRegressor(**options).fit(X, y)
     np.testing.assert_allclose(forest.predict(X), tree.predict(X), atol=1e-12)
@@ -135,7 +135,7 @@ def test_files(tmp_path):
 def test_better_than_one_tree():
     X, y = make(n=500)
     Xt, yt = make(1, n=1000)
-    tree = LinearTreeRegressor(max_depth=8).fit(X, y)
+    tree = LinearTreeRegressor(max_depth=8, pruning=None).fit(X, y)
     forest = LinearForestRegressor(20, max_depth=8, random_state=0).fit(X, y)
     assert forest.score(Xt, yt) > tree.score(Xt, yt)
     importance = forest.feature_importances_

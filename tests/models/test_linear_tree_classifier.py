@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hybridtrees import LinearTreeClassifier, LogisticClassifier
+from hybridtrees import LinearTreeClassifier, LinearTreeRegressor, LogisticClassifier
 
 
 def make(seed=0, n=600, n_classes=2):
@@ -108,3 +108,54 @@ def test_weights():
         np.testing.assert_allclose(
             model.predict_proba(X[rows]), line.predict_proba(X[rows]), atol=1e-6
         )
+
+
+@pytest.mark.parametrize("n_classes", [0, 2, 3])
+def test_regressors_that_a_leaf_does_not_vary(n_classes):
+    """They have no coefficient; what they would add is in the intercept."""
+    rng = np.random.default_rng(7)
+    X = np.column_stack([rng.integers(0, 2, 300), rng.normal(size=(300, 2))]).astype(float)
+    score = np.where(X[:, 0] > 0, 3 * X[:, 1], -3 * X[:, 1]) + rng.logistic(size=300)
+    options = {"max_depth": 1, "split_features": [0], "extrapolate": "linear", "pruning": None}
+    if n_classes:
+        y = np.digitize(score, [0.0] if n_classes == 2 else [-1.0, 1.0])
+        model = LinearTreeClassifier(**options).fit(X, y)
+    else:
+        model = LinearTreeRegressor(criterion="absolute_error", **options).fit(X, score)
+    assert model.get_n_leaves() == 2
+    assert not model.leaf_table().coef[:, :, 0].any()
+    assert model.leaf_table().coef[:, :, 1].all()
+    if n_classes:
+        for side in (0, 1):
+            rows = X[:, 0] == side
+            line = LogisticClassifier(penalty="ridge").fit(X[rows], y[rows])
+            expected = line.predict_proba(X[rows])
+            np.testing.assert_allclose(model.predict_proba(X[rows]), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_first_of_equal_cuts_in_a_full_search(seed):
+    """Counts of errors are often equal; linear-tree takes the first feature, and its first cut."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(90, 2))
+    y = (np.where(X[:, 0] > 0.2, 2 * X[:, 1], -X[:, 1]) + rng.logistic(size=90) > 0).astype(int)
+    options = {"criterion": "misclassification", "search": "exact", "candidates": "quantiles"}
+    model = LinearTreeClassifier(
+        max_depth=1, max_bins=9, min_samples_leaf=15, pruning=None, alpha=0.1, **options
+    ).fit(X, y)
+    best = None
+    for f in range(2):
+        for cut in np.quantile(X[:, f], np.linspace(0, 1, 9)[1:-1]):
+            left = X[:, f] <= cut
+            if min(left.sum(), (~left).sum()) < 15:
+                continue
+            wrong = sum(
+                np.count_nonzero(
+                    LogisticClassifier(alpha=0.1).fit(X[s], y[s]).predict(X[s]) != y[s]
+                )
+                for s in (left, ~left)
+            )
+            if best is None or wrong < best[0]:
+                best = wrong, f, cut
+    root = model.tree_.nodes[0]
+    assert (root["feature"], root["threshold"]) == (best[1], pytest.approx(best[2]))

@@ -139,13 +139,14 @@ def test_categories():
 def test_growth_limits():
     X, y = make(n=600)
     for options in ({"max_leaf_nodes": 3}, {"max_depth": 2}, {"min_samples_leaf": 0.2}):
-        model = LinearTreeRegressor(**{"max_depth": None, **options}).fit(X, y)
+        model = LinearTreeRegressor(**{"max_depth": None, "pruning": None, **options}).fit(X, y)
         nodes = model.tree_.nodes
         assert 2 <= model.get_n_leaves() <= options.get("max_leaf_nodes", 1000)
         assert model.get_depth() <= options.get("max_depth", 1000)
         assert nodes["n_samples"].min() >= (120 if "min_samples_leaf" in options else 10)
-    large = LinearTreeRegressor(max_depth=None).fit(X, y)
-    least = LinearTreeRegressor(max_depth=None, min_impurity_decrease=0.05).fit(X, y)
+    options = {"max_depth": None, "pruning": None}
+    large = LinearTreeRegressor(**options).fit(X, y)
+    least = LinearTreeRegressor(min_impurity_decrease=0.05, **options).fit(X, y)
     assert 1 < least.get_n_leaves() < large.get_n_leaves()
     gains = least.tree_.nodes["gain"][least.tree_.nodes["left"] >= 0]
     assert gains.min() > 0.05 * len(y)
@@ -154,7 +155,7 @@ def test_growth_limits():
 def test_cost_complexity():
     """The pruned tree costs least among all that pruning can reach."""
     X, y = make(n=500)
-    whole = LinearTreeRegressor(max_depth=4).fit(X, y)
+    whole = LinearTreeRegressor(max_depth=4, pruning=None).fit(X, y)
     leaves = [whole.get_n_leaves()]
     for alpha in (0.001, 0.01, 0.1, 100.0):
         model = LinearTreeRegressor(max_depth=4, ccp_alpha=alpha).fit(X, y)
@@ -172,7 +173,7 @@ def test_cost_complexity():
 def test_validation_pruning():
     X, y = make(n=900, noise=2.0)
     Xt, yt = make(1, n=2000, noise=2.0)
-    whole = LinearTreeRegressor(max_depth=6).fit(X, y)
+    whole = LinearTreeRegressor(max_depth=6, pruning=None).fit(X, y)
     model = LinearTreeRegressor(max_depth=6, validation_fraction=0.3, random_state=0).fit(X, y)
     assert 1 < model.get_n_leaves() < whole.get_n_leaves()
     assert model.score(Xt, yt) > whole.score(Xt, yt)
@@ -190,8 +191,9 @@ def test_validation_pruning():
 
 def test_smoothing():
     X, y = make()
-    plain = LinearTreeRegressor(max_depth=2, extrapolate="linear").fit(X, y)
-    model = LinearTreeRegressor(max_depth=2, extrapolate="linear", smoothing=15.0).fit(X, y)
+    options = {"max_depth": 2, "extrapolate": "linear", "pruning": None}
+    plain = LinearTreeRegressor(**options).fit(X, y)
+    model = LinearTreeRegressor(smoothing=15.0, **options).fit(X, y)
     nodes, leaves = plain.tree_.nodes, plain.apply(X)
     summary = plain.summary()
     lines = {}
@@ -214,6 +216,7 @@ def test_weights_are_repetitions():
     X, y = make(n=200)
     counts = np.random.default_rng(0).integers(0, 4, len(y))
     options = {"max_depth": 2, "candidates": "quantiles", "min_samples_leaf": 5, "max_bins": 12}
+    options["pruning"] = None
     many = np.repeat(X, counts, axis=0), np.repeat(y, counts)
     weighted = LinearTreeRegressor(**options).fit(X, y, counts)
     assert weighted.tree_.nodes["weight"][0] == counts.sum()
@@ -249,3 +252,12 @@ def test_no_regressors_is_a_tree_of_means():
     leaves = model.apply(X)
     for leaf in np.unique(leaves):
         assert model.predict(X[leaves == leaf]) == pytest.approx(y[leaves == leaf].mean())
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 100, 1001])
+def test_quantiles_are_those_of_numpy(n):
+    from hybridtrees.models._linear_tree_growth import quantiles
+
+    column = np.sort(np.random.default_rng(n).normal(size=n).round(2) * 1e5)
+    shares = np.linspace(0, 1, 25)[1:-1]
+    np.testing.assert_array_equal(quantiles(column, shares), np.quantile(column, shares))

@@ -41,6 +41,7 @@ def test_trees_of_linear_tree(name):
         "candidates": "quantiles",
         "min_samples_leaf": 0.1,
         "extrapolate": "linear",
+        "pruning": None,
         **PENALTIES.get(name, {}),
         **case["options"],
     }
@@ -111,17 +112,22 @@ def test_a_linear_truth_needs_one_leaf(penalty):
 def test_units_do_not_matter(penalty, x_scale, x_shift, y_scale, y_shift):
     X, y = make(1)
     alpha = 0.05
-    first = LinearTreeRegressor(penalty=penalty, alpha=alpha, max_depth=3).fit(X, y)
+    options = {"penalty": penalty, "max_depth": 3, "pruning": None}
+    first = LinearTreeRegressor(alpha=alpha, **options).fit(X, y)
     # An L1 penalty is in units of the target.
     if penalty == "lasso":
         alpha *= y_scale
-    other = LinearTreeRegressor(penalty=penalty, alpha=alpha, max_depth=3)
+    other = LinearTreeRegressor(alpha=alpha, **options)
     other.fit(X * x_scale + x_shift, y * y_scale + y_shift)
     assert first.get_n_leaves() > 2
     for name in ("feature", "left", "n_samples"):
         np.testing.assert_array_equal(first.tree_.nodes[name], other.tree_.nodes[name])
     found = (other.predict(X * x_scale + x_shift) - y_shift) / y_scale
     np.testing.assert_allclose(found, first.predict(X), atol=2e-7)
+    for model, scale, shift, y_own in ((first, 1, 0, y), (other, x_scale, x_shift, None)):
+        y_own = y * y_scale + y_shift if y_own is None else y_own
+        model.set_params(pruning="bic").fit(X * scale + shift, y_own)
+    assert first.get_n_leaves() == other.get_n_leaves() > 1
 
 
 @pytest.mark.parametrize("penalty", [None, "ridge", "lasso", "elasticnet"])
@@ -130,7 +136,8 @@ def test_leaves_are_linear_regressions(penalty, weighted):
     X, y = make(2, p=4)
     weight = np.random.default_rng(0).integers(1, 4, len(y)).astype(float) if weighted else None
     options = {"penalty": penalty, "alpha": 0.02, "l1_ratio": 0.4}
-    model = LinearTreeRegressor(max_depth=2, extrapolate="linear", **options).fit(X, y, weight)
+    model = LinearTreeRegressor(max_depth=2, extrapolate="linear", pruning=None, **options)
+    model.fit(X, y, weight)
     leaves = model.apply(X)
     assert len(np.unique(leaves)) == model.get_n_leaves() > 2
     for leaf in np.unique(leaves):
@@ -142,10 +149,13 @@ def test_leaves_are_linear_regressions(penalty, weighted):
 
 def test_dependent_and_constant_columns():
     X, y = make(3)
-    plain = LinearTreeRegressor(penalty=None, max_depth=2).fit(X, y)
+    plain = LinearTreeRegressor(penalty=None, max_depth=2, pruning=None).fit(X, y)
     wide = np.column_stack([X, X[:, 1], np.full(len(X), 3.0), X[:, 0] + X[:, 2]])
     model = LinearTreeRegressor(
-        penalty=None, max_depth=2, min_samples_leaf=plain.tree_.nodes["n_samples"].min()
+        penalty=None,
+        max_depth=2,
+        min_samples_leaf=plain.tree_.nodes["n_samples"].min(),
+        pruning=None,
     )
     model.fit(wide, y)
     assert np.isfinite(model.leaf_table().coef).all()
@@ -159,7 +169,9 @@ def test_fewer_rows_than_columns(penalty):
     rng = np.random.default_rng(4)
     X = rng.normal(size=(12, 20))
     y = rng.normal(size=12)
-    model = LinearTreeRegressor(penalty=penalty, min_samples_leaf=2, min_samples_split=4).fit(X, y)
+    model = LinearTreeRegressor(
+        penalty=penalty, min_samples_leaf=2, min_samples_split=4, pruning=None
+    ).fit(X, y)
     assert np.isfinite(model.predict(X)).all()
     if penalty is None:  # no leaf has rows for a regression
         assert not len(model.tree_.coef)
@@ -206,7 +218,7 @@ def test_missing_regressors_keep_the_others():
 def test_several_outputs():
     X, y = make(6)
     both = np.column_stack([y, 100 * y + X[:, 2]])
-    model = LinearTreeRegressor(max_depth=2, extrapolate="linear").fit(X, both)
+    model = LinearTreeRegressor(max_depth=2, extrapolate="linear", pruning=None).fit(X, both)
     assert model.predict(X).shape == both.shape and model.n_outputs_ == 2
     leaves = model.apply(X)
     for leaf in np.unique(leaves):
@@ -221,7 +233,7 @@ def test_absolute_error_resists_outliers():
     spoiled = y + np.where(rng.random(len(y)) < 0.05, 500.0, 0.0)
     errors = {}
     for criterion in ("squared_error", "absolute_error"):
-        model = LinearTreeRegressor(criterion=criterion, max_depth=2, penalty=None)
+        model = LinearTreeRegressor(criterion=criterion, max_depth=2, penalty=None, pruning=None)
         errors[criterion] = np.abs(model.fit(X, spoiled).predict(X) - y).mean()
     assert errors["absolute_error"] < 0.05 * errors["squared_error"]
 
