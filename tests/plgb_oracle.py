@@ -71,11 +71,11 @@ def cut_gain(inherited, x, left, g, h, ridge, alpha=0.0):
     return gain
 
 
-def additive_gain(above, x, left, g, h, ridge):
+def additive_gain(above, x, left, g, h, ridge, alpha=0.0):
     """Gain of a cut where the function `above` stays and a number and a slope are added."""
     moved = g + h * above
     return sum(
-        fit([] if x is None else [x[side]], moved[side], h[side], ridge)[1]
+        fit([] if x is None else [x[side]], moved[side], h[side], ridge, alpha)[1]
         for side in (left, ~left)
     )
 

@@ -1,7 +1,9 @@
-"""Types of the compiled moments of leaves."""
+"""Types of the compiled passes over the rows of leaves."""
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hybridtrees.core.tree import Tree
 
 def leaf_moments(
     values: np.ndarray,
@@ -15,4 +17,15 @@ def leaf_moments(
     grad: NDArray[np.float32],
     hess: NDArray[np.float32] | float,
     n_threads: int,
+    vector_bytes: int = 0,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+def add_lines(
+    values: np.ndarray,
+    rows: NDArray[np.uint32],
+    start: NDArray[np.int64],
+    stop: NDArray[np.int64],
+    leaves: NDArray[np.integer],
+    tree: Tree,
+    raw: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...

@@ -1,84 +1,167 @@
-"""Moments of the regressors of each leaf, from the values themselves.
+"""Passes over the rows of the leaves of a tree: moments of their regressors, and their outputs.
 
-Every leaf has its own few columns. Its rows are cut into blocks of a fixed size, whose sums are
-added in order: the result does not depend on the number of threads. A missing value stands at
-`center`, so that it adds nothing; a leaf that has some is summed a second time, with its own
-means for centres.
+Every leaf has its own few columns. The rows of a leaf are spread over the whole table, which may
+be much larger than the caches, so the table is taken in parts: all leaves sum the rows that they
+have in one before the next is looked at. The sums of the parts are added in order, and the parts
+do not depend on the number of threads, nor does the result.
+
+A missing value stands at `center`, so that it adds nothing; a leaf that has some is summed a
+second time, with its own means for centres.
 """
 
 from cython.parallel cimport prange
 from libc.math cimport INFINITY, isnan
-from libc.string cimport memcpy, memset
 
+from hybridtrees.core._simd cimport ht_vector_bytes
 from hybridtrees.core._types cimport (
-    float32_t, float64_t, int32_t, int64_t, intp_t, real_t, uint32_t,
+    float32_t, float64_t, int32_t, int64_t, intp_t, real_t, uint8_t, uint32_t,
 )
 
 import numpy as np
 
-cdef extern from "accumulate.h" nogil:
+cdef extern from "leaf_moments.h" nogil:
+    enum:
+        HT_LEAF_COLUMNS
+        HT_LEAF_ROWS
+    ctypedef struct HtLeafRows:
+        double z[HT_LEAF_COLUMNS][HT_LEAF_ROWS]
+        double hess[HT_LEAF_ROWS]
+        double grad[HT_LEAF_ROWS]
     void HT_PREFETCH(const void* address)
+    void ht_open_leaf(HtLeafRows* rows, int k)
+    void ht_add_leaf_rows(
+        HtLeafRows* rows, int n, int all_weigh, int k, const double* shift, const double* factor,
+        int width)
+    void ht_close_leaf(const HtLeafRows* rows, int k, double* columns, double* squares)
 
 cdef enum:
-    MAX_COLUMNS = 16
-    MAX_SQUARES = 136        # pairs of columns
-    BLOCK = 8192
+    MAX_COLUMNS = 16         # HT_LEAF_COLUMNS
+    PART_ROWS = 32768        # of the table
+    LEAST_ROWS = 64          # of an average leaf in a part
     AHEAD = 12               # rows that are asked for ahead of their turn
 
 
-cdef void sum_block(
-    const real_t* values, intp_t row_step, intp_t column_step, const uint32_t* rows, intp_t n_rows,
-    const float32_t* grad, const float32_t* hess, float64_t constant_hess,
-    int32_t k, const int32_t* feature, const float64_t* shift, const float64_t* factor,
-    int32_t width, float64_t* out,
+cdef class Parts:
+    """How the table is cut, and where the rows of each leaf are in each part."""
+
+    cdef intp_t n_parts
+    cdef int64_t[:, ::1] bound   # first row of a leaf in a part, in the list of rows
+
+    def __init__(self, intp_t n_rows, const uint32_t[::1] rows, const int64_t[::1] start,
+                 const int64_t[::1] stop):
+        cdef intp_t n_leaves = start.shape[0], leaf, part, low, high, middle, part_rows
+        part_rows = max(PART_ROWS, LEAST_ROWS * n_leaves)
+        self.n_parts = max(1, n_rows // part_rows)
+        part_rows = (n_rows + self.n_parts - 1) // self.n_parts
+        self.bound = np.empty((n_leaves, self.n_parts + 1), dtype=np.int64)
+        for leaf in range(n_leaves):
+            self.bound[leaf, 0] = start[leaf]
+            for part in range(1, self.n_parts):
+                low = self.bound[leaf, part - 1]
+                high = stop[leaf]
+                while low < high:
+                    middle = (low + high) // 2
+                    if rows[middle] < part * part_rows:
+                        low = middle + 1
+                    else:
+                        high = middle
+                self.bound[leaf, part] = low
+            self.bound[leaf, self.n_parts] = stop[leaf]
+
+
+cdef Parts make_parts(
+    intp_t n_rows, const uint32_t[::1] rows, const int64_t[::1] start, const int64_t[::1] stop
+):
+    """Cut a table, once the rows are known to be in it."""
+    cdef intp_t i
+    cdef uint32_t largest = 0
+    if stop.shape[0] != start.shape[0]:
+        raise ValueError("the arrays of the leaves differ in length")
+    for i in range(start.shape[0]):
+        if not 0 <= start[i] <= stop[i] <= rows.shape[0]:
+            raise ValueError("a leaf has rows out of range")
+    for i in range(rows.shape[0]):
+        largest = max(largest, rows[i])
+    if rows.shape[0] and largest >= n_rows:
+        raise ValueError("a row is out of range")
+    return Parts(n_rows, rows, start, stop)
+
+
+# ---- moments ----------------------------------------------------------------------------------
+
+cdef struct Sums:
+    # What the sums of all leaves share.
+    intp_t row_step              # of the table, in numbers
+    intp_t column_step
+    intp_t n_rows
+    const uint32_t* rows
+    const float32_t* grad
+    const float32_t* hess        # NULL: one number for all rows
+    float64_t constant_hess
+    intp_t n_leaves
+    int32_t width                # columns that leaves have at most
+    int32_t vector_bytes
+    const int32_t* n_columns
+    const int32_t* feature
+    const float64_t* shift
+    const float64_t* factor
+
+
+cdef bint read_rows(
+    const Sums* work, const real_t* values, const uint32_t* rows, intp_t n_left, int32_t n,
+    int32_t k, const int32_t* feature, HtLeafRows* out,
 ) noexcept nogil:
-    """OUT per column: h, h z, g z, least and largest z of rows that weigh
-    anything, missing rows; then h z z'."""
-    cdef int32_t i, j, at
-    # Sums of their own: the compiler need not fear that a store changes the values it reads.
-    cdef float64_t columns[6 * MAX_COLUMNS]
-    cdef float64_t squares[MAX_SQUARES]
-    cdef float64_t z[MAX_COLUMNS]
-    cdef float64_t h, g, x, hz
-    cdef intp_t r
+    """OUT the columns and statistics of n rows; whether all of them weigh anything."""
     cdef const real_t* row
-    memset(columns, 0, sizeof(columns))
-    memset(squares, 0, sizeof(squares))
+    cdef int32_t r, j
+    cdef intp_t step[MAX_COLUMNS]
+    cdef bint all_weigh = work.constant_hess > 0 or work.hess != NULL
     for j in range(k):
-        columns[6 * j + 3] = INFINITY
-        columns[6 * j + 4] = -INFINITY
-    for r in range(n_rows):
-        if r + AHEAD < n_rows:
-            row = values + <intp_t>rows[r + AHEAD] * row_step
+        step[j] = feature[j] * work.column_step
+    for r in range(n):
+        if r + AHEAD < n_left:
+            row = values + <intp_t>rows[r + AHEAD] * work.row_step
             for j in range(k):
-                HT_PREFETCH(row + feature[j] * column_step)
-        row = values + <intp_t>rows[r] * row_step
-        h = hess[rows[r]] if hess != NULL else constant_hess
-        g = grad[rows[r]]
+                HT_PREFETCH(row + step[j])
+        row = values + <intp_t>rows[r] * work.row_step
         for j in range(k):
-            x = <float64_t>row[feature[j] * column_step]
-            if isnan(x):
-                z[j] = 0
-                columns[6 * j + 5] += 1
-                continue
-            z[j] = (x - shift[j]) * factor[j]
-            columns[6 * j] += h
-            columns[6 * j + 1] += h * z[j]
-            columns[6 * j + 2] += g * z[j]
-            if h > 0:
-                columns[6 * j + 3] = min(columns[6 * j + 3], z[j])
-                columns[6 * j + 4] = max(columns[6 * j + 4], z[j])
-        at = 0
-        for i in range(k):
-            hz = h * z[i]
-            for j in range(i, k):
-                squares[at] += hz * z[j]
-                at += 1
-    memcpy(out, columns, 6 * k * sizeof(float64_t))
-    memcpy(out + 6 * width, squares, k * (k + 1) // 2 * sizeof(float64_t))
+            out.z[j][r] = <float64_t>row[step[j]]
+        out.grad[r] = work.grad[rows[r]]
+        out.hess[r] = work.constant_hess
+    if work.hess != NULL:
+        for r in range(n):
+            out.hess[r] = work.hess[rows[r]]
+            all_weigh &= work.hess[rows[r]] > 0
+    return all_weigh
 
 
-cdef void merge_block(
+cdef void sum_part(
+    const Sums* work, const real_t* values, Parts parts, intp_t part, float64_t* out
+) noexcept nogil:
+    """Sums of all leaves over one part of the table."""
+    cdef HtLeafRows sums
+    cdef intp_t leaf, first, stop, size = 6 * work.width + work.width * (work.width + 1) // 2
+    cdef int32_t n, k, at
+    cdef bint all_weigh
+    for leaf in range(work.n_leaves):
+        first = parts.bound[leaf, part]
+        stop = parts.bound[leaf, part + 1]
+        k = work.n_columns[leaf]
+        if k == 0 or first == stop:
+            continue
+        at = <int32_t>leaf * work.width
+        ht_open_leaf(&sums, k)
+        while first < stop:
+            n = <int32_t>min(<intp_t>HT_LEAF_ROWS, stop - first)
+            all_weigh = read_rows(work, values, work.rows + first, stop - first, n, k,
+                                  work.feature + at, &sums)
+            ht_add_leaf_rows(&sums, n, all_weigh, k, work.shift + at, work.factor + at,
+                             work.vector_bytes)
+            first += n
+        ht_close_leaf(&sums, k, out + leaf * size, out + leaf * size + 6 * work.width)
+
+
+cdef void merge_part(
     const float64_t* part, int32_t k, int32_t width, float64_t* out
 ) noexcept nogil:
     cdef int32_t j
@@ -97,7 +180,7 @@ def leaf_moments(
     const real_t[:, :] values, const uint32_t[::1] rows, const int64_t[::1] start,
     const int64_t[::1] stop, const int32_t[::1] n_columns, const int32_t[:, ::1] feature,
     const float64_t[:, ::1] shift, const float64_t[:, ::1] factor, const float32_t[::1] grad,
-    hess, int n_threads,
+    hess, int n_threads, int vector_bytes=0,
 ):
     """Sum the moments of the columns of every leaf.
 
@@ -107,7 +190,7 @@ def leaf_moments(
         NaN is missing.
     rows : uint32 array
     start, stop : int64 arrays of shape (n_leaves,)
-        The rows of leaf i are ``rows[start[i]:stop[i]]``.
+        The rows of leaf i are ``rows[start[i]:stop[i]]``, best in the order of the table.
     n_columns : int32 array of shape (n_leaves,)
     feature : int32 array of shape (n_leaves, width)
         Columns of each leaf, of which the first `n_columns` count.
@@ -116,6 +199,8 @@ def leaf_moments(
     grad : float32 array of shape (n_rows,)
     hess : float32 array of shape (n_rows,), or one number for all rows
     n_threads : int
+    vector_bytes : int
+        Widest vectors; 0 for the widest that the machine has.
 
     Returns
     -------
@@ -125,62 +210,170 @@ def leaf_moments(
     squares : float64 array of shape (n_leaves, width * (width + 1) / 2)
         Sums of h z_i z_j, i <= j of the leaf's own columns, row by row.
     """
-    cdef intp_t n_leaves = start.shape[0], leaf, n_blocks = 0, block, first
+    cdef intp_t n_leaves = start.shape[0], leaf, part
     cdef int32_t width = <int32_t>feature.shape[1], j
-    cdef intp_t row_step = values.strides[0] // <intp_t>sizeof(real_t)
-    cdef intp_t column_step = values.strides[1] // <intp_t>sizeof(real_t)
-    cdef intp_t size = 6 * width + width * (width + 1) // 2
-    cdef float64_t constant_hess = 1.0
     cdef const float32_t[::1] hess_view
-    cdef const float32_t* hess_pointer = NULL
+    cdef Parts parts
+    cdef Sums work
     if not 0 < width <= MAX_COLUMNS:
         raise ValueError(f"between 1 and {MAX_COLUMNS} columns are needed")
     if grad.shape[0] != values.shape[0]:
         raise ValueError("one gradient per row is needed")
+    work.constant_hess = 1.0
+    work.hess = NULL
     if isinstance(hess, (int, float)):
-        constant_hess = hess
+        work.constant_hess = hess
     else:
         hess_view = hess
         if hess_view.shape[0] != grad.shape[0]:
             raise ValueError("one hessian per row is needed")
-        hess_pointer = &hess_view[0]
-    if (stop.shape[0] != n_leaves or n_columns.shape[0] != n_leaves or shift.shape[0] != n_leaves
-            or feature.shape[0] != n_leaves or factor.shape[0] != n_leaves):
+        work.hess = &hess_view[0]
+    if n_columns.shape[0] != n_leaves or shift.shape[0] != n_leaves or (
+            feature.shape[0] != n_leaves or factor.shape[0] != n_leaves):
         raise ValueError("the arrays of the leaves differ in length")
     if shift.shape[1] != width or factor.shape[1] != width:
         raise ValueError("the arrays of the columns differ in width")
+    parts = make_parts(values.shape[0], rows, start, stop)
     for leaf in range(n_leaves):
-        if not 0 <= start[leaf] <= stop[leaf] <= rows.shape[0] or not 0 <= n_columns[leaf] <= width:
-            raise ValueError("a leaf has rows or columns out of range")
+        if not 0 <= n_columns[leaf] <= width:
+            raise ValueError("a leaf has columns out of range")
         for j in range(n_columns[leaf]):
             if not 0 <= feature[leaf, j] < values.shape[1]:
                 raise ValueError("a column is out of range")
-        if n_columns[leaf] > 0:
-            n_blocks += (stop[leaf] - start[leaf] + BLOCK - 1) // BLOCK
-    out = np.zeros((n_leaves, size))
-    cdef float64_t[:, ::1] sums = out
-    cdef float64_t[:, ::1] parts = np.zeros((n_blocks, size))
-    cdef int64_t[:, ::1] blocks = np.empty((n_blocks, 2), dtype=np.int64)
-    block = 0
-    for leaf in range(n_leaves):
-        for j in range(n_columns[leaf]):
-            sums[leaf, 6 * j + 3] = INFINITY
-            sums[leaf, 6 * j + 4] = -INFINITY
-        first = start[leaf]
-        while n_columns[leaf] > 0 and first < stop[leaf]:
-            blocks[block, 0] = leaf
-            blocks[block, 1] = first
-            first += BLOCK
-            block += 1
+    work.row_step = values.strides[0] // <intp_t>sizeof(real_t)
+    work.column_step = values.strides[1] // <intp_t>sizeof(real_t)
+    work.n_rows = values.shape[0]
+    work.rows = &rows[0] if rows.shape[0] else NULL
+    work.grad = &grad[0]
+    work.n_leaves = n_leaves
+    work.width = width
+    work.vector_bytes = ht_vector_bytes()
+    if vector_bytes:
+        work.vector_bytes = min(vector_bytes, work.vector_bytes)
+    work.n_columns = &n_columns[0]
+    work.feature = &feature[0, 0]
+    work.shift = &shift[0, 0]
+    work.factor = &factor[0, 0]
+    size = 6 * width + width * (width + 1) // 2
+    sums = np.zeros((parts.n_parts, n_leaves, size))
+    cdef float64_t[:, :, ::1] out = sums
+    for part in range(parts.n_parts):
+        for leaf in range(n_leaves):
+            for j in range(n_columns[leaf]):
+                out[part, leaf, 6 * j + 3] = INFINITY
+                out[part, leaf, 6 * j + 4] = -INFINITY
     with nogil:
-        for block in prange(n_blocks, num_threads=n_threads if n_blocks > 3 else 1,
-                            schedule="dynamic", chunksize=1):
-            leaf = blocks[block, 0]
-            sum_block(&values[0, 0], row_step, column_step, &rows[blocks[block, 1]],
-                      min(BLOCK, stop[leaf] - blocks[block, 1]), &grad[0], hess_pointer,
-                      constant_hess, n_columns[leaf], &feature[leaf, 0], &shift[leaf, 0],
-                      &factor[leaf, 0], width, &parts[block, 0])
-    for block in range(n_blocks):
-        leaf = blocks[block, 0]
-        merge_block(&parts[block, 0], n_columns[leaf], width, &sums[leaf, 0])
-    return out[:, : 6 * width].reshape(n_leaves, width, 6), out[:, 6 * width :]
+        for part in prange(parts.n_parts, num_threads=n_threads, schedule="dynamic", chunksize=1):
+            sum_part(&work, &values[0, 0], parts, part, &out[part, 0, 0])
+        for part in range(1, parts.n_parts):
+            for leaf in range(n_leaves):
+                merge_part(&out[part, leaf, 0], n_columns[leaf], width, &out[0, leaf, 0])
+    return sums[0, :, : 6 * width].reshape(n_leaves, width, 6), sums[0, :, 6 * width :]
+
+
+# ---- outputs ----------------------------------------------------------------------------------
+
+cdef struct Line:
+    # The line of a leaf; a value is moved to the ends of its range, a missing one adds nothing.
+    int32_t n_terms
+    const int32_t* feature
+    const float64_t* coef
+    const float64_t* center
+    const float64_t* low
+    const float64_t* high
+    float64_t constant
+    float64_t least              # range of the output
+    float64_t most
+
+
+cdef void add_line(
+    const Line* line, const real_t* values, intp_t row_step, intp_t column_step,
+    const uint32_t* rows, intp_t n_rows, float64_t* raw, intp_t raw_step,
+) noexcept nogil:
+    """Add the output of a leaf to its rows."""
+    cdef intp_t r
+    cdef int32_t j
+    cdef const real_t* row
+    cdef float64_t total, x
+    for r in range(n_rows):
+        if r + AHEAD < n_rows:
+            row = values + <intp_t>rows[r + AHEAD] * row_step
+            for j in range(line.n_terms):
+                HT_PREFETCH(row + line.feature[j] * column_step)
+        row = values + <intp_t>rows[r] * row_step
+        total = 0
+        for j in range(line.n_terms):
+            x = <float64_t>row[line.feature[j] * column_step]
+            if not isnan(x):
+                x = min(max(x, line.low[j]), line.high[j])
+                total += line.coef[j] * (x - line.center[j])
+        total += line.constant
+        total = line.least if total < line.least else total
+        total = line.most if total > line.most else total
+        raw[<intp_t>rows[r] * raw_step] += total
+
+
+def add_lines(
+    const real_t[:, :] values, const uint32_t[::1] rows, const int64_t[::1] start,
+    const int64_t[::1] stop, leaves, tree, float64_t[:] raw, int n_threads,
+):
+    """Add the outputs of the leaves of a tree to the rows that are in them.
+
+    Parameters
+    ----------
+    values : float32 or float64 array of shape (n_rows, n_features)
+        NaN is missing.
+    rows, start, stop
+        As for `leaf_moments`.
+    leaves : int array of shape (n_leaves,)
+        Their numbers among the nodes.
+    tree : Tree
+        With one output.
+    raw : float64 array of shape (n_rows,)
+    n_threads : int
+    """
+    cdef const int64_t[::1] node = np.ascontiguousarray(leaves, dtype=np.int64)
+    cdef const int64_t[::1] ptr = np.ascontiguousarray(tree.coef_ptr, dtype=np.int64)
+    cdef const int32_t[::1] feature = np.ascontiguousarray(tree.coef_feature, dtype=np.int32)
+    cdef const float64_t[:, ::1] numbers = np.ascontiguousarray(
+        [tree.coef[:, 0], tree.coef_center, tree.coef_low, tree.coef_high])
+    cdef const float64_t[:, ::1] constant = tree.values
+    cdef const float64_t[:, :, ::1] limits
+    cdef intp_t n_leaves = start.shape[0], leaf, part, n_terms = feature.shape[0]
+    cdef intp_t row_step = values.strides[0] // <intp_t>sizeof(real_t)
+    cdef intp_t column_step = values.strides[1] // <intp_t>sizeof(real_t)
+    cdef intp_t raw_step = raw.strides[0] // <intp_t>sizeof(float64_t)
+    cdef Parts parts = make_parts(values.shape[0], rows, start, stop)
+    if raw.shape[0] != values.shape[0] or node.shape[0] != n_leaves:
+        raise ValueError("the arrays do not fit each other")
+    if n_terms and not 0 <= np.min(feature) <= np.max(feature) < values.shape[1]:
+        raise ValueError("a column is out of range")
+    made = np.zeros(max(1, n_leaves * sizeof(Line)), dtype=np.uint8)
+    cdef uint8_t[::1] memory = made
+    cdef Line* lines = <Line*>&memory[0]
+    if tree.value_range is not None:
+        limits = tree.value_range
+    for leaf in range(n_leaves):
+        if not 0 <= node[leaf] < constant.shape[0]:
+            raise ValueError("no such node")
+        if not 0 <= ptr[node[leaf]] <= ptr[node[leaf] + 1] <= n_terms:
+            raise ValueError("a leaf has terms out of range")
+        lines[leaf].n_terms = <int32_t>(ptr[node[leaf] + 1] - ptr[node[leaf]])
+        if lines[leaf].n_terms:
+            lines[leaf].feature = &feature[ptr[node[leaf]]]
+            lines[leaf].coef = &numbers[0, ptr[node[leaf]]]
+            lines[leaf].center = &numbers[1, ptr[node[leaf]]]
+            lines[leaf].low = &numbers[2, ptr[node[leaf]]]
+            lines[leaf].high = &numbers[3, ptr[node[leaf]]]
+        lines[leaf].constant = constant[node[leaf], 0]
+        lines[leaf].least = -INFINITY
+        lines[leaf].most = INFINITY
+        if tree.value_range is not None:
+            lines[leaf].least = limits[node[leaf], 0, 0]
+            lines[leaf].most = limits[node[leaf], 1, 0]
+    with nogil:
+        for part in prange(parts.n_parts, num_threads=n_threads, schedule="dynamic", chunksize=1):
+            for leaf in range(n_leaves):
+                add_line(lines + leaf, &values[0, 0], row_step, column_step,
+                         &rows[0] + parts.bound[leaf, part],
+                         parts.bound[leaf, part + 1] - parts.bound[leaf, part], &raw[0], raw_step)

@@ -11,6 +11,9 @@ cdef enum:
 cdef struct MomentTerms:
     # What a node's regressors are made of.
     const float32_t* grad
+    const uint8_t* quantised     # gradients as integers near the codes, or NULL
+    intp_t quantised_step        # bytes from row to row
+    float64_t unit
     const float32_t* hess        # NULL: `constant_hess` for all rows
     float64_t constant_hess
     int32_t n_terms
@@ -20,6 +23,7 @@ cdef struct MomentTerms:
     const float32_t* tables      # value of each term for each of 256 codes
     float64_t offset             # added to a sum
     int32_t cell_size
+    int32_t width                # bytes of a vector
 
 cdef int32_t moment_cell_size(int32_t n_regressors, bint with_grad) noexcept nogil
 

@@ -18,4 +18,5 @@ def moments(
     summed: bool,
     narrow: bool,
     with_grad: bool = False,
+    width: int = 0,
 ) -> list[NDArray[np.float64]]: ...

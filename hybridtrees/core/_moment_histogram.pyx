@@ -10,6 +10,7 @@ which halves the memory traffic, and the blocks in float64.
 
 from libc.string cimport memset
 
+from hybridtrees.core._simd cimport ht_vector_bytes
 from hybridtrees.core._types cimport (
     BinView, float32_t, float64_t, int32_t, intp_t, uint8_t, uint32_t,
 )
@@ -24,6 +25,9 @@ cdef extern from "moments.h" nogil:
         const uint8_t* records
         intp_t record_bytes
         const float32_t* grad
+        const uint8_t* quantised
+        intp_t quantised_step
+        float32_t unit
         const float32_t* hess
         float32_t constant_hess
         const uint32_t* rows
@@ -41,7 +45,7 @@ cdef extern from "moments.h" nogil:
         int32_t cell_size
         void* cells
 
-    void ht_add_moment_rows(const HtMoments* moments, int wide)
+    void ht_add_moment_rows(const HtMoments* moments, int wide, int width)
 
 cdef enum:
     WIDE_ROWS = 1024             # nodes of at most so many rows are summed in float64
@@ -69,6 +73,9 @@ cdef void build_moments(
     work.records = bins.records
     work.record_bytes = bins.record_bytes
     work.grad = terms.grad
+    work.quantised = terms.quantised
+    work.quantised_step = terms.quantised_step
+    work.unit = <float32_t>terms.unit
     work.hess = terms.hess
     work.constant_hess = <float32_t>terms.constant_hess
     work.n_terms = terms.n_terms
@@ -93,7 +100,7 @@ cdef void build_moments(
         work.rows = rows
         work.n_rows = n_rows
         work.cells = cells
-        ht_add_moment_rows(&work, 1)
+        ht_add_moment_rows(&work, 1, terms.width)
         return
     first = 0
     while first < n_rows:
@@ -101,7 +108,7 @@ cdef void build_moments(
         work.rows = rows + first
         work.n_rows = min(BLOCK_ROWS, n_rows - first)
         work.cells = narrow
-        ht_add_moment_rows(&work, 0)
+        ht_add_moment_rows(&work, 0, terms.width)
         for i in range(size):
             cells[i] += narrow[i]
         first += BLOCK_ROWS
@@ -109,8 +116,11 @@ cdef void build_moments(
 
 def moments(BinnedView bins, const float32_t[::1] grad, hess, const uint32_t[::1] rows, features,
             const int32_t[::1] term_feature, const float32_t[:, ::1] tables, bint summed,
-            bint narrow, bint with_grad=False):
-    """Cells of some features, as a list of float64 arrays (n_bins + 1, cell_size); for tests."""
+            bint narrow, bint with_grad=False, int width=0):
+    """Cells of some features, as a list of float64 arrays (n_bins + 1, cell_size); for tests.
+
+    `width` is that of the vectors in bytes, at most what the machine has; 0 for just that.
+    """
     cdef MomentTerms terms
     cdef const float32_t[::1] hess_view
     cdef const int32_t[::1] listed = np.ascontiguousarray(features, dtype=np.int32)
@@ -133,6 +143,7 @@ def moments(BinnedView bins, const float32_t[::1] grad, hess, const uint32_t[::1
         if not 0 <= listed[j] < bins.view.n_features:
             raise ValueError("a feature is out of range")
     terms.grad = &grad[0]
+    terms.quantised = NULL
     terms.hess = NULL
     terms.constant_hess = 1.0
     if isinstance(hess, (int, float)):
@@ -148,6 +159,7 @@ def moments(BinnedView bins, const float32_t[::1] grad, hess, const uint32_t[::1
     terms.tables = &tables[0, 0]
     terms.offset = 0
     terms.with_grad = with_grad
+    terms.width = min(width, ht_vector_bytes()) if width else ht_vector_bytes()
     terms.cell_size = moment_cell_size(1 if summed else n_terms, with_grad)
     size = sum(int(bins.view.cell_start[f + 1] - bins.view.cell_start[f]) for f in listed)
     cells = aligned_empty(size * terms.cell_size, np.float64)

@@ -148,35 +148,102 @@ cdef inline bint is_plain(const MomentScan* scan) noexcept nogil:
             and (scan.fit != FULL or scan.n_regressors <= 1))
 
 
-cdef inline void add_plain(
-    MomentScan* scan, int32_t b, NodeSums cell, bint has_l, const float64_t* x, float64_t* sums
+cdef struct PlainSums:
+    # The sums of a closed form, in the order of moment_scores.h.
+    float64_t h
+    float64_t g
+    float64_t lin
+    float64_t squares
+    float64_t along
+    float64_t x
+    float64_t xx
+    float64_t gx
+    float64_t lx
+
+
+cdef inline PlainSums plain_cell(
+    const MomentScan* scan, int32_t b, NodeSums cell, bint has_l, const float64_t* x
 ) noexcept nogil:
-    """Add one cell to the sums of a closed form."""
+    """Sums of a closed form over one cell."""
+    cdef PlainSums sums
     cdef float64_t hess = <float64_t>cell.hess * scan.stats.hess_unit
     cdef float64_t grad = <float64_t>cell.grad * scan.stats.grad_unit
     cdef float64_t factor = 1, lin = 0
     cdef const float64_t* moments
+    sums.lin = sums.squares = sums.along = 0
+    sums.x = sums.xx = sums.gx = sums.lx = 0
     if scan.n_regressors > 0:
         moments = scan.moments + <intp_t>b * scan.cell_size
         if scan.sampled:
             factor = hess / moments[0] if moments[0] > 0 else 0.0
         lin = factor * moments[1]
         if has_l:
-            sums[HT_L] += lin
-            sums[HT_LL] += factor * moments[2]
-            sums[HT_GL] += factor * moments[3]
+            sums.lin = lin
+            sums.squares = factor * moments[2]
+            sums.along = factor * moments[3]
             if scan.sampled and moments[0] > 0:
-                sums[HT_GL] += moments[1] / moments[0] * (grad - factor * moments[4])
+                sums.along += moments[1] / moments[0] * (grad - factor * moments[4])
     if scan.fit == ADDITIVE:
         grad += scan.value * hess + scan.scale * lin
-    sums[HT_H] += hess
-    sums[HT_G] += grad
+    sums.h = hess
+    sums.g = grad
     if x != NULL:
-        sums[HT_X] += hess * x[b]
-        sums[HT_XX] += hess * x[b] * x[b]
-        sums[HT_GX] += grad * x[b]
+        sums.x = hess * x[b]
+        sums.xx = hess * x[b] * x[b]
+        sums.gx = grad * x[b]
         if has_l:
-            sums[HT_LX] += lin * x[b]
+            sums.lx = lin * x[b]
+    return sums
+
+
+cdef inline void write_sums(PlainSums sums, intp_t step, float64_t* out) noexcept nogil:
+    out[HT_H * step] = sums.h
+    out[HT_G * step] = sums.g
+    out[HT_L * step] = sums.lin
+    out[HT_LL * step] = sums.squares
+    out[HT_GL * step] = sums.along
+    out[HT_X * step] = sums.x
+    out[HT_XX * step] = sums.xx
+    out[HT_GX * step] = sums.gx
+    out[HT_LX * step] = sums.lx
+
+
+cdef int32_t sum_cuts(
+    const MomentScan* scan, int32_t n_bins, bint has_l, float64_t* left, float64_t* counts,
+    int32_t* order, float64_t* total,
+) noexcept nogil:
+    """OUT sums and rows left of every cut, the bins of the cuts, and the total; their number.
+
+    The sums are apart from what has an address, so that they can stay in registers.
+    """
+    cdef MomentScan own = scan[0]
+    cdef PlainSums sums, cell
+    cdef NodeSums read
+    cdef float64_t n_samples = 0
+    cdef int32_t b, c = 0
+    sums.h = sums.g = sums.lin = sums.squares = sums.along = 0
+    sums.x = sums.xx = sums.gx = sums.lx = 0
+    for b in range(n_bins):
+        read = read_cell(own.stats, own.cells, b)
+        if is_empty(read):
+            continue
+        cell = plain_cell(&own, b, read, has_l, own.x)
+        sums.h += cell.h
+        sums.g += cell.g
+        sums.lin += cell.lin
+        sums.squares += cell.squares
+        sums.along += cell.along
+        sums.x += cell.x
+        sums.xx += cell.xx
+        sums.gx += cell.gx
+        sums.lx += cell.lx
+        write_sums(sums, CANDIDATES, left + c)
+        n_samples += <float64_t>read.n_samples
+        counts[c] = n_samples
+        order[c] = b
+        c += 1
+    write_sums(sums, 1, total)
+    return c
 
 
 cdef float64_t plain_parent(
@@ -212,28 +279,17 @@ cdef void best_plain(
     cdef float64_t* left = scan.candidates
     cdef float64_t* scores = left + HT_SUMS * CANDIDATES
     cdef float64_t* counts = scores + CANDIDATES
-    cdef float64_t n_samples = 0, need = <float64_t>scan.rules.min_samples_leaf, missing_rows
+    cdef float64_t n_samples, need = <float64_t>scan.rules.min_samples_leaf, missing_rows
     cdef bint has_l = scan.n_regressors > 0 and scan.fit != ADDITIVE
     cdef bint by_count = scan.stats.count_bits > 0 and need > 1
-    cdef int32_t b, c = 0, j, n, side
-    cdef NodeSums cell
-    memset(sums, 0, sizeof(sums))
+    cdef int32_t c, j, n, side
     memset(lacking, 0, sizeof(lacking))
     memset(none, 0, sizeof(none))
-    for b in range(n_bins):
-        cell = read_cell(scan.stats, scan.cells, b)
-        if is_empty(cell):
-            continue
-        add_plain(scan, b, cell, has_l, scan.x, sums)
-        for j in range(HT_SUMS):
-            left[j * CANDIDATES + c] = sums[j]
-        n_samples += <float64_t>cell.n_samples
-        counts[c] = n_samples
-        scan.order[c] = b
-        c += 1
+    c = sum_cuts(scan, n_bins, has_l, left, counts, scan.order, sums)
+    n_samples = counts[c - 1] if c > 0 else 0.0
     missing_rows = <float64_t>scan.missing.n_samples
     if any_missing:
-        add_plain(scan, n_bins, scan.missing, has_l, NULL, lacking)
+        write_sums(plain_cell(scan, n_bins, scan.missing, has_l, NULL), 1, lacking)
     parent[0] = plain_parent(scan, sums, lacking, has_l)
     for side in range(2 if any_missing else 1):
         # With missing rows on the right there is one more cut: all values on the left.

@@ -29,7 +29,7 @@ from hybridtrees.core._rng cimport keyed
 from hybridtrees.core._simd cimport ht_vector_bytes
 from hybridtrees.core._split cimport node_score
 from hybridtrees.core._types cimport (
-    SplitInfo, float32_t, float64_t, int8_t, int32_t, intp_t, uint32_t, uint64_t,
+    UNIT, SplitInfo, float32_t, float64_t, int8_t, int32_t, intp_t, uint32_t, uint64_t,
 )
 
 import numpy as np
@@ -96,7 +96,8 @@ cdef class MomentSearch(HistogramSearch):
             max_regressors if self.fit == FULL else 1, sample_rows > 0)
         largest = int(np.diff(self.bins.cell_start).max())
         self.group_size = <int32_t>max(1, min(GROUP_FEATURES, CELL_BYTES // (8 * size * largest)))
-        n = self.group_size * largest * size
+        # A whole number of cache lines, so that the cells of every thread are aligned.
+        n = (self.group_size * largest * size + 15) // 16 * 16
         self.cells = aligned_empty((n_threads, n), np.float64)
         self.narrow = aligned_empty((n_threads, n), np.float32)
         self.sums = np.empty((n_threads, SCAN_SUMS))
@@ -204,6 +205,11 @@ cdef class MomentSearch(HistogramSearch):
         cdef float64_t factor
         cdef const float64_t* values
         terms.grad = &self.grad[0]
+        terms.quantised = NULL
+        if self.statistics.view.layout == UNIT:
+            terms.quantised = self.statistics.view.data
+            terms.quantised_step = self.statistics.view.stride
+            terms.unit = self.statistics.view.grad_unit
         terms.hess = &self.hess[0] if self.hess is not None else NULL
         terms.constant_hess = self.constant_hess
         terms.summed = self.fit != FULL
@@ -225,6 +231,7 @@ cdef class MomentSearch(HistogramSearch):
             n += 1
         terms.n_terms = n
         terms.with_grad = sampled
+        terms.width = ht_vector_bytes()
         terms.cell_size = moment_cell_size(1 if terms.summed else n, sampled)
 
     cdef intp_t draw_rows(self, int32_t node, const uint32_t** rows) noexcept nogil:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from hybridtrees.core._grow import TreeGrower
+from hybridtrees.core._leaf_moments import add_lines
 from hybridtrees.core._moment_search import MomentSearch
 from hybridtrees.core.bins import BinnedMatrix
 from hybridtrees.core.grow import Grower, GrowerParams, newton_values, records_tail
@@ -209,27 +210,27 @@ class MomentGrower(Grower):
 
     def _bound(self, tree: Tree, limits: np.ndarray) -> None:
         """Keep the outputs of leaves within those of their rows."""
-        output = np.zeros((len(self.columns.values), 1))
-        self._add(tree, output)
+        output = np.zeros(len(self.columns.values))
+        self.update_raw(tree, output)
         leaves = self._leaves
         for leaf, start, stop in zip(leaves.leaves, leaves.start, leaves.stop, strict=True):
             rows = leaves.rows[start:stop]
             if self._weighs is not None:
                 rows = rows[self._weighs[rows]]
             if len(rows):
-                own = np.clip(output[rows, 0], *limits[leaf])
+                own = np.clip(output[rows], *limits[leaf])
                 limits[leaf] = own.min(), own.max()
 
-    def _add(self, tree: Tree, raw: np.ndarray) -> None:
-        n_features = self.columns.values.shape[1]
-        TreeEnsemble([tree], n_features).add_raw(self.columns.values, raw, self.n_threads)
-
     def update_raw(self, tree: Tree, raw: np.ndarray) -> None:
-        """Add a tree to `raw`, one number per row of the table."""
+        """Add the tree that was grown last to `raw`, one number per row of the table."""
+        values, leaves = self.columns.values, self._leaves
         if len(tree.coef_feature) == 0 and tree.value_range is None:
             super().update_raw(tree, raw)
-        else:
-            self._add(tree, raw[:, None])
+        elif len(leaves.rows) == len(values):
+            parts = leaves.rows, leaves.start, leaves.stop, leaves.leaves
+            add_lines(values, *parts, tree, raw, self.n_threads)
+        else:  # some rows were not drawn, and are in no leaf yet
+            TreeEnsemble([tree], values.shape[1]).add_raw(values, raw[:, None], self.n_threads)
 
 
 def _reach(tree: Tree) -> np.ndarray:

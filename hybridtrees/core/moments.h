@@ -1,27 +1,38 @@
-/* The loop that adds the moments of a node's regressors to the cells of histograms.
+/* The loops that add the moments of a node's regressors to the cells of histograms.
  *
  * A cell is one vector [h, h r_1 .., h r_i r_j (i <= j) .., g r_1 ..] of the k regressors r, and g
- * behind them where it is asked for, filled up with zeros to a multiple of four. Regressors are looked up from the codes of the row: nothing
- * is stored per row. One regressor may be the sum of several terms (a linear function), so that a
- * cell has four numbers whatever the number of its terms. */
+ * behind them where it is asked for, filled up with zeros to a multiple of four. Regressors are
+ * looked up from the codes of the row: nothing is stored per row. One regressor may be the sum of
+ * several terms (a linear function), so that a cell has four numbers whatever the number of its
+ * terms.
+ *
+ * With one regressor the rows are taken in blocks. Their moments, and their codes four to a word,
+ * are set out first; then the block is added to the cells of four features at a time, which stay
+ * in the first cache where the cells of all features would not. */
 #ifndef HYBRIDTREES_MOMENTS_H
 #define HYBRIDTREES_MOMENTS_H
 
 #include "accumulate.h"
+#include "simd.h"
 
 #if defined(__GNUC__)
-#define HT_ALIGNED(declaration) declaration __attribute__((aligned(16)))
+#define HT_ALIGNED(declaration) declaration __attribute__((aligned(64)))
 #else
 #define HT_ALIGNED(declaration) declaration
 #endif
 
 #define HT_MAX_TERMS 16
 #define HT_MAX_CELL 188 /* of 16 regressors, padded */
+#define HT_MAX_FEATURES 64
+#define HT_MOMENT_BLOCK 512
 
 typedef struct {
     const uint8_t *records;
     ptrdiff_t record_bytes;
     const float *grad;
+    const uint8_t *quantised;    /* gradients as int32 near the codes, or NULL */
+    ptrdiff_t quantised_step;    /* bytes from row to row */
+    float unit;                  /* of these gradients */
     const float *hess;           /* NULL: one number for all rows */
     float constant_hess;
     const uint32_t *rows;
@@ -32,7 +43,7 @@ typedef struct {
     const int32_t *term_feature;
     const float *tables;         /* value of each term for each of 256 codes */
     float offset;                /* of the sum of terms */
-    const int32_t *features;     /* whose cells are filled, at most 64 */
+    const int32_t *features;     /* whose cells are filled, at most HT_MAX_FEATURES */
     int32_t n_features;
     int32_t contiguous;          /* the features follow one another */
     const uint32_t *start;       /* first cell of each of them */
@@ -40,178 +51,296 @@ typedef struct {
     void *cells;                 /* float or double */
 } HtMoments;
 
-#if defined(__GNUC__)
-typedef float ht_four_floats __attribute__((vector_size(16), may_alias));
-typedef double ht_two_doubles __attribute__((vector_size(16), may_alias));
-#endif
+/* Rows of a block: what is known of each, its moments, and its codes. */
+typedef struct {
+    float regressor[HT_MOMENT_BLOCK];
+    float grad[HT_MOMENT_BLOCK];
+    float hess[HT_MOMENT_BLOCK];
+    HT_ALIGNED(double moments[4 * HT_MOMENT_BLOCK]); /* or as many pairs of floats */
+    uint32_t codes[HT_MAX_FEATURES / 4][HT_MOMENT_BLOCK];
+} HtMomentBlock;
 
-HT_INLINE void ht_add_many(void *cells, size_t cell, int size, const float *f, const double *d,
-                           int wide)
+/* ---- one regressor ---------------------------------------------------------------------- */
+
+/* Ask for what is known of a row. */
+HT_INLINE void ht_prefetch_row(const HtMoments *m, ptrdiff_t row)
 {
+    const uint8_t *record = m->records + row * m->record_bytes;
+    HT_PREFETCH(record);
+    HT_PREFETCH(record + m->record_bytes - 1);
+    if (m->quantised == NULL)
+        HT_PREFETCH(m->grad + row);
+    if (m->hess != NULL)
+        HT_PREFETCH(m->hess + row);
+}
+
+/* Gradient of a row. The integers stand in the same cache line as the codes, as a rule. */
+HT_INLINE float ht_row_grad(const HtMoments *m, ptrdiff_t row)
+{
+    int32_t grad;
+    if (m->quantised == NULL)
+        return m->grad[row];
+    memcpy(&grad, m->quantised + row * m->quantised_step, 4);
+    return m->unit * (float) grad;
+}
+
+/* Regressors, statistics and codes of the first n of some rows; n_terms is a literal where it is
+ * small. */
+HT_INLINE void ht_read_rows(const HtMoments *given, const uint32_t *rows, int n, ptrdiff_t n_left,
+                            int n_terms, HtMomentBlock *block)
+{
+    const HtMoments m = *given;
+    const int n_words = (m.n_features + 3) / 4;
+    size_t feature[HT_MAX_TERMS];
+    for (int j = 0; j < n_terms; j++)
+        feature[j] = (size_t) m.term_feature[j];
+    for (int i = 0; i < n; i++) {
+        const ptrdiff_t row = (ptrdiff_t) rows[i];
+        const uint8_t *record = m.records + row * m.record_bytes;
+        float sum = m.offset;
+        if (i + HT_PREFETCH_ROWS < n_left)
+            ht_prefetch_row(&m, (ptrdiff_t) rows[i + HT_PREFETCH_ROWS]);
+        for (int j = 0; j < n_terms; j++)
+            sum += m.tables[256 * j + record[feature[j]]];
+        block->regressor[i] = sum;
+        block->grad[i] = ht_row_grad(&m, row);
+        block->hess[i] = m.hess == NULL ? m.constant_hess : m.hess[row];
+        if (m.contiguous) {
+            /* A record has four bytes behind its codes: the last word may reach into them. */
+            const uint8_t *codes = record + m.features[0];
+            for (int k = 0; k < n_words; k++)
+                memcpy(&block->codes[k][i], codes + 4 * k, 4);
+        } else {
+            uint8_t codes[HT_MAX_FEATURES];
+            for (int32_t j = 0; j < m.n_features; j++)
+                codes[j] = record[m.features[j]];
+            for (int k = 0; k < n_words; k++)
+                memcpy(&block->codes[k][i], codes + 4 * k, 4);
+        }
+    }
+}
+
+static void ht_fill_block(const HtMoments *m, const uint32_t *rows, int n, ptrdiff_t n_left,
+                          HtMomentBlock *block)
+{
+    switch (m->n_terms) {
+        case 1: ht_read_rows(m, rows, n, n_left, 1, block); break;
+        case 2: ht_read_rows(m, rows, n, n_left, 2, block); break;
+        case 3: ht_read_rows(m, rows, n, n_left, 3, block); break;
+        case 4: ht_read_rows(m, rows, n, n_left, 4, block); break;
+        case 5: ht_read_rows(m, rows, n, n_left, 5, block); break;
+        default: ht_read_rows(m, rows, n, n_left, m->n_terms, block);
+    }
+}
+
+/* Moments of the rows of a block: four floats, eight of which the last three are 0, or four
+ * doubles. */
+static void ht_fill_moments(int n, int wide, int lanes, HtMomentBlock *block)
+{
+    float *f = (float *) block->moments;
     if (wide) {
-        double *at = (double *) cells + (size_t) size * cell;
-        for (int k = 0; k < size; k++)
-            at[k] += d[k];
+        for (int i = 0; i < n; i++) {
+            const double r = block->regressor[i], h = block->hess[i];
+            block->moments[4 * i] = h;
+            block->moments[4 * i + 1] = h * r;
+            block->moments[4 * i + 2] = h * r * r;
+            block->moments[4 * i + 3] = block->grad[i] * r;
+        }
+    } else if (lanes == 4) {
+        for (int i = 0; i < n; i++) {
+            const float r = block->regressor[i], h = block->hess[i];
+            f[4 * i] = h;
+            f[4 * i + 1] = h * r;
+            f[4 * i + 2] = h * r * r;
+            f[4 * i + 3] = block->grad[i] * r;
+        }
     } else {
-        float *at = (float *) cells + (size_t) size * cell;
-        for (int k = 0; k < size; k++)
-            at[k] += f[k];
+        for (int i = 0; i < n; i++) {
+            const float r = block->regressor[i], h = block->hess[i];
+            f[8 * i] = h;
+            f[8 * i + 1] = h * r;
+            f[8 * i + 2] = h * r * r;
+            f[8 * i + 3] = block->grad[i] * r;
+            f[8 * i + 4] = block->grad[i];
+            f[8 * i + 5] = f[8 * i + 6] = f[8 * i + 7] = 0;
+        }
     }
 }
-
-/* Add the moments of a row to the cells of the features: four floats, four doubles, or many. */
-#define HT_FOR_CELLS(ADD)                                                                     \
-    int32_t j = 0;                                                                            \
-    if (m->contiguous) {                                                                      \
-        /* Codes are read eight at a time: after a store they would have to be read again. */ \
-        const uint8_t *codes = record + m->features[0];                                       \
-        for (; j + 8 <= m->n_features; j += 8) {                                              \
-            uint64_t eight;                                                                   \
-            memcpy(&eight, codes + j, 8);                                                     \
-            for (int k = 0; k < 8; k++) {                                                     \
-                const size_t cell = m->start[j + k] + ((eight >> (8 * k)) & 255);             \
-                ADD;                                                                          \
-            }                                                                                 \
-        }                                                                                     \
-    }                                                                                         \
-    for (; j < m->n_features; j++) {                                                          \
-        const size_t cell = m->start[j] + record[m->features[j]];                             \
-        ADD;                                                                                  \
-    }
 
 #if defined(__GNUC__)
-HT_INLINE void ht_add_floats(const HtMoments *m, const uint8_t *record, const float *f, int lanes)
-{
-    const ht_four_floats low = *(const ht_four_floats *) f;
-    ht_four_floats *cells = (ht_four_floats *) m->cells;
-    if (lanes == 4) {
-        HT_FOR_CELLS(cells[cell] += low)
-    } else {
-        const ht_four_floats high = *(const ht_four_floats *) (f + 4);
-        HT_FOR_CELLS(cells[2 * cell] += low; cells[2 * cell + 1] += high)
-    }
-}
-
-HT_INLINE void ht_add_doubles(const HtMoments *m, const uint8_t *record, const double *d)
-{
-    const ht_two_doubles low = *(const ht_two_doubles *) d;
-    const ht_two_doubles high = *(const ht_two_doubles *) (d + 2);
-    ht_two_doubles *cells = (ht_two_doubles *) m->cells;
-    HT_FOR_CELLS(cells[2 * cell] += low; cells[2 * cell + 1] += high)
-}
+typedef float ht_floats4 __attribute__((vector_size(16), may_alias));
+typedef float ht_floats8 __attribute__((vector_size(32), may_alias));
+typedef double ht_doubles4 __attribute__((vector_size(32), may_alias));
+#define HT_ADD_VECTOR(cell, v) cell += v
 #else
-HT_INLINE void ht_add_floats(const HtMoments *m, const uint8_t *record, const float *f, int lanes)
-{
-    float *cells = (float *) m->cells;
-    HT_FOR_CELLS(for (int i = 0; i < lanes; i++) cells[lanes * cell + i] += f[i])
-}
-
-HT_INLINE void ht_add_doubles(const HtMoments *m, const uint8_t *record, const double *d)
-{
-    double *cells = (double *) m->cells;
-    HT_FOR_CELLS(for (int i = 0; i < 4; i++) cells[4 * cell + i] += d[i])
-}
+typedef struct { float lane[4]; } ht_floats4;
+typedef struct { float lane[8]; } ht_floats8;
+typedef struct { double lane[4]; } ht_doubles4;
+#define HT_ADD_VECTOR(cell, v)                                                                \
+    for (int lane = 0; lane < (int) (sizeof(v.lane) / sizeof(v.lane[0])); lane++)             \
+        cell.lane[lane] += v.lane[lane]
 #endif
 
-/* lanes: 4 or 8 numbers of one regressor, 0 for other sizes. */
-HT_INLINE void ht_moment_cells(const HtMoments *m, const uint8_t *record, const float *f,
-                               const double *d, int wide, int lanes)
-{
-    if (lanes == 4 && wide) {
-        ht_add_doubles(m, record, d);
-    } else if (lanes != 0 && !wide) {
-        ht_add_floats(m, record, f, lanes);
-    } else {
-        HT_FOR_CELLS(ht_add_many(m->cells, cell, m->cell_size, f, d, wide))
+/* Add n rows to the cells of one to four features, of which `count`, a literal, tells the number.
+ * Lanes are added one to one, so that the sums do not depend on the width of the vectors. */
+#define HT_DEFINE_ADD(name, vector)                                                           \
+    HT_INLINE void name(vector *cells, const uint32_t *start, int count,                      \
+                        const uint32_t *codes, const vector *moments, int n)                  \
+    {                                                                                         \
+        vector *first = cells + start[0], *second = cells + start[count > 1 ? 1 : 0];         \
+        vector *third = cells + start[count > 2 ? 2 : 0];                                     \
+        vector *fourth = cells + start[count > 3 ? 3 : 0];                                    \
+        for (int i = 0; i < n; i++) {                                                         \
+            const vector v = moments[i];                                                      \
+            const uint32_t four = codes[i];                                                   \
+            HT_ADD_VECTOR(first[HT_CODE(four, 0)], v);                                        \
+            if (count > 1)                                                                    \
+                HT_ADD_VECTOR(second[HT_CODE(four, 1)], v);                                   \
+            if (count > 2)                                                                    \
+                HT_ADD_VECTOR(third[HT_CODE(four, 2)], v);                                    \
+            if (count > 3)                                                                    \
+                HT_ADD_VECTOR(fourth[HT_CODE(four, 3)], v);                                   \
+        }                                                                                     \
     }
+
+/* The k-th of four codes that were copied byte by byte. */
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define HT_CODE(four, k) (((four) >> (24 - 8 * (k))) & 255)
+#else
+#define HT_CODE(four, k) (((four) >> (8 * (k))) & 255)
+#endif
+
+HT_DEFINE_ADD(ht_add_floats4, ht_floats4)
+HT_DEFINE_ADD(ht_add_floats8, ht_floats8)
+HT_DEFINE_ADD(ht_add_doubles4, ht_doubles4)
+
+#define HT_ADD_COUNT(add, vector)                                                             \
+    for (int32_t j = 0; j < m->n_features; j += 4) {                                          \
+        vector *cells = (vector *) m->cells;                                                  \
+        const vector *moments = (const vector *) block->moments;                              \
+        const uint32_t *codes = block->codes[j / 4], *start = m->start + j;                   \
+        switch (m->n_features - j) {                                                          \
+            case 1: add(cells, start, 1, codes, moments, n); break;                           \
+            case 2: add(cells, start, 2, codes, moments, n); break;                           \
+            case 3: add(cells, start, 3, codes, moments, n); break;                           \
+            default: add(cells, start, 4, codes, moments, n);                                 \
+        }                                                                                     \
+    }
+
+/* The same body for each width of vectors. */
+#define HT_DEFINE_ADD_BLOCK(name, target)                                                     \
+    target static void name(const HtMoments *m, const HtMomentBlock *block, int n, int wide,  \
+                            int lanes)                                                        \
+    {                                                                                         \
+        if (wide) {                                                                           \
+            HT_ADD_COUNT(ht_add_doubles4, ht_doubles4)                                        \
+        } else if (lanes == 4) {                                                              \
+            HT_ADD_COUNT(ht_add_floats4, ht_floats4)                                          \
+        } else {                                                                              \
+            HT_ADD_COUNT(ht_add_floats8, ht_floats8)                                          \
+        }                                                                                     \
+    }
+
+HT_DEFINE_ADD_BLOCK(ht_add_block_16, )
+#if HT_X86
+HT_DEFINE_ADD_BLOCK(ht_add_block_32, __attribute__((target("avx2"))))
+#endif
+
+/* Add the rows block by block; lanes: numbers of a cell. No cell is wider than 32 bytes. */
+static void ht_add_blocks(const HtMoments *m, int wide, int lanes, int width)
+{
+    HtMomentBlock block;
+    for (ptrdiff_t first = 0; first < m->n_rows; first += HT_MOMENT_BLOCK) {
+        const ptrdiff_t rest = m->n_rows - first;
+        const int n = (int) (rest < HT_MOMENT_BLOCK ? rest : HT_MOMENT_BLOCK);
+        ht_fill_block(m, m->rows + first, n, rest, &block);
+        ht_fill_moments(n, wide, lanes, &block);
+#if HT_X86
+        if (width >= 32) {
+            ht_add_block_32(m, &block, n, wide, lanes);
+            continue;
+        }
+#endif
+        ht_add_block_16(m, &block, n, wide, lanes);
+    }
+    (void) width;
 }
+
+/* ---- several regressors ----------------------------------------------------------------- */
 
 /* Moments of one row. */
-HT_INLINE void ht_row_moments(const HtMoments *m, const uint8_t *record, float grad, float hess,
-                              float *f, double *d, int wide, int lanes)
+static void ht_row_moments(const HtMoments *m, const uint8_t *record, float grad, float hess,
+                           double *d)
 {
-    if (lanes != 0) {
+    double r[HT_MAX_TERMS];
+    int at = 1;
+    if (m->summed) {
         float sum = m->offset;
         for (int32_t j = 0; j < m->n_terms; j++)
             sum += m->tables[256 * j + record[m->term_feature[j]]];
-        if (wide) {
-            double r = sum, h = hess;
-            d[0] = h;
-            d[1] = h * r;
-            d[2] = h * r * r;
-            d[3] = grad * r;
-            if (lanes == 8)
-                d[4] = grad;
-        } else {
-            f[0] = hess;
-            f[1] = hess * sum;
-            f[2] = hess * sum * sum;
-            f[3] = grad * sum;
-            if (lanes == 8)
-                f[4] = grad;
-        }
-        return;
+        r[0] = sum;
+    } else {
+        for (int32_t j = 0; j < m->n_terms; j++)
+            r[j] = m->tables[256 * j + record[m->term_feature[j]]];
     }
-    double r[HT_MAX_TERMS];
-    int at = 1 + m->n_terms;
-    for (int32_t j = 0; j < m->n_terms; j++)
-        r[j] = m->tables[256 * j + record[m->term_feature[j]]];
+    const int32_t n = m->summed ? 1 : m->n_terms;
+    at += n;
     d[0] = hess;
-    for (int32_t i = 0; i < m->n_terms; i++) {
+    for (int32_t i = 0; i < n; i++) {
         d[1 + i] = hess * r[i];
-        for (int32_t j = i; j < m->n_terms; j++)
+        for (int32_t j = i; j < n; j++)
             d[at++] = hess * r[i] * r[j];
     }
-    for (int32_t i = 0; i < m->n_terms; i++)
+    for (int32_t i = 0; i < n; i++)
         d[at++] = grad * r[i];
     if (m->with_grad)
         d[at++] = grad;
-    if (!wide)
-        for (int32_t k = 0; k < m->cell_size; k++)
-            f[k] = (float) d[k];
 }
 
-HT_INLINE void ht_moment_rows(const HtMoments *given, int wide, int lanes)
+/* Add the rows one by one, all numbers of a cell. */
+HT_INLINE void ht_add_rows_one_by_one(const HtMoments *given, int wide)
 {
     const HtMoments m = *given;
     HT_ALIGNED(float f[HT_MAX_CELL]);
     HT_ALIGNED(double d[HT_MAX_CELL]);
-    for (int k = 0; k < m.cell_size; k++) {
-        f[k] = 0;
-        d[k] = 0;
-    }
+    memset(d, 0, sizeof(d));
     for (ptrdiff_t i = 0; i < m.n_rows; i++) {
-        ptrdiff_t row = (ptrdiff_t) m.rows[i];
+        const ptrdiff_t row = (ptrdiff_t) m.rows[i];
         const uint8_t *record = m.records + row * m.record_bytes;
-        if (i + HT_PREFETCH_ROWS < m.n_rows) {
-            ptrdiff_t ahead = (ptrdiff_t) m.rows[i + HT_PREFETCH_ROWS];
-            HT_PREFETCH(m.records + ahead * m.record_bytes);
-            HT_PREFETCH(m.grad + ahead);
-            if (m.hess != NULL)
-                HT_PREFETCH(m.hess + ahead);
+        if (i + HT_PREFETCH_ROWS < m.n_rows)
+            ht_prefetch_row(&m, (ptrdiff_t) m.rows[i + HT_PREFETCH_ROWS]);
+        ht_row_moments(&m, record, ht_row_grad(&m, row),
+                       m.hess == NULL ? m.constant_hess : m.hess[row], d);
+        if (!wide)
+            for (int32_t k = 0; k < m.cell_size; k++)
+                f[k] = (float) d[k];
+        for (int32_t j = 0; j < m.n_features; j++) {
+            const size_t cell = (size_t) m.cell_size * (m.start[j] + record[m.features[j]]);
+            if (wide) {
+                double *at = (double *) m.cells + cell;
+                for (int32_t k = 0; k < m.cell_size; k++)
+                    at[k] += d[k];
+            } else {
+                float *at = (float *) m.cells + cell;
+                for (int32_t k = 0; k < m.cell_size; k++)
+                    at[k] += f[k];
+            }
         }
-        ht_row_moments(&m, record, m.grad[row], m.hess == NULL ? m.constant_hess : m.hess[row],
-                       f, d, wide, lanes);
-        ht_moment_cells(&m, record, f, d, wide, lanes);
     }
 }
 
-#define HT_MOMENT_LANES(lanes)     \
-    if (wide)                      \
-        ht_moment_rows(m, 1, lanes); \
-    else                           \
-        ht_moment_rows(m, 0, lanes);
-
-/* Add the rows to the cells, which are doubles where `wide` is set. */
-static void ht_add_moment_rows(const HtMoments *m, int wide)
+/* Add the rows to the cells, which are doubles where `wide` is set; width: bytes of a vector. */
+static void ht_add_moment_rows(const HtMoments *m, int wide, int width)
 {
-    if ((m->summed || m->n_terms == 1) && !m->with_grad) {
-        HT_MOMENT_LANES(4)
-    } else if (m->summed || m->n_terms == 1) {
-        HT_MOMENT_LANES(8)
-    } else {
-        HT_MOMENT_LANES(0)
-    }
+    const int one = m->summed || m->n_terms == 1;
+    if (one && !m->with_grad)
+        ht_add_blocks(m, wide, 4, width);
+    else if (one && !wide)
+        ht_add_blocks(m, 0, 8, width);
+    else if (wide)
+        ht_add_rows_one_by_one(m, 1);
+    else
+        ht_add_rows_one_by_one(m, 0);
 }
 
 #endif

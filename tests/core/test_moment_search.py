@@ -41,8 +41,6 @@ def opened(X, n_threads=1, params=None, **rules):
 @pytest.mark.parametrize(("missing", "weights"), [(0.0, False), (0.15, True)])
 @pytest.mark.parametrize(("ridge", "alpha"), [(0.0, 0.0), (1.0, 0.0), (1.0, 3.0)])
 def test_every_gain_is_that_of_dense_least_squares(fit, missing, ridge, alpha, weights):
-    if fit == "additive" and alpha:
-        pytest.skip("the oracle of additive fits knows no L1 penalty")
     X, grad, hess = make(1, missing=missing, weights=weights)
     with opened(X, fit=fit, reg_lambda=ridge, reg_alpha=alpha) as grower:
         tree = grower.grow(grad, hess)
@@ -79,7 +77,7 @@ def test_every_gain_is_that_of_dense_least_squares(fit, missing, ridge, alpha, w
                             above = np.full(len(own), models["value"][node])
                             if inherited:
                                 above += models["scale"][node] * inherited[0]
-                            expected = oracle.additive_gain(above, x, left, g, w, ridge)
+                            expected = oracle.additive_gain(above, x, left, g, w, ridge, alpha)
                         else:
                             expected = oracle.cut_gain(inherited, x, left, g, w, ridge, alpha)
                         assert gains[side, b] == pytest.approx(expected, rel=2e-4, abs=1e-3)
@@ -94,10 +92,11 @@ def test_every_gain_is_that_of_dense_least_squares(fit, missing, ridge, alpha, w
 @pytest.mark.parametrize("refit", [True, False])
 @pytest.mark.parametrize("fit", ["half_additive", "additive", "full"])
 @pytest.mark.parametrize("missing", [0.0, 0.15])
-@pytest.mark.parametrize("ridge", [0.0, 2.0])
-def test_leaves_equal_dense_least_squares(fit, refit, missing, ridge):
+@pytest.mark.parametrize(("ridge", "alpha"), [(0.0, 0.0), (2.0, 0.0), (2.0, 4.0)])
+def test_leaves_equal_dense_least_squares(fit, refit, missing, ridge, alpha):
     X, grad, hess = make(2, missing=missing, weights=True)
-    with opened(X, fit=fit, refit=refit, reg_lambda=ridge, extrapolation="linear") as grower:
+    penalties = {"reg_lambda": ridge, "reg_alpha": alpha}
+    with opened(X, fit=fit, refit=refit, extrapolation="linear", **penalties) as grower:
         tree = grower.grow(grad, hess)
         models, columns = grower._search.node_models(), grower.columns
         rows, start, stop = grower.segments()
@@ -110,11 +109,11 @@ def test_leaves_equal_dense_least_squares(fit, refit, missing, ridge):
         slopes = np.zeros(len(present))
         at = [list(present).index(f) for f in tree.coef_feature[part]]
         slopes[at] = tree.coef[part, 0] * columns.scale[tree.coef_feature[part]]
-        value = -g.sum() / (h.sum() + ridge)
+        value = -oracle.soft(g.sum(), alpha) / (h.sum() + ridge)
         parent = tree.nodes["parent"][leaf]
         columns_of = [oracle.centred(Z[own, f], h) for f in present]
         if refit or fit == "full":
-            expected = oracle.fit([Z[own, f] for f in present], g, h, ridge)[0]
+            expected = oracle.fit([Z[own, f] for f in present], g, h, ridge, alpha)[0]
         else:
             n = models["n_regressors"][parent]
             above = np.zeros(len(present))
@@ -127,7 +126,7 @@ def test_leaves_equal_dense_least_squares(fit, refit, missing, ridge):
                 new = [columns_of[joined]]
             if fit == "half_additive":
                 parts = [part_above] if n else []
-                factors = oracle.fit([*parts, *new], g, h, ridge)[0]
+                factors = oracle.fit([*parts, *new], g, h, ridge, alpha)[0]
                 expected = above * (factors[0] if n else 0.0)
                 if new:
                     expected[joined] += factors[-1]
@@ -136,14 +135,14 @@ def test_leaves_equal_dense_least_squares(fit, refit, missing, ridge):
                 moved = g + h * (np.column_stack(columns_of) @ fixed)
                 expected = fixed.copy()
                 if new:
-                    expected[joined] += oracle.fit(new, moved, h, ridge)[0][0]
+                    expected[joined] += oracle.fit(new, moved, h, ridge, alpha)[0][0]
                 known = h[:, None] * ~np.isnan(Z[own][:, present])
                 mean = np.nansum(h[:, None] * Z[own][:, present], axis=0)
                 mean /= np.maximum(known.sum(axis=0), 1e-300)
                 base = models["value"][parent] + models["scale"][parent] * (
                     models["offset"][parent] + above[:n] @ (mean[:n] - models["center"][parent, :n])
                 )
-                value = base - (g.sum() + base * h.sum()) / (h.sum() + ridge)
+                value = base - oracle.soft(g.sum() + base * h.sum(), alpha) / (h.sum() + ridge)
         np.testing.assert_allclose(slopes, expected, rtol=1e-5, atol=1e-6)
         assert tree.values[leaf, 0] == pytest.approx(value, rel=1e-6, abs=1e-9)
 

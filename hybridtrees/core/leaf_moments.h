@@ -1,0 +1,205 @@
+/* Sums of products of a leaf's columns, over rows that stand column by column.
+ *
+ * Every sum has HT_LEAF_LANES parts, for rows of equal number modulo that, which are added up at
+ * the end: whatever the width of the vectors, the same numbers are added in the same order. */
+#ifndef HYBRIDTREES_LEAF_MOMENTS_H
+#define HYBRIDTREES_LEAF_MOMENTS_H
+
+#include "accumulate.h"
+#include "simd.h"
+
+#define HT_LEAF_COLUMNS 16
+#define HT_LEAF_PAIRS 136
+#define HT_LEAF_ROWS 128
+#define HT_LEAF_LANES 8
+
+#if defined(__GNUC__)
+#define HT_LEAF_ALIGNED(declaration) declaration __attribute__((aligned(64)))
+typedef double ht_leaf_vector __attribute__((vector_size(32), may_alias));
+#else
+#define HT_LEAF_ALIGNED(declaration) declaration
+#endif
+
+/* Some rows of a leaf, and the sums over them and the rows before. */
+typedef struct {
+    HT_LEAF_ALIGNED(double z[HT_LEAF_COLUMNS][HT_LEAF_ROWS]); /* x, then (x - shift) * factor */
+    HT_LEAF_ALIGNED(double weighted[HT_LEAF_ROWS]);           /* h z of one column */
+    HT_LEAF_ALIGNED(double hess[HT_LEAF_ROWS]);
+    HT_LEAF_ALIGNED(double grad[HT_LEAF_ROWS]);
+    HT_LEAF_ALIGNED(double known[HT_LEAF_ROWS]);
+    HT_LEAF_ALIGNED(double h[HT_LEAF_COLUMNS][HT_LEAF_LANES]); /* of rows that have a value */
+    HT_LEAF_ALIGNED(double hz[HT_LEAF_COLUMNS][HT_LEAF_LANES]);
+    HT_LEAF_ALIGNED(double gz[HT_LEAF_COLUMNS][HT_LEAF_LANES]);
+    HT_LEAF_ALIGNED(double squares[HT_LEAF_PAIRS][HT_LEAF_LANES]);
+    double low[HT_LEAF_COLUMNS], high[HT_LEAF_COLUMNS]; /* of rows that weigh anything */
+    double n_missing[HT_LEAF_COLUMNS];
+} HtLeafRows;
+
+/* lanes += a * b, for a number of rows that is a multiple of HT_LEAF_LANES. */
+HT_INLINE void ht_add_products(const double *a, const double *b, int n, double *lanes)
+{
+#if defined(__GNUC__)
+    const ht_leaf_vector *u = (const ht_leaf_vector *) a, *v = (const ht_leaf_vector *) b;
+    ht_leaf_vector *out = (ht_leaf_vector *) lanes;
+    ht_leaf_vector low = out[0], high = out[1];
+    for (int i = 0; i < n / 4; i += 2) {
+        low += u[i] * v[i];
+        high += u[i + 1] * v[i + 1];
+    }
+    out[0] = low;
+    out[1] = high;
+#else
+    for (int i = 0; i < n; i += HT_LEAF_LANES)
+        for (int lane = 0; lane < HT_LEAF_LANES; lane++)
+            lanes[lane] += a[i + lane] * b[i + lane];
+#endif
+}
+
+/* Range of a column of which every row counts. */
+HT_INLINE void ht_widen_range(const double *z, int n, double *low, double *high)
+{
+    double least[HT_LEAF_LANES], most[HT_LEAF_LANES];
+    int i = 0;
+    for (int lane = 0; lane < HT_LEAF_LANES; lane++) {
+        least[lane] = *low;
+        most[lane] = *high;
+    }
+    for (; i + HT_LEAF_LANES <= n; i += HT_LEAF_LANES)
+        for (int lane = 0; lane < HT_LEAF_LANES; lane++) {
+            least[lane] = z[i + lane] < least[lane] ? z[i + lane] : least[lane];
+            most[lane] = z[i + lane] > most[lane] ? z[i + lane] : most[lane];
+        }
+    for (; i < n; i++) {
+        least[0] = z[i] < least[0] ? z[i] : least[0];
+        most[0] = z[i] > most[0] ? z[i] : most[0];
+    }
+    for (int lane = 0; lane < HT_LEAF_LANES; lane++) {
+        *low = least[lane] < *low ? least[lane] : *low;
+        *high = most[lane] > *high ? most[lane] : *high;
+    }
+}
+
+/* Standardise a column, with 0 for missing values; returns their number. */
+HT_INLINE int ht_standardise(double *z, double *known, int n, double shift, double factor)
+{
+    int64_t n_missing = 0;
+    for (int i = 0; i < n; i++) {
+        n_missing += z[i] != z[i];
+        z[i] = (z[i] - shift) * factor;
+    }
+    if (n_missing)
+        for (int i = 0; i < n; i++) {
+            known[i] = z[i] == z[i] ? 1.0 : 0.0;
+            z[i] = z[i] == z[i] ? z[i] : 0.0;
+        }
+    return (int) n_missing;
+}
+
+/* Add n rows to the sums; each row weighs something where all_weigh is set. */
+HT_INLINE void ht_leaf_rows_body(HtLeafRows *rows, int n, int all_weigh, int k,
+                                 const double *shift, const double *factor)
+{
+    const int padded = (n + HT_LEAF_LANES - 1) / HT_LEAF_LANES * HT_LEAF_LANES;
+    int at = 0;
+    for (int i = n; i < padded; i++)
+        rows->hess[i] = rows->grad[i] = 0.0;
+    for (int j = 0; j < k; j++) {
+        double *z = rows->z[j];
+        const int n_missing = ht_standardise(z, rows->known, n, shift[j], factor[j]);
+        for (int i = n; i < padded; i++)
+            z[i] = 0.0;
+        if (n_missing == 0)
+            for (int i = 0; i < padded; i++)
+                rows->known[i] = 1.0;
+        else
+            for (int i = n; i < padded; i++)
+                rows->known[i] = 0.0;
+        if (n_missing == 0 && all_weigh)
+            ht_widen_range(z, n, &rows->low[j], &rows->high[j]);
+        else
+            for (int i = 0; i < n; i++)
+                if (rows->hess[i] > 0 && rows->known[i] > 0) {
+                    rows->low[j] = z[i] < rows->low[j] ? z[i] : rows->low[j];
+                    rows->high[j] = z[i] > rows->high[j] ? z[i] : rows->high[j];
+                }
+        rows->n_missing[j] += n_missing;
+        ht_add_products(rows->hess, rows->known, padded, rows->h[j]);
+        ht_add_products(rows->hess, z, padded, rows->hz[j]);
+        ht_add_products(rows->grad, z, padded, rows->gz[j]);
+    }
+    for (int i = 0; i < k; i++) {
+        for (int r = 0; r < padded; r++)
+            rows->weighted[r] = rows->hess[r] * rows->z[i][r];
+        for (int j = i; j < k; j++)
+            ht_add_products(rows->weighted, rows->z[j], padded, rows->squares[at++]);
+    }
+}
+
+static void ht_leaf_rows_16(HtLeafRows *rows, int n, int all_weigh, int k, const double *shift,
+                            const double *factor)
+{
+    ht_leaf_rows_body(rows, n, all_weigh, k, shift, factor);
+}
+
+#if HT_X86
+__attribute__((target("avx2"))) static void ht_leaf_rows_32(HtLeafRows *rows, int n,
+                                                            int all_weigh, int k,
+                                                            const double *shift,
+                                                            const double *factor)
+{
+    ht_leaf_rows_body(rows, n, all_weigh, k, shift, factor);
+}
+#endif
+
+/* Start the sums of k columns. */
+static void ht_open_leaf(HtLeafRows *rows, int k)
+{
+    memset(rows->h, 0, (size_t) k * sizeof(rows->h[0]));
+    memset(rows->hz, 0, (size_t) k * sizeof(rows->hz[0]));
+    memset(rows->gz, 0, (size_t) k * sizeof(rows->gz[0]));
+    memset(rows->squares, 0, (size_t) (k * (k + 1) / 2) * sizeof(rows->squares[0]));
+    for (int j = 0; j < k; j++) {
+        rows->low[j] = INFINITY;
+        rows->high[j] = -INFINITY;
+        rows->n_missing[j] = 0.0;
+    }
+}
+
+/* Add the n rows that stand in `rows`; width: bytes of a vector. */
+static void ht_add_leaf_rows(HtLeafRows *rows, int n, int all_weigh, int k, const double *shift,
+                             const double *factor, int width)
+{
+#if HT_X86
+    if (width >= 32) {
+        ht_leaf_rows_32(rows, n, all_weigh, k, shift, factor);
+        return;
+    }
+#endif
+    (void) width;
+    ht_leaf_rows_16(rows, n, all_weigh, k, shift, factor);
+}
+
+/* A sum, from its lanes. */
+HT_INLINE double ht_sum_lanes(const double *lanes)
+{
+    return ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5]))
+        + ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
+}
+
+/* Add the sums to those of the leaf: h, h z, g z, least and largest z, and the number of missing
+ * rows of each column; then h z z'. */
+static void ht_close_leaf(const HtLeafRows *rows, int k, double *columns, double *squares)
+{
+    for (int j = 0; j < k; j++, columns += 6) {
+        columns[0] += ht_sum_lanes(rows->h[j]);
+        columns[1] += ht_sum_lanes(rows->hz[j]);
+        columns[2] += ht_sum_lanes(rows->gz[j]);
+        columns[3] = rows->low[j] < columns[3] ? rows->low[j] : columns[3];
+        columns[4] = rows->high[j] > columns[4] ? rows->high[j] : columns[4];
+        columns[5] += rows->n_missing[j];
+    }
+    for (int j = 0; j < k * (k + 1) / 2; j++)
+        squares[j] += ht_sum_lanes(rows->squares[j]);
+}
+
+#endif
