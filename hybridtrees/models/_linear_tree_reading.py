@@ -101,16 +101,29 @@ def node_lines(tree: Tree, n_columns: int) -> tuple[Floats, Floats]:
     return coef.transpose(0, 2, 1), intercept
 
 
-def path_conditions(model: Any, node: int) -> list[str]:
-    """Conditions on the way to a node, in words."""
-    tree, names = model.tree_, model._columns.names
+def node_path(tree: Tree, names: list[str], categories: Any, node: int) -> list[str]:
+    """Conditions on the way to a node, in words.
+
+    Parameters
+    ----------
+    tree : Tree
+    names : list of str
+        Of the features.
+    categories : sequence of (ndarray or None)
+        Labels of the categories of each feature.
+    node : int
+
+    Returns
+    -------
+    conditions : list of str, from the root down
+    """
     nodes, words = tree.nodes, []
     while nodes["parent"][node] >= 0:
         up = int(nodes["parent"][node])
         left = nodes["left"][up] == node
         f = int(nodes["feature"][up])
         if nodes["category_start"][up] >= 0:
-            labels = model._reader.categories[f]
+            labels = categories[f]
             inside = np.isin(np.arange(len(labels)), tree.category_set(up))
             shown = ", ".join(str(label) for label in labels[inside if left else ~inside])
             words.append(f"{names[f]} in {{{shown}}}")
@@ -230,6 +243,8 @@ def leaf_table(model: Any) -> LeafTable:
     """Return the leaves of a fitted linear tree."""
     tree, facts, columns = model.tree_, model._facts, model._columns
     leaves = facts.leaves
+    labels = model._reader.categories
+    paths = [node_path(tree, columns.names, labels, int(leaf)) for leaf in leaves]
     coef, intercept = node_lines(tree, columns.n_columns)
     n_outputs = coef.shape[1]
     classes = getattr(model, "classes_", None)
@@ -242,7 +257,7 @@ def leaf_table(model: Any) -> LeafTable:
         bounds = np.broadcast_to(np.array([-np.inf, np.inf])[:, None], (tree.n_nodes, 2, n_outputs))
     return LeafTable(
         leaves,
-        [" and ".join(path_conditions(model, int(leaf))) or "all rows" for leaf in leaves],
+        [" and ".join(path) or "all rows" for path in paths],
         tree.nodes["n_samples"][leaves],
         tree.nodes["weight"][leaves],
         [columns.names[f] for f in columns.linear],

@@ -17,6 +17,7 @@ from hybridtrees.core.grow import Grower, GrowerParams
 from hybridtrees.core.leaf_fit import LeafRules
 from hybridtrees.core.moment_columns import RegressorColumns
 from hybridtrees.core.moment_grow import MomentGrower
+from hybridtrees.models._plgb_reading import BoostedLeafTable, boosted_leaf_table
 from hybridtrees.models._plgb_steps import PiecewiseSteps
 from hybridtrees.models._rerf_linear import choose_features
 from hybridtrees.models._xgb_base import XGBModel
@@ -163,6 +164,22 @@ class PiecewiseLinearModel(XGBModel):
         )
         columns = RegressorColumns(dense, binned, allowed, weight)
         return MomentGrower(binned, params, rules, columns, n_threads, mapper.category_to_bin_)
+
+    def leaf_table(self, tree_index: int | None = None) -> BoostedLeafTable:
+        """Return the leaves with their trees, paths, rows and lines.
+
+        Parameters
+        ----------
+        tree_index : int, optional
+            The leaves of one tree of `trees_` only; negative numbers count from the last.
+
+        Returns
+        -------
+        table : BoostedLeafTable
+            One entry per leaf; print it, or take `to_dict` or `to_frame`.
+        """
+        self._check_is_fitted()
+        return boosted_leaf_table(self, tree_index)
 
 
 def _without(model: type[XGBModel]) -> dict[str, Any]:

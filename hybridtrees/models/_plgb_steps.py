@@ -15,8 +15,10 @@ from hybridtrees.models._boosting_steps import NewtonGrower, NewtonSteps, estima
 
 # Reweighted steps per tree. The next trees make up for what is left.
 _ROUNDS = 6
-# Largest output of a leaf in log-odds: from even odds to one in twenty thousand.
-_MOST_LOG_ODDS = 10.0
+# Largest output of a leaf where scores are logarithms: from even odds to one in twenty thousand.
+_LONGEST_STEP = 10.0
+# Losses of such scores whose hessians vanish where a prediction is far off.
+_LOGARITHMIC = ("logistic", "softmax", "gamma", "tweedie")
 # Least distance from a row to the line, as a share of the leaf's mean distance.
 _NEAREST = 1e-3
 
@@ -40,8 +42,8 @@ class PiecewiseSteps(NewtonSteps):
 
     def __init__(self, grower: NewtonGrower, loss: Loss, *given: Any):
         super().__init__(grower, loss, *given)
-        if isinstance(grower, MomentGrower) and loss.kind in ("logistic", "softmax"):
-            grower.longest_step = _MOST_LOG_ODDS
+        if isinstance(grower, MomentGrower) and loss.kind in _LOGARITHMIC:
+            grower.longest_step = _LONGEST_STEP
 
     def take(self, rows: np.ndarray | None, seeds: np.ndarray) -> list[Tree]:
         """Grow one tree per output on the rows, and add them to `raw` of all rows."""

@@ -111,6 +111,18 @@ def test_tiny_hessians_stay_finite():
         assert np.mean(model.predict(X) == labels) > 0.99
 
 
+@pytest.mark.parametrize("objective", ["reg:gamma", "reg:tweedie"])
+def test_hessians_that_vanish_make_no_long_steps(objective):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 4))
+    y = np.exp(3 * np.where(X[:, 0] > 0, X[:, 1], -X[:, 2]))  # from 1e-4 to 1e5: most are far off
+    model = PLGBRegressor(objective=objective, n_estimators=20, extrapolation="linear").fit(X, y)
+    raw = np.array(list(model.staged_predict(X)))
+    # A round changes a prediction by a factor of e at most, the step of 10 times the rate.
+    assert np.abs(np.diff(np.log(raw), axis=0)).max() < 1 + 1e-6
+    assert np.corrcoef(np.log(model.predict(X)), np.log(y))[0, 1] > 0.8
+
+
 def test_richer_fits_fit_the_training_rows_better():
     errors = {name: [] for name in FITS}
     for seed in range(4):
