@@ -2,21 +2,29 @@
 
     python asv_bench/plgb_peers.py [work ...] [--quick] [--threads N]
 
-works: wide, piecewise, extrapolation, rounds, casp. Every figure is printed with that of the peer
-in the same run. Times are the best of two runs, in seconds: the processor's with one thread, which
-other work on the machine disturbs least, and those of the clock with more.
+works: wide, piecewise, memory, extrapolation, rounds, casp. Every figure is printed with that of
+the peer in the same run. Times are the best of two runs, in seconds: the processor's with one
+thread, which other work on the machine disturbs least, and those of the clock with more. The time
+to the peer's error is that of a fit of as many rounds as it takes to reach it, from the table to
+the model. Memory is what a fit takes on top of the table, in a process of its own (Linux only).
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import lightgbm
 import numpy as np
 from benchmarks.datasets import make_data
-from benchmarks.piecewise_data import make_piecewise_linear, make_time_slopes
+from benchmarks.piecewise_data import (
+    make_piecewise_linear,
+    make_time_slopes,
+    make_trend_changes,
+)
 
 from hybridtrees import PLGBRegressor, XGBRegressor
 
@@ -38,6 +46,22 @@ def lightgbm_model(X, y, n_threads, *, linear=True, ridge=0.0, rounds=100, leave
     return lightgbm.train(params, data, rounds)
 
 
+def our_model(n_threads, rounds=100) -> PLGBRegressor:
+    return PLGBRegressor(n_estimators=rounds, n_jobs=n_threads, random_state=0, **SHAPE)
+
+
+def rounds_to(model, X, y, goal) -> int:
+    """Rounds after which the error is no larger than `goal`; it falls from round to round."""
+    low, high = 0, model.n_iter_
+    while high - low > 1:
+        middle = (low + high) // 2
+        if rmse(model.predict(X, iteration_range=(0, middle)), y) <= goal:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
 def timed(function, n_threads, repeats=2):
     """Return the best time and the last result."""
     clock = time.process_time if n_threads == 1 else time.perf_counter
@@ -52,51 +76,94 @@ def timed(function, n_threads, repeats=2):
 def race(name, X, y, X_test, y_test, n_threads) -> None:
     """Fit time, error, time to the peer's error, and prediction time."""
     theirs, peer = timed(lambda: lightgbm_model(X, y, n_threads), n_threads)
-    ours, model = timed(lambda: PLGBRegressor(n_jobs=n_threads, **SHAPE).fit(X, y), n_threads)
+    ours, model = timed(lambda: our_model(n_threads).fit(X, y), n_threads)
     goal, error = rmse(peer.predict(X_test), y_test), rmse(model.predict(X_test), y_test)
     print(f"{name}: fit {ours:.2f} against {theirs:.2f}, ratio {ours / theirs:.2f}")
     print(f"{name}: error {error:.4f} against {goal:.4f}, ratio {error / goal:.2f}")
-    rounds = next(
-        (k for k in range(1, 101)
-         if rmse(model.predict(X_test, iteration_range=(0, k)), y_test) <= goal), None,
-    )  # fmt: skip
-    if rounds is not None:
-        short = PLGBRegressor(n_estimators=rounds, n_jobs=n_threads, **SHAPE)
-        reach, _ = timed(lambda: short.fit(X, y), n_threads)
+    if error <= goal:
+        rounds = rounds_to(model, X_test, y_test, goal)
+        reach, _ = timed(lambda: our_model(n_threads, rounds).fit(X, y), n_threads)
         print(f"{name}: its error after {rounds} rounds, {reach:.2f} s, ratio {reach / theirs:.2f}")
     theirs, _ = timed(lambda: peer.predict(X, num_threads=n_threads), n_threads)
     ours, _ = timed(lambda: model.predict(X), n_threads)
     print(f"{name}: predict {ours:.2f} against {theirs:.2f}, ratio {ours / theirs:.2f}")
 
 
-def wide(quick, n_threads) -> None:
-    """A million rows of 28 columns."""
-    n = 100_000 if quick else 1_000_000
-    data = make_data(n, 28, "regression")
-    race("wide", data.X, data.y, data.X_test, data.y_test, n_threads)
+def wide_data(quick):
+    """A million rows of 28 columns, and test rows."""
+    data = make_data(100_000 if quick else 1_000_000, 28, "regression")
+    return data.X, data.y, data.X_test, data.y_test
 
 
-def piecewise(quick, n_threads) -> None:
+def piecewise_data(quick):
     """A truth that is linear in each of many cells."""
     n = 40_000 if quick else 200_000
     X, y = make_piecewise_linear(n + n // 2, 20, np.random.default_rng(0))
-    race("piecewise", X[:n], y[:n], X[n:], y[n:], n_threads)
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+TABLES = {"wide": wide_data, "piecewise": piecewise_data}
+
+
+def wide(quick, n_threads) -> None:
+    """Speed and error on many rows."""
+    race("wide", *wide_data(quick), n_threads)
+
+
+def piecewise(quick, n_threads) -> None:
+    """Speed and error where the truth is piece-wise linear."""
+    race("piecewise", *piecewise_data(quick), n_threads)
+
+
+def memory(quick, n_threads) -> None:
+    """Peak memory of fits."""
+    for table in TABLES:
+        peaks = []
+        for library in ("ours", "lightgbm"):
+            options = ["--peak", library, table, "--threads", str(n_threads)]
+            options += ["--quick"] if quick else []
+            done = subprocess.run(
+                [sys.executable, __file__, *options], capture_output=True, text=True, check=True
+            )
+            peaks.append(float(done.stdout))
+        ours, theirs = peaks
+        print(f"memory: {table}: {ours:.0f} MB against {theirs:.0f}, ratio {ours / theirs:.2f}")
+
+
+def print_peak(library, table, quick, n_threads) -> None:
+    """Print the megabytes that a fit needs at its peak, beside the table."""
+    X, y, _, _ = TABLES[table](quick)
+    X, y = X.copy(), y.copy()
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    before = peak_megabytes()
+    if library == "ours":
+        our_model(n_threads).fit(X, y)
+    else:
+        lightgbm_model(X, y, n_threads)
+    print(peak_megabytes() - before)
+
+
+def peak_megabytes() -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 
 
 def extrapolation(quick, n_threads) -> None:
     """Slopes in time, tested beyond the training range."""
-    X, y, late = make_time_slopes(20_000, 10, np.random.default_rng(0))
-    early = ~late
-    for ridge in (0.0, 1.0):
-        peer = lightgbm_model(X[early], y[early], n_threads, ridge=ridge)
-        print(
-            f"extrapolation: LightGBM, ridge {ridge:g}: {rmse(peer.predict(X[late]), y[late]):.3f}"
-        )
-    peer = lightgbm_model(X[early], y[early], n_threads, linear=False)
-    print(f"extrapolation: LightGBM, constant: {rmse(peer.predict(X[late]), y[late]):.3f}")
-    for fit in ("half_additive", "full"):
-        model = PLGBRegressor(leaf_fit=fit, n_jobs=n_threads, **SHAPE).fit(X[early], y[early])
-        print(f"extrapolation: ours, {fit}: {rmse(model.predict(X[late]), y[late]):.3f}")
+    for make in (make_trend_changes, make_time_slopes):
+        X, y, late = make(20_000, 10, np.random.default_rng(0))
+        early, name = ~late, make.__name__.removeprefix("make_")
+        predicted = {}
+        for ridge in (0.0, 1.0):
+            peer = lightgbm_model(X[early], y[early], n_threads, ridge=ridge)
+            predicted[f"LightGBM, ridge {ridge:g}"] = peer.predict(X[late])
+        peer = lightgbm_model(X[early], y[early], n_threads, linear=False)
+        predicted["LightGBM, constant"] = peer.predict(X[late])
+        for fit in ("half_additive", "full"):
+            model = our_model(n_threads).set_params(leaf_fit=fit).fit(X[early], y[early])
+            predicted[f"ours, {fit}"] = model.predict(X[late])
+        for label, values in predicted.items():
+            print(f"extrapolation: {name}: {label}: {rmse(values, y[late]):.3f}")
 
 
 def rounds(quick, n_threads) -> None:
@@ -135,8 +202,8 @@ def casp(quick, n_threads) -> None:
 
 
 WORKS = {
-    "wide": wide, "piecewise": piecewise, "extrapolation": extrapolation, "rounds": rounds,
-    "casp": casp,
+    "wide": wide, "piecewise": piecewise, "memory": memory, "extrapolation": extrapolation,
+    "rounds": rounds, "casp": casp,
 }  # fmt: skip
 
 
@@ -145,7 +212,11 @@ def main() -> None:
     parser.add_argument("works", nargs="*", default=list(WORKS))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--peak", choices=("ours", "lightgbm"), help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.peak:
+        print_peak(given.peak, given.works[0], given.quick, given.threads)
+        return
     for name in given.works:
         WORKS[name](given.quick, given.threads)
 

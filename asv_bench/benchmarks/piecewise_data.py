@@ -49,3 +49,23 @@ def make_time_slopes(
     slope = np.array([-2.0, -0.5, 1.0, 2.5])[group]
     y = slope * X[:, 0] + np.sin(2 * X[:, 3]) + 0.5 * X[:, 4]
     return X, y + NOISE * rng.standard_normal(n), X[:, 0] > 1
+
+
+def make_trend_changes(
+    n: int, p: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Table whose first column is time from 0 to 1.3, with four slopes in time, one by one.
+
+    The last slope holds from 0.75 on, so that it can be learned from the rows before time 1.
+    Narrow leaves at the end of the training range are what makes it hard.
+
+    Returns
+    -------
+    X, y, late
+        As for `make_time_slopes`.
+    """
+    X = rng.standard_normal((n, p))
+    X[:, 0] = rng.uniform(0, 1.3, n)
+    levels = np.cumsum([0.0, 0.25, -0.5, 0.75, -4.0])
+    y = np.interp(X[:, 0], [0.0, 0.25, 0.5, 0.75, 1.75], levels) + X[:, 1] + 0.5 * X[:, 2]
+    return X, y + NOISE * rng.standard_normal(n), X[:, 0] > 1
