@@ -41,3 +41,14 @@ def test_forest_importance_bias(tmp_path):
     useful, noise = (numbers(text, n) for n in ("informative, 2 values", "noise, all different"))
     assert useful[0] < noise[0]
     assert useful[1] > 4 * abs(noise[1])
+
+
+def test_plgb_leaf_fits(tmp_path):
+    plot = tmp_path / "plot.svg"
+    sizes = ("--rows", "1500", "--repeats", "1")
+    text = output("plgb_leaf_fits.py", "--out", str(plot), *sizes)
+    assert "<svg" in plot.read_text()
+    # Seconds and the training error, first of trees without and then with refitted leaves.
+    errors = [float(line.split()[-1]) for line in text.splitlines()[1:7]]
+    assert errors[2] < errors[1] < errors[0]
+    assert errors[5] < errors[4] < errors[3]
