@@ -152,13 +152,15 @@ def _compare_one(options: argparse.Namespace, data: Data) -> Comparison:
 def _run_compare(options: argparse.Namespace) -> None:
     """Print a table for each data set, each as soon as it is ready, and write what is asked for."""
     start = time.perf_counter()
-    _check_folders(options.html, options.json, options.save)
+    _check_outputs(options.html, options.json, options.save)
+    # What JSON goes to is read by a program; people have the error stream.
+    people = sys.stderr if options.json == "-" else sys.stdout
     # A data set named twice is fitted once.
     names = [""] if options.file else list(dict.fromkeys(options.data or _datasets()))
     comparisons = []
     for name in names:
         comparison = _compare_one(options, _load(options, name))
-        print(comparison, end="\n\n", flush=True)
+        print(comparison, end="\n\n", flush=True, file=people)
         comparisons.append(comparison)
     if options.json is not None:
         content = {
@@ -166,29 +168,35 @@ def _run_compare(options: argparse.Namespace) -> None:
             "seed": options.seed,
             "comparisons": [comparison.to_dict() for comparison in comparisons],
         }
-        text = json.dumps(content, indent=1) + "\n"
+        text = json.dumps(content, indent=1)
         if options.json == "-":
             print(text)
         else:
-            Path(options.json).write_text(text, encoding="utf-8")
-            print(f"results: {options.json}")
+            Path(options.json).write_text(text + "\n", encoding="utf-8")
+            print(f"results: {options.json}", file=people)
     if options.html is not None:
         from hybridtrees._compare.report import write_report
 
         write_report(comparisons, options.html)
-        print(f"report: {options.html}")
+        print(f"report: {options.html}", file=people)
     if options.save is not None:
         best = comparisons[0].best_
         best.save(options.save)
-        print(f"best model, {type(best).__name__}: {options.save}")
-    print(f"hybridtrees {__version__}, seed {options.seed}, {time.perf_counter() - start:.1f} s")
+        print(f"best model, {type(best).__name__}: {options.save}", file=people)
+    seconds = time.perf_counter() - start
+    print(f"hybridtrees {__version__}, seed {options.seed}, {seconds:.1f} s", file=people)
 
 
-def _check_folders(*paths: str | None) -> None:
+def _check_outputs(*paths: str | None) -> None:
     """Refuse files that cannot be written, before hours of work."""
     for path in paths:
-        if path not in (None, "-") and not Path(str(path)).resolve().parent.is_dir():
-            raise FileNotFoundError(f"no such folder: {Path(str(path)).parent}")
+        if path in (None, "-"):
+            continue
+        file = Path(str(path))
+        if not file.resolve().parent.is_dir():
+            raise FileNotFoundError(f"no such folder: {file.parent}")
+        if file.is_dir():
+            raise IsADirectoryError(f"{path} is a folder, not a file to write to")
 
 
 def _run_predict(options: argparse.Namespace) -> None:
@@ -197,6 +205,7 @@ def _run_predict(options: argparse.Namespace) -> None:
     from hybridtrees._compare.files import predict_file
     from hybridtrees._compare.reading import write_csv
 
+    _check_outputs(options.output)
     if not Path(options.model).exists():
         raise FileNotFoundError(f"no such file: {options.model}")
     columns = predict_file(hybridtrees.load(options.model), options.file)
@@ -271,8 +280,8 @@ def _add_compare(commands: Any) -> None:
     parser = commands.add_parser(
         "compare",
         help="fit every model on one data set and rank them",
-        description="Fit every model on a data set and rank them: 70 %% of the rows train, 15 %% "
-        "choose the settings, 15 %% test. Without a file, on small bundled data.",
+        description="Fit every model on a data set and rank them: 70 % of the rows train, 15 % "
+        "choose the settings, 15 % test. Without a file, on small bundled data.",
     )
     parser.add_argument("file", nargs="?", help="CSV or Parquet file; bundled data by default")
     parser.add_argument("--target", metavar="COLUMN", help="column to predict")
@@ -328,7 +337,11 @@ def _add_compare(commands: Any) -> None:
         "than this share (default: 0.1 for scores such as the AUC, 1 for errors)",
     )
     parser.add_argument("--html", metavar="FILE", help="write a report of one page")
-    parser.add_argument("--json", metavar="FILE", help="write all results; - prints them")
+    parser.add_argument(
+        "--json",
+        metavar="FILE",
+        help="write all results; - prints them, and the table on the error stream",
+    )
     parser.add_argument("--save", metavar="FILE", help="save the best model")
     parser.add_argument("--seed", type=_seed, default=0, help="seed of everything (default 0)")
     parser.add_argument("--jobs", type=_jobs, help="threads (default: every usable CPU)")
@@ -345,11 +358,16 @@ def _check_compare(parser: argparse.ArgumentParser, options: argparse.Namespace)
     if options.file is None:
         for name in ("target", "time", "drop"):
             if getattr(options, name):
-                parser.error(f"--{name} needs a file")
+                parser.error(f"--{name} needs a file, named before the options")
     elif options.target is None:
         parser.error("a file needs --target, the column to predict")
     elif options.data:
         parser.error("--data names bundled data and does not go with a file")
+    if options.save is not None:
+        if options.file is None and len(set(options.data or _datasets())) > 1:
+            parser.error("--save needs one data set: a file, or one --data")
+        if set(options.models or ()) == {"baseline"}:
+            parser.error("--save needs a model besides the baseline")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -147,12 +147,25 @@ def test_the_seed_decides_and_threads_do_not(capsys):
 def test_several_data_sets_once_each(capsys, tmp_path):
     names = ("heart_failure", "breast_cancer", "heart_failure")
     options = [x for name in names for x in ("--data", name)]
-    code, out, _ = run_in_process(
+    code, out, err = run_in_process(
         capsys, "compare", *options, "--models", "cart", "--score", "logloss", "--json", "-"
     )
-    headings = [line.split(":")[0] for line in out.splitlines() if " rows, " in line]
-    assert code == 0 and headings == ["heart_failure", "breast_cancer"]
-    assert '"score": "logloss"' in out and "test log-loss" in out
+    # What a program reads is JSON alone.
+    found = json.loads(out)["comparisons"]
+    assert code == 0 and [one["data"] for one in found] == ["heart_failure", "breast_cancer"]
+    assert found[0]["score"] == "logloss"
+    headings = [line.split(":")[0] for line in err.splitlines() if " rows, " in line]
+    assert headings == ["heart_failure", "breast_cancer"] and "test log-loss" in err
+
+
+def test_a_model_is_saved_though_a_constant_leads(tmp_path, capsys):
+    rng = np.random.default_rng(5)
+    write_csv(tmp_path / "noise.csv", {"x": rng.normal(size=90), "y": rng.normal(size=90)})
+    models = ["--models", "cart", "baseline", "--budget", "0.001"]
+    command = ["compare", str(tmp_path / "noise.csv"), "--target", "y", *models]
+    code, out, err = run_in_process(capsys, *command, "--save", str(tmp_path / "m.htree"))
+    assert code == 0 and err == "" and table(out)[0][1] == "baseline (constant)"
+    assert isinstance(hybridtrees.load(tmp_path / "m.htree"), hybridtrees.CARTRegressor)
 
 
 def test_predictions_are_printed_without_a_file(tmp_path, capsys):
@@ -190,6 +203,11 @@ def test_predictions_are_printed_without_a_file(tmp_path, capsys):
         (["compare", "--target", "y"], "--target needs a file"),
         (["compare", "a.csv"], "a file needs --target"),
         (["compare", "a.csv", "--target", "y", "--data", "heart_failure"], "does not go with"),
+        (["compare", "--save", "best.htree"], "--save needs one data set"),
+        (
+            ["compare", "a.csv", "--target", "y", "--models", "baseline", "--save", "m"],
+            "--save needs a model besides the baseline",
+        ),
         (["predict", "model"], "required: file"),
         (["info", "--seed", "1"], "unrecognized arguments"),
     ],
@@ -217,6 +235,7 @@ def test_argument_errors_exit_with_2(arguments, message, capsys):
             ["--html", "no/such/folder.html"],
             "no such folder: no/such",
         ),
+        ("x,y\n" + "1,2.5\n2,3\n" * 9, ["--html", "."], ". is a folder"),
     ],
 )
 def test_wrong_files_are_explained(text, more, message, tmp_path, capsys):
@@ -232,6 +251,8 @@ def test_wrong_files_are_explained(text, more, message, tmp_path, capsys):
 def test_wrong_models_are_explained(tmp_path, capsys):
     code, _, err = run_in_process(capsys, "predict", "no.htree", "no.csv")
     assert code == 1 and "no such file: no.htree" in err
+    code, _, err = run_in_process(capsys, "predict", "no.htree", "no.csv", "-o", "no/out.csv")
+    assert code == 1 and "no such folder: no" in err
     (tmp_path / "text.htree").write_text("this is no model")
     code, _, err = run_in_process(capsys, "predict", str(tmp_path / "text.htree"), "no.csv")
     assert code == 1 and err.startswith("hybridtrees: ")
@@ -286,6 +307,13 @@ def test_nothing_imports_optional_packages(tmp_path):
         "assert not found, found"
     )
     check_python(code)
+
+
+def test_help_is_text_for_people(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["compare", "--help"])
+    out = " ".join(capsys.readouterr().out.split())
+    assert stopped.value.code == 0 and "70 % of the rows train, 15 % choose" in out
 
 
 def test_a_bar_is_drawn_when_asked_for(capsys):

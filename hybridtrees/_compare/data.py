@@ -19,6 +19,8 @@ from hybridtrees.inspection._columns import Columns, feature_index, open_columns
 TASKS = ("regression", "classification")
 # Whole numbers of so few values are taken for classes.
 _MOST_CLASSES = 10
+# A text column with more labels than both names rows.
+_MANY_LABELS, _UNIQUE_SHARE = 50, 0.5
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,11 @@ class Data:
         return values, target
 
 
+def names_rows(n_labels: int, n_rows: int) -> bool:
+    """Whether a text column has so many labels that it tells rows from each other, and no more."""
+    return n_labels > max(_MANY_LABELS, _UNIQUE_SHARE * n_rows)
+
+
 def guess_task(y: Any) -> str:
     """Classes if the target is text or truth values, or a few whole numbers; else numbers."""
     values = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
@@ -151,14 +158,12 @@ def make_data(
         codes, classes = check_target_classification(y, n_rows)
         if len(classes) < 2:
             raise ValueError(
-                f"the target {target_name!r} is constant: every row has the class {classes[0]!r}"
+                f"the target {target_name!r} is constant: every row has the class "
+                f"{_plain(classes[0])!r}"
             )
-        rarest = int(np.bincount(codes).min())
-        if rarest < 2:
-            raise ValueError(
-                f"the target {target_name!r} has a class with a single row; a class needs at "
-                "least two, or say task='regression'"
-            )
+        single = np.flatnonzero(np.bincount(codes) < 2)
+        if len(single):
+            raise ValueError(_single_rows(target_name, classes, single))
         target, labels = codes.astype(np.int64), classes[codes]
     else:
         labels = target = _numbers(y, n_rows, target_name)
@@ -166,6 +171,14 @@ def make_data(
         if target.min() == target.max():
             raise ValueError(f"the target {target_name!r} is constant: every row is {target[0]}")
     names = reader.feature_names_in
+    for j in np.flatnonzero(reader.is_categorical).tolist():
+        n_labels = 0 if reader.categories[j] is None else len(reader.categories[j])
+        if names_rows(n_labels, n_rows):
+            name_of = f"x{j}" if names is None else names[j]
+            notes.append(
+                f"{name_of!r} has {n_labels} different labels in {n_rows} rows: leave it out if it "
+                "names rows"
+            )
     return Data(
         name=name,
         target_name=target_name,
@@ -182,6 +195,25 @@ def make_data(
     )
 
 
+def _plain(label: Any) -> Any:
+    """Return a label as Python spells it."""
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def _single_rows(target_name: str, classes: np.ndarray, single: np.ndarray) -> str:
+    """Message about classes with one row each."""
+    what = f"the class {_plain(classes[single[0]])!r} of the target {target_name!r} has"
+    if len(single) > 1:
+        what = (
+            f"{len(single)} of the {len(classes)} classes of the target {target_name!r}, such as "
+            f"{_plain(classes[single[0]])!r}, have"
+        )
+    advice = "leave such rows out"
+    if classes.dtype.kind in "biuf":
+        advice += ", or take the target for numbers: the task is regression"
+    return f"{what} a single row, which cannot be in training and in test rows; {advice}"
+
+
 def _numbers(y: Any, n_rows: int, target_name: str) -> np.ndarray:
     """Target of a regression; text is refused in words that help."""
     values = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
@@ -190,7 +222,7 @@ def _numbers(y: Any, n_rows: int, target_name: str) -> np.ndarray:
         if text is not None:
             raise ValueError(
                 f"the target {target_name!r} holds text, such as {text!r}: regression needs "
-                "numbers; for classes say task='classification'"
+                "numbers; for classes the task is classification"
             )
     return check_target_regression(y, n_rows)
 
@@ -206,12 +238,31 @@ def _take_time(columns: Columns, time: Any) -> tuple[Columns, np.ndarray, list[s
             )
         return columns, as_times(when, "time"), []
     index = feature_index(columns, time, "time")
-    when = columns.column(index)
-    times = as_times(when, str(time))
+    name = time if columns.names is None else columns.names[index]
+    when = _moments(columns, index)
+    times = as_times(when, str(name))
     if when.dtype.kind in "biuf":
         return columns, times, []
-    note = f"{time!r} orders the rows and is no feature, for it does not hold numbers"
+    note = f"{name!r} orders the rows and is no feature, for it does not hold numbers"
     return _without(columns, index), times, [note]
+
+
+def _moments(columns: Columns, index: int) -> np.ndarray:
+    """Values of a column, dates among them, which are no features and so unknown to `Columns`."""
+    table = columns.table
+    if hasattr(table, "iloc"):  # pandas
+        series = table.iloc[:, index]
+        if getattr(series.dtype, "tz", None) is not None:
+            return series.dt.tz_convert(None).to_numpy()
+    elif hasattr(table, "to_series"):  # polars
+        series = table.to_series(index)
+        if series.dtype.is_temporal():
+            return series.to_numpy()
+    elif hasattr(table, "schema"):  # pyarrow
+        series = table.column(index)
+        if str(series.type).startswith(("timestamp", "date")):
+            return series.to_numpy()
+    return columns.column(index)
 
 
 def _without(columns: Columns, index: int) -> Columns:

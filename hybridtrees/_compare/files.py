@@ -9,11 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from hybridtrees._compare.data import Data, as_times, guess_task, make_data
-from hybridtrees._compare.reading import Table, column_of, read_table
-
-# A text column with more labels than this, most of which occur once, names rows.
-_MANY_LABELS, _UNIQUE_SHARE = 50, 0.5
+from hybridtrees._compare.data import Data, as_times, guess_task, make_data, names_rows
+from hybridtrees._compare.reading import Table, column_of, read_table, truth_values
 
 
 def load_file(
@@ -64,11 +61,18 @@ def load_file(
     if time is not None and table[time].dtype.kind != "f" and time in features:
         del features[time]
         notes.append(f"{time!r} orders the rows and is no feature, for it does not hold numbers")
-    features, more = _usable(features)
+    features, more = _usable(features, time)
     if not features:
         raise ValueError(f"{path} has no column left to predict {target!r} from")
+    if y.dtype.kind == "M":
+        raise ValueError(f"the target {target!r} holds dates: it must hold numbers or classes")
     if task == "auto":
         task = guess_task(y)
+        if task == "classification" and y.dtype.kind == "f" and len(np.unique(y)) > 2:
+            more.append(
+                f"{target!r} has {len(np.unique(y))} different whole numbers, which are taken for "
+                "classes; --task regression takes them for amounts"
+            )
     # Classes that are whole numbers are spelled as such: 1, not 1.0.
     if task == "classification" and y.dtype.kind == "f" and (y == np.floor(y)).all():
         y = y.astype(np.int64)
@@ -89,7 +93,7 @@ def _is_known(column: np.ndarray) -> np.ndarray:
     return ~(np.isnat(column) if column.dtype.kind == "M" else np.isnan(column))
 
 
-def _usable(features: Table) -> tuple[Table, list[str]]:
+def _usable(features: Table, time: str | None) -> tuple[Table, list[str]]:
     """Leave out columns that no model can use, and say so."""
     kept, notes = {}, []
     for name, column in features.items():
@@ -98,16 +102,29 @@ def _usable(features: Table) -> tuple[Table, list[str]]:
             continue
         if column.dtype.kind == "O":
             labels = {value for value in column if value is not None}
-            if len(labels) > max(_MANY_LABELS, _UNIQUE_SHARE * len(column)):
+            if names_rows(len(labels), len(column)):
                 notes.append(f"{name!r} is left out: {len(labels)} different texts name rows")
                 continue
-            if not labels:
+            truth = truth_values(column)
+            if truth is not None:
+                column = truth
+            elif not labels:
                 column = np.full(len(column), np.nan)
+        elif name != time and _numbers_rows(name, column):
+            notes.append(f"{name!r} numbers the rows; if it means nothing else, --drop it")
         if column.dtype.kind == "f" and np.isinf(column).any():
             notes.append(f"{name!r} holds infinite values, which are taken for missing")
             column = np.where(np.isinf(column), np.nan, column)
         kept[name] = column
     return kept, notes
+
+
+def _numbers_rows(name: str, column: np.ndarray) -> bool:
+    """Whether a column holds each whole number of a range once, or any once and is called an id."""
+    if not (np.isfinite(column).all() and (column == np.floor(column)).all()):
+        return False
+    once = len(np.unique(column)) == len(column)
+    return once and (np.ptp(column) == len(column) - 1 or name.lower().endswith("id"))
 
 
 def predict_file(model: Any, path: str | PathLike[str]) -> dict[str, np.ndarray]:
@@ -156,6 +173,9 @@ def _finite(column: np.ndarray, name: str, spelled: set[str]) -> np.ndarray:
     """Return a column as the model had it in fit."""
     if column.dtype.kind == "O" and name not in spelled:
         known = [value for value in column if value is not None]
+        truth = truth_values(column)
+        if truth is not None:
+            return truth
         if known:
             raise ValueError(f"the column {name!r} held numbers in fit and holds {known[0]!r} now")
         return np.full(len(column), np.nan)

@@ -1,7 +1,8 @@
 """Tables from files: CSV without any other package, Parquet with pyarrow or pandas.
 
 A table is a dict from column names to one-dimensional arrays: float64 with NaN for missing
-values, or objects that are str or None.
+values, datetime64 with NaT, or objects that are str or None. Truth values are text, as a CSV
+file has them.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 from collections.abc import Collection, Sequence
 from os import PathLike
 from pathlib import Path
@@ -22,6 +24,10 @@ Table = dict[str, np.ndarray]
 MISSING = frozenset(("", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "<NA>"))
 _MISSING_NUMBERS = MISSING | {"?", "-", "."}
 _DELIMITERS = ",;\t|"
+_DATE = re.compile(r"\d{4}[-/]\d\d[-/]\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?")
+_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?|[+-]?\d+([eE][+-]?\d+)?")
+# First bytes of files that are often taken for tables.
+_NO_TEXT = {b"PK\x03\x04": "a zip or Excel file", b"\xd0\xcf\x11\xe0": "an old Excel file"}
 
 
 def read_table(path: str | PathLike[str], *, text: Collection[str] = ()) -> Table:
@@ -30,8 +36,9 @@ def read_table(path: str | PathLike[str], *, text: Collection[str] = ()) -> Tabl
     Parameters
     ----------
     path : str or path-like
-        Parquet if its name ends in .parquet or .pq; else CSV, which may be packed by gzip. The
-        delimiter is found out: comma, semicolon, tab or bar.
+        Parquet if its name ends in .parquet or .pq, or its first bytes say so; else CSV, which
+        may be packed by gzip. The delimiter is found out: comma, semicolon, tab or bar. Where
+        it is not the comma, numbers may have a decimal comma.
     text : collection of str
         Columns to be read as text whatever they hold.
 
@@ -46,10 +53,16 @@ def read_table(path: str | PathLike[str], *, text: Collection[str] = ()) -> Tabl
         raise FileNotFoundError(f"no such file: {path}{hint}")
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder, not a file")
-    table = _read_parquet(path) if path.suffix.lower() in (".parquet", ".pq") else _read_csv(path)
+    with open(path, "rb") as stream:
+        start = stream.read(4)
+    if path.suffix.lower() in (".parquet", ".pq") or start == b"PAR1":
+        table = _read_parquet(path)
+        table = {name: _as_text(c) if name in text else c for name, c in table.items()}
+    else:
+        table = _read_csv(path, text)
     if not table or not len(next(iter(table.values()))):
         raise ValueError(f"{path} holds no rows")
-    return {name: _typed(column, name in text) for name, column in table.items()}
+    return table
 
 
 def column_of(table: Table, name: str, what: str) -> np.ndarray:
@@ -76,21 +89,17 @@ def _listed(names: Sequence[str], most: int = 20) -> str:
     return shown if len(names) <= most else f"{shown}, ... ({len(names)} in all)"
 
 
-def _read_csv(path: Path) -> dict[str, Any]:
-    """Columns of text cells, or of numbers where the whole file is such."""
-    raw = path.read_bytes()
-    if raw[:2] == b"\x1f\x8b":
-        raw = gzip.decompress(raw)
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = raw.decode("latin-1")
-    head, _, body = text.partition("\n")
-    delimiter = max(_DELIMITERS, key=head.count)
-    names = next(csv.reader([head.rstrip("\r")], delimiter=delimiter), [])
+def _read_csv(path: Path, text: Collection[str]) -> Table:
+    """Columns as numbers where they can be."""
+    content = _decoded(path)
+    head, body = _head_and_body(content)
+    delimiter = max(_DELIMITERS, key=re.sub('"[^"]*"', "", head).count)
+    names = next(_cells_of(path, head, delimiter), [])
     names = [name.strip() for name in names]
     if not any(names):
         raise ValueError(f"{path} has no line of column names")
+    # Row numbers written by other programs have none.
+    names = [name or f"column_{number}" for number, name in enumerate(names, start=1)]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise ValueError(f"{path} names several columns alike: {_listed(repeated)}")
@@ -99,20 +108,66 @@ def _read_csv(path: Path) -> dict[str, Any]:
     try:
         numbers = np.loadtxt(io.StringIO(body), delimiter=delimiter, comments=None, ndmin=2)
     except ValueError:  # text, missing values or quotes
-        return _read_cells(path, names, body, delimiter)
+        columns = _read_cells(path, names, body, delimiter)
+        return {
+            name: _typed(cells, name in text, decimal_comma=delimiter != ",")
+            for name, cells in columns.items()
+        }
     if numbers.shape[1] != len(names):
         raise ValueError(
             f"{path} has {len(names)} column names, but {numbers.shape[1]} values in each row"
         )
-    return dict(zip(names, np.ascontiguousarray(numbers.T), strict=True))
+    table = dict(zip(names, np.ascontiguousarray(numbers.T), strict=True))
+    return {name: _as_text(c) if name in text else c for name, c in table.items()}
+
+
+def _decoded(path: Path) -> str:
+    """Text of a file, lines of which end in a line feed alone."""
+    raw = path.read_bytes()
+    if raw[:2] == b"\x1f\x8b":
+        raw = gzip.decompress(raw)
+    wrong = _NO_TEXT.get(raw[:4])
+    if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        encodings = ["utf-16"]
+    else:
+        encodings = ["utf-8-sig", "cp1252", "latin-1"]  # the last one reads everything
+        if wrong is None and b"\0" in raw:
+            wrong = "no text"
+    if wrong is not None:
+        raise ValueError(f"{path} is {wrong}; it must be a CSV or Parquet file")
+    for encoding in encodings:
+        try:
+            text = raw.decode(encoding)
+            break
+        except UnicodeDecodeError:
+            continue
+    else:
+        raise ValueError(f"{path} breaks off within a character")
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def _head_and_body(text: str) -> tuple[str, str]:
+    """Divide a text into the column names, which may hold line breaks in quotes, and the rest."""
+    end = text.find("\n")
+    while end >= 0 and text.count('"', 0, end) % 2:
+        end = text.find("\n", end + 1)
+    return (text, "") if end < 0 else (text[:end], text[end + 1 :])
+
+
+def _cells_of(path: Path, text: str, delimiter: str) -> Any:
+    """Rows of cells, by the rules of quoting."""
+    try:
+        yield from csv.reader(io.StringIO(text), delimiter=delimiter)
+    except csv.Error as error:
+        raise ValueError(f"{path} is no CSV file: {error}") from None
 
 
 def _read_cells(path: Path, names: list[str], body: str, delimiter: str) -> dict[str, list[str]]:
     """Columns of cells as they stand."""
     if '"' in body:
-        rows = [row for row in csv.reader(io.StringIO(body), delimiter=delimiter) if row]
+        rows = [row for row in _cells_of(path, body, delimiter) if row]
     else:
-        rows = [line.split(delimiter) for line in body.splitlines() if line.strip()]
+        rows = [line.split(delimiter) for line in body.split("\n") if line.strip()]
     for number, row in enumerate(rows, start=2):
         if len(row) != len(names):
             raise ValueError(
@@ -121,21 +176,61 @@ def _read_cells(path: Path, names: list[str], body: str, delimiter: str) -> dict
     return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
 
 
-def _typed(column: Any, as_text: bool) -> np.ndarray:
-    """Return a column as numbers if it can be, else as text."""
-    if isinstance(column, np.ndarray):
-        if not as_text or column.dtype.kind == "O":
-            return column
-        return np.array([None if v != v else _spell(v) for v in column.tolist()], dtype=object)
+def _typed(column: list[str], as_text: bool, decimal_comma: bool) -> np.ndarray:
+    """Return cells as numbers or dates if they can be, else as text."""
     cells = [cell.strip() for cell in column]
     if not as_text:
+        known = {cell for cell in cells if cell not in _MISSING_NUMBERS}
         try:
             return np.array(["nan" if cell in _MISSING_NUMBERS else cell for cell in cells]).astype(
                 np.float64
             )
         except ValueError:
             pass
+        if decimal_comma and all(map(_DECIMAL_COMMA.fullmatch, known)):
+            return _typed([cell.replace(",", ".") for cell in cells], False, False)
+        if all(map(_DATE.fullmatch, known)):
+            try:
+                return np.array(
+                    ["NaT" if cell not in known else cell.replace("/", "-") for cell in cells],
+                    dtype="datetime64[us]",
+                )
+            except ValueError:  # there is no 30th of February
+                pass
     return np.array([None if cell in MISSING else cell for cell in cells], dtype=object)
+
+
+def _as_text(column: np.ndarray) -> np.ndarray:
+    """Return a column as a CSV file that is read as text would give it."""
+    if column.dtype.kind == "O":
+        return column
+    missing = np.isnat(column) if column.dtype.kind == "M" else np.isnan(column)
+    cells = [
+        None if gone else _spell(v)
+        for gone, v in zip(missing.tolist(), column.tolist(), strict=True)
+    ]
+    return np.array(cells, dtype=object)
+
+
+def truth_values(column: np.ndarray) -> np.ndarray | None:
+    """Return text that says true or false as 1 and 0; None if it says anything else.
+
+    Parameters
+    ----------
+    column : ndarray of str or None
+
+    Returns
+    -------
+    values : ndarray of float64, or None
+    """
+    meaning = {None: np.nan}
+    for label in {value for value in column if value is not None}:
+        if label.lower() not in ("true", "false"):
+            return None
+        meaning[label] = float(label.lower() == "true")
+    if len(meaning) == 1:
+        return None
+    return np.array([meaning[value] for value in column])
 
 
 def _spell(value: Any) -> str:
@@ -158,9 +253,6 @@ def _from_arrow(column: Any) -> np.ndarray:
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return column.to_numpy().astype("datetime64[us]")
-    if pa.types.is_boolean(kind):
-        column = column.cast(pa.uint8())
-        kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return column.cast(pa.float64(), safe=False).to_numpy().astype(np.float64)
     if pa.types.is_dictionary(kind):
@@ -181,7 +273,7 @@ def _read_parquet_by_pandas(path: Path) -> dict[str, np.ndarray]:
     table = {}
     for name in frame.columns:
         column = frame[name]
-        if pd.api.types.is_bool_dtype(column) or pd.api.types.is_numeric_dtype(column):
+        if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
             table[str(name)] = column.to_numpy(dtype=np.float64, na_value=np.nan)
         elif pd.api.types.is_datetime64_any_dtype(column):
             table[str(name)] = column.to_numpy(dtype="datetime64[us]")

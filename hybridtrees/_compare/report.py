@@ -53,7 +53,7 @@ def make_report(comparisons: Sequence[Comparison]) -> str:
     if len(comparisons) > 1:
         body.append(_overview(comparisons))
     body += [_section(comparison) for comparison in comparisons]
-    body.append(_footer(comparisons[0]))
+    body.append(_footer(comparisons))
     return (
         "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
@@ -303,16 +303,23 @@ def _trials(comparison: Comparison) -> str:
     )
 
 
-def _footer(comparison: Comparison) -> str:
-    limit = comparison.limits.overfit
-    bound = f"{comparison.score.limit:.0%}" if limit is None else f"{limit:.0%}"
+def _footer(comparisons: Sequence[Comparison]) -> str:
+    bounds = {}
+    for comparison in comparisons:
+        limit = comparison.limits.overfit
+        bounds[comparison.score.label] = comparison.score.limit if limit is None else limit
+    limits = ", ".join(f"{bound:.0%} for {escape(label)}" for label, bound in bounds.items())
+    divided = "70 % training, 15 % validation and 15 % test"
+    n_folds = len(comparisons[0].plan.folds)
+    if n_folds > 1:
+        divided = (
+            f"15 % test and {n_folds} folds of the others, each to validate what the rest train"
+        )
     return (
-        "<footer><h2>How it was done</h2><p>Rows were divided into 70 % training, 15 % validation "
-        "and 15 % test: at random, class by class, or in the order of time. Every setting was "
-        "fitted on the training rows and scored on both; those whose validation score was worse "
-        f"than the training score by more than a limit ({bound} for "
-        f"{escape(comparison.score.label)}) were set aside, unless all of a family were. The best "
-        "on validation was fitted anew on training and validation rows together, and scored once "
-        "on the test rows. The score of the best of several models is a little too good on "
-        "average.</p></footer>"
+        f"<footer><h2>How it was done</h2><p>Rows were divided into {divided}: at random, class by "
+        "class, or in the order of time. Every setting was fitted on the training rows and scored "
+        "on both; those whose validation score was worse than the training score by more than a "
+        f"limit ({limits}) were set aside, unless all of a family were. The best on validation was "
+        "fitted anew on all rows but those of the test, and scored once on the latter. The score "
+        "of the best of several models is a little too good on average.</p></footer>"
     )

@@ -161,14 +161,15 @@ class Comparison:
 
     @property
     def best_(self) -> Any:
-        """The fitted model at the head of the table.
+        """The fitted model at the head of the table; the baseline only if it is alone.
 
         Its test score is the best of several, and so a little too good on average.
         """
-        model = self.results[0].model
-        if model is None:
+        fitted = [result for result in self.results if result.model is not None]
+        if not fitted:
             raise ValueError("every family failed: " + str(self.results[0].error))
-        return model
+        # A constant is there to be beaten; it is no estimator that could be saved.
+        return min(fitted, key=lambda result: result.family.key == "baseline").model
 
     @property
     def models_(self) -> dict[str, Any]:
@@ -301,6 +302,8 @@ class Comparison:
 
     def _remarks(self) -> list[str]:
         remarks = list(self.notes)
+        if len(self.results) > 1 and self.results[0].family.key == "baseline":
+            remarks.append("no model does better than a constant on the test rows")
         if any(result.overfits for result in self.results):
             remarks.append("* beyond the limit of overfitting, as are all settings of this family")
         remarks += [f"{r.family.name} failed: {r.error}" for r in self.results if r.error]

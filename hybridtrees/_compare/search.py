@@ -173,21 +173,17 @@ class Search:
         """
         scores, rounds = [], []
         for part in parts:
+            n_classes = self.data.n_classes
             try:
                 model, seconds = fit_setting(
                     trial.family, trial.setting, self.data, part, self.limits.seed, n_threads
                 )
+                said = [ask(model, rows, n_classes) for rows in (part.X, part.X_val)]
             except Exception as error:  # one family that fails must not end the comparison
                 trial.error = f"{type(error).__name__}: {error}"
                 return trial
             trial.seconds += seconds
-            n_classes = self.data.n_classes
-            scores.append(
-                (
-                    self.score(part.y, ask(model, part.X, n_classes)),
-                    self.score(part.y_val, ask(model, part.X_val, n_classes)),
-                )
-            )
+            scores.append((self.score(part.y, said[0]), self.score(part.y_val, said[1])))
             if trial.family.stopping is not None:
                 rounds.append(trial.family.stopping.rounds(model))
         trial.train, trial.validation = map(float, np.mean(scores, axis=0))

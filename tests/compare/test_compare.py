@@ -122,6 +122,29 @@ def test_dates_order_rows_and_are_no_feature():
         hybridtrees.compare(X, X["x"], time=np.arange(3))
 
 
+@pytest.mark.parametrize("kind", ["pandas", "zoned", "polars", "pyarrow"])
+def test_dates_of_frames_order_rows(kind):
+    module = pytest.importorskip("pandas" if kind == "zoned" else kind)
+    days = (np.datetime64("2024-01-01", "us") + np.arange(60) * np.timedelta64(1, "D"))[::-1]
+    columns = {"day": days, "x": np.arange(60.0)}
+    if kind == "zoned":
+        columns["day"] = module.to_datetime(days).tz_localize("Europe/Rome")
+    make = module.table if kind == "pyarrow" else module.DataFrame
+    few = {"models": ["cart"], "budget": 1e-3}
+    for time in ("day", 0):
+        result = hybridtrees.compare(make(columns), np.arange(60.0) + 0.1, time=time, **few)
+        assert result.data.feature_names == ["x"] and "'day' orders the rows" in result.notes[0]
+        np.testing.assert_array_equal(result.plan.test, np.arange(9)[::-1])
+
+
+def test_labels_that_name_rows_are_noted():
+    X = {"name": np.array([f"n{i}" for i in range(80)], dtype=object), "x": np.arange(80.0)}
+    few = {"models": ["cart"], "budget": 1e-3}
+    assert "80 different labels in 80 rows" in hybridtrees.compare(X, X["x"] + 0.5, **few).notes[0]
+    X["name"] = X["name"][np.arange(80) // 2]
+    assert "labels" not in str(hybridtrees.compare(X, X["x"] + 0.5, **few))
+
+
 def test_folds_average():
     data = load_heart_failure()
     result = hybridtrees.compare(data.data, data.target, models=["cart"], folds=3)
@@ -183,10 +206,11 @@ def test_drawings_by_matplotlib():
 @pytest.mark.parametrize(
     ("y", "more", "message"),
     [
-        (np.ones(40), {}, "the target 'y' is constant: every row has the class"),
+        (np.ones(40), {}, r"the target 'y' is constant: every row has the class 1\.0$"),
         (np.full(40, 1.5), {"task": "regression"}, "constant: every row is 1.5"),
         (np.array(["a", "b"] * 20), {"task": "regression"}, "holds text, such as 'a'"),
-        (np.arange(40) == 3, {}, "a class with a single row"),
+        (np.arange(40) == 3, {}, "the class True of the target 'y' has a single row"),
+        (np.array([*"ab" * 19, "c", "d"]), {}, "2 of the 4 classes of .*, such as 'c', have a sin"),
         (np.arange(40.0), {"task": "ranking"}, "task must be 'auto'"),
         (np.arange(40.0), {"score": "auc"}, "score must be one of rmse"),
         (np.arange(40.0), {"models": ["svm"]}, "models must be among"),
@@ -209,6 +233,18 @@ def test_the_task_is_guessed():
         assert guess_task(y) == "classification"
     for y in ([0.5, 1.0], np.arange(11), [1e9, 2.5]):
         assert guess_task(y) == "regression"
+
+
+def test_the_best_is_a_model_though_a_constant_may_lead():
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(100, 2)), rng.normal(size=100)
+    result = hybridtrees.compare(X, y, models=["cart", "baseline"], budget=1e-3)
+    assert result.table[0]["model"] == "baseline (constant)"
+    assert isinstance(result.best_, hybridtrees.CARTRegressor)
+    assert "no model does better than a constant" in str(result)
+    alone = hybridtrees.compare(X, y, models=["baseline"])
+    assert alone.best_.mean_ == pytest.approx(y[alone.plan.rest].mean())
+    assert "no model does better" not in str(alone)
 
 
 def test_compare_is_a_function_and_loads_late():

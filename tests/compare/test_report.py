@@ -96,12 +96,18 @@ def test_drawings_are_well_formed(report):
         assert "nan" not in drawing.lower().replace("nance", "")
 
 
+def test_the_page_says_how_it_was_done(report):
+    assert "15 % validation" in report and "(10% for AUC, 100% for RMSE)" in report
+
+
 def test_files(tmp_path):
     X = np.random.default_rng(0).normal(size=(60, 2))
-    parts = [hybridtrees.compare(X, X[:, j], models=["cart"], name=f"x{j}") for j in range(2)]
+    few = {"models": ["cart"], "folds": 2, "overfit_limit": 0.25}
+    parts = [hybridtrees.compare(X, X[:, j], name=f"x{j}", **few) for j in range(2)]
     parts[1].to_html(tmp_path / "one.html")
     text = (tmp_path / "one.html").read_text(encoding="utf-8")
     assert "All data sets" not in text and "compared: x1" in text
+    assert "15 % test and 2 folds" in text and "(25% for RMSE)" in text
     write_report(parts, tmp_path / "two.html")
     assert "mean rank" in (tmp_path / "two.html").read_text(encoding="utf-8")
 

@@ -159,8 +159,16 @@ class Fails:
         raise RuntimeError("no luck")
 
 
-def test_a_family_that_fails_does_not_end_the_comparison(spied):
-    families = [Family("bad", "bad model", Fails, Fails), BY_KEY["cart"]]
+class FailsLater(Spy):
+    """A model that cannot be asked."""
+
+    def predict(self, X):
+        raise RuntimeError("no luck")
+
+
+@pytest.mark.parametrize("kind", [Fails, FailsLater])
+def test_a_family_that_fails_does_not_end_the_comparison(kind, spied):
+    families = [Family("bad", "bad model", kind, kind), BY_KEY["cart"]]
     comparison = compare_data(spied, families, None, Limits())
     assert [row["model"] for row in comparison.table] == ["CART", "bad model"]
     assert "bad model failed: RuntimeError: no luck" in str(comparison)
