@@ -67,7 +67,8 @@ EN25 = line("elasticnet", l1_ratio=0.25)
 CASES = {
     "rerf-software": Case(
         "RERF, 100 trees of depth 10, software defects", "software_defect", "RERF",
-        line(None, n_estimators=100, max_depth=10), 0.791301, (0.2, 0.4),
+        # Exact, as published: on these columns of long tails bins cost 0.0005 of the AUC.
+        line(None, n_estimators=100, max_depth=10, splitter="exact"), 0.791301, (0.2, 0.4),
     ),
     "rerf-super": Case(
         "RERF, 20 trees of depth 25, superconductivity", "superconductivity", "RERF",
@@ -227,6 +228,8 @@ def run_scores(seeds: int, threads: int, source: Path, cache: Path) -> dict[str,
         # A forest is drawn, and searched on bins unless told otherwise; EBLR's trees are neither.
         drawn = case.family == "RERF"
         exact = replace(case, params={**case.params, "splitter": "exact"})
+        if drawn:
+            case = replace(case, params={**case.params, "splitter": "hist"})
         works = [(US, case), *([(US, exact)] if drawn else []), (SKLEARN, case)]
         found = [
             [

@@ -64,7 +64,11 @@ class RERFRegressor(RegressorMixin, RERFModel):
     tune_by : "oob", int or iterable of (training rows, test rows), default="oob"
         What settings are judged by: the squared error of the sum on rows out of the bag (see
         `oob_prediction_`), or on the test rows of folds.
-    criterion, splitter, max_depth, min_samples_split, min_weight_fraction_leaf, \
+    splitter : {"hist", "exact"}, default="hist"
+        Search of the forest, on at most `max_bins` bins or over all values. The published forests
+        were exact. Bins take a fraction of the time and are the default for it; where columns have
+        long tails, in which the line errs most, the exact search can be a little better.
+    criterion, max_depth, min_samples_split, min_weight_fraction_leaf, \
 max_leaf_nodes, min_impurity_decrease, bootstrap, max_samples, ccp_alpha, monotonic_cst, missing, \
 max_bins, keep_rows
         Of the forest, as in `RandomForestRegressor`. `monotonic_cst` is about the forest's part.
