@@ -32,6 +32,7 @@ EXTENSIONS = {
     "hybridtrees.core._linear_scan": False,
     "hybridtrees.core._linear_screen": False,
     "hybridtrees.core._linear_search": True,
+    "hybridtrees.core._masks": False,
     "hybridtrees.core._median": False,
     "hybridtrees.core._moment_histogram": False,
     "hybridtrees.core._moment_scan": False,

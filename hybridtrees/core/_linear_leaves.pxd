@@ -2,7 +2,7 @@
 
 from libc.math cimport isnan
 
-from hybridtrees.core._simd cimport HT_BLOCK
+from hybridtrees.core._masks cimport HT_BLOCK
 from hybridtrees.core._types cimport Node, float64_t, int32_t, int64_t, intp_t, real_t, uint8_t
 
 

@@ -1,23 +1,20 @@
 """Trees laid out for prediction.
 
-Two forms of each tree. The walk form has small nodes whose right child follows the left one and
-whose leaves lead to themselves, so that many rows can step down together without a test. The
-bit-mask form, for trees of at most 64 leaves, lists the splits of a tree by the side to which
-they send missing values, each with the mask of the leaves that survive when a row goes right.
+Two forms of each tree: the walk form has small nodes whose right child follows the left one, and
+the bit-mask form of `_masks.pyx` lists the splits, each with the leaves that survive when a row
+goes right; trees of very many leaves have none.
 """
 
 from libc.stdlib cimport calloc, free
 
 from hybridtrees.core._linear_leaves cimport LinearLeaves
-from hybridtrees.core._simd cimport ht_round_down
+from hybridtrees.core._masks cimport BitMasks
 from hybridtrees.core._types cimport Node, int32_t, int64_t, intp_t
+from hybridtrees.core._walk_node cimport WalkNode
 
 import numpy as np
 
 from hybridtrees.core.checks import check_nodes
-
-cdef enum:
-    MAX_MASK_LEAVES = 64
 
 
 cdef class TreePlans:
@@ -33,6 +30,7 @@ cdef class TreePlans:
 
     def __init__(self, ensemble):
         cdef intp_t tree, total
+        cdef int32_t[::1] masked_leaves
         check_nodes(ensemble)
         cdef const int64_t[::1] start = ensemble.tree_start
         cdef const int32_t[::1] output = ensemble.tree_output
@@ -61,24 +59,24 @@ cdef class TreePlans:
         if self.plans == NULL or self.walk == NULL:
             raise MemoryError("no memory to lay out the trees")
         self.walk_origin = np.empty(total, dtype=np.int32)
-        self.mask_column = np.empty(total, dtype=np.int32)
-        self.mask_threshold32 = np.empty(total, dtype=np.float32)
-        self.mask_threshold64 = np.empty(total)
-        self.mask_bits32 = np.empty(total, dtype=np.int32)
-        self.mask_bits64 = np.empty(total, dtype=np.int64)
-        self.mask_walk = np.empty(total, dtype=np.int32)
+        masked_leaves = np.zeros(self.n_trees, dtype=np.int32)
         self.leaf_node = np.empty(total, dtype=np.int32)
         self.leaf_value = np.empty(total)
+        stack = np.empty(total + 1, dtype=np.int32)
         for tree in range(self.n_trees):
             self.plans[tree].node_start = start[tree]
             self.plans[tree].walk_start = start[tree]
-            self.plans[tree].mask_start = start[tree]
             self.plans[tree].leaf_start = start[tree]
             self.plans[tree].output = output[tree]
             self.plans[tree].linear = self.any_linear and self.linear.is_linear[tree]
             self.lay_out(tree, column_of)
-            if self.plans[tree].masked:
-                self.lay_out_masks(tree, column_of)
+            self.lay_out_leaves(tree, stack)
+            masked_leaves[tree] = 0 if self.plans[tree].stops else self.plans[tree].n_leaves
+        self.narrow_masks = BitMasks(True)
+        self.narrow_masks.lay_out(self.walk, start, masked_leaves)
+        if not self.float_thresholds:
+            self.wide_masks = BitMasks(False)
+            self.wide_masks.lay_out(self.walk, start, masked_leaves)
 
     cdef int lay_out(self, intp_t tree, const int32_t[::1] column_of) except -1:
         """The walk form: breadth first, so that the top of the tree shares cache lines."""
@@ -91,7 +89,6 @@ cdef class TreePlans:
         origin[0] = 0
         while k < n:
             node = nodes + origin[k]
-            plan.depth = max(plan.depth, node.depth)
             if node.left < 0:
                 walk[k].is_leaf = 1
                 walk[k].left = k
@@ -107,55 +104,34 @@ cdef class TreePlans:
                 walk[k].category_words = node.category_words
                 walk[k].category_limit = node.category_limit
                 walk[k].missing_left = node.missing_left
+                walk[k].leaf_below = (nodes[node.left].left < 0) | (
+                    (nodes[node.right].left < 0) << 1)
+                plan.n_category += node.category_start >= 0
                 plan.stops = plan.stops or node.missing_left == 2
                 origin[n] = node.left
                 origin[n + 1] = node.right
                 n += 2
             k += 1
-        plan.masked = plan.n_leaves <= MAX_MASK_LEAVES and not plan.stops
         return 0
 
-    cdef int lay_out_masks(self, intp_t tree, const int32_t[::1] column_of) except -1:
-        """The bit-mask form."""
+    cdef int lay_out_leaves(self, intp_t tree, int32_t[::1] stack) except -1:
+        """List the leaves from left to right."""
         cdef TreePlan* plan = &self.plans[tree]
-        cdef const WalkNode* walk = self.walk + plan.walk_start
-        cdef int32_t n = 2 * plan.n_leaves - 1, k, position, kind, n_done = 0
-        cdef int64_t bits, one = 1
-        cdef int32_t first_leaf[2 * MAX_MASK_LEAVES]
-        cdef int32_t n_below[2 * MAX_MASK_LEAVES]
-        # Leaves below each node: children stand behind their parents in breadth-first order.
-        for k in range(n - 1, -1, -1):
-            n_below[k] = 1 if walk[k].is_leaf else n_below[walk[k].left] + n_below[walk[k].left + 1]
-        first_leaf[0] = 0
-        for k in range(n):
-            if walk[k].is_leaf:
-                position = <int32_t>plan.leaf_start + first_leaf[k]
-                self.leaf_node[position] = self.walk_origin[plan.walk_start + k]
-                self.leaf_value[position] = self.values[
-                    plan.node_start + self.leaf_node[position], 0]
+        cdef const Node* nodes = &self.nodes[plan.node_start]
+        cdef intp_t position = plan.leaf_start, n_open = 1
+        cdef int32_t node
+        stack[0] = 0
+        while n_open:
+            n_open -= 1
+            node = stack[n_open]
+            if nodes[node].left < 0:
+                self.leaf_node[position] = node
+                self.leaf_value[position] = self.values[plan.node_start + node, 0]
+                position += 1
             else:
-                first_leaf[walk[k].left] = first_leaf[k]
-                first_leaf[walk[k].left + 1] = first_leaf[k] + n_below[walk[k].left]
-        for kind in range(3):
-            for k in range(n):
-                if walk[k].is_leaf or kind != split_kind(&walk[k]):
-                    continue
-                position = <int32_t>plan.mask_start + n_done
-                # n_below is at most 63 here, so the shift is defined.
-                bits = ~(((one << n_below[walk[k].left]) - 1) << first_leaf[k])
-                self.mask_column[position] = walk[k].column
-                self.mask_threshold64[position] = walk[k].threshold
-                self.mask_threshold32[position] = ht_round_down(walk[k].threshold)
-                self.mask_bits64[position] = bits
-                self.mask_bits32[position] = <int32_t>bits
-                self.mask_walk[position] = k
-                n_done += 1
-                if kind == 0:
-                    plan.n_right += 1
-                elif kind == 1:
-                    plan.n_left += 1
-                else:
-                    plan.n_category += 1
+                stack[n_open] = nodes[node].right
+                stack[n_open + 1] = nodes[node].left
+                n_open += 2
         return 0
 
 
@@ -164,8 +140,3 @@ def values_in_range(ensemble):
     if ensemble.value_range is None:
         return ensemble.values
     return np.clip(ensemble.values, ensemble.value_range[:, 0], ensemble.value_range[:, 1])
-
-
-cdef int split_kind(const WalkNode* node) noexcept:
-    """0: numeric, missing right; 1: numeric, missing left; 2: categories."""
-    return 2 if node.category_start >= 0 else node.missing_left

@@ -1,10 +1,10 @@
 """Prediction: raw sums over the trees, and leaves.
 
-Rows are taken in blocks of 64, turned to feature-major order once, and scored by tree: small
-trees by bit masks (`simd_body.h`), large ones by walking all rows of the block in lock step. The
-sums run over the trees in their order for every row, so they are the same for any block or
-number of threads. A float64 table is narrowed to float32 where all thresholds are float32:
-rounding a value up cannot carry it past such a threshold.
+Rows are taken in blocks of 64, turned to feature-major order once, and scored by tree: those of
+up to some hundred leaves by bit masks (`mask_scores.h`), larger ones by walking all rows of the
+block in lock step. The sums run over the trees in their order for every row, so they are the same
+for any block or number of threads. A float64 table is narrowed to float32 where all thresholds
+are float32: rounding a value up cannot carry it past such a threshold.
 """
 
 from cython.parallel cimport prange
@@ -14,20 +14,23 @@ from libc.string cimport memset
 from hybridtrees.core._category_sets cimport category_side
 from hybridtrees.core._linear_leaves cimport Regressors, add_linear, fill_rows, table_value
 from hybridtrees.core._openmp cimport HT_HAS_OPENMP, omp_get_max_threads, omp_get_thread_num
-from hybridtrees.core._plan cimport TreePlan, TreePlans, WalkNode
-from hybridtrees.core._simd cimport (
-    HT_BLOCK, ht_lowest_bit, ht_round_up, ht_score_f32_m32, ht_score_f32_m64, ht_score_f64_m64,
-    ht_vector_bytes,
+from hybridtrees.core._masks cimport (
+    HT_BLOCK, BitMasks, MaskWord, ht_score_f32, ht_score_f64,
 )
-from hybridtrees.core._types cimport (
-    float64_t, int32_t, int64_t, intp_t, real_t, uint32_t, uint64_t,
-)
+from hybridtrees.core._plan cimport TreePlan, TreePlans
+from hybridtrees.core._simd cimport ht_round_up, ht_vector_bytes
+from hybridtrees.core._types cimport float64_t, int32_t, int64_t, intp_t, real_t, uint32_t
+from hybridtrees.core._walk_node cimport WalkNode
 
 import numpy as np
 
 ctypedef fused block_t:
     float
     double
+
+ctypedef fused mask_t:
+    int32_t
+    int64_t
 
 cdef enum:
     FEW_ROWS = 4          # up to here turning a block costs more than it brings
@@ -82,32 +85,47 @@ cdef inline int32_t next_node(
 
 
 cdef inline void walk_block(
-    TreePlans plans, const TreePlan* plan, const block_t* block, int32_t* position
+    TreePlans plans, const TreePlan* plan, const block_t* block, bint numeric, int32_t* position
 ) noexcept nogil:
-    """Walk-form leaf of every row of a block."""
+    """Walk-form leaf of every row of a block, for a tree that has splits.
+
+    All rows step down together; those that came to a leaf leave the list. Nothing branches on
+    the rows, for which way they go is a guess that a processor gets wrong half the time.
+    `numeric` is a literal: whether no split is on categories.
+    """
     cdef const WalkNode* walk = plans.walk + plan.walk_start
     cdef const uint32_t* categories = &plans.categories[0]
     cdef const WalkNode* node
-    cdef int32_t row, _level, moved, to
-    memset(position, 0, HT_BLOCK * sizeof(int32_t))
-    for _level in range(plan.depth):
-        moved = 0
-        for row in range(HT_BLOCK):
+    cdef float64_t value
+    cdef int32_t active[HT_BLOCK]
+    cdef int32_t row, k, right, n_kept, n_active = HT_BLOCK
+    for row in range(HT_BLOCK):
+        active[row] = row
+        position[row] = 0
+    while n_active:
+        n_kept = 0
+        for k in range(n_active):
+            row = active[k]
             node = walk + position[row]
-            to = next_node(node, block[node.column * HT_BLOCK + row], categories)
-            moved |= to ^ position[row]
-            position[row] = to
-        if moved == 0:
-            break
+            value = block[node.column * HT_BLOCK + row]
+            if numeric:
+                # For a missing value the comparison is false.
+                right = (value > node.threshold) | ((value != value) & (node.missing_left ^ 1))
+            else:
+                right = next_node(node, value, categories) - node.left
+            position[row] = node.left + right
+            active[n_kept] = row
+            n_kept += (node.leaf_below >> right & 1) ^ 1
+        n_active = n_kept
 
 
 cdef inline void bit_split(
-    const WalkNode* node, const uint32_t* words, const block_t* column, int64_t mask,
-    int64_t* state,
+    const WalkNode* node, const uint32_t* words, const block_t* column, mask_t mask, mask_t* state
 ) noexcept nogil:
     """Apply the mask of a split on a set of bits, without a branch that depends on the row."""
     cdef float64_t end = 32.0 * node.category_words, code
-    cdef int64_t category, left
+    cdef int64_t category
+    cdef mask_t left
     cdef bint known
     cdef int32_t row
     for row in range(HT_BLOCK):
@@ -119,51 +137,55 @@ cdef inline void bit_split(
         state[row] &= mask | -left
 
 
-cdef inline void category_splits(
-    TreePlans plans, const TreePlan* plan, const block_t* block, int64_t* state
+cdef inline void category_split(
+    const WalkNode* node, const uint32_t* categories, const block_t* block, mask_t mask,
+    mask_t* state,
 ) noexcept nogil:
-    """Apply the masks of the splits on categories, row by row."""
-    cdef intp_t k, first = plan.mask_start + plan.n_right + plan.n_left
-    cdef const uint32_t* categories = &plans.categories[0]
-    cdef const block_t* column
-    cdef const WalkNode* node
+    """Apply the mask of a split on categories, row by row."""
+    cdef const block_t* column = block + node.column * HT_BLOCK
     cdef int32_t row, side
-    for k in range(first, first + plan.n_category):
-        node = plans.walk + plan.walk_start + plans.mask_walk[k]
-        column = block + node.column * HT_BLOCK
-        if node.category_limit == 0:
-            bit_split(node, categories + node.category_start, column, plans.mask_bits64[k], state)
-            continue
-        for row in range(HT_BLOCK):
-            side = node_side(node, column[row], categories)
-            if side == 0 or (side < 0 and not node.missing_left):
-                state[row] &= plans.mask_bits64[k]
+    if node.category_limit == 0:
+        bit_split(node, categories + node.category_start, column, mask, state)
+        return
+    for row in range(HT_BLOCK):
+        side = node_side(node, column[row], categories)
+        if side == 0 or (side < 0 and not node.missing_left):
+            state[row] &= mask
 
 
 cdef inline void score_block(
-    TreePlans plans, const TreePlan* plan, const block_t* block, int width,
-    int32_t* leaf,
+    TreePlans plans, intp_t tree, BitMasks masks, const block_t* block, int width, int32_t* leaf
 ) noexcept nogil:
-    """Bit-mask leaf (counted left to right) of every row of a block."""
+    """Leaf, counted left to right, of every row of a block."""
+    cdef const WalkNode* walk = plans.walk + plans.plans[tree].walk_start
+    cdef int32_t state32[HT_BLOCK]
     cdef int64_t state64[HT_BLOCK]
-    cdef intp_t k = plan.mask_start
-    cdef int32_t row
-    cdef bint narrow = plan.n_leaves <= 32 and plan.n_category == 0
-    if block_t is float and narrow:
-        ht_score_f32_m32(width, block, &plans.mask_column[0] + k, &plans.mask_threshold32[0] + k,
-                         &plans.mask_bits32[0] + k, plan.n_right, plan.n_left, leaf)
-        return
-    memset(state64, 255, sizeof(state64))
-    if plan.n_category > 0:
-        category_splits(plans, plan, block, state64)
-    if block_t is float:
-        ht_score_f32_m64(width, block, &plans.mask_column[0] + k, &plans.mask_threshold32[0] + k,
-                         &plans.mask_bits64[0] + k, plan.n_right, plan.n_left, state64)
-    else:
-        ht_score_f64_m64(width, block, &plans.mask_column[0] + k, &plans.mask_threshold64[0] + k,
-                         &plans.mask_bits64[0] + k, plan.n_right, plan.n_left, state64)
-    for row in range(HT_BLOCK):
-        leaf[row] = ht_lowest_bit(<uint64_t>state64[row])
+    cdef intp_t first = masks.tree_word[tree], at, k
+    cdef int32_t word, base
+    cdef const MaskWord* entries
+    memset(leaf, 0, HT_BLOCK * sizeof(int32_t))
+    # Words before that of a row's leaf have no bit left; so the first one that has counts.
+    for word in range(<int32_t>(masks.tree_word[tree + 1] - first) - 1, -1, -1):
+        entries = &masks.words[first + word]
+        at = entries.start
+        k = at + entries.n_of_kind[0] + entries.n_of_kind[1]
+        base = word * masks.word_leaves
+        if block_t is float:
+            memset(state32, 255, sizeof(state32))
+            for k in range(k, k + entries.n_of_kind[2]):
+                category_split(walk + masks.split[k], &plans.categories[0], block,
+                               masks.bits32[k], state32)
+            ht_score_f32(width, block, &masks.column[0] + at, &masks.threshold32[0] + at,
+                         &masks.bits32[0] + at, entries.n_of_kind[0], entries.n_of_kind[1],
+                         state32, base, leaf)
+        else:
+            memset(state64, 255, sizeof(state64))
+            for k in range(k, k + entries.n_of_kind[2]):
+                category_split(walk + masks.split[k], &plans.categories[0], block,
+                               masks.bits64[k], state64)
+            ht_score_f64(width, block, &masks.column[0] + at, &masks.threshold64[0] + at,
+                         &masks.bits64[0] + at, entries.n_of_kind[0], entries.n_of_kind[1],
+                         state64, base, leaf)
 
 
 cdef inline void add_node(
@@ -230,14 +252,18 @@ cdef inline void find_nodes(
         for row in range(n_rows):
             node[row] = walk_row(plans, plan, X, start + row)
         return
-    walk_block(plans, plan, block, node)
+    if plan.n_category == 0:
+        walk_block(plans, plan, block, True, node)
+    else:
+        walk_block(plans, plan, block, False, node)
     for row in range(n_rows):
         node[row] = plans.walk_origin[plan.walk_start + node[row]]
 
 
 cdef inline void predict_block(
-    TreePlans plans, const real_t[:, :] X, intp_t start, int32_t n_rows, intp_t first_tree,
-    intp_t last_tree, block_t* block, float64_t* x, int width, float64_t[:, :] raw,
+    TreePlans plans, BitMasks masks, const real_t[:, :] X, intp_t start, int32_t n_rows,
+    intp_t first_tree, intp_t last_tree, block_t* block, float64_t* x, int width,
+    float64_t[:, :] raw,
 ) noexcept nogil:
     cdef int32_t leaf[HT_BLOCK]
     cdef float64_t total[HT_BLOCK]
@@ -259,8 +285,8 @@ cdef inline void predict_block(
         total[row] = raw[start + row, 0] if one_output else 0
     for tree in range(first_tree, last_tree):
         plan = plans.plans + tree
-        if plan.masked:
-            score_block(plans, plan, block, width, leaf)
+        if masks.tree_word[tree + 1] > masks.tree_word[tree]:
+            score_block(plans, tree, masks, block, width, leaf)
             names = &plans.leaf_node[plan.leaf_start]
             values = &plans.leaf_value[plan.leaf_start]
         else:
@@ -296,6 +322,7 @@ cdef int add_typed(
     cdef float[::1] narrow
     cdef double[::1] wide
     cdef double[::1] regressors
+    cdef BitMasks masks
     check_call(plans, X.shape[0], X.shape[1], raw.shape[0], raw.shape[1], first_tree, last_tree)
     if plans.any_linear and plans.linear.by_rows:
         rows_size = plans.linear.stride * (1 if n <= FEW_ROWS else HT_BLOCK)
@@ -305,18 +332,22 @@ cdef int add_typed(
         add_few(plans, X, raw, first_tree, last_tree, &regressors[0])
         return 0
     if real_t is float or plans.float_thresholds:
+        masks = plans.narrow_masks
         narrow = np.empty(n_threads * block_size, dtype=np.float32)
         for block in prange(n_blocks, num_threads=n_threads, nogil=True, schedule="static"):
             thread = omp_get_thread_num()
-            predict_block(plans, X, block * HT_BLOCK, <int32_t>min(HT_BLOCK, n - block * HT_BLOCK),
-                          first_tree, last_tree, &narrow[thread * block_size],
+            predict_block(plans, masks, X, block * HT_BLOCK,
+                          <int32_t>min(HT_BLOCK, n - block * HT_BLOCK), first_tree, last_tree,
+                          &narrow[thread * block_size],
                           &regressors[thread * rows_size], width, raw)
     else:
+        masks = plans.wide_masks
         wide = np.empty(n_threads * block_size)
         for block in prange(n_blocks, num_threads=n_threads, nogil=True, schedule="static"):
             thread = omp_get_thread_num()
-            predict_block(plans, X, block * HT_BLOCK, <int32_t>min(HT_BLOCK, n - block * HT_BLOCK),
-                          first_tree, last_tree, &wide[thread * block_size],
+            predict_block(plans, masks, X, block * HT_BLOCK,
+                          <int32_t>min(HT_BLOCK, n - block * HT_BLOCK), first_tree, last_tree,
+                          &wide[thread * block_size],
                           &regressors[thread * rows_size], width, raw)
     return 0
 

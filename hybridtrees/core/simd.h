@@ -23,9 +23,6 @@
 #define HT_VECTORS 0
 #endif
 
-/* Rows that are scored together: enough for four of the widest vectors. */
-#define HT_BLOCK 64
-
 /* exp(x) to about one unit in the last place, written so that a loop over it becomes vectors.
  * x = k ln 2 + r, |r| <= ln 2 / 2; the series of exp(r) to the 13th power; 2^k by its exponent
  * bits. Arguments are clipped to +-708, where exp is still an ordinary number. NaN gives NaN. */
@@ -57,21 +54,6 @@ static inline double ht_exp(double x)
     bits = (int64_t) ((uint64_t) (bits + 1023) << 52); /* the low bits of `rounded` are k */
     memcpy(&power, &bits, 8);
     return series * power;
-}
-
-/* Position of the lowest set bit; the argument is not 0. */
-static inline int ht_lowest_bit(uint64_t bits)
-{
-#if defined(__GNUC__)
-    return __builtin_ctzll(bits);
-#else
-    int position = 0;
-    while (!(bits & 1)) {
-        bits >>= 1;
-        position++;
-    }
-    return position;
-#endif
 }
 
 #define HT_JOIN_(a, b) a##b
@@ -164,28 +146,6 @@ static inline void ht_unit_sums(int width, const int64_t *words, int n, int bits
     HT_DISPATCH(width, unit_sums, words, n, bits, grad_unit, hess_unit, left_grad, left_hess);
 }
 
-static inline void ht_score_f32_m32(int width, const float *x, const int32_t *feature,
-                                    const float *threshold, const int32_t *mask, int n_right,
-                                    int n_left, int32_t *leaf)
-{
-    memset(leaf, 255, HT_BLOCK * sizeof(int32_t)); /* a bit per leaf, then the leaf itself */
-    HT_DISPATCH(width, score_f32_m32, x, feature, threshold, mask, n_right, n_left, leaf);
-}
-
-static inline void ht_score_f32_m64(int width, const float *x, const int32_t *feature,
-                                    const float *threshold, const int64_t *mask, int n_right,
-                                    int n_left, int64_t *state)
-{
-    HT_DISPATCH(width, score_f32_m64, x, feature, threshold, mask, n_right, n_left, state);
-}
-
-static inline void ht_score_f64_m64(int width, const double *x, const int32_t *feature,
-                                    const double *threshold, const int64_t *mask, int n_right,
-                                    int n_left, int64_t *state)
-{
-    HT_DISPATCH(width, score_f64_m64, x, feature, threshold, mask, n_right, n_left, state);
-}
-
 static inline void ht_logistic(int width, const double *raw, const double *y, ptrdiff_t n,
                                float *grad, float *hess)
 {
@@ -193,11 +153,16 @@ static inline void ht_logistic(int width, const double *raw, const double *y, pt
 }
 
 /* The smallest float that is not below x: comparing it with a float threshold gives what
- * comparing x itself gives. NaN stays NaN. */
+ * comparing x itself gives. NaN stays NaN. Of floats with one sign the next one has the next bits;
+ * written without a branch, for half of all numbers are rounded down. */
 static inline float ht_round_up(double x)
 {
     float nearest = (float) x;
-    return (double) nearest < x ? nextafterf(nearest, INFINITY) : nearest;
+    int32_t bits;
+    memcpy(&bits, &nearest, 4);
+    bits += (1 | (bits >> 31)) & -((double) nearest < x);
+    memcpy(&nearest, &bits, 4);
+    return nearest;
 }
 
 /* The largest float that is not above t: for a float x, x <= t as before. */

@@ -1,10 +1,6 @@
 /* Bodies that simd.h compiles once per vector width; no include guard on purpose. */
 
 #if HT_VECTORS
-typedef float HT_NAME(vfloat) __attribute__((vector_size(HT_BYTES), aligned(4), may_alias));
-typedef int32_t HT_NAME(vint) __attribute__((vector_size(HT_BYTES), aligned(4), may_alias));
-typedef float HT_NAME(hfloat) __attribute__((vector_size(HT_BYTES / 2), aligned(4), may_alias));
-typedef int32_t HT_NAME(hint) __attribute__((vector_size(HT_BYTES / 2), aligned(4), may_alias));
 typedef double HT_NAME(vdouble) __attribute__((vector_size(HT_BYTES), aligned(8), may_alias));
 typedef int64_t HT_NAME(vlong) __attribute__((vector_size(HT_BYTES), aligned(8), may_alias));
 #endif
@@ -86,91 +82,6 @@ HT_TARGET static double HT_NAME(newton_best)(const double *left_grad, const doub
     return best;
 }
 #undef HT_NEWTON_SCORE
-
-/* Positions of the lowest set bits: isolated, each is a power of two, and its logarithm stands in
- * the exponent bits of the float of the same value (for bit 31 of the negative one). */
-#if HT_VECTORS
-HT_TARGET static inline HT_NAME(vint) HT_NAME(lowest_bits)(HT_NAME(vint) state)
-{
-    HT_NAME(vfloat) power = __builtin_convertvector(state & -state, HT_NAME(vfloat));
-    return (((HT_NAME(vint)) power >> 23) & 255) - 127;
-}
-#else
-static inline int32_t HT_NAME(lowest_bits)(int32_t state)
-{
-    return ht_lowest_bit((uint32_t) state);
-}
-#endif
-
-/* Bit-mask scoring of one tree on a block of HT_BLOCK rows, feature-major.
- *
- * state[row] starts with a set bit per leaf, left to right. Every node holds a mask that clears
- * the leaves of its left subtree; it is applied to the rows that go right. The lowest bit that
- * survives is the row's leaf. The first n_right nodes send a missing value right, the next n_left
- * nodes left: a comparison with NaN is false, so the first test `x <= t` and the others
- * `not x > t`. With 32 bits the state is replaced by the number of the leaf. */
-#if HT_VECTORS
-#define HT_SCORE(name, vx, vm, real, word, widen, finish)                                     \
-    HT_TARGET static void HT_NAME(name)(const real *x, const int32_t *feature,                \
-                                        const real *threshold, const word *mask, int n_right, \
-                                        int n_left, word *state)                              \
-    {                                                                                         \
-        enum { LANES = HT_BYTES / sizeof(word) };                                             \
-        for (int row = 0; row < HT_BLOCK; row += 4 * LANES) {                                 \
-            HT_NAME(vm) s0 = *(HT_NAME(vm) *) (state + row);                                  \
-            HT_NAME(vm) s1 = *(HT_NAME(vm) *) (state + row + LANES);                          \
-            HT_NAME(vm) s2 = *(HT_NAME(vm) *) (state + row + 2 * LANES);                      \
-            HT_NAME(vm) s3 = *(HT_NAME(vm) *) (state + row + 3 * LANES);                      \
-            for (int k = 0; k < n_right; k++) {                                               \
-                const real *column = x + (ptrdiff_t) feature[k] * HT_BLOCK + row;             \
-                const HT_NAME(vx) t = threshold[k] - (HT_NAME(vx)){0};                        \
-                const HT_NAME(vm) keep = mask[k] | (HT_NAME(vm)){0};                          \
-                s0 &= widen(*(HT_NAME(vx) *) column <= t) | keep;                             \
-                s1 &= widen(*(HT_NAME(vx) *) (column + LANES) <= t) | keep;                   \
-                s2 &= widen(*(HT_NAME(vx) *) (column + 2 * LANES) <= t) | keep;               \
-                s3 &= widen(*(HT_NAME(vx) *) (column + 3 * LANES) <= t) | keep;               \
-            }                                                                                 \
-            for (int k = n_right; k < n_right + n_left; k++) {                                \
-                const real *column = x + (ptrdiff_t) feature[k] * HT_BLOCK + row;             \
-                const HT_NAME(vx) t = threshold[k] - (HT_NAME(vx)){0};                        \
-                const HT_NAME(vm) keep = mask[k] | (HT_NAME(vm)){0};                          \
-                s0 &= ~widen(*(HT_NAME(vx) *) column > t) | keep;                             \
-                s1 &= ~widen(*(HT_NAME(vx) *) (column + LANES) > t) | keep;                   \
-                s2 &= ~widen(*(HT_NAME(vx) *) (column + 2 * LANES) > t) | keep;               \
-                s3 &= ~widen(*(HT_NAME(vx) *) (column + 3 * LANES) > t) | keep;               \
-            }                                                                                 \
-            *(HT_NAME(vm) *) (state + row) = finish(s0);                                              \
-            *(HT_NAME(vm) *) (state + row + LANES) = finish(s1);                                      \
-            *(HT_NAME(vm) *) (state + row + 2 * LANES) = finish(s2);                                  \
-            *(HT_NAME(vm) *) (state + row + 3 * LANES) = finish(s3);                                  \
-        }                                                                                     \
-    }
-#else
-#define HT_SCORE(name, vx, vm, real, word, widen, finish)                                     \
-    static void HT_NAME(name)(const real *x, const int32_t *feature, const real *threshold,   \
-                              const word *mask, int n_right, int n_left, word *state)         \
-    {                                                                                         \
-        for (int k = 0; k < n_right + n_left; k++) {                                          \
-            const real *column = x + (ptrdiff_t) feature[k] * HT_BLOCK;                       \
-            for (int row = 0; row < HT_BLOCK; row++) {                                        \
-                int left = k < n_right ? column[row] <= threshold[k]                          \
-                                       : !(column[row] > threshold[k]);                       \
-                state[row] &= left ? ~(word) 0 : mask[k];                                     \
-            }                                                                                 \
-        }                                                                                     \
-        for (int row = 0; row < HT_BLOCK; row++)                                              \
-            state[row] = finish(state[row]);                                                  \
-    }
-#endif
-
-#define HT_SAME(compared) (compared)
-#define HT_WIDEN(compared) __builtin_convertvector(compared, HT_NAME(vlong))
-HT_SCORE(score_f32_m32, vfloat, vint, float, int32_t, HT_SAME, HT_NAME(lowest_bits))
-HT_SCORE(score_f32_m64, hfloat, vlong, float, int64_t, HT_WIDEN, HT_SAME)
-HT_SCORE(score_f64_m64, vdouble, vlong, double, int64_t, HT_SAME, HT_SAME)
-#undef HT_SAME
-#undef HT_WIDEN
-#undef HT_SCORE
 
 /* Gradient p - y and hessian p (1 - p) of the logistic loss, p = 1 / (1 + exp(-raw)). */
 HT_TARGET static void HT_NAME(logistic)(const double *restrict raw, const double *restrict y,

@@ -12,8 +12,13 @@ from strategies import random_tree
 
 from hybridtrees.core.tree import TreeEnsemble
 
-# Leaves of a tree, by the form that scores it: 32-bit masks, 64-bit masks, the walk.
-FORMS = {"mask32": [1, 2, 3, 31, 32], "mask64": [33, 40, 63, 64], "walk": [65, 90, 200]}
+# Leaves of a tree, by the form that scores it: one word of leaves, several, the walk. Words have
+# 32 leaves, or 64 where blocks are float64; there the walk begins at fewer leaves.
+FORMS = {
+    "word": [1, 2, 3, 31, 32],
+    "words": [33, 63, 64, 65, 96, 97, 128, 200],
+    "walk": [400, 900, 1200],
+}
 DTYPES = (np.float32, np.float64)
 
 
@@ -67,11 +72,11 @@ def test_every_form_on_every_type(rng, form, dtype, narrow):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_forms_mixed(rng, dtype):
-    trees = make_trees(rng, [5, 70, 40, 1, 120, 32], 4)
+    trees = make_trees(rng, [5, 70, 40, 1, 120, 1000, 32], 4)
     check(trees, table(rng, trees, 130, 4, dtype))
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(1, 80), st.integers(1, 5), st.booleans())
+@given(st.integers(0, 2**32 - 1), st.integers(1, 150), st.integers(1, 5), st.booleans())
 def test_random_trees(seed, n_leaves, n_features, narrow):
     rng = np.random.default_rng(seed)
     trees = make_trees(rng, [n_leaves, 3], n_features, narrow=narrow)
@@ -79,15 +84,21 @@ def test_random_trees(seed, n_leaves, n_features, narrow):
         check(trees, table(rng, trees, 20, n_features, dtype, missing=0.3))
 
 
-@pytest.mark.parametrize("n_leaves", [32, 64, 100])
-def test_chains(rng, n_leaves):
-    # As deep as can be: one leaf per level.
+@pytest.mark.parametrize("n_leaves", [32, 64, 100, 300])
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_chains(rng, n_leaves, mirrored):
+    # As deep as can be: one leaf per level. Where the left subtrees are the large ones, each
+    # split reaches into many words of leaves.
     trees = [random_tree(rng, n_leaves, 3, chain=True) for _ in range(2)]
     assert trees[0].depth == n_leaves - 1
+    if mirrored:
+        for tree in trees:
+            left = tree.nodes["left"].copy()
+            tree.nodes["left"], tree.nodes["right"] = tree.nodes["right"], left
     check(trees, table(rng, trees, 100, 3))
 
 
-@pytest.mark.parametrize("n_leaves", [4, 50, 80])
+@pytest.mark.parametrize("n_leaves", [4, 50, 80, 1100])
 def test_one_feature_of_many_is_used(rng, n_leaves):
     tree = random_tree(rng, n_leaves, 1)
     tree.nodes["feature"][tree.nodes["left"] >= 0] = 17
@@ -97,7 +108,7 @@ def test_one_feature_of_many_is_used(rng, n_leaves):
 # Blocks of 64 rows, up to four rows one by one.
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_any_number_of_rows(rng, n_threads):
-    trees = make_trees(rng, [6, 40, 70], 3)
+    trees = make_trees(rng, [6, 70, 900], 3)
     X = table(rng, trees, 200, 3)
     whole = check(trees, X)
     ensemble = TreeEnsemble(trees, 3)
@@ -108,7 +119,7 @@ def test_any_number_of_rows(rng, n_threads):
 
 
 def test_threads_change_nothing(rng):
-    trees = make_trees(rng, [31] * 5 + [50, 100], 5)
+    trees = make_trees(rng, [31] * 5 + [50, 1000], 5)
     X = table(rng, trees, 3000, 5)
     ensemble = TreeEnsemble(trees, 5)
     results = []
@@ -192,7 +203,7 @@ def category_table(rng, trees, n_rows, n_features, categorical, dtype):
     return X
 
 
-@pytest.mark.parametrize("sizes", [[2, 20, 32], [40, 64], [65, 110]])
+@pytest.mark.parametrize("sizes", [[2, 20, 32], [40, 64], [65, 110], [700]])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("categorical", [(0,), (0, 1, 2), (1, 3)])
 def test_categories(rng, sizes, dtype, categorical):
@@ -218,7 +229,7 @@ def test_codes_without_a_bit_count_as_missing():
 # ---- outputs and leaves -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sizes", [[8, 20, 30], [40, 50, 3], [80, 9, 70]])
+@pytest.mark.parametrize("sizes", [[8, 20, 30], [40, 50, 3], [800, 9, 70]])
 def test_several_outputs(rng, sizes):
     trees = make_trees(rng, sizes * 2, 4)
     X = table(rng, trees, 140, 4)
@@ -226,7 +237,7 @@ def test_several_outputs(rng, sizes):
         check(trees, X[:n], n_outputs=3, tree_output=[0, 1, 2, 2, 0, 0])
 
 
-@pytest.mark.parametrize("sizes", [[8, 20], [40], [80, 5]])
+@pytest.mark.parametrize("sizes", [[8, 20], [70], [800, 5]])
 def test_vector_leaves(rng, sizes):
     trees = make_trees(rng, sizes, 4, n_values=3)
     X = table(rng, trees, 140, 4)
@@ -234,7 +245,7 @@ def test_vector_leaves(rng, sizes):
         check(trees, X[:n], n_outputs=3)
 
 
-@pytest.mark.parametrize("sizes", [[8, 20, 1], [40], [80, 5]])
+@pytest.mark.parametrize("sizes", [[8, 20, 1], [70], [800, 5]])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_linear_leaves(rng, sizes, dtype):
     trees = make_trees(rng, sizes, 4, linear=0.7)
@@ -246,7 +257,7 @@ def test_linear_leaves(rng, sizes, dtype):
 
 
 def test_linear_and_constant_trees_together(rng):
-    trees = make_trees(rng, [7, 50], 4, linear=1) + make_trees(rng, [9, 70], 4)
+    trees = make_trees(rng, [7, 50], 4, linear=1) + make_trees(rng, [9, 700], 4)
     check(trees, table(rng, trees, 100, 4))
 
 
@@ -261,7 +272,7 @@ def test_predictions_are_added_to_what_is_there(rng):
 
 @pytest.mark.parametrize("n_rows", [2, 90])
 def test_ranges_of_trees(rng, n_rows):
-    trees = make_trees(rng, [20, 50, 80, 5], 3)
+    trees = make_trees(rng, [20, 50, 900, 5], 3)
     X = table(rng, trees, n_rows, 3)
     ensemble = TreeEnsemble(trees, 3)
     for first in range(5):

@@ -1,0 +1,80 @@
+/* Bit-mask scoring of a tree on a block of rows, feature-major.
+ *
+ * A row starts with a set bit per leaf, left to right. Every split holds a mask that clears the
+ * leaves of its left subtree; it is applied to the rows that go right. The lowest bit that survives
+ * is the row's leaf. Leaves are taken a word at a time, 32 of them for float32 tables and 64 for
+ * float64, each with those splits whose left subtree reaches into it.
+ *
+ * The bodies are compiled once per vector width, as those of simd.h. */
+#ifndef HYBRIDTREES_MASK_SCORES_H
+#define HYBRIDTREES_MASK_SCORES_H
+
+#include "simd.h"
+
+/* Rows that are scored together: enough for four of the widest vectors. */
+#define HT_BLOCK 64
+
+/* Position of the lowest set bit; the argument is not 0. */
+static inline int ht_lowest_bit(uint64_t bits)
+{
+#if defined(__GNUC__)
+    return __builtin_ctzll(bits);
+#else
+    int position = 0;
+    while (!(bits & 1)) {
+        bits >>= 1;
+        position++;
+    }
+    return position;
+#endif
+}
+
+#define HT_NAME(name) HT_JOIN(name, _16)
+#define HT_TARGET
+#define HT_BYTES 16
+#include "mask_scores_body.h"
+#undef HT_NAME
+#undef HT_TARGET
+#undef HT_BYTES
+
+#if HT_X86
+#define HT_NAME(name) HT_JOIN(name, _32)
+#define HT_TARGET __attribute__((target("avx2")))
+#define HT_BYTES 32
+#include "mask_scores_body.h"
+#undef HT_NAME
+#undef HT_TARGET
+#undef HT_BYTES
+
+#define HT_NAME(name) HT_JOIN(name, _64)
+#define HT_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+#define HT_BYTES 64
+#include "mask_scores_body.h"
+#undef HT_NAME
+#undef HT_TARGET
+#undef HT_BYTES
+#endif
+
+/* The splits of one word. The first n_right send a missing value right, the next n_left left: a
+ * comparison with NaN is false, so the first test `x <= t` and the others `not x > t`.
+ * state: the bits of each row, those that splits on categories left; leaf[row] becomes the lowest
+ * one that survives, plus base, and stays as it is where none does. */
+static inline void ht_score_f32(int width, const float *x, const int32_t *column,
+                                const float *threshold, const int32_t *mask, int n_right,
+                                int n_left, int32_t *state, int32_t base, int32_t *leaf)
+{
+    HT_DISPATCH(width, score_f32, x, column, threshold, mask, n_right, n_left, state);
+    HT_DISPATCH(width, lowest_f32, state, base, leaf);
+}
+
+static inline void ht_score_f64(int width, const double *x, const int32_t *column,
+                                const double *threshold, const int64_t *mask, int n_right,
+                                int n_left, int64_t *state, int32_t base, int32_t *leaf)
+{
+    HT_DISPATCH(width, score_f64, x, column, threshold, mask, n_right, n_left, state);
+    for (int row = 0; row < HT_BLOCK; row++)
+        if (state[row])
+            leaf[row] = base + ht_lowest_bit((uint64_t) state[row]);
+}
+
+#endif
