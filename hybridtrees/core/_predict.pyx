@@ -260,11 +260,16 @@ cdef inline void find_nodes(
         node[row] = plans.walk_origin[plan.walk_start + node[row]]
 
 
-cdef inline void predict_block(
+cdef inline void run_block(
     TreePlans plans, BitMasks masks, const real_t[:, :] X, intp_t start, int32_t n_rows,
     intp_t first_tree, intp_t last_tree, block_t* block, float64_t* x, int width,
-    float64_t[:, :] raw,
+    float64_t[:, :] raw, int32_t* found, intp_t n_found,
 ) noexcept nogil:
+    """Add what the trees say of some rows, or OUT the nodes where these end.
+
+    The nodes of the first row stand at `found`, those of the next `n_found` places behind; NULL
+    where outputs are wanted.
+    """
     cdef int32_t leaf[HT_BLOCK]
     cdef float64_t total[HT_BLOCK]
     cdef Regressors regressors
@@ -273,7 +278,7 @@ cdef inline void predict_block(
     cdef const TreePlan* plan
     cdef const int32_t* names
     cdef const float64_t* values
-    cdef bint by_rows = plans.any_linear and plans.linear.by_rows
+    cdef bint by_rows = plans.any_linear and plans.linear.by_rows and found == NULL
     # Whether every leaf gives one number, from what is at hand for the whole block.
     cdef bint summed = plans.n_values == 1 and (by_rows or not plans.any_linear)
     cdef bint one_output = summed and plans.n_outputs == 1
@@ -282,7 +287,7 @@ cdef inline void predict_block(
         regressors.x = x
         fill_rows(plans.linear, X, start, n_rows, &regressors)
     for row in range(n_rows):
-        total[row] = raw[start + row, 0] if one_output else 0
+        total[row] = raw[start + row, 0] if one_output and found == NULL else 0
     for tree in range(first_tree, last_tree):
         plan = plans.plans + tree
         if masks.tree_word[tree + 1] > masks.tree_word[tree]:
@@ -293,6 +298,11 @@ cdef inline void predict_block(
             find_nodes(plans, plan, X, start, n_rows, block, leaf)
             names = NULL
             values = &plans.values[plan.node_start, 0]
+        if found != NULL:
+            for row in range(n_rows):
+                found[row * n_found + tree - first_tree] = (
+                    leaf[row] if names == NULL else names[leaf[row]])
+            continue
         if not summed:
             for row in range(n_rows):
                 add_node(plans, tree, X, start + row,
@@ -307,48 +317,60 @@ cdef inline void predict_block(
             for row in range(n_rows):
                 raw[start + row, plan.output] += total[row]
                 total[row] = 0
-    if one_output:
+    if one_output and found == NULL:
         for row in range(n_rows):
             raw[start + row, 0] = total[row]
+
+
+cdef int run_blocks(
+    TreePlans plans, const real_t[:, :] X, intp_t first_tree, intp_t last_tree, int n_threads,
+    float64_t[:, :] raw, int32_t* found,
+) except -1:
+    """`run_block` on all rows of a table; `found` has a row for each."""
+    cdef intp_t n = X.shape[0], n_blocks = (n + HT_BLOCK - 1) // HT_BLOCK, block, first
+    cdef intp_t block_size = max(1, plans.n_used) * HT_BLOCK, rows_size = 1
+    cdef intp_t n_found = 0 if found == NULL else last_tree - first_tree
+    cdef int width = ht_vector_bytes(), thread
+    cdef float[::1] narrow
+    cdef double[::1] wide
+    cdef double[::1] regressors
+    cdef BitMasks masks
+    n_threads = <int>max(1, min(n_threads, n_blocks))
+    if plans.any_linear and plans.linear.by_rows:
+        rows_size = plans.linear.stride * HT_BLOCK
+    regressors = np.empty(n_threads * rows_size)
+    if real_t is float or plans.float_thresholds:
+        masks = plans.narrow_masks
+        narrow = np.empty(n_threads * block_size, dtype=np.float32)
+        for block in prange(n_blocks, num_threads=n_threads, nogil=True, schedule="static"):
+            thread = omp_get_thread_num()
+            first = block * HT_BLOCK
+            run_block(plans, masks, X, first, <int32_t>min(HT_BLOCK, n - first), first_tree,
+                      last_tree, &narrow[thread * block_size], &regressors[thread * rows_size],
+                      width, raw, NULL if found == NULL else found + first * n_found, n_found)
+    else:
+        masks = plans.wide_masks
+        wide = np.empty(n_threads * block_size)
+        for block in prange(n_blocks, num_threads=n_threads, nogil=True, schedule="static"):
+            thread = omp_get_thread_num()
+            first = block * HT_BLOCK
+            run_block(plans, masks, X, first, <int32_t>min(HT_BLOCK, n - first), first_tree,
+                      last_tree, &wide[thread * block_size], &regressors[thread * rows_size],
+                      width, raw, NULL if found == NULL else found + first * n_found, n_found)
+    return 0
 
 
 cdef int add_typed(
     TreePlans plans, const real_t[:, :] X, float64_t[:, :] raw,
     intp_t first_tree, intp_t last_tree, int n_threads,
 ) except -1:
-    cdef intp_t n = X.shape[0], n_blocks = (n + HT_BLOCK - 1) // HT_BLOCK, block
-    cdef int width = ht_vector_bytes(), thread
-    cdef intp_t block_size = max(1, plans.n_used) * HT_BLOCK, rows_size = 1
-    cdef float[::1] narrow
-    cdef double[::1] wide
     cdef double[::1] regressors
-    cdef BitMasks masks
     check_call(plans, X.shape[0], X.shape[1], raw.shape[0], raw.shape[1], first_tree, last_tree)
-    if plans.any_linear and plans.linear.by_rows:
-        rows_size = plans.linear.stride * (1 if n <= FEW_ROWS else HT_BLOCK)
-    n_threads = <int>max(1, min(n_threads, n_blocks))
-    regressors = np.empty(n_threads * rows_size)
-    if n <= FEW_ROWS:
-        add_few(plans, X, raw, first_tree, last_tree, &regressors[0])
-        return 0
-    if real_t is float or plans.float_thresholds:
-        masks = plans.narrow_masks
-        narrow = np.empty(n_threads * block_size, dtype=np.float32)
-        for block in prange(n_blocks, num_threads=n_threads, nogil=True, schedule="static"):
-            thread = omp_get_thread_num()
-            predict_block(plans, masks, X, block * HT_BLOCK,
-                          <int32_t>min(HT_BLOCK, n - block * HT_BLOCK), first_tree, last_tree,
-                          &narrow[thread * block_size],
-                          &regressors[thread * rows_size], width, raw)
-    else:
-        masks = plans.wide_masks
-        wide = np.empty(n_threads * block_size)
-        for block in prange(n_blocks, num_threads=n_threads, nogil=True, schedule="static"):
-            thread = omp_get_thread_num()
-            predict_block(plans, masks, X, block * HT_BLOCK,
-                          <int32_t>min(HT_BLOCK, n - block * HT_BLOCK), first_tree, last_tree,
-                          &wide[thread * block_size],
-                          &regressors[thread * rows_size], width, raw)
+    if X.shape[0] > FEW_ROWS:
+        return run_blocks(plans, X, first_tree, last_tree, n_threads, raw, NULL)
+    regressors = np.empty(
+        plans.linear.stride if plans.any_linear and plans.linear.by_rows else 1)
+    add_few(plans, X, raw, first_tree, last_tree, &regressors[0])
     return 0
 
 
@@ -374,12 +396,15 @@ cdef int find_typed(
     intp_t first_tree, intp_t last_tree, int n_threads,
 ) except -1:
     cdef intp_t row, tree
+    cdef float64_t[:, :] no_outputs = None
     check_call(plans, X.shape[0], X.shape[1], leaves.shape[0], plans.n_outputs, first_tree,
                last_tree)
     if leaves.shape[1] != last_tree - first_tree:
         raise ValueError("leaves needs one column per tree")
-    n_threads = <int>max(1, min(n_threads, X.shape[0] // 512))
-    for row in prange(X.shape[0], num_threads=n_threads, nogil=True, schedule="static"):
+    if X.shape[0] > FEW_ROWS and last_tree > first_tree:
+        return run_blocks(
+            plans, X, first_tree, last_tree, n_threads, no_outputs, &leaves[0, 0])
+    for row in range(X.shape[0]):
         for tree in range(first_tree, last_tree):
             leaves[row, tree - first_tree] = walk_row(plans, plans.plans + tree, X, row)
     return 0
