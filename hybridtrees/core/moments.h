@@ -133,34 +133,30 @@ static void ht_fill_block(const HtMoments *m, const uint32_t *rows, int n, ptrdi
     }
 }
 
+/* Moments of row i of a block. */
+#define HT_PUT_MOMENTS(real, to)                                                              \
+    do {                                                                                      \
+        const real r = block->regressor[i], h = block->hess[i];                               \
+        (to)[0] = h;                                                                          \
+        (to)[1] = h * r;                                                                      \
+        (to)[2] = h * r * r;                                                                  \
+        (to)[3] = block->grad[i] * r;                                                         \
+    } while (0)
+
 /* Moments of the rows of a block: four floats, eight of which the last three are 0, or four
  * doubles. */
 static void ht_fill_moments(int n, int wide, int lanes, HtMomentBlock *block)
 {
     float *f = (float *) block->moments;
     if (wide) {
-        for (int i = 0; i < n; i++) {
-            const double r = block->regressor[i], h = block->hess[i];
-            block->moments[4 * i] = h;
-            block->moments[4 * i + 1] = h * r;
-            block->moments[4 * i + 2] = h * r * r;
-            block->moments[4 * i + 3] = block->grad[i] * r;
-        }
+        for (int i = 0; i < n; i++)
+            HT_PUT_MOMENTS(double, block->moments + 4 * i);
     } else if (lanes == 4) {
-        for (int i = 0; i < n; i++) {
-            const float r = block->regressor[i], h = block->hess[i];
-            f[4 * i] = h;
-            f[4 * i + 1] = h * r;
-            f[4 * i + 2] = h * r * r;
-            f[4 * i + 3] = block->grad[i] * r;
-        }
+        for (int i = 0; i < n; i++)
+            HT_PUT_MOMENTS(float, f + 4 * i);
     } else {
         for (int i = 0; i < n; i++) {
-            const float r = block->regressor[i], h = block->hess[i];
-            f[8 * i] = h;
-            f[8 * i + 1] = h * r;
-            f[8 * i + 2] = h * r * r;
-            f[8 * i + 3] = block->grad[i] * r;
+            HT_PUT_MOMENTS(float, f + 8 * i);
             f[8 * i + 4] = block->grad[i];
             f[8 * i + 5] = f[8 * i + 6] = f[8 * i + 7] = 0;
         }
