@@ -5,6 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from hybridtrees.core.bins import BinnedMatrix
+from hybridtrees.core.columns import run_threads
+
+# Threads are not started to read fewer values.
+_FEW_VALUES = 1 << 19
 
 
 class RegressorColumns:
@@ -19,6 +23,7 @@ class RegressorColumns:
     allowed : bool array of shape (n_features,)
         Columns that may regress; categories and constant columns never do.
     weight : float64 array of shape (n_rows,), optional
+    n_threads : int
 
     Attributes
     ----------
@@ -36,14 +41,17 @@ class RegressorColumns:
         binned: BinnedMatrix,
         allowed: np.ndarray,
         weight: np.ndarray | None = None,
+        n_threads: int = 1,
     ):
         n_features = values.shape[1]
         self.values = values
         self.mean = np.zeros(n_features)
         self.scale = np.ones(n_features)
         self.bin_values: list[np.ndarray | None] = [None] * n_features
-        for f in np.flatnonzero(allowed & (binned.is_categorical == 0) & (binned.n_bins > 1)):
-            self._read(int(f), binned, weight)
+        read = np.flatnonzero(allowed & (binned.is_categorical == 0) & (binned.n_bins > 1))
+        if len(values) * len(read) < _FEW_VALUES:
+            n_threads = 1
+        run_threads(lambda f: self._read(f, binned, weight), read.tolist(), n_threads)
 
     def _read(self, f: int, binned: BinnedMatrix, weight: np.ndarray | None) -> None:
         column = self.values[:, f].astype(np.float64)

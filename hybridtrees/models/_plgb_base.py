@@ -162,7 +162,7 @@ class PiecewiseLinearModel(XGBModel):
             margin=float(self.extrapolation_margin),
             sample_rows=int(self.search_rows or 0),
         )
-        columns = RegressorColumns(dense, binned, allowed, weight)
+        columns = RegressorColumns(dense, binned, allowed, weight, n_threads)
         return MomentGrower(binned, params, rules, columns, n_threads, mapper.category_to_bin_)
 
     def leaf_table(self, tree_index: int | None = None) -> BoostedLeafTable:
