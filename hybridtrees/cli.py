@@ -21,6 +21,7 @@ from hybridtrees._version import __version__
 if TYPE_CHECKING:
     from hybridtrees._compare import Comparison
     from hybridtrees._compare.data import Data
+    from hybridtrees._compare.helpers import Helpers
 
 RUN_TIME_PACKAGES = ("numpy", "scipy", "threadpoolctl")
 OPTIONAL_PACKAGES = ("scikit-learn", "pandas", "polars", "pyarrow", "matplotlib")
@@ -117,7 +118,7 @@ def _load(options: argparse.Namespace, name: str) -> Data:
     )
 
 
-def _compare_one(options: argparse.Namespace, data: Data) -> Comparison:
+def _compare_one(options: argparse.Namespace, data: Data, helpers: Helpers) -> Comparison:
     """Run the comparison on one data set."""
     from hybridtrees._compare.families import choose_families
     from hybridtrees._compare.progress import Progress
@@ -146,11 +147,15 @@ def _compare_one(options: argparse.Namespace, data: Data) -> Comparison:
         limits,
         folds=options.folds,
         progress=Progress.for_people(options.progress, data.name),
+        helpers=helpers,
     )
 
 
 def _run_compare(options: argparse.Namespace) -> None:
     """Print a table for each data set, each as soon as it is ready, and write what is asked for."""
+    from hybridtrees._compare.helpers import Helpers
+    from hybridtrees._threads import effective_threads
+
     start = time.perf_counter()
     _check_outputs(options.html, options.json, options.save)
     # What JSON goes to is read by a program; people have the error stream.
@@ -158,33 +163,39 @@ def _run_compare(options: argparse.Namespace) -> None:
     # A data set named twice is fitted once.
     names = [""] if options.file else list(dict.fromkeys(options.data or _datasets()))
     comparisons = []
-    for name in names:
-        comparison = _compare_one(options, _load(options, name))
-        print(comparison, end="\n\n", flush=True, file=people)
-        comparisons.append(comparison)
-    if options.json is not None:
-        content = {
-            "hybridtrees": __version__,
-            "seed": options.seed,
-            "comparisons": [comparison.to_dict() for comparison in comparisons],
-        }
-        text = json.dumps(content, indent=1)
-        if options.json == "-":
-            print(text)
-        else:
-            Path(options.json).write_text(text + "\n", encoding="utf-8")
-            print(f"results: {options.json}", file=people)
-    if options.html is not None:
-        from hybridtrees._compare.report import write_report
+    with Helpers(effective_threads(options.jobs)) as helpers:
+        for name in names:
+            comparison = _compare_one(options, _load(options, name), helpers)
+            print(comparison, end="\n\n", flush=True, file=people)
+            comparisons.append(comparison)
+        if options.json is not None:
+            _write_json(options, comparisons)
+        if options.html is not None:
+            from hybridtrees._compare.report import write_report
 
-        write_report(comparisons, options.html)
-        print(f"report: {options.html}", file=people)
+            write_report(comparisons, options.html, helpers)
+            print(f"report: {options.html}", file=people)
     if options.save is not None:
         best = comparisons[0].best_
         best.save(options.save)
         print(f"best model, {type(best).__name__}: {options.save}", file=people)
     seconds = time.perf_counter() - start
     print(f"hybridtrees {__version__}, seed {options.seed}, {seconds:.1f} s", file=people)
+
+
+def _write_json(options: argparse.Namespace, comparisons: list[Comparison]) -> None:
+    """Write all results to a file, or to the standard output for a program to read."""
+    content = {
+        "hybridtrees": __version__,
+        "seed": options.seed,
+        "comparisons": [comparison.to_dict() for comparison in comparisons],
+    }
+    text = json.dumps(content, indent=1)
+    if options.json == "-":
+        print(text)
+    else:
+        Path(options.json).write_text(text + "\n", encoding="utf-8")
+        print(f"results: {options.json}")
 
 
 def _check_outputs(*paths: str | None) -> None:

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._compare.families import Family
-from hybridtrees._compare.result import Comparison, Result
-from hybridtrees._compare.scores import ask
-from hybridtrees._compare.search import map_threads
+from hybridtrees._compare.fitting import Fit, FitJob, Part, in_package
+from hybridtrees._compare.helpers import Helpers
+from hybridtrees._compare.result import Comparison
 from hybridtrees._compare.splits import nested_parts
 from hybridtrees.inspection import permutation_importance
-from hybridtrees.linear.blas import sequential_blas
 
 _SHARES = (0.125, 0.25, 0.5, 1.0)
 # Rows are bounded, because a drawing is not worth minutes.
@@ -40,12 +39,14 @@ class Curve:
     validation: list[float]
 
 
-def learning_curves(comparison: Comparison) -> list[Curve]:
+def learning_curves(comparison: Comparison, helpers: Helpers) -> list[Curve]:
     """Fit the chosen setting of every family to parts of the training rows.
 
     Parameters
     ----------
     comparison : Comparison
+    helpers : Helpers
+        Processes to fit in.
 
     Returns
     -------
@@ -56,35 +57,37 @@ def learning_curves(comparison: Comparison) -> list[Curve]:
     fold = plan.folds[-1]
     most = min(len(fold.train), _MOST_CURVE_ROWS)
     sizes = sorted({max(10, math.ceil(share * most)) for share in _SHARES})
-    parts = nested_parts(fold.train, sizes, plan.by_time, data.strata, limits.seed)
+    subsets = nested_parts(fold.train, sizes, plan.by_time, data.strata, limits.seed)
     held_out = data.part(fold.validation)
-    tables = [data.part(rows) for rows in parts]
+    job = FitJob(
+        [Part(*data.part(rows), *held_out) for rows in subsets],
+        data.task,
+        data.categorical,
+        data.n_classes,
+        comparison.score.name,
+        limits.seed,
+        helpers.threads_each,
+    )
     wanted = [r for r in comparison.results if r.error is None and r.family.key != "baseline"]
-
-    def scores(job: tuple[Result, tuple[Any, np.ndarray]]) -> tuple[float, float]:
-        result, (X, y) = job
-        model = result.family.make(
-            data.task,
-            result.setting,
-            random_state=limits.seed,
-            n_jobs=1,
-            categorical_features=data.categorical or None,
-        )
-        try:
-            model.fit(X, y)
-            said = [ask(model, rows, data.n_classes) for rows in (X, held_out[0])]
-        except Exception:  # few rows may be too few for a setting, and leave a gap
-            return math.nan, math.nan
-        return comparison.score(y, said[0]), comparison.score(held_out[1], said[1])
-
-    jobs = [(result, table) for result in wanted for table in tables]
-    with sequential_blas(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = map_threads(scores, jobs, limits.n_threads)
+    # The search has fitted the settings to all rows, unless it had several folds or a budget.
+    searched = most == len(fold.train) and len(plan.folds) == 1
+    fits = [
+        Fit(result.family, result.setting, k, stop=False)
+        for k in reversed(range(len(sizes)))  # the longest first, lest one be left at the end
+        for result in wanted
+        if not (searched and sizes[k] == result.trial.n_rows)
+    ]
+    found = helpers.map(job, fits, may_leave=lambda fit: in_package(fit.family))
+    scores = {
+        (fit.family.key, fit.part): (one.get("train", math.nan), one.get("validation", math.nan))
+        for fit, one in zip(fits, found, strict=True)
+    }
     curves = []
-    for k, result in enumerate(wanted):
-        part = found[k * len(sizes) : (k + 1) * len(sizes)]
-        curves.append(Curve(result.family, sizes, [a for a, _ in part], [b for _, b in part]))
+    for result in wanted:
+        known = (result.trial.train, result.trial.validation)
+        # Few rows may be too few for a setting, and leave a gap.
+        points = [scores.get((result.family.key, k), known) for k in range(len(sizes))]
+        curves.append(Curve(result.family, sizes, [a for a, _ in points], [b for _, b in points]))
     return curves
 
 

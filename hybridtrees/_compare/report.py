@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from hybridtrees._compare import svg
+from hybridtrees._compare.helpers import Helpers, helping
 from hybridtrees._compare.insight import Curve, Importances, importances, learning_curves
 from hybridtrees._compare.report_models import model_sections
 from hybridtrees._compare.report_style import STYLE
@@ -19,23 +20,28 @@ from hybridtrees._compare.svg import Series
 from hybridtrees._version import __version__
 
 
-def write_report(comparisons: Sequence[Comparison], path: str | PathLike[str]) -> None:
+def write_report(
+    comparisons: Sequence[Comparison], path: str | PathLike[str], helpers: Helpers | None = None
+) -> None:
     """Write a report about one or several data sets.
 
     Parameters
     ----------
     comparisons : sequence of Comparison
     path : str or path-like
+    helpers : Helpers, optional
+        Processes that fit what is drawn; by default it has its own.
     """
-    Path(path).write_text(make_report(comparisons), encoding="utf-8")
+    Path(path).write_text(make_report(comparisons, helpers), encoding="utf-8")
 
 
-def make_report(comparisons: Sequence[Comparison]) -> str:
+def make_report(comparisons: Sequence[Comparison], helpers: Helpers | None = None) -> str:
     """Return the text of the page.
 
     Parameters
     ----------
     comparisons : sequence of Comparison
+    helpers : Helpers, optional
 
     Returns
     -------
@@ -52,7 +58,8 @@ def make_report(comparisons: Sequence[Comparison]) -> str:
     body.append("</header>")
     if len(comparisons) > 1:
         body.append(_overview(comparisons))
-    body += [_section(comparison) for comparison in comparisons]
+    with helping(helpers, comparisons[0].limits.n_threads) as helpers:
+        body += [_section(comparison, helpers) for comparison in comparisons]
     body.append(_footer(comparisons))
     return (
         "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
@@ -95,7 +102,7 @@ def _overview(comparisons: Sequence[Comparison]) -> str:
     )
 
 
-def _section(comparison: Comparison) -> str:
+def _section(comparison: Comparison, helpers: Helpers) -> str:
     data, score = comparison.data, comparison.score
     heading = comparison.heading().split(": ", 1)[1]
     best = comparison.results[0]
@@ -110,7 +117,7 @@ def _section(comparison: Comparison) -> str:
     parts.append(_table(comparison))
     parts.append(_ranking(comparison))
     parts.append(_times(comparison))
-    curves = learning_curves(comparison)
+    curves = learning_curves(comparison, helpers)
     if curves:
         parts.append(_curves(comparison, curves))
     found = importances(comparison)

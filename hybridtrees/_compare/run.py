@@ -13,6 +13,7 @@ import numpy as np
 
 from hybridtrees._compare.data import Data, make_data
 from hybridtrees._compare.families import Family, choose_families
+from hybridtrees._compare.helpers import Helpers, helping
 from hybridtrees._compare.progress import Progress
 from hybridtrees._compare.result import Comparison, Result
 from hybridtrees._compare.scores import ask, choose_score, scores_of
@@ -135,6 +136,7 @@ def compare_data(
     *,
     folds: int | None = None,
     progress: Progress | None = None,
+    helpers: Helpers | None = None,
 ) -> Comparison:
     """Compare families on data that are ready; see `compare`.
 
@@ -146,6 +148,8 @@ def compare_data(
     limits : Limits
     folds : int, optional
     progress : Progress, optional
+    helpers : Helpers, optional
+        Processes that outlive this comparison; by default it has its own.
 
     Returns
     -------
@@ -161,11 +165,12 @@ def compare_data(
         random_state=limits.seed,
     )
     progress = progress or Progress()
-    searching = Search(data, plan, score, limits, progress)
     try:
         # The final fits count as one more setting each.
         progress.expect({family.key: 1.0 for family in families})
-        chosen = searching.run(families)
+        with helping(helpers, limits.n_threads) as helpers:
+            searching = Search(data, plan, score, limits, progress, helpers)
+            chosen = searching.run(families)
         judge = _Judge(data, plan.rest, plan.test, limits)
         results = []
         for trial in chosen.values():

@@ -12,6 +12,8 @@ import pytest
 
 import hybridtrees
 from hybridtrees._compare import svg
+from hybridtrees._compare.fitting import Fit, FitJob, Part
+from hybridtrees._compare.helpers import Helpers
 from hybridtrees._compare.insight import importances, learning_curves
 from hybridtrees._compare.report import make_report, write_report
 from hybridtrees._compare.tree_drawing import draw_tree
@@ -112,17 +114,33 @@ def test_files(tmp_path):
     assert "mean rank" in (tmp_path / "two.html").read_text(encoding="utf-8")
 
 
-def test_learning_curves_grow_to_all_rows(comparisons):
-    comparison = comparisons[0]
-    curves = learning_curves(comparison)
+@pytest.fixture(scope="module")
+def curves(comparisons):
+    return learning_curves(comparisons[1], Helpers(1))
+
+
+def test_learning_curves_grow_to_all_rows(curves, comparisons):
+    comparison = comparisons[1]
     assert len(curves) == len(comparison.results) - 1
     for curve in curves:
         assert curve.n_rows[-1] == len(comparison.plan.folds[0].train)
         assert len(curve.train) == len(curve.validation) == len(curve.n_rows)
-    cart = next(curve for curve in curves if curve.family.key == "cart")
-    trial = next(r.trial for r in comparison.results if r.family.key == "cart")
-    assert cart.train[-1] == pytest.approx(trial.train)
-    assert cart.validation[-1] == pytest.approx(trial.validation)
+
+
+def test_the_ends_of_learning_curves_are_those_of_fits_to_all_rows(curves, comparisons):
+    """They are taken from the search, whose fits stopped early."""
+    comparison = comparisons[1]
+    data, fold = comparison.data, comparison.plan.folds[0]
+    part = Part(*data.part(fold.train), *data.part(fold.validation))
+    job = FitJob([part], data.task, data.categorical, 0, "rmse", comparison.limits.seed, 1)
+    by_key = {curve.family.key: curve for curve in curves}
+    for result in comparison.results:
+        if result.family.stopping is None and result.family.key != "cart":
+            continue
+        fitted = job.run(Fit(result.family, result.setting, stop=False))
+        curve = by_key[result.family.key]
+        assert curve.train[-1] == pytest.approx(fitted["train"], rel=1e-12)
+        assert curve.validation[-1] == pytest.approx(fitted["validation"], rel=1e-12)
 
 
 def test_importances_are_shares(comparisons):

@@ -7,6 +7,7 @@ import pytest
 
 from hybridtrees._compare.data import make_data
 from hybridtrees._compare.families import FAMILIES, Family, Stopping, choose_families
+from hybridtrees._compare.helpers import Helpers
 from hybridtrees._compare.progress import Progress, clock
 from hybridtrees._compare.run import compare_data
 from hybridtrees._compare.scores import SCORES
@@ -108,8 +109,9 @@ def test_categories_of_validation_rows_are_unknown_to_the_fit():
 def run_search(data, families, **limits):
     plan = make_plan(data.shape[0], strata=data.strata, random_state=0)
     score = SCORES["rmse" if data.task == "regression" else "auc"]
-    search = Search(data, plan, score, Limits(**limits), Progress())
-    return search, search.run(families)
+    with Helpers(2) as helpers:
+        search = Search(data, plan, score, Limits(**limits), Progress(), helpers)
+        return search, search.run(families)
 
 
 def test_halving_tries_all_on_few_rows_and_few_on_all():

@@ -1,0 +1,275 @@
+"""Processes that work beside this one.
+
+A fit to a small table spends most of its time in Python, of which a process runs one thread at a
+time: two threads take longer than one. So small fits are handed to other processes.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import warnings
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from typing import Any, Protocol
+
+from hybridtrees._threads import usable_cpus
+from hybridtrees.core.shared_bins import sharing_bins
+from hybridtrees.linear.blas import sequential_blas
+
+# A process takes half a second to start and its own copy of the table.
+_PATIENCE = 0.5
+_MOST_PROCESSES = 16
+
+# Not by `multiprocessing`, which would run the user's script again in each process.
+_PROGRAM = (
+    "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
+    "from hybridtrees._compare.helpers import serve; serve()"
+)
+
+
+class Job(Protocol):
+    """Work on one table: what processes are told once, and then do for many items."""
+
+    def run(self, item: Any) -> Any:
+        """Do one piece; what comes of it must not depend on the process."""
+
+
+def _has_python() -> bool:
+    """Whether there is a Python to start: a program that has one inside would start itself."""
+    name = os.path.basename(sys.executable or "").lower()
+    return name.startswith(("python", "pypy")) and not getattr(sys, "frozen", False)
+
+
+class _Lost(Exception):
+    """A process ended before it answered."""
+
+
+class _Process:
+    """One process; answers one question at a time."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        # `Popen` has them, since both are pipes.
+        self._questions: Any = self._process.stdin
+        self._answers: Any = self._process.stdout
+        self._job: Job | None = None
+        self._unsent = [sys.path]
+
+    def ask(self, job: Job, item: Any) -> Any:
+        """Return ``job.run(item)``, done there."""
+        message = (None if job is self._job else job, item)
+        try:
+            for part in (*self._unsent, message):
+                pickle.dump(part, self._questions, protocol=pickle.HIGHEST_PROTOCOL)
+            self._questions.flush()
+            self._unsent, self._job = [], job
+            return pickle.load(self._answers)
+        except (OSError, EOFError, ValueError, pickle.PickleError) as error:
+            raise _Lost from error
+
+    def end(self) -> None:
+        """End the process, whatever it is doing."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._questions, self._answers):
+            with suppress(OSError):  # what is still to be written has no reader
+                pipe.close()
+
+
+class Helpers:
+    """Up to `n_threads` processes with this one, which start when there is work for them.
+
+    Parameters
+    ----------
+    n_threads : int
+
+    Attributes
+    ----------
+    n_workers : int
+        How many pieces of work are done at a time.
+    threads_each : int
+        How many threads each of these may use.
+    n_answers : int
+        How many were done by other processes.
+    """
+
+    def __init__(self, n_threads: int) -> None:
+        # Beyond the CPUs there are, processes only stand in each other's way.
+        n_threads = min(n_threads, usable_cpus())
+        self.n_workers = min(n_threads, _MOST_PROCESSES) if _has_python() else 1
+        self.threads_each = max(1, n_threads // self.n_workers)
+        self.n_answers = 0
+        self._processes: list[_Process | None] = [None] * (self.n_workers - 1)
+        self._failed: set[int] = set()
+
+    def __enter__(self) -> Helpers:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all processes; they start again when they are needed."""
+        for process in filter(None, self._processes):
+            process.end()
+        self._processes = [None] * len(self._processes)
+
+    def map(
+        self,
+        job: Job,
+        items: Sequence[Any],
+        attempt: Callable[[Any, Callable[[Any], Any]], Any] = lambda item, run: run(item),
+        may_leave: Callable[[Any], bool] = lambda item: True,
+        alone: bool = False,
+    ) -> list[Any]:
+        """Work on items, several at a time, bins being shared in each process.
+
+        Parameters
+        ----------
+        job : Job
+            Processes get a copy.
+        items : sequence
+        attempt : callable
+            Called in this process, by any thread, with each item and a function, which does
+            ``job.run`` here or elsewhere.
+        may_leave : callable
+            Whether an item can be worked on in another process.
+        alone : bool
+            Whether to do all here.
+
+        Returns
+        -------
+        results : list
+            What `attempt` returned, in the order of the items.
+        """
+        work = _Work(len(items))
+
+        def here() -> None:
+            while (k := work.take()) is not None:
+                work.results[k] = attempt(items[k], job.run)
+
+        def elsewhere(place: int) -> None:
+            try:
+                process = self._started(place, work)
+                while process and (k := work.take(lambda k: may_leave(items[k]))) is not None:
+                    try:
+                        work.results[k] = attempt(items[k], functools.partial(process.ask, job))
+                    except _Lost:
+                        work.put_back(k)
+                        self._failed.add(place)
+                        return
+                    self.n_answers += 1
+            except BaseException as error:  # is raised again by the thread that waits
+                work.fail(error)
+
+        n_others = 0 if alone else min(len(self._processes), len(items) - 1)
+        threads = [
+            threading.Thread(target=elsewhere, args=(k,), daemon=True)
+            for k in range(n_others)
+            if k not in self._failed
+        ]
+        # Threads start and end limits on BLAS in any order; one around them all is left intact.
+        # Warnings (of a solver that stops early, say) tell little about one fit of many.
+        with sharing_bins(), sequential_blas(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for thread in threads:
+                thread.start()
+            try:
+                here()
+            except BaseException as error:
+                work.fail(error)
+                # Whoever waits for an answer need not wait any longer.
+                self.close()
+            work.ended.set()
+            for thread in threads:
+                thread.join()
+            if work.error is not None:
+                raise work.error
+            here()  # what lost processes have left
+        return work.results
+
+    def _started(self, place: int, work: _Work) -> _Process | None:
+        """Return a process, or None if the work ends before it is worth while to start one."""
+        if self._processes[place] is None:
+            if work.ended.wait(_PATIENCE) or work.n_left <= place:
+                return None
+            try:
+                self._processes[place] = _Process()
+            except OSError:  # the system allows no more
+                self._failed.add(place)
+        return self._processes[place]
+
+
+def helping(helpers: Helpers | None, n_threads: int) -> AbstractContextManager[Helpers]:
+    """Return helpers that are there, or new ones that end with the context."""
+    return Helpers(n_threads) if helpers is None else nullcontext(helpers)
+
+
+class _Work:
+    """Numbers of items that wait to be worked on, and what came of the others."""
+
+    def __init__(self, n_items: int) -> None:
+        self.results: list[Any] = [None] * n_items
+        self.error: BaseException | None = None
+        self.ended = threading.Event()
+        self._left = deque(range(n_items))
+        self._lock = threading.Lock()
+
+    @property
+    def n_left(self) -> int:
+        """Number of items that nobody has taken."""
+        return len(self._left)
+
+    def take(self, wanted: Callable[[int], bool] = lambda k: True) -> int | None:
+        """Return the next number that is wanted, or None."""
+        with self._lock:
+            k = next(filter(wanted, self._left), None)
+            if k is not None:
+                self._left.remove(k)
+            return k
+
+    def put_back(self, k: int) -> None:
+        """Let somebody else do it."""
+        with self._lock:
+            self._left.appendleft(k)
+
+    def fail(self, error: BaseException) -> None:
+        """Remember the first error and drop what is left."""
+        with self._lock:
+            self.error = self.error or error
+            self._left.clear()
+
+
+def serve() -> None:
+    """Answer questions on the standard input until it ends; what a helping process runs."""
+    # The process that asks decides what an interruption means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Nothing that a fit prints may come between the answers.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    job: Any = None
+    with sequential_blas(), warnings.catch_warnings(), ExitStack() as bins:
+        warnings.simplefilter("ignore")
+        while True:
+            try:
+                new, item = pickle.load(sys.stdin.buffer)
+            except EOFError:
+                return
+            if new is not None:
+                job = new
+                bins.close()
+                bins.enter_context(sharing_bins())
+            pickle.dump(job.run(item), answers, protocol=pickle.HIGHEST_PROTOCOL)
+            answers.flush()
