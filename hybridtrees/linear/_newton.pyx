@@ -177,6 +177,16 @@ cdef void run_part(
         first += n
 
 
+cdef void mirror_upper(float64_t[:, ::1] matrix) noexcept nogil:
+    """Copy the upper triangle of a square matrix to the lower one, tile by tile."""
+    cdef intp_t n = matrix.shape[0], i, j, row, column
+    for row in range(0, n, 32):
+        for column in range(0, row + 1, 32):
+            for i in range(row, min(row + 32, n)):
+                for j in range(column, min(column + 32, i)):
+                    matrix[i, j] = matrix[j, i]
+
+
 def log_loss_pass(
     Table table, const int32_t[::1] codes, weight, const float64_t[:, ::1] coef, int order,
     int n_threads,
@@ -204,6 +214,8 @@ def log_loss_pass(
     cdef intp_t n = table.n_rows, width = table.n_columns + 1, k = coef.shape[1]
     cdef intp_t big = width * k, cells = big * big if order == 2 else big
     cdef intp_t n_parts = count_parts(n, cells), part, share, step = block_rows(big)
+    cdef intp_t i, n_codes = max(2, k)
+    cdef bint outside = False
     cdef Pass job
     cdef const float64_t[::1] weight_view
     table.check_length(codes, "codes")
@@ -218,7 +230,9 @@ def log_loss_pass(
     if weight is not None:
         weight_view = weight
         job.weight = &weight_view[0]
-    if np.min(codes) < 0 or np.max(codes) >= max(2, k):
+    for i in range(codes.shape[0]):
+        outside |= codes[i] < 0 or codes[i] >= n_codes
+    if outside:
         raise ValueError("codes must be numbers of classes")
     share = ((n + n_parts - 1) // n_parts + step - 1) // step * step
     losses, grads = np.zeros(n_parts), np.zeros((n_parts, big))
@@ -241,6 +255,5 @@ def log_loss_pass(
     if order < 2:
         return loss, grad if order else None, None
     hess = hess.reshape(big, big)
-    lower = np.tril_indices(big, -1)
-    hess[lower] = hess.T[lower]
+    mirror_upper(hess)
     return loss, grad, hess

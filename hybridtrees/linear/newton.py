@@ -247,8 +247,9 @@ class _Newton:
         if not self.l1.any():
             slope = grad + self.l2 * theta
             if factor is None:
-                matrix = self._anchored(hess) + np.diag(self.l2)
-                factor = _Factor(matrix[np.ix_(free, free)])
+                matrix = self._anchored(hess).copy()
+                matrix.flat[:: len(matrix) + 1] += self.l2
+                factor = _Factor(matrix if free.all() else matrix[np.ix_(free, free)])
             step[free] = -factor.solve(slope[free])
             return step, float(-slope @ step), factor
         matrix = self._anchored(hess)[np.ix_(free, free)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Self
 
@@ -25,6 +25,9 @@ from hybridtrees.models._linear_tree_base import LinearTreeParameters
 _OOB_NAMES = ("oob_score_", "oob_curve_", "oob_prediction_", "oob_decision_function_")
 # Parameters that trees, once grown, do not depend on.
 _MAY_CHANGE = ("n_estimators", "oob_score", "n_jobs", "verbose", "warm_start", "random_state")
+
+# Entries of a table below which trees are grown one after the other if leaves are iterated.
+_SMALL_TABLE = 200_000
 
 
 @dataclass
@@ -251,8 +254,12 @@ class LinearForestModel(LinearTreeParameters):
 
         curve = [] if earlier is None else list(earlier.get("oob_curve_", ()))
         with sequential_blas():
+            recipe = self._recipe(plan.n_threads)
+            if not recipe.squared and values.shape[0] * values.shape[1] < _SMALL_TABLE:
+                # Iterated fits to few rows are mostly Python: two threads take longer than one.
+                plan, recipe = replace(plan, n_threads=1), self._recipe(1)
             # Bins and units are those of the whole table, once for all trees.
-            table = LinearTable(values, weight, self._recipe(plan.n_threads))
+            table = LinearTable(values, weight, recipe)
 
             def open_grower() -> TreeMaker:
                 return TreeMaker(self, table, values, target, sampler, oob is not None)

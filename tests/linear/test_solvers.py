@@ -161,16 +161,16 @@ def test_refit_after_new_columns_from_moments_alone(rng):
     np.testing.assert_allclose(np.vstack([intercept, coef]), np.linalg.lstsq(design, y)[0])
 
 
-@pytest.mark.parametrize("n_outputs", [1, 3])
-def test_log_loss_and_its_derivatives(rng, n_outputs):
-    X, w = rng.standard_normal((120, 3)), rng.random(120)
+@pytest.mark.parametrize(("n_outputs", "p"), [(1, 3), (3, 3), (1, 70), (3, 30)])
+def test_log_loss_and_its_derivatives(rng, n_outputs, p):
+    X, w = rng.standard_normal((120, p)), rng.random(120)
     codes = rng.integers(0, max(2, n_outputs), 120).astype(np.int32)
-    theta = rng.standard_normal((4, n_outputs))
-    table = Table(X, np.zeros(3), np.ones(3), np.zeros(3))
+    theta = rng.standard_normal((p + 1, n_outputs)) / np.sqrt(p)
+    table = Table(X, np.zeros(p), np.ones(p), np.zeros(p))
 
     def loss(flat):
-        coef = flat.reshape(n_outputs, 4)
-        return float(w @ slow.log_losses(X @ coef[:, :3].T + coef[:, 3], codes))
+        coef = flat.reshape(n_outputs, p + 1)
+        return float(w @ slow.log_losses(X @ coef[:, :p].T + coef[:, p], codes))
 
     value, grad, hess = _newton.log_loss_pass(table, codes, w, theta, 2, 1)
     flat, step = theta.T.ravel().copy(), 1e-5
@@ -180,11 +180,12 @@ def test_log_loss_and_its_derivatives(rng, n_outputs):
     np.testing.assert_allclose(grad, numeric, atol=1e-6)
 
     def gradient(at):
-        coef = np.ascontiguousarray(at.reshape(n_outputs, 4).T)
+        coef = np.ascontiguousarray(at.reshape(n_outputs, p + 1).T)
         return _newton.log_loss_pass(table, codes, w, coef, 1, 1)[1]
 
     numeric = [(gradient(flat + e) - gradient(flat - e)) / (2 * step) for e in axes]
     np.testing.assert_allclose(hess, numeric, atol=1e-6)
+    np.testing.assert_array_equal(hess, hess.T)
     assert _newton.log_loss_pass(table, codes, w, theta, 0, 1)[1:] == (None, None)
     with pytest.raises(ValueError):
         _newton.log_loss_pass(table, codes + 5, w, theta, 0, 1)
