@@ -90,7 +90,10 @@ CASES = {
     ),
     "predict-large": Case(
         "predict 1M rows, 100 trees of 127 leaves",
-        n=100_000, n_test=1_000_000, kind="predict", work=Work(leaves=127),
+        n=100_000,
+        n_test=1_000_000,
+        kind="predict",
+        work=Work(leaves=127),
     ),  # fmt: skip
     "one-row": Case("predict one NumPy row", n=100_000, kind="latency"),
     "import": Case("import beyond numpy and scipy.sparse", n=0, kind="import"),

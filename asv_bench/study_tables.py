@@ -39,10 +39,17 @@ def loss(name: str, score: float) -> float:
     return -score if name in BINARY else score
 
 
-def worse_than(name: str, ours: dict, score: float) -> bool:
-    """Whether a score is better than that of each of our seeds, which chance cannot explain."""
+def worse_than(name: str, ours: dict, score: float, peer: dict | None = None) -> bool:
+    """Whether a score is better than ours by more than chance explains.
+
+    It is not if one of our runs reaches it, nor if the peer, the model that the score is of, did
+    no better than we in one of several runs.
+    """
     best = min(loss(name, ours["low"]), loss(name, ours["high"]))
-    return best - loss(name, score) > EQUAL * abs(score)
+    others = [loss(name, score)]
+    if peer is not None and peer["high"] > peer["low"]:
+        others += [loss(name, peer["low"]), loss(name, peer["high"])]
+    return best - max(others) > EQUAL * abs(score)
 
 
 def unit(name: str) -> str:
@@ -115,9 +122,9 @@ def judged(results: Results) -> list[list[str]]:
         for model, record in records.items():
             ours, peer, published = record["ours"], record.get("peer"), record["published"]
             beaten = []
-            if published is not None and worse_than(name, ours, published):
+            if published is not None and worse_than(name, ours, published, peer):
                 beaten.append("print")
-            if peer is not None and worse_than(name, ours, peer["score"]):
+            if peer is not None and worse_than(name, ours, peer["score"], peer):
                 beaten.append("peer")
             if beaten:
                 shown = "-" if published is None else f"{published:.6g}"
