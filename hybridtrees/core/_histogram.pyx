@@ -10,7 +10,9 @@ packed word per cell, ``(grad << 32) + hess``, one add instead of two; each bloc
 into the two words of the cell. 65,536 values of 16 bits cannot overflow a half.
 
 Several threads have a histogram each, which are added up at the end, some features by each
-thread.
+thread; or, where there are few rows or many features, some features of one histogram. Either way
+the thread that has completed a feature goes on with it (`FeatureWork`): the sibling's cells, and
+the splits of both, come from cells that are in its nearest cache, and no thread is woken twice.
 """
 
 from cython.parallel cimport parallel, prange
@@ -49,14 +51,15 @@ cdef extern from "accumulate.h" nogil:
 cdef enum:
     PACKED_BLOCK = 65536
     # A parallel region costs microseconds when the cores are idle and far more when they are
-    # not: below this many updates, about 20 microseconds, a node is done serially.
-    PARALLEL_UPDATES = 32768
+    # not: below this many updates, about 12 microseconds, a node is done serially.
+    PARALLEL_UPDATES = 16384
+    # Of fewer rows, threads take features: a histogram for each would cost more than it saves.
+    FEW_ROWS = 2048
     # Threads take chunks of rows as they come: one that is held up by another process does not
     # hold up all, and the last one to end is late by less than a chunk.
     CHUNK_ROWS = 2048
     LEAST_CHUNK_ROWS = 256
     MIN_CHUNKS = 8               # per thread, of at least so many rows
-    SUBTRACT_WORDS = 32768       # a thread is not woken for less
     MAX_THREADS = 256
     # Features of one pass: their codes are one cache line of a record.
     FEATURE_BLOCK = 64
@@ -179,34 +182,50 @@ cdef void build_histogram(
     const uint32_t* rows, intp_t n_rows,
     const int32_t* features, int32_t n_features,
     int64_t* hist, int64_t* scratch, int n_threads, const RowValues* values,
+    const FeatureWork* then,
 ) noexcept nogil:
     """Histogram of the rows of a node over all features (features NULL) or those listed.
 
     Wide data is split over features, so that each thread sees whole cache lines of the records;
     narrow data over rows. Cells of features that are not listed are left as they are. `values`
     not NULL: the statistics are written from them on the way, which takes all rows in order, and
-    statistics inside the records.
+    statistics inside the records. `then` not NULL: run for each feature.
     """
     cdef intp_t updates = n_rows * n_features
     # One word per cell pays where a block brings more rows than there are cells to flush.
     cdef bint pack = stats.layout == PAIR16 and updates > 4 * bins.n_cells
-    cdef int32_t n_blocks = (n_features + FEATURE_BLOCK - 1) // FEATURE_BLOCK
-    cdef int32_t block
+    cdef bint few = n_rows < FEW_ROWS and values == NULL
+    cdef int32_t size = FEATURE_BLOCK, n_blocks, block
     cdef int64_t* packed = scratch + bins.n_cells * stats.n_words * n_threads if pack else NULL
+    if then != NULL:
+        updates += then.updates
     if n_threads == 1 or updates < PARALLEL_UPDATES:
-        zero_cells(bins, features, 0, n_features, hist, stats.n_words)
-        add_rows(bins, stats, rows, 0, n_rows, features, 0, n_features, hist, packed, values)
+        add_features(bins, stats, rows, n_rows, features, 0, n_features, hist, packed, values,
+                     then)
         return
-    if n_blocks < 2 * n_threads:
+    if few:
+        size = min(size, (n_features + n_threads - 1) // n_threads)
+    n_blocks = (n_features + size - 1) // size
+    if not few and n_blocks < 2 * n_threads:
         add_in_chunks(bins, stats, rows, n_rows, features, n_features, hist, scratch, packed,
-                      min(n_threads, MAX_THREADS), values)
+                      min(n_threads, MAX_THREADS), values, then)
         return
     # Blocks of features write disjoint cells of one histogram and of one packed scratch.
     for block in prange(n_blocks, num_threads=n_threads, schedule="dynamic", chunksize=1):
-        zero_cells(bins, features, block * FEATURE_BLOCK,
-                   min((block + 1) * FEATURE_BLOCK, n_features), hist, stats.n_words)
-        add_rows(bins, stats, rows, 0, n_rows, features, block * FEATURE_BLOCK,
-                 min((block + 1) * FEATURE_BLOCK, n_features), hist, packed, values)
+        add_features(bins, stats, rows, n_rows, features, block * size,
+                     min((block + 1) * size, n_features), hist, packed, values, then)
+
+
+cdef void add_features(
+    const BinView* bins, const StatsView* stats, const uint32_t* rows, intp_t n_rows,
+    const int32_t* features, int32_t first, int32_t last, int64_t* hist, int64_t* packed,
+    const RowValues* values, const FeatureWork* then,
+) noexcept nogil:
+    """Histogram of all rows over some features."""
+    zero_cells(bins, features, first, last, hist, stats.n_words)
+    add_rows(bins, stats, rows, 0, n_rows, features, first, last, hist, packed, values)
+    if then != NULL:
+        then.run(then.context, features, first, last, omp_get_thread_num())
 
 
 cdef struct Part:
@@ -221,12 +240,12 @@ cdef struct Part:
 cdef void add_in_chunks(
     const BinView* bins, const StatsView* stats, const uint32_t* rows, intp_t n_rows,
     const int32_t* features, int32_t n_features, int64_t* hist, int64_t* scratch,
-    int64_t* packed, int n_threads, const RowValues* values,
+    int64_t* packed, int n_threads, const RowValues* values, const FeatureWork* then,
 ) noexcept nogil:
     """Histogram of a node, its rows shared among threads."""
     cdef Part[MAX_THREADS] parts
     cdef intp_t chunk, n_chunks
-    cdef int32_t j
+    cdef int32_t j, first, last
     cdef int thread
     for thread in range(n_threads):
         parts[thread].hist = scratch + thread * bins.n_cells * stats.n_words if thread else hist
@@ -240,8 +259,13 @@ cdef void add_in_chunks(
             add_chunk(bins, stats, rows, n_rows * chunk // n_chunks,
                       n_rows * (chunk + 1) // n_chunks, features, n_features,
                       &parts[omp_get_thread_num()], values)
-        for j in prange(n_features, schedule="static"):
-            add_parts(bins, stats, features[j] if features != NULL else j, parts, n_threads)
+        for thread in prange(n_threads, schedule="static", chunksize=1):
+            first = n_features * thread // n_threads
+            last = n_features * (thread + 1) // n_threads
+            for j in range(first, last):
+                add_parts(bins, stats, features[j] if features != NULL else j, parts, n_threads)
+            if then != NULL:
+                then.run(then.context, features, first, last, omp_get_thread_num())
 
 
 cdef void add_chunk(
@@ -289,13 +313,14 @@ cdef void add_parts(
             flush_packed(parts[thread].packed, hist, first, last)
 
 
-cdef void subtract_histogram(
-    int64_t* parent, const int64_t* child, intp_t n_words, int n_threads
+cdef void subtract_cells(
+    const BinView* bins, const StatsView* stats, int32_t feature, int64_t* parent,
+    const int64_t* child,
 ) noexcept nogil:
-    """parent -= child: what is left is the sibling's histogram, exactly."""
+    """parent -= child for one feature: what is left are the sibling's cells, exactly."""
     cdef intp_t i
-    n_threads = <int>max(1, min(n_threads, n_words // SUBTRACT_WORDS))
-    for i in prange(n_words, num_threads=n_threads, schedule="static"):
+    for i in range(<intp_t>bins.cell_start[feature] * stats.n_words,
+                   <intp_t>bins.cell_start[feature + 1] * stats.n_words):
         parent[i] -= child[i]
 
 
@@ -340,5 +365,5 @@ def histogram(BinnedView bins, RowStatistics statistics, const uint32_t[::1] row
     if n and n_features:
         with nogil:
             build_histogram(&bins.view, &statistics.view, row_pointer, n, feature_pointer,
-                            n_features, &hist[0, 0], &scratch[0], n_threads, NULL)
+                            n_features, &hist[0, 0], &scratch[0], n_threads, NULL, NULL)
     return out

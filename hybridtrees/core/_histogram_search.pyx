@@ -1,21 +1,26 @@
 """Splits from histograms of binned features.
 
 Of two children the smaller one's histogram is summed from its rows, the other's is what remains
-of the parent's.
+of the parent's. Both are scanned feature by feature on the way, while their cells are at hand.
 """
 
-from cython.parallel cimport prange
 from libc.math cimport fabs
 from libc.stdlib cimport free, realloc
+from libc.string cimport memset
 
-from hybridtrees.core._histogram cimport build_histogram, scratch_words, subtract_histogram
+from hybridtrees.core._histogram cimport (
+    FeatureWork, build_histogram, scratch_words, subtract_cells,
+)
 from hybridtrees.core._leaves cimport sum_leaves, sum_targets
 from hybridtrees.core._nodes cimport GrowNode
 from hybridtrees.core._partition cimport fill_direction, split_rows
 from hybridtrees.core._pool cimport HistogramPool
 from hybridtrees.core._search cimport SplitSearch
 from hybridtrees.core._sorted_lists cimport SortedLists
-from hybridtrees.core._split cimport SCAN_WORDS, bounded_weight, find_split, sums_from_histogram
+from hybridtrees.core._split cimport (
+    SCAN_WORDS, bounded_weight, choose_split, find_split, open_scan, scan_gain,
+    sums_from_histogram,
+)
 from hybridtrees.core._statistics cimport RowStatistics, RowValues
 from hybridtrees.core._types cimport (
     PAIR32, SplitInfo, float32_t, float64_t, int32_t, intp_t, uint8_t, uint32_t,
@@ -25,9 +30,6 @@ from hybridtrees.core._views cimport BinnedView
 import numpy as np
 
 from hybridtrees.core.dtypes import aligned_empty
-
-cdef enum:
-    LANE_ROWS = 1024          # rows of a node whose children are searched at the same time
 
 
 cdef RowValues row_values(HistogramSearch search) noexcept nogil:
@@ -47,6 +49,25 @@ cdef bint written_at_root(HistogramSearch search) noexcept nogil:
         and search.n_sampled == search.bins.view.n_rows
         and search.n_tree_features == search.bins.view.n_features
     )
+
+
+cdef void finish_features(
+    void* context, const int32_t* features, int32_t first, int32_t last, int thread
+) noexcept nogil:
+    """The sibling's cells of some features, and what their splits gain in both nodes."""
+    cdef Children* work = <Children*>context
+    cdef const uint8_t* drawn
+    cdef int32_t j, k, feature
+    if work.rest != NULL:
+        for j in range(first, last):
+            subtract_cells(work.bins, work.stats, features[j] if features != NULL else j,
+                           work.rest, work.summed)
+    for k in range(work.n_searches):
+        drawn = work.searches[k].drawn
+        for j in range(first, last):
+            feature = features[j] if features != NULL else j
+            if drawn == NULL or drawn[feature]:
+                scan_gain(&work.searches[k].scan, feature, work.scratch + thread * SCAN_WORDS)
 
 
 cdef class HistogramSearch(SplitSearch):
@@ -78,7 +99,8 @@ cdef class HistogramSearch(SplitSearch):
         self.row_scratch = np.empty((2 if n_threads > 2 else 1) * self.n_rows, dtype=np.uint32)
         self.tree_features = np.empty(self.n_features, dtype=np.int32)
         self.node_features = np.empty(2 * self.n_features, dtype=np.int32)
-        self.scan_scratch = np.empty(max(2, n_threads) * SCAN_WORDS)
+        self.is_drawn = np.empty(2 * self.n_features, dtype=np.uint8)
+        self.scan_scratch = np.empty(n_threads * SCAN_WORDS)
         self.by_feature = <SplitInfo*>realloc(NULL, 2 * self.n_features * sizeof(SplitInfo))
         if self.by_feature == NULL:
             raise MemoryError("no memory for the splits of the features")
@@ -154,13 +176,25 @@ cdef class HistogramSearch(SplitSearch):
 
     cdef int histogram_of(self, int32_t node) except -1 nogil:
         """Sum the node's own rows into a new slot."""
-        cdef int slot = self.take_slot()
+        self.store.nodes[node].slot = self.take_slot()
+        return self.sum_rows(node, NULL)
+
+    cdef int sum_rows(self, int32_t node, Children* work) except -1 nogil:
+        """Sum the node's own rows into its slot, and do the work on each feature (or NULL)."""
         cdef GrowNode* n = &self.store.nodes[node]
+        cdef FeatureWork then
         cdef bint whole = node == 0 and self.n_sampled == self.bins.view.n_rows
         cdef bint listed = self.n_tree_features < self.bins.view.n_features
         cdef uint32_t* rows = &self.rows[0] + n.start
         cdef RowValues values = row_values(self)
-        n.slot = slot
+        if work != NULL:
+            work.bins = &self.bins.view
+            work.stats = &self.statistics.view
+            work.summed = self.pool.slots[n.slot]
+            work.scratch = &self.scan_scratch[0]
+            then.run = finish_features
+            then.context = work
+            then.updates = self.bins.view.n_cells * (work.n_searches + (work.rest != NULL))
         if whole and not listed and self.statistics.view.layout != PAIR32:
             rows = NULL
         build_histogram(
@@ -168,6 +202,7 @@ cdef class HistogramSearch(SplitSearch):
             &self.tree_features[0] if listed else NULL, self.n_tree_features,
             self.pool.slots[n.slot], &self.hist_scratch[0], self.n_threads,
             &values if node == 0 and written_at_root(self) else NULL,
+            &then if work != NULL else NULL,
         )
         return 0
 
@@ -181,16 +216,44 @@ cdef class HistogramSearch(SplitSearch):
             and (node == 0 or hess >= 2 * self.rules.min_child_weight)
         )
 
-    cdef void search(self, int32_t node, int32_t lane, int n_threads) noexcept nogil:
-        """Find the node's best split; two lanes may search two nodes at once."""
+    cdef void open_search(self, int32_t node, int32_t lane, NodeSearch* search) noexcept nogil:
+        """OUT the search of a node that has a slot; two lanes may hold two nodes' searches."""
         cdef GrowNode* n = &self.store.nodes[node]
-        cdef int32_t k = 0
-        cdef const int32_t* features = self.draw_node_features(node, lane, &k)
-        find_split(
-            &self.bins.view, &self.statistics.view, &self.rules, self.pool.slots[n.slot], &n.sums,
-            &n.bounds, features, k, self.by_feature + lane * self.n_features,
-            &self.scan_scratch[lane * SCAN_WORDS], n_threads, &n.split,
-        )
+        cdef uint8_t* drawn = &self.is_drawn[lane * self.n_features]
+        cdef int32_t j
+        search.node = node
+        search.features = self.draw_node_features(node, lane, &search.n_features)
+        search.drawn = NULL
+        if search.features != &self.tree_features[0]:
+            search.drawn = drawn
+            memset(drawn, 0, self.n_features)
+            for j in range(search.n_features):
+                drawn[search.features[j]] = 1
+        open_scan(&search.scan, &self.bins.view, &self.statistics.view, &self.rules,
+                  self.pool.slots[n.slot], &n.sums, &n.bounds,
+                  self.by_feature + lane * self.n_features)
+
+    cdef void search(self, int32_t node, int32_t lane, int n_threads) noexcept nogil:
+        """Find the best split of a node whose histogram is there."""
+        cdef NodeSearch search
+        self.open_search(node, lane, &search)
+        find_split(&search.scan, search.features, search.n_features, &self.scan_scratch[0],
+                   n_threads, &self.store.nodes[node].split)
+        self.accept(node)
+
+    cdef void close_searches(self, Children* work) noexcept nogil:
+        """Choose among the features that were scanned."""
+        cdef NodeSearch* search
+        cdef int32_t k
+        for k in range(work.n_searches):
+            search = &work.searches[k]
+            choose_split(&search.scan, search.features, search.n_features, work.scratch,
+                         &self.store.nodes[search.node].split)
+            self.accept(search.node)
+
+    cdef void accept(self, int32_t node) noexcept nogil:
+        """Complete the split that was chosen, or drop it where there is nothing to part."""
+        cdef GrowNode* n = &self.store.nodes[node]
         n.split.key = <uint32_t>n.split.bin
         n.split.category_start = -1
         if self.rules.any_gain and n.split.feature >= 0 and self.is_pure(n):
@@ -228,50 +291,59 @@ cdef class HistogramSearch(SplitSearch):
         return 0
 
     cdef int child_histograms(self, int32_t node, bint left, bint right) except -1 nogil:
-        """Histograms of those children that are asked for: one summed, the other what is left."""
+        """Histograms of those children that are asked for."""
+        return self.fill_children(node, left, right, False)
+
+    cdef int fill_children(
+        self, int32_t node, bint left, bint right, bint scanned
+    ) except -1 nogil:
+        """Histograms of those children that are asked for: one summed, the other what is left.
+
+        `scanned`: their best splits too.
+        """
+        cdef Children work
         cdef int32_t small = self.store.nodes[node].left, large = self.store.nodes[node].right
         cdef bint want_small = left, want_large = right
-        cdef int slot
         if (self.store.nodes[small].stop - self.store.nodes[small].start
                 > self.store.nodes[large].stop - self.store.nodes[large].start):
             small, large = large, small
             want_small, want_large = right, left
+        work.rest = NULL
         if want_large and self.store.nodes[node].slot >= 0:
-            self.histogram_of(small)
-            slot = self.store.nodes[node].slot
+            self.store.nodes[small].slot = self.take_slot()
+            self.store.nodes[large].slot = self.store.nodes[node].slot
             self.store.nodes[node].slot = -1
-            self.store.nodes[large].slot = slot
-            subtract_histogram(self.pool.slots[slot],
-                               self.pool.slots[self.store.nodes[small].slot],
-                               self.pool.slot_words, self.n_threads)
+            work.rest = self.pool.slots[self.store.nodes[large].slot]
+            self.fill_child(small, want_small and scanned, large, scanned, &work)
             if not want_small:
                 self.forget(small)
-        else:
-            self.forget(node)
-            if want_small:
-                self.histogram_of(small)
-            if want_large:
-                self.histogram_of(large)
+            return 0
+        self.forget(node)
+        if want_small:
+            self.store.nodes[small].slot = self.take_slot()
+            self.fill_child(small, scanned, -1, False, &work)
+        if want_large:
+            self.store.nodes[large].slot = self.take_slot()
+            self.fill_child(large, scanned, -1, False, &work)
+        return 0
+
+    cdef int fill_child(
+        self, int32_t node, bint scanned, int32_t sibling, bint sibling_scanned, Children* work
+    ) except -1 nogil:
+        """Sum a child's rows; scan it, and a sibling that is what is left, where asked for."""
+        work.n_searches = 0
+        if scanned:
+            self.open_search(node, 0, &work.searches[0])
+            work.n_searches = 1
+        if sibling_scanned:
+            self.open_search(sibling, 1, &work.searches[work.n_searches])
+            work.n_searches += 1
+        self.sum_rows(node, work)
+        self.close_searches(work)
         return 0
 
     cdef int evaluate_children(self, int32_t node, bint left, bint right) except -1 nogil:
-        cdef int32_t lane
-        cdef bint two_lanes
-        self.child_histograms(node, left, right)
-        # In large nodes the other threads are awake anyway.
-        two_lanes = (left and right and self.n_threads > 1
-                     and self.store.nodes[node].stop - self.store.nodes[node].start > LANE_ROWS
-                     and 1024 < self.bins.view.n_cells < 16384)
-        if two_lanes:
-            for lane in prange(2, num_threads=2, schedule="static", chunksize=1):
-                self.search(self.store.nodes[node].right if lane
-                            else self.store.nodes[node].left, lane, 1)
-        else:
-            if left:
-                self.search(self.store.nodes[node].left, 0, self.n_threads)
-            if right:
-                self.search(self.store.nodes[node].right, 0, self.n_threads)
-        return 0
+        return self.fill_children(node, left, right, True)
 
     cdef int divide(self, int32_t node) except -1 nogil:
         cdef uint8_t goes_left[256]

@@ -23,10 +23,33 @@ cdef float64_t pair_score(
 
 cdef float64_t node_weight(float64_t grad, float64_t hess, const SplitRules* rules) noexcept nogil
 
+cdef struct NodeScan:
+    # What the features of one node are scanned with.
+    const BinView* bins
+    const StatsView* stats
+    const SplitRules* rules
+    const int64_t* hist
+    const NodeSums* total
+    const Bounds* bounds         # NULL: no monotone constraint in the tree
+    SplitInfo* by_feature        # what was found, by the number of the feature
+    float64_t score              # of the node itself
+    int32_t width                # bytes of a vector
+
+cdef void open_scan(
+    NodeScan* scan, const BinView* bins, const StatsView* stats, const SplitRules* rules,
+    const int64_t* hist, const NodeSums* total, const Bounds* bounds, SplitInfo* by_feature,
+) noexcept nogil
+
+cdef void scan_gain(const NodeScan* scan, int32_t feature, float64_t* scratch) noexcept nogil
+
+cdef void choose_split(
+    const NodeScan* scan, const int32_t* features, int32_t n_features, float64_t* scratch,
+    SplitInfo* best,
+) noexcept nogil
+
 cdef void find_split(
-    const BinView* bins, const StatsView* stats, const SplitRules* rules,
-    const int64_t* hist, const NodeSums* total, const Bounds* bounds, const int32_t* features,
-    int32_t n_features, SplitInfo* by_feature, float64_t* scratch, int n_threads, SplitInfo* best,
+    const NodeScan* scan, const int32_t* features, int32_t n_features, float64_t* scratch,
+    int n_threads, SplitInfo* best,
 ) noexcept nogil
 
 cdef NodeSums sums_from_histogram(

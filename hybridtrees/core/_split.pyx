@@ -221,10 +221,19 @@ cdef inline void fill_prefix_unit(
     FeatureScan* scan, NodeSums start, int32_t n_candidates, bint counts
 ) noexcept nogil:
     """The same for one-word cells: words are added whole and taken apart afterwards."""
-    cdef int32_t bits = scan.stats.count_bits, b
+    cdef int32_t bits = scan.stats.count_bits, b, k, whole = n_candidates - n_candidates % 4
     cdef int64_t word = start.grad * ((<int64_t>1) << bits) + start.n_samples
     cdef int64_t* words = <int64_t*>scan.scores
-    for b in range(n_candidates):
+    cdef int64_t[4] sums
+    # Four cells are added up by themselves, so that the sums wait for each other less often.
+    for b in range(0, whole, 4):
+        sums[0] = scan.cells[b]
+        for k in range(1, 4):
+            sums[k] = sums[k - 1] + scan.cells[b + k]
+        for k in range(4):
+            words[b + k] = word + sums[k]
+        word += sums[3]
+    for b in range(whole, n_candidates):
         word += scan.cells[b]
         words[b] = word
     if counts:
@@ -369,12 +378,12 @@ cdef void scan_categories(
 
 
 cdef void scan_feature(
-    const BinView* bins, const StatsView* stats, const SplitRules* rules,
-    const int64_t* hist, const NodeSums* total, const Bounds* bounds, int32_t feature,
-    float64_t* scratch, int32_t width, float64_t parent_score, bint gain_only, SplitInfo* info,
+    const NodeScan* node, int32_t feature, float64_t* scratch, bint gain_only, SplitInfo* info
 ) noexcept nogil:
     """Best split on one feature, or its gain only; the gain is -inf where there is none."""
     cdef FeatureScan scan
+    cdef const BinView* bins = node.bins
+    cdef const StatsView* stats = node.stats
     cdef int32_t n_bins = bins.n_bins[feature]
     info.gain = -INFINITY
     info.feature = feature
@@ -382,72 +391,91 @@ cdef void scan_feature(
     info.missing_left = 0
     info.is_categorical = 0
     scan.stats = stats
-    scan.rules = rules
-    scan.cells = hist + <intp_t>bins.cell_start[feature] * stats.n_words
-    scan.total = total[0]
-    scan.grad = <float64_t>total.grad * stats.grad_unit
-    scan.hess = <float64_t>total.hess * stats.hess_unit
+    scan.rules = node.rules
+    scan.cells = node.hist + <intp_t>bins.cell_start[feature] * stats.n_words
+    scan.total = node.total[0]
+    scan.grad = <float64_t>node.total.grad * stats.grad_unit
+    scan.hess = <float64_t>node.total.hess * stats.hess_unit
     scan.left_grad = scratch
     scan.left_hess = scratch + 256
     scan.scores = scratch + 512
     scan.left_count = scratch + 768
     scan.order = <int32_t*>(scratch + 1024)
-    scan.width = width
-    scan.bounds = bounds
+    scan.width = node.width
+    scan.bounds = node.bounds
     scan.monotone = 0
-    if bounds != NULL and not bins.is_categorical[feature]:
-        scan.monotone = rules.monotone[feature]
+    if node.bounds != NULL and not bins.is_categorical[feature]:
+        scan.monotone = node.rules.monotone[feature]
     memset(&scan.missing, 0, sizeof(NodeSums))
     if bins.has_missing[feature]:
         scan.missing = read_cell(stats, scan.cells, n_bins)
     if bins.is_categorical[feature]:
-        scan_categories(&scan, n_bins, parent_score, info)
+        scan_categories(&scan, n_bins, node.score, info)
     else:
-        scan_numeric(&scan, n_bins, parent_score, gain_only, info)
+        scan_numeric(&scan, n_bins, node.score, gain_only, info)
     if not gain_only and info.gain > -INFINITY and is_empty(scan.missing):
         # No missing row to learn from: they will follow the heavier child.
-        info.missing_left = 2 * info.left.hess > total.hess
+        info.missing_left = 2 * info.left.hess > node.total.hess
 
 
-cdef void find_split(
-    const BinView* bins, const StatsView* stats, const SplitRules* rules,
-    const int64_t* hist, const NodeSums* total, const Bounds* bounds, const int32_t* features,
-    int32_t n_features, SplitInfo* by_feature, float64_t* scratch, int n_threads, SplitInfo* best,
+cdef void open_scan(
+    NodeScan* scan, const BinView* bins, const StatsView* stats, const SplitRules* rules,
+    const int64_t* hist, const NodeSums* total, const Bounds* bounds, SplitInfo* by_feature,
 ) noexcept nogil:
-    """Best admissible split over the features listed (all when NULL); feature -1: none."""
+    """OUT a scan of a node; its histogram may be filled later, its sums are known."""
+    scan.bins = bins
+    scan.stats = stats
+    scan.rules = rules
+    scan.hist = hist
+    scan.total = total
+    scan.bounds = bounds if rules.monotone != NULL else NULL
+    scan.by_feature = by_feature
+    scan.width = ht_vector_bytes()
+    scan.score = node_score(<float64_t>total.grad * stats.grad_unit,
+                            <float64_t>total.hess * stats.hess_unit, rules, scan.bounds)
+
+
+cdef void scan_gain(const NodeScan* scan, int32_t feature, float64_t* scratch) noexcept nogil:
+    """Note what a split on the feature gains."""
+    scan_feature(scan, feature, scratch, True, scan.by_feature + feature)
+
+
+cdef void choose_split(
+    const NodeScan* scan, const int32_t* features, int32_t n_features, float64_t* scratch,
+    SplitInfo* best,
+) noexcept nogil:
+    """Best admissible split on the features listed, which were scanned; feature -1: none."""
     cdef int32_t j
-    cdef int32_t width = ht_vector_bytes()
-    cdef float64_t grad = <float64_t>total.grad * stats.grad_unit
-    cdef float64_t hess = <float64_t>total.hess * stats.hess_unit
-    if rules.monotone == NULL:
-        bounds = NULL
-    cdef float64_t parent_score = node_score(grad, hess, rules, bounds)
+    cdef const SplitInfo* one
     # Where any split is better than none, a gain that rounding has made negative counts as 0.
-    cdef float64_t least = -1e-9 * parent_score - 1e-300
-    if not rules.any_gain:
-        least = max(rules.min_gain, 1e-12 * parent_score)
-    if n_threads == 1 or bins.n_cells < PARALLEL_CELLS:
-        for j in range(n_features):
-            scan_feature(bins, stats, rules, hist, total, bounds,
-                         features[j] if features != NULL else j, scratch, width, parent_score,
-                         True, by_feature + j)
-    else:
-        for j in prange(n_features, num_threads=n_threads, schedule="static"):
-            scan_feature(bins, stats, rules, hist, total, bounds,
-                         features[j] if features != NULL else j,
-                         scratch + omp_get_thread_num() * SCAN_WORDS, width, parent_score,
-                         True, by_feature + j)
+    cdef float64_t least = -1e-9 * scan.score - 1e-300
+    if not scan.rules.any_gain:
+        least = max(scan.rules.min_gain, 1e-12 * scan.score)
     best.feature = -1
     best.gain = -INFINITY
     for j in range(n_features):
+        one = scan.by_feature + features[j]
         # Gradients are float32: gains that differ by less than their rounding are a tie, which
         # goes to the lower feature.
-        if (by_feature[j].gain > 0 or rules.any_gain) and by_feature[j].gain >= least and (
-            best.feature < 0
-            or by_feature[j].gain > best.gain + TIE * (parent_score + best.gain)
+        if (one.gain > 0 or scan.rules.any_gain) and one.gain >= least and (
+            best.feature < 0 or one.gain > best.gain + TIE * (scan.score + best.gain)
         ):
-            best.feature = by_feature[j].feature
-            best.gain = by_feature[j].gain
+            best.feature = one.feature
+            best.gain = one.gain
     if best.feature >= 0:
-        scan_feature(bins, stats, rules, hist, total, bounds, best.feature, scratch, width,
-                     parent_score, False, best)
+        scan_feature(scan, best.feature, scratch, False, best)
+
+
+cdef void find_split(
+    const NodeScan* scan, const int32_t* features, int32_t n_features, float64_t* scratch,
+    int n_threads, SplitInfo* best,
+) noexcept nogil:
+    """Scan the features listed, and choose among them."""
+    cdef int32_t j
+    if n_threads == 1 or scan.bins.n_cells < PARALLEL_CELLS:
+        for j in range(n_features):
+            scan_gain(scan, features[j], scratch)
+    else:
+        for j in prange(n_features, num_threads=n_threads, schedule="static"):
+            scan_gain(scan, features[j], scratch + omp_get_thread_num() * SCAN_WORDS)
+    choose_split(scan, features, n_features, scratch, best)

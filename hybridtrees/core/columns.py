@@ -26,6 +26,8 @@ EXACT_ROWS = 1 << 20
 _BATCH_ROWS = 1 << 18
 # Columns are copied out of a table by so many bytes at a time.
 _GATHER_BYTES = 1 << 24
+# Threads are not started to sort fewer values.
+_FEW_VALUES = 1 << 19
 
 
 def is_sparse(X: Any) -> bool:
@@ -142,6 +144,8 @@ def sample_cuts(
         update_sketches(sketches, X, weights, rows, features, n_threads)
         return [sketch.cuts(n_bins) for sketch in sketches]
     pairs = []
+    if len(rows) * len(features) < _FEW_VALUES:
+        n_threads = 1
     for _, columns in _gathered(X, rows, features, n_threads):
         pairs += run_threads(lambda c: exact_cuts(c, weights, n_bins), columns, n_threads)
     return pairs

@@ -66,6 +66,21 @@ def test_wide_tables(rng, kind, fractions):
     assert_threads_agree(binned, grad, hess, replace(params, feature_fractions=fractions))
 
 
+@pytest.mark.parametrize("kind", ["unit", "pair32"])
+@pytest.mark.parametrize("fractions", [(1.0, 1.0, 1.0), (0.9, 0.7, 0.6)])
+@pytest.mark.parametrize("pool", [256 * 2**20, 1])
+def test_small_nodes(rng, kind, fractions, pool):
+    # Both children are scanned feature by feature, by the threads that have summed them.
+    n, n_bins = 6000, [255] * 15 + [30] * 4
+    is_categorical = np.arange(19) >= 16
+    binned = make_binned(random_codes(rng, n, n_bins), n_bins, is_categorical)
+    grad = (rng.normal(size=n) + binned.columns[3] / 90).astype(np.float32)
+    hess = 1.0 if kind == "unit" else rng.random(n).astype(np.float32)
+    params = replace(BEST, feature_fractions=fractions, histogram_bytes=pool)
+    tree = assert_threads_agree(binned, grad, hess, params)
+    assert tree.n_leaves == 31
+
+
 @pytest.mark.parametrize("n_features", [310, 331])
 def test_a_wide_table_is_split_where_the_signal_is(rng, n_features):
     # The signal stands in the last feature of all, behind whole blocks of features.

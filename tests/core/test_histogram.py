@@ -119,10 +119,20 @@ def test_rows_in_any_order_and_none_at_all(rng):
     assert not kernel.cells(None, []).any()
 
 
-# Tables large enough for the parallel paths: by rows where narrow, by features where wide.
+# Tables large enough for the parallel paths: by rows where narrow, by features where wide or
+# where there are few rows.
 @pytest.mark.parametrize(
     ("n_rows", "n_features", "n_bins"),
-    [(30_000, 5, 255), (30_000, 5, 12), (400, 400, 20), (300, 330, 255), (30_001, 3, 4)],
+    [
+        (30_000, 5, 255),
+        (30_000, 5, 12),
+        (400, 400, 20),
+        (300, 330, 255),
+        (30_001, 3, 4),
+        (1500, 20, 255),
+        (2000, 13, 40),
+        (300, 100, 9),
+    ],
 )
 @pytest.mark.parametrize("kind", ["unit", "pair32", "counts"])
 def test_threads_change_nothing(rng, n_rows, n_features, n_bins, kind):
@@ -158,6 +168,17 @@ def test_packed_blocks(large, n_threads):
     large.check(n_threads=n_threads)
     large.check(np.arange(1, 140_000, 2), n_threads=n_threads)
     large.check(np.arange(1, 140_000, 2), [0, 2, 4], n_threads=n_threads)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_packed_blocks_of_features(rng, n_threads):
+    # A node of few rows, yet more than four updates per cell.
+    n, n_bins = 100_000, [40] * 15
+    grad = rng.normal(size=n).clip(-4, 4).astype(np.float32)
+    hess = rng.uniform(0.05, 0.25, n).astype(np.float32)
+    kernel = Kernel(make_binned(random_codes(rng, n, n_bins), n_bins), grad, hess)
+    assert kernel.layout["name"] == "pair16"
+    kernel.check(np.arange(5, n, 60), n_threads=n_threads)
 
 
 def test_small_node_of_a_large_table_is_not_packed(large):
