@@ -365,7 +365,8 @@ cdef void scan_moments(
     open_feature(scan, bins, feature, total)
     any_missing = not is_empty(scan.missing)
     if categorical:
-        n_ordered = order_categories(scan, n_bins, scan.right)
+        # Where categories are scanned, the candidates of numbers are not in use.
+        n_ordered = order_categories(scan, n_bins, scan.candidates)
         alone = n_bins <= scan.rules.max_cat_to_onehot
     plain = not categorical and is_plain(scan)
     if not plain or sides != NULL:

@@ -172,6 +172,20 @@ def test_a_missing_regressor_counts_as_the_mean_of_its_leaf():
         assert model.predict(row)[0] == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("n_categories", [30, 193, 250])
+def test_many_categories_alone_give_constant_leaves(n_categories):
+    rng = np.random.default_rng(3)
+    X = np.column_stack([rng.integers(0, n_categories, 4000), rng.normal(size=4000)])
+    X[rng.random(4000) < 0.05, 0] = np.nan
+    y = np.sin(np.nan_to_num(X[:, 0], nan=-9.0)) + 0.3 * X[:, 1] + 0.1 * rng.normal(size=4000)
+    shape = {"n_estimators": 5, "max_leaves": 8, "max_depth": 0, "grow_policy": "lossguide"}
+    shared = {**shape, "min_child_weight": 5, "categorical_features": [0], "n_jobs": 1}
+    ours = PLGBRegressor(**shared, linear_features=[0], min_samples_leaf=1, learning_rate=0.3)
+    other = XGBRegressor(**shared, enable_categorical=True).fit(X, y)
+    np.testing.assert_allclose(ours.fit(X, y).predict(X), other.predict(X), atol=2e-5)
+    assert (ours.trees_.nodes["category_start"] >= 0).sum() > 5
+
+
 def test_categories_split_but_do_not_regress():
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 8, 1200)
