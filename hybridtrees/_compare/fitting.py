@@ -119,6 +119,10 @@ class FitJob:
             "n_rows": max(len(part.y) for part in parts),
         }
 
+    def failed(self, item: Fit) -> Fitted:
+        """Return the result of a fit that did not come back."""
+        return {"error": "the system ended its process, after a crash or for want of memory"}
+
     def _fit(self, item: Fit, part: Part) -> tuple[Any, float]:
         """Return a fitted model and the seconds that it took.
 

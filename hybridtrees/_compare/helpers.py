@@ -26,6 +26,8 @@ from hybridtrees.linear.blas import sequential_blas
 # A process takes half a second to start and its own copy of the table.
 _PATIENCE = 0.5
 _MOST_PROCESSES = 16
+# Whatever Python prints before this line while it starts is not an answer.
+_READY = b"hybridtrees is ready"
 
 # Not by `multiprocessing`, which would run the user's script again in each process.
 _PROGRAM = (
@@ -40,6 +42,9 @@ class Job(Protocol):
     def run(self, item: Any) -> Any:
         """Do one piece; what comes of it must not depend on the process."""
 
+    def failed(self, item: Any) -> Any:
+        """Return what stands for a piece that ended the process that worked on it."""
+
 
 def _has_python() -> bool:
     """Whether there is a Python to start: a program that has one inside would start itself."""
@@ -48,7 +53,11 @@ def _has_python() -> bool:
 
 
 class _Lost(Exception):
-    """A process ended before it answered."""
+    """A process cannot be asked; somebody else may do the work."""
+
+
+class _Killed(Exception):
+    """A process was ended by the system while it worked."""
 
 
 class _Process:
@@ -65,19 +74,40 @@ class _Process:
         self._questions: Any = self._process.stdin
         self._answers: Any = self._process.stdout
         self._job: Job | None = None
-        self._unsent = [sys.path]
+        self._is_up = False
 
     def ask(self, job: Job, item: Any) -> Any:
         """Return ``job.run(item)``, done there."""
-        message = (None if job is self._job else job, item)
         try:
-            for part in (*self._unsent, message):
-                pickle.dump(part, self._questions, protocol=pickle.HIGHEST_PROTOCOL)
+            if not self._is_up:
+                self._start()
+            message = (None if job is self._job else job, item)
+            pickle.dump(message, self._questions, protocol=pickle.HIGHEST_PROTOCOL)
             self._questions.flush()
-            self._unsent, self._job = [], job
+            self._job = job
             return pickle.load(self._answers)
-        except (OSError, EOFError, ValueError, pickle.PickleError) as error:
+        except Exception as error:
+            if self._was_killed():
+                raise _Killed from error
             raise _Lost from error
+
+    def _start(self) -> None:
+        pickle.dump(sys.path, self._questions)
+        self._questions.flush()
+        while (line := self._answers.readline()).strip() != _READY:
+            if not line:
+                raise EOFError
+        self._is_up = True
+
+    def _was_killed(self) -> bool:
+        """Whether the system ended a process that was up, for a crash or for want of memory."""
+        if not self._is_up:
+            return False
+        with suppress(subprocess.TimeoutExpired):
+            # Windows has codes of its own for it.
+            code = self._process.wait(timeout=1.0)
+            return code < 0 or code >= 0xC0000000
+        return False
 
     def end(self) -> None:
         """End the process, whatever it is doing."""
@@ -113,6 +143,7 @@ class Helpers:
         self.n_answers = 0
         self._processes: list[_Process | None] = [None] * (self.n_workers - 1)
         self._failed: set[int] = set()
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Helpers:
         return self
@@ -166,11 +197,17 @@ class Helpers:
                 while process and (k := work.take(lambda k: may_leave(items[k]))) is not None:
                     try:
                         work.results[k] = attempt(items[k], functools.partial(process.ask, job))
-                    except _Lost:
-                        work.put_back(k)
+                    except (_Lost, _Killed) as error:
+                        if work.error is not None:  # all were told to end
+                            return
                         self._failed.add(place)
+                        if isinstance(error, _Lost):
+                            work.put_back(k)
+                        else:  # what has killed one process would kill this one too
+                            work.results[k] = attempt(items[k], job.failed)
                         return
-                    self.n_answers += 1
+                    with self._lock:
+                        self.n_answers += 1
             except BaseException as error:  # is raised again by the thread that waits
                 work.fail(error)
 
@@ -259,6 +296,8 @@ def serve() -> None:
     # Nothing that a fit prints may come between the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    answers.write(b"\n" + _READY + b"\n")
+    answers.flush()
     job: Any = None
     with sequential_blas(), warnings.catch_warnings(), ExitStack() as bins:
         warnings.simplefilter("ignore")

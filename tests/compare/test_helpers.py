@@ -76,6 +76,24 @@ def test_what_a_lost_process_leaves_is_done_here(trouble):
         assert helpers.map(Report(), [1]) == [(1, os.getpid())]
 
 
+def test_what_has_killed_a_process_is_not_tried_here():
+    with Helpers(2) as helpers:
+        found = helpers.map(Report(kill_at=40), [40] * 40)
+        assert sorted(process for _, process in found) == [-1] + [os.getpid()] * 39
+        assert helpers.n_answers == 0
+
+
+# Read as a pickled answer: one that never ends, and None.
+@pytest.mark.parametrize("text", ["coverage of everything", "N."])
+def test_what_python_prints_as_it_starts_is_no_answer(monkeypatch, tmp_path, text):
+    (tmp_path / "sitecustomize.py").write_text(f"print({text!r}, flush=True)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with Helpers(2) as helpers:
+        found = helpers.map(Report(), range(80))
+        assert [item for item, _ in found] == list(range(80))
+        assert helpers.n_answers > 0
+
+
 def test_items_that_must_stay_and_work_alone():
     with Helpers(2) as helpers:
         found = helpers.map(Report(), range(60), may_leave=lambda item: item % 2 == 0)
@@ -149,4 +167,5 @@ def test_processes_end_with_the_one_they_help():
     done = subprocess.run(
         [sys.executable, "-c", module._PROGRAM], input=pickle.dumps(sys.path), capture_output=True
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    ready = b"\n" + module._READY + b"\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, ready, b"")
