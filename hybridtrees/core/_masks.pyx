@@ -39,7 +39,7 @@ cdef class BitMasks:
         """
         cdef intp_t tree, n_trees = n_leaves.shape[0], n_entries = 0, found
         cdef intp_t most = MOST_ENTRIES_32 if self.word_leaves == 32 else MOST_ENTRIES_64
-        most_leaves = int(np.max(n_leaves, initial=0))
+        most_leaves = min(int(np.max(n_leaves, initial=0)), most + 1)
         self.n_below = np.empty(2 * most_leaves + 1, dtype=np.int32)
         self.first_leaf = np.empty(2 * most_leaves + 1, dtype=np.int32)
         self.tree_word = np.zeros(n_trees + 1, dtype=np.int64)
@@ -70,6 +70,7 @@ cdef class BitMasks:
                 n_entries += self.count(walk + start[tree], 2 * n_leaves[tree] - 1)
                 self.fill(walk + start[tree], 2 * n_leaves[tree] - 1,
                           &self.words[self.tree_word[tree]])
+        self.n_below = self.first_leaf = None
         return 0
 
     cdef intp_t count(self, const WalkNode* walk, int32_t n_nodes) noexcept:

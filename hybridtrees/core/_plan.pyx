@@ -5,6 +5,7 @@ the bit-mask form of `_masks.pyx` lists the splits, each with the leaves that su
 goes right; trees of very many leaves have none.
 """
 
+from libc.math cimport INFINITY
 from libc.stdlib cimport calloc, free
 
 from hybridtrees.core._linear_leaves cimport LinearLeaves
@@ -92,7 +93,7 @@ cdef class TreePlans:
             if node.left < 0:
                 walk[k].is_leaf = 1
                 walk[k].left = k
-                walk[k].threshold = np.inf
+                walk[k].threshold = INFINITY
                 walk[k].category_start = -1
                 walk[k].missing_left = 1
                 plan.n_leaves += 1
