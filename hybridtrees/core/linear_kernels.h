@@ -2,7 +2,7 @@
  *
  * A moment cell holds the sums over some rows a of the products a_i a_j, i <= j, in tiles of 4 by 8
  * entries, so that a tile stays in registers while rows pass by; behind the tiles stand the number
- * of rows and the sum of their weights. linear_kernels_body.h is included once per instruction set;
+ * of rows and the sum of their weights. linear_kernels_body.h is compiled once per vector width;
  * every width does the same operations in the same order, so the sums do not depend on it. */
 #ifndef HYBRIDTREES_LINEAR_KERNELS_H
 #define HYBRIDTREES_LINEAR_KERNELS_H
@@ -220,31 +220,8 @@ static inline void ht_factor(const ht_linear_rules *rules, const double *cell, d
     }
 }
 
-#define HT_NAME(name) HT_JOIN(name, _16)
-#define HT_TARGET
-#define HT_BYTES 16
-#include "linear_kernels_body.h"
-#undef HT_NAME
-#undef HT_TARGET
-#undef HT_BYTES
-
-#if HT_X86
-#define HT_NAME(name) HT_JOIN(name, _32)
-#define HT_TARGET __attribute__((target("avx2")))
-#define HT_BYTES 32
-#include "linear_kernels_body.h"
-#undef HT_NAME
-#undef HT_TARGET
-#undef HT_BYTES
-
-#define HT_NAME(name) HT_JOIN(name, _64)
-#define HT_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
-#define HT_BYTES 64
-#include "linear_kernels_body.h"
-#undef HT_NAME
-#undef HT_TARGET
-#undef HT_BYTES
-#endif
+#define HT_BODY "linear_kernels_body.h"
+#include "per_width.h"
 
 /* cell += products of the columns of some rows of a table (row-major, `stride` doubles from row to
  * row, m of them read). rows: numbers, or NULL for the first n. */

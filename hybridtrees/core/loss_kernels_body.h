@@ -1,4 +1,4 @@
-/* Included by loss_kernels.h, once per vector width. */
+/* Bodies that loss_kernels.h compiles once per vector width; no include guard on purpose. */
 
 /* Statistics of L = -log p_y: gradient p_k - 1[y = k], hessian 2 p_k (1 - p_k), an upper bound.
  *

@@ -5,7 +5,7 @@
  * is the row's leaf. Leaves are taken a word at a time, 32 of them for float32 tables and 64 for
  * float64, each with those splits whose left subtree reaches into it.
  *
- * The bodies are compiled once per vector width, as those of simd.h. */
+ * The bodies are compiled once per vector width. */
 #ifndef HYBRIDTREES_MASK_SCORES_H
 #define HYBRIDTREES_MASK_SCORES_H
 
@@ -29,31 +29,8 @@ static inline int ht_lowest_bit(uint64_t bits)
 #endif
 }
 
-#define HT_NAME(name) HT_JOIN(name, _16)
-#define HT_TARGET
-#define HT_BYTES 16
-#include "mask_scores_body.h"
-#undef HT_NAME
-#undef HT_TARGET
-#undef HT_BYTES
-
-#if HT_X86
-#define HT_NAME(name) HT_JOIN(name, _32)
-#define HT_TARGET __attribute__((target("avx2")))
-#define HT_BYTES 32
-#include "mask_scores_body.h"
-#undef HT_NAME
-#undef HT_TARGET
-#undef HT_BYTES
-
-#define HT_NAME(name) HT_JOIN(name, _64)
-#define HT_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
-#define HT_BYTES 64
-#include "mask_scores_body.h"
-#undef HT_NAME
-#undef HT_TARGET
-#undef HT_BYTES
-#endif
+#define HT_BODY "mask_scores_body.h"
+#include "per_width.h"
 
 /* The splits of one word. The first n_right send a missing value right, the next n_left left: a
  * comparison with NaN is false, so the first test `x <= t` and the others `not x > t`.

@@ -1,6 +1,6 @@
 /* Scores of many cuts of one feature where both sides are small linear models.
  *
- * The bodies are compiled once per vector width, as those of simd.h. */
+ * The bodies are compiled once per vector width. */
 #ifndef HYBRIDTREES_MOMENT_SCORES_H
 #define HYBRIDTREES_MOMENT_SCORES_H
 
@@ -57,26 +57,9 @@ HT_SCORE_INLINE double ht_side_score(double h, double g, double l, double ll, do
     return score;
 }
 
-#define HT_NAME(name) HT_JOIN(name, _16)
-#define HT_TARGET
-#include "moment_scores_body.h"
-#undef HT_NAME
-#undef HT_TARGET
-
-#if HT_X86
-#define HT_NAME(name) HT_JOIN(name, _32)
-#define HT_TARGET __attribute__((target("avx2")))
-#include "moment_scores_body.h"
-#undef HT_NAME
-#undef HT_TARGET
-
-#define HT_NAME(name) HT_JOIN(name, _64)
-#define HT_TARGET \
-    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")))
-#include "moment_scores_body.h"
-#undef HT_NAME
-#undef HT_TARGET
-#endif
+#define HT_WHOLE_VECTORS
+#define HT_BODY "moment_scores_body.h"
+#include "per_width.h"
 
 /* scores[c] of the cuts after which the left side has the sums left[s * HT_CANDIDATES + c]; all:
  * the sums of both sides together; to_left, to_right: those of the rows without a value that join

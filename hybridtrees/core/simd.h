@@ -1,8 +1,6 @@
 /* The loops that want wide vectors, one body per vector width, chosen at run time.
  *
- * simd_body.h is included once per instruction set with HT_NAME, HT_TARGET and HT_BYTES set. All
- * widths compute the same operations in the same order, element by element, so the results do
- * not depend on the machine. */
+ * per_width.h says how; all widths compute the same, element by element. */
 #ifndef HYBRIDTREES_SIMD_H
 #define HYBRIDTREES_SIMD_H
 
@@ -10,18 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
-#define HT_X86 1
-#else
-#define HT_X86 0
-#endif
-
-#if defined(__GNUC__)
-#define HT_VECTORS 1
-#else
-#define HT_VECTORS 0
-#endif
 
 /* exp(x) to about one unit in the last place, written so that a loop over it becomes vectors.
  * x = k ln 2 + r, |r| <= ln 2 / 2; the series of exp(r) to the 13th power; 2^k by its exponent
@@ -56,68 +42,8 @@ static inline double ht_exp(double x)
     return series * power;
 }
 
-#define HT_JOIN_(a, b) a##b
-#define HT_JOIN(a, b) HT_JOIN_(a, b)
-
-#define HT_NAME(name) HT_JOIN(name, _16)
-#define HT_TARGET
-#define HT_BYTES 16
-#include "simd_body.h"
-#undef HT_NAME
-#undef HT_TARGET
-#undef HT_BYTES
-
-#if HT_X86
-#define HT_NAME(name) HT_JOIN(name, _32)
-#define HT_TARGET __attribute__((target("avx2")))
-#define HT_BYTES 32
-#include "simd_body.h"
-#undef HT_NAME
-#undef HT_TARGET
-#undef HT_BYTES
-
-#define HT_NAME(name) HT_JOIN(name, _64)
-#define HT_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
-#define HT_BYTES 64
-#include "simd_body.h"
-#undef HT_NAME
-#undef HT_TARGET
-#undef HT_BYTES
-#endif
-
-/* Bytes of the widest vector this machine has: 16, 32 or 64. */
-static int ht_vector_bytes(void)
-{
-#if HT_X86
-    static int bytes = 0;
-    if (bytes == 0) {
-        __builtin_cpu_init();
-        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
-            && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-            bytes = 64;
-        else
-            bytes = __builtin_cpu_supports("avx2") ? 32 : 16;
-    }
-    return bytes;
-#else
-    return 16;
-#endif
-}
-
-/* name(width, arguments): call the body for a width of 16, 32 or 64 bytes. */
-#if HT_X86
-#define HT_DISPATCH(width, name, ...)                                                         \
-    do {                                                                                      \
-        if ((width) == 64)                                                                    \
-            HT_JOIN(name, _64)(__VA_ARGS__);                                                  \
-        else if ((width) == 32)                                                               \
-            HT_JOIN(name, _32)(__VA_ARGS__);                                                  \
-        else                                                                                  \
-            HT_JOIN(name, _16)(__VA_ARGS__);                                                  \
-    } while (0)
-#else
-#define HT_DISPATCH(width, name, ...) HT_JOIN(name, _16)(__VA_ARGS__)
-#endif
+#define HT_BODY "simd_body.h"
+#include "per_width.h"
 
 static inline void ht_newton_scores(int width, const double *left_grad, const double *left_hess,
                                     int first, int last, double grad, double hess, double lambda,
@@ -130,13 +56,7 @@ static inline void ht_newton_scores(int width, const double *left_grad, const do
 static inline double ht_newton_best(int width, const double *left_grad, const double *left_hess,
                                     int first, int last, double grad, double hess, double lambda)
 {
-#if HT_X86
-    if (width == 64)
-        return newton_best_64(left_grad, left_hess, first, last, grad, hess, lambda);
-    if (width == 32)
-        return newton_best_32(left_grad, left_hess, first, last, grad, hess, lambda);
-#endif
-    return newton_best_16(left_grad, left_hess, first, last, grad, hess, lambda);
+    return HT_DISPATCH(width, newton_best, left_grad, left_hess, first, last, grad, hess, lambda);
 }
 
 static inline void ht_unit_sums(int width, const int64_t *words, int n, int bits,

@@ -1,0 +1,110 @@
+/* Compile a body once per vector width, and choose among the widths at run time.
+ *
+ *     #define HT_BODY "loss_kernels_body.h"
+ *     #include "per_width.h"
+ *
+ * includes the body, a header beside this one without an include guard, for vectors of 16 bytes
+ * and on x86 also for those of 32 and 64 bytes. The body finds
+ *
+ *     HT_NAME(name)  name_16, name_32 or name_64, for all that it defines
+ *     HT_TARGET      attribute of its functions: the instructions of this width
+ *     HT_BYTES       the width
+ *     HT_VECTORS     whether the compiler knows vector types
+ *
+ * HT_WHOLE_VECTORS, defined beside HT_BODY, is for bodies whose plain loops gain from 64 bytes at
+ * a time: left to itself, the compiler turns loops into vectors of 32 even where it has wider ones.
+ * The first three and what was defined for the body are undefined again at the end.
+ *
+ * A body does the same operations in the same order for every width, so that results do not
+ * depend on the machine. */
+#ifndef HYBRIDTREES_PER_WIDTH_H
+#define HYBRIDTREES_PER_WIDTH_H
+
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
+#define HT_X86 1
+#else
+#define HT_X86 0
+#endif
+
+#if defined(__GNUC__)
+#define HT_VECTORS 1
+#else
+#define HT_VECTORS 0
+#endif
+
+#define HT_JOIN_(a, b) a##b
+#define HT_JOIN(a, b) HT_JOIN_(a, b)
+
+/* ht_vector_bytes asks the machine for the same. */
+#define HT_AVX512 "avx512f,avx512bw,avx512dq,avx512vl"
+
+/* clang does not know this option, and drops an attribute it does not know all of. */
+#if defined(__clang__)
+#define HT_PREFER_512 ""
+#else
+#define HT_PREFER_512 ",prefer-vector-width=512"
+#endif
+
+/* Bytes of the widest vector this machine has: 16, 32 or 64. */
+static int ht_vector_bytes(void)
+{
+#if HT_X86
+    static int bytes = 0;
+    if (bytes == 0) {
+        __builtin_cpu_init();
+        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+            && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+            bytes = 64;
+        else
+            bytes = __builtin_cpu_supports("avx2") ? 32 : 16;
+    }
+    return bytes;
+#else
+    return 16;
+#endif
+}
+
+/* name(arguments) of a body, for a width of 16, 32 or 64 bytes: an expression. */
+#if HT_X86
+#define HT_DISPATCH(width, name, ...)                                                         \
+    ((width) == 64   ? HT_JOIN(name, _64)(__VA_ARGS__)                                        \
+     : (width) == 32 ? HT_JOIN(name, _32)(__VA_ARGS__)                                        \
+                     : HT_JOIN(name, _16)(__VA_ARGS__))
+#else
+#define HT_DISPATCH(width, name, ...) HT_JOIN(name, _16)(__VA_ARGS__)
+#endif
+
+#endif
+
+#define HT_NAME(name) HT_JOIN(name, _16)
+#define HT_TARGET
+#define HT_BYTES 16
+#include HT_BODY
+#undef HT_NAME
+#undef HT_TARGET
+#undef HT_BYTES
+
+#if HT_X86
+#define HT_NAME(name) HT_JOIN(name, _32)
+#define HT_TARGET __attribute__((target("avx2")))
+#define HT_BYTES 32
+#include HT_BODY
+#undef HT_NAME
+#undef HT_TARGET
+#undef HT_BYTES
+
+#define HT_NAME(name) HT_JOIN(name, _64)
+#ifdef HT_WHOLE_VECTORS
+#define HT_TARGET __attribute__((target(HT_AVX512 HT_PREFER_512)))
+#else
+#define HT_TARGET __attribute__((target(HT_AVX512)))
+#endif
+#define HT_BYTES 64
+#include HT_BODY
+#undef HT_NAME
+#undef HT_TARGET
+#undef HT_BYTES
+#endif
+
+#undef HT_BODY
+#undef HT_WHOLE_VECTORS
