@@ -11,6 +11,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from fresh_python import run_python
 from toy_estimators import MajorityClassifier, MeanRegressor
 
 from hybridtrees import _persistence
@@ -296,3 +297,45 @@ def test_open_files_are_refused_and_stay_open(tmp_path):
 
 def test_classes_of_the_package_are_registered():
     assert _persistence._registry["FeatureReader"].__name__ == "FeatureReader"
+
+
+SAVE_ALONE = """
+import os, sys
+import numpy as np
+import scipy.linalg, scipy.optimize, scipy.sparse, scipy.special
+import hybridtrees
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(60, 3))
+y = X[:, 0] + 0.1 * rng.normal(size=60)
+failed = []
+for name in hybridtrees.__all__:
+    if not name.endswith(("Regressor", "Classifier")):
+        continue
+    child = os.fork()  # nothing but what the class itself loads is there
+    if child == 0:
+        try:
+            model = getattr(hybridtrees, name)()
+            fast = {"n_estimators": 2, "random_state": 0, "n_jobs": 1}
+            model.set_params(**{k: v for k, v in fast.items() if k in model.get_params()})
+            target = np.where(y > 0, 1, 0) if name.endswith("Classifier") else y
+            model.fit(X, target)
+            model.save(sys.argv[1] + name)
+            os._exit(0)
+        finally:
+            import traceback
+            traceback.print_exc()
+            os._exit(1)
+    if os.waitpid(child, 0)[1]:
+        failed.append(name)
+sys.exit(f"could not be saved: {failed}" if failed else 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_every_model_can_be_saved_where_nothing_else_is_loaded(tmp_path):
+    done = run_python("-c", SAVE_ALONE, f"{tmp_path}/")
+    assert done.returncode == 0, done.stderr
+    names = {path.name for path in tmp_path.iterdir()}
+    assert len(names) >= 20
+    assert all(type(load(path)).__name__ == path.name for path in tmp_path.iterdir())

@@ -1,5 +1,6 @@
 """Losses: what boosting minimises, how leaves are re-estimated, how scores become predictions."""
 
+from hybridtrees._persistence import register
 from hybridtrees.losses._base import Loss
 from hybridtrees.losses._classes import ExponentialLoss, HingeLoss, Logistic, Softmax
 from hybridtrees.losses._custom import CallableLoss
@@ -21,7 +22,7 @@ from hybridtrees.losses._regression import (
     check_levels,
 )
 
-# All that a model may hold; own functions are not among them, for they are code.
+# All that a model file may hold; own functions are not among them, for they are code.
 STORABLE = (
     SquaredError,
     AbsoluteError,
@@ -37,6 +38,8 @@ STORABLE = (
     HingeLoss,
     Softmax,
 )
+for _loss in STORABLE:
+    register(_loss)
 
 __all__ = [
     "FRIEDMAN_LOSSES",

@@ -1,9 +1,7 @@
 """The model families, one file each."""
 
-from hybridtrees import losses
 from hybridtrees._persistence import register
 from hybridtrees.core.tree import TreeEnsemble
 
 # What fitted models are made of, and a model file may therefore hold.
-for _part in (TreeEnsemble, *losses.STORABLE):
-    register(_part)
+register(TreeEnsemble)
