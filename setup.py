@@ -47,7 +47,7 @@ EXTENSIONS = {
     "hybridtrees.core._predict": True,
     "hybridtrees.core._pruning": False,
     "hybridtrees.core._search": True,
-    "hybridtrees.core._sketch": False,
+    "hybridtrees.core._sketch": True,
     "hybridtrees.core._sorted": True,
     "hybridtrees.core._sorted_lists": True,
     "hybridtrees.core._sorted_scan": False,

@@ -28,7 +28,7 @@ from hybridtrees.core._types cimport float32_t, float64_t, intp_t, real_t
 
 cdef enum:
     TILE_ROWS = 256
-    LONG_ROWS = 4096
+    LONG_ROWS = 4096         # also what a thread takes at a time
     TILE_COLUMNS = 16
     TILE_STRIDE = 272        # a power of two would crowd the columns into few cache sets
     EDGES = 512              # edges of a feature, padded for the longest search from the last one
@@ -415,8 +415,10 @@ def encode_table(
         abs(X.strides[1]) < abs(X.strides[0]),
     )
     step = TILE_ROWS if table.by_rows else LONG_ROWS
+    # By turns: a thread whose pages are new, or that is held up, leaves more to the others.
     for row in prange(
-        0, table.n_rows, step, schedule="static", num_threads=n_threads, nogil=True
+        0, table.n_rows, step, schedule="dynamic", chunksize=LONG_ROWS // step,
+        num_threads=n_threads, nogil=True,
     ):
         n_infinite += encode_block[real_t](
             &table, &codec.codec, &target, row, &scratch[omp_get_thread_num(), 0],
@@ -463,7 +465,9 @@ def encode_csc(
             or indptr[0] < 0 or indptr[p] > min(data.shape[0], indices.shape[0]) \
             or codec.is_narrow != (sizeof(real_t) == 4):
         raise ValueError("matrix, codec and columns must belong together")
-    for f in prange(p, schedule="static", num_threads=n_threads, nogil=True):
+    for f in prange(
+        p, schedule="dynamic", chunksize=1, num_threads=n_threads, nogil=True
+    ):
         has_missing[f] = 0
         n_infinite += encode_stored(
             values + indptr[f], rows + indptr[f], indptr[f + 1] - indptr[f], &codec.codec, f,
@@ -476,5 +480,7 @@ def records_from_columns(uint8_t[:, ::1] columns, uint8_t[:, ::1] records, int n
     """Write the records of codes that are in `columns`."""
     cdef Target target = target_of(records, columns)
     cdef intp_t row, step = LONG_ROWS, n_rows = target.n_rows
-    for row in prange(0, n_rows, step, schedule="static", num_threads=n_threads, nogil=True):
+    for row in prange(
+        0, n_rows, step, schedule="dynamic", chunksize=1, num_threads=n_threads, nogil=True
+    ):
         records_of_rows(&target, row, min(row + step, n_rows))

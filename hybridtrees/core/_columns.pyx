@@ -7,12 +7,15 @@ from libc.string cimport memset
 
 import numpy as np
 
+from hybridtrees.core._openmp cimport omp_get_thread_num
 from hybridtrees.core._radix cimport key_at, key_t, value_from_key
 from hybridtrees.core._rng cimport keyed, uniform
 from hybridtrees.core._types cimport float64_t, intp_t, real_t
 
 cdef enum:
     BLOCK_ROWS = 256
+    # Threads take parts as they come, so that none waits long for one that is held up.
+    PART_ROWS = 8192
     GROUP = 32               # columns scanned side by side
     TABLE_BITS = 10
     TABLE_SIZE = 1024        # slots for at most 256 values: a search meets few others
@@ -21,7 +24,7 @@ cdef int64_t LARGEST_CATEGORY = 1 << 24     # float32 does not tell larger integ
 
 
 cdef struct Part:
-    # The share of one thread in a scan: some rows of a group of columns.
+    # What a thread scans at a time: some rows of a group of columns.
     const char* start
     intp_t row_stride
     intp_t column_stride
@@ -31,7 +34,8 @@ cdef struct Part:
     intp_t last_row
     intp_t n_columns
     int limit
-    char* tables                 # (n_columns, TABLE_SIZE) keys, 0 where empty: no number has it
+    # Of the thread: (n_columns, TABLE_SIZE) keys, 0 where empty: no number has it
+    char* tables
     int* counts                  # (n_columns,) distinct values found, limit + 1 for too many
 
 
@@ -153,7 +157,7 @@ def distinct_values(const real_t[:, :] X, weights, int limit, int n_threads):
         Sorted distinct numbers of each column; None for a column that has more, which costs no
         more than finding so many. None instead of the list if the table holds an infinity.
     """
-    cdef intp_t n = X.shape[0], p = X.shape[1], first, width, t, c
+    cdef intp_t n = X.shape[0], p = X.shape[1], first, width, row, t, c
     cdef const double[::1] weight_view
     cdef const float64_t* weight_start = NULL
     cdef char[:, ::1] tables = np.empty(
@@ -177,13 +181,14 @@ def distinct_values(const real_t[:, :] X, weights, int limit, int n_threads):
         width = min(p - first, <intp_t> GROUP)
         memset(&tables[0, 0], 0, n_threads * tables.shape[1])
         memset(&counts[0, 0], 0, n_threads * GROUP * sizeof(int))
-        for t in prange(
-            n_threads, schedule="static", chunksize=1, num_threads=n_threads, nogil=True
+        for row in prange(
+            0, n, PART_ROWS, schedule="dynamic", chunksize=1, num_threads=n_threads, nogil=True
         ):
+            t = omp_get_thread_num()
             part = Part(
                 <const char*> &X[0, first], X.strides[0], X.strides[1], sizeof(real_t),
-                weight_start, t * n // n_threads, (t + 1) * n // n_threads, width, limit,
-                &tables[t, 0], &counts[t, 0],
+                weight_start, row, min(row + PART_ROWS, n), width, limit, &tables[t, 0],
+                &counts[t, 0],
             )
             n_infinite += scan_any(&part)
         if n_infinite > 0:
@@ -206,17 +211,16 @@ def sample_rows(intp_t n_rows, intp_t n_drawn, uint64_t seed):
 
     Selection sampling: a row is taken with probability (still needed) / (still to come).
     """
-    rows = np.empty(n_drawn, dtype=np.int64)
+    rows = np.empty(n_drawn + 1, dtype=np.int64)
     cdef int64_t[::1] view = rows
     cdef intp_t i, n_taken = 0
     with nogil:
+        # Every row is written, the next one over it unless it is taken: no branch to guess.
         for i in range(n_rows):
-            if uniform(keyed(seed, 0, i)) * <float64_t> (n_rows - i) < <float64_t> (
-                n_drawn - n_taken
-            ):
-                view[n_taken] = i
-                n_taken += 1
-    return rows
+            view[n_taken] = i
+            n_taken += uniform(keyed(seed, 0, i)) * <float64_t> (n_rows - i) < <float64_t> (
+                n_drawn - n_taken)
+    return rows[:n_drawn]
 
 
 def gather(
@@ -228,7 +232,7 @@ def gather(
     if out.shape[0] != p or out.shape[1] != n:
         raise ValueError("out must have a row for each column and a column for each row")
     for start in prange(
-        0, n, BLOCK_ROWS, schedule="static", num_threads=n_threads, nogil=True
+        0, n, BLOCK_ROWS, schedule="dynamic", chunksize=8, num_threads=n_threads, nogil=True
     ):
         gather_block(X, &rows[start], min(<intp_t> BLOCK_ROWS, n - start), columns, start, out)
 

@@ -34,3 +34,9 @@ def exact_cuts(
     n_bins: int,
     zero_weight: float = 0.0,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+def cut_columns(
+    columns: NDArray[np.floating[Any]],
+    weights: NDArray[np.float64] | None,
+    n_bins: int,
+    n_threads: int,
+) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]: ...

@@ -4,6 +4,7 @@ The arithmetic is in _summary.pxd and the sort in _radix.pxd; here are memory an
 """
 
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
+from cython.parallel cimport prange
 from libc.math cimport INFINITY, nextafter, nextafterf
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -13,14 +14,15 @@ import threading
 import numpy as np
 
 from hybridtrees.core._cuts cimport choose_cuts, cuts_of_values
+from hybridtrees.core._openmp cimport omp_get_thread_num
 from hybridtrees.core._radix cimport key_t, value_from_key
 from hybridtrees.core._summary cimport (
     Entry, Thinner, above_prev, below_next, count_thinned, cut_ranks, emit, push, push_merged,
     sort_and_thin, start_thinner, workspace_bytes,
 )
-from hybridtrees.core._types cimport float32_t, float64_t, intp_t
+from hybridtrees.core._types cimport float32_t, float64_t, intp_t, real_t
 
-__all__ = ["ENTRY_DTYPE", "Summary", "exact_cuts", "merge", "summarize"]
+__all__ = ["ENTRY_DTYPE", "Summary", "cut_columns", "exact_cuts", "merge", "summarize"]
 
 ENTRY_DTYPE = np.dtype([(name, np.float64) for name in ("value", "rmin", "rmax", "weight")])
 
@@ -243,14 +245,13 @@ def summarize(values, weights, float64_t share=KEEP_ALL):
 
 
 cdef intp_t cut_column(
-    Column column, key_t zero, float64_t zero_weight, intp_t n_bins, char* block,
-    intp_t* cuts, float64_t* sides,
+    const char* values, intp_t stride, const float64_t* weights, intp_t n, key_t zero,
+    float64_t zero_weight, intp_t n_bins, char* block, intp_t* cuts, float64_t* sides,
 ) noexcept nogil:
     """cuts_of_values with keys turned back into values: lower sides, then upper ones."""
     cdef key_t* keys
     cdef intp_t i, n_cuts = cuts_of_values(
-        column.values, column.stride, column.weights, column.n, zero, zero_weight, n_bins, block,
-        cuts, &keys)
+        values, stride, weights, n, zero, zero_weight, n_bins, block, cuts, &keys)
     for i in range(n_cuts):
         sides[i] = value_from_key(keys[cuts[i]])
         sides[n_bins + i] = value_from_key(keys[cuts[i] + 1])
@@ -273,10 +274,54 @@ def exact_cuts(values, weights, intp_t n_bins, float64_t zero_weight=0.0):
         # The key of 0.0 is the sign bit alone.
         if column.is_narrow:
             n_cuts = cut_column[uint32_t](
-                column, <uint32_t> 1 << 31, zero_weight, n_bins, <char*> &block[0], &cuts[0],
-                &view[0])
+                column.values, column.stride, column.weights, column.n, <uint32_t> 1 << 31,
+                zero_weight, n_bins, <char*> &block[0], &cuts[0], &view[0])
         else:
             n_cuts = cut_column[uint64_t](
-                column, <uint64_t> 1 << 63, zero_weight, n_bins, <char*> &block[0], &cuts[0],
-                &view[0])
+                column.values, column.stride, column.weights, column.n, <uint64_t> 1 << 63,
+                zero_weight, n_bins, <char*> &block[0], &cuts[0], &view[0])
     return sides[0, :n_cuts], sides[1, :n_cuts]
+
+
+def cut_columns(const real_t[:, ::1] columns, weights, intp_t n_bins, int n_threads):
+    """`exact_cuts` of every column, several at a time.
+
+    Parameters
+    ----------
+    columns : float32 or float64 ndarray of shape (n_columns, n_values)
+    weights : contiguous float64 ndarray of shape (n_values,) or None
+    n_bins, n_threads : int
+
+    Returns
+    -------
+    list of (lower, upper)
+    """
+    cdef intp_t p = columns.shape[0], n = columns.shape[1], f, t
+    cdef const float64_t[::1] weight_view
+    cdef const float64_t* weight_start = NULL
+    cdef intp_t n_bytes = workspace_bytes(
+        n + 1, sizeof(real_t), weights is not None, sizeof(float64_t))
+    # A cache line apart; the keys must be aligned too.
+    cdef uint8_t[:, ::1] blocks = np.empty((n_threads, (n_bytes // 64 + 2) * 64), dtype=np.uint8)
+    cdef intp_t[:, ::1] cuts = np.empty((n_threads, n_bins + 1), dtype=np.intp)
+    cdef intp_t[::1] n_cuts = np.zeros(p, dtype=np.intp)
+    sides = np.empty((p, 2, n_bins))
+    cdef float64_t[:, :, ::1] view = sides
+    if p == 0 or n == 0:
+        return [(np.empty(0), np.empty(0)) for _ in range(p)]
+    if weights is not None:
+        weight_view = weights
+        if weight_view.shape[0] != n:
+            raise ValueError(f"weights must be {n} as the values, got {weight_view.shape[0]}")
+        weight_start = &weight_view[0]
+    for f in prange(p, schedule="dynamic", chunksize=1, num_threads=n_threads, nogil=True):
+        t = omp_get_thread_num()
+        if real_t is float:
+            n_cuts[f] = cut_column[uint32_t](
+                <const char*> &columns[f, 0], sizeof(real_t), weight_start, n, 0, 0.0, n_bins,
+                <char*> &blocks[t, 0], &cuts[t, 0], &view[f, 0, 0])
+        else:
+            n_cuts[f] = cut_column[uint64_t](
+                <const char*> &columns[f, 0], sizeof(real_t), weight_start, n, 0, 0.0, n_bins,
+                <char*> &blocks[t, 0], &cuts[t, 0], &view[f, 0, 0])
+    return [(sides[f, 0, : n_cuts[f]], sides[f, 1, : n_cuts[f]]) for f in range(p)]

@@ -388,10 +388,12 @@ class BinMapper:
 
     def _sample(self, n_rows: int, weights: Floats | None, seed: int) -> NDArray[np.int64]:
         """Rows to take quantiles from, all of positive weight."""
-        rows = np.arange(n_rows) if weights is None else np.flatnonzero(weights)
-        if self.subsample is None or len(rows) <= self.subsample:
-            return rows
-        return rows[_columns.sample_rows(len(rows), self.subsample, seed)]
+        rows = None if weights is None else np.flatnonzero(weights)
+        n_usable = n_rows if rows is None else len(rows)
+        if self.subsample is None or n_usable <= self.subsample:
+            return np.arange(n_rows) if rows is None else rows
+        drawn = _columns.sample_rows(n_usable, self.subsample, seed)
+        return drawn if rows is None else rows[drawn]
 
     def _settle(self) -> tables.Settled:
         """Edges and bins from what was learned so far."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hybridtrees.core import _bins, _columns
-from hybridtrees.core._sketch import exact_cuts
+from hybridtrees.core._sketch import cut_columns, exact_cuts
 from hybridtrees.core.sketch import QuantileSketch
 
 Floats = NDArray[np.float64]
@@ -147,7 +147,7 @@ def sample_cuts(
     if len(rows) * len(features) < _FEW_VALUES:
         n_threads = 1
     for _, columns in _gathered(X, rows, features, n_threads):
-        pairs += run_threads(lambda c: exact_cuts(c, weights, n_bins), columns, n_threads)
+        pairs += cut_columns(columns, weights, n_bins, n_threads)
     return pairs
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import sketch_oracle as so
 
-from hybridtrees.core._sketch import exact_cuts, summarize
+from hybridtrees.core._sketch import cut_columns, exact_cuts, summarize
 from hybridtrees.core.sketch import QuantileSketch
 
 
@@ -77,6 +77,25 @@ def test_extreme_weights_do_not_overrun():
         lower, upper = exact_cuts(rng.standard_normal(n), weights, int(rng.integers(2, 40)))
         assert (lower < upper).all()
         assert (np.diff(lower) > 0).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_columns_are_cut_as_each_alone(dtype):
+    rng = np.random.default_rng(23)
+    columns = rng.standard_normal((7, 900)).astype(dtype)
+    columns[1] = 3.0
+    columns[2] = np.nan
+    columns[3, ::3] = np.nan
+    columns[4] = np.round(columns[4])
+    for weights in (None, rng.exponential(size=900)):
+        alone = [exact_cuts(column, weights, 40) for column in columns]
+        for n_threads in (1, 2, 3):
+            together = cut_columns(columns, weights, 40, n_threads)
+            assert len(together) == len(alone)
+            assert all(np.array_equal(a, b) for a, b in zip(together, alone, strict=True))
+    assert [len(lower) for lower, _ in cut_columns(columns[:, :0], None, 4, 2)] == [0] * 7
+    with pytest.raises(ValueError, match="weights must be 900"):
+        cut_columns(columns, np.ones(3), 4, 1)
 
 
 def test_cuts_of_a_sketch_are_near_the_exact_ones():
