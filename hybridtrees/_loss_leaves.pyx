@@ -22,6 +22,7 @@ from hybridtrees._loss_samples cimport (
 from hybridtrees._losses import LOSS_KINDS
 from hybridtrees._order cimport max_depth, select, sort
 from hybridtrees.core._simd cimport ht_exp
+from hybridtrees.core._team cimport threads_for
 from hybridtrees.core._types cimport float64_t, int32_t, int64_t, intp_t, uint32_t
 
 cdef enum:
@@ -141,7 +142,7 @@ def leaf_sums(
     if n_blocks == 0:
         out[:] = 0
         return
-    n_threads = <int>min(n_threads, n_blocks)
+    n_threads = threads_for(<int>min(n_threads, n_blocks), rows.shape[0], 2 * BLOCK)
     for block in prange(n_blocks, num_threads=n_threads, nogil=True, schedule="static"):
         sum_block(&sample, &rows[0], &start[0], &first_block[0], n_leaves, block,
                   &partial[block, 0])
@@ -174,8 +175,11 @@ cdef int fill_sample(
         raise ValueError("residual and y do not fit together")
     sample.raw, sample.raw_stride = &raw[0, sample.output], raw.shape[1]
     sample.y, sample.y_stride = &y[0, sample.output if y.shape[1] > 1 else 0], y.shape[1]
-    sample.weight = NULL if weight is None else &weight[0]
-    sample.residual = NULL if residual is None else &residual[0]
+    sample.weight = sample.residual = NULL
+    if weight is not None:
+        sample.weight = &weight[0]
+    if residual is not None:
+        sample.residual = &residual[0]
     return 0
 
 
@@ -350,7 +354,7 @@ def leaf_quantiles(
             raise ValueError("weight and values do not fit together")
         weight_pointer = &weights[0]
         weight_scratch = &scratch[1, 0]
-    n_threads = <int>max(1, min(n_threads, n_leaves))
+    n_threads = threads_for(<int>min(n_threads, n_leaves), rows.shape[0], BLOCK)
     for leaf in prange(n_leaves, num_threads=n_threads, nogil=True, schedule="dynamic"):
         one_quantile(
             &values[0], weight_pointer, &rows[0] + start[leaf], start[leaf + 1] - start[leaf],
@@ -400,7 +404,7 @@ def add_clipped_means(
         if weights.shape[0] != values.shape[0]:
             raise ValueError("weight and values do not fit together")
         weight_pointer = &weights[0]
-    n_threads = <int>max(1, min(n_threads, n_leaves))
+    n_threads = threads_for(<int>min(n_threads, n_leaves), rows.shape[0], BLOCK)
     for leaf in prange(n_leaves, num_threads=n_threads, nogil=True, schedule="dynamic"):
         clipped_mean(&values[0], weight_pointer, &rows[0] + start[leaf],
                      start[leaf + 1] - start[leaf], delta, &out[leaf])

@@ -43,38 +43,23 @@ FORBIDDEN = {
 STAGES = (
     ("_types", "dtypes", "errors", "_openmp", "_rng", "_simd", "_linear_kernels", "_category_sets"),
     (
-        "_radix",
-        "_summary",
-        "_cuts",
-        "_sketch",
-        "sketch",
-        "_columns",
-        "columns",
-        "_bins",
-        "shared_bins",
-        "bins",
+        "_team", "_radix", "_summary", "_cuts", "_sketch", "sketch", "_columns", "columns", "_bins",
+        "shared_bins", "bins",
     ),
     ("_views", "_statistics", "_partition", "_histogram", "_pool", "_frontier", "_walk_node"),
     ("_nodes", "_split", "_linear_problem", "_linear_scan", "_moment_solve", "_moment_histogram"),
     ("_targets", "_leaves", "_sorted", "_median", "_moment_score", "_moment_scan", "_masks"),
+    ("_node_models",),
     ("_sorted_scan", "_categories", "sorted_table", "_leaf_moments", "_linear_screen"),
     ("_search", "_sorted_lists", "_sorted_search", "_drawn_search", "_histogram_search"),
     ("_linear_search", "checks", "_linear_leaves", "_plan", "_predict", "_walk", "tree", "walk"),
     (
-        "_node_values",
-        "node_values",
-        "_pruning",
-        "pruning",
-        "paths",
-        "_forest",
-        "_forest_pack",
-        "forest_pack",
-        "_forest_weights",
-        "forest",
+        "_node_values", "node_values", "_pruning", "pruning", "paths", "_forest", "_forest_pack",
+        "forest_pack", "_forest_weights", "forest",
     ),
     ("grow", "_grow", "_moment_search"),
     ("exact_grow", "linear_grow", "moment_columns", "leaf_fit", "moment_grow", "cart"),
-)
+)  # fmt: skip
 RANK = {f"hybridtrees.core.{name}": rank for rank, row in enumerate(STAGES) for name in row}
 
 CYTHON_IMPORT = re.compile(

@@ -11,8 +11,9 @@ from cython.parallel cimport prange
 
 from hybridtrees.core._leaves cimport SUM_BLOCK, add_to_leaves
 from hybridtrees.core._nodes cimport GrowNode, NodeStore
-from hybridtrees.core._openmp cimport omp_get_thread_num
+from hybridtrees.core._openmp cimport omp_get_thread_num, omp_get_wtime
 from hybridtrees.core._search cimport SplitSearch
+from hybridtrees.core._team cimport Team, note_time, team_size
 from hybridtrees.core._types cimport Node, float64_t, int32_t, intp_t, uint32_t
 
 import numpy as np
@@ -47,10 +48,13 @@ cdef class TreeGrower:
     cdef int32_t[::1] lent_nodes
     cdef int32_t[::1] number         # of each node of the last tree, as users see it
     cdef int32_t n_lent
+    cdef Team team
 
     def __init__(self, SplitSearch search, int32_t max_leaves, helpers=(), intp_t lent_rows=0,
                  bint preorder=False, float64_t prune_gain=0.0):
         self.search = search
+        self.team.n_threads = search.n_threads
+        self.team.owed = 0
         self.prune_gain = prune_gain
         self.max_leaves = max_leaves
         self.helpers = list(helpers)
@@ -78,32 +82,54 @@ cdef class TreeGrower:
             self.search.forget(node)
         return 0
 
+    cdef float64_t updates_of(self, int32_t node) noexcept nogil:
+        """What there is to do for a node: the cuts of a feature take the time of 1000 rows."""
+        cdef GrowNode* n = &self.search.store.nodes[node]
+        return <float64_t>self.search.n_tree_features * (<float64_t>(n.stop - n.start) + 1000)
+
+    cdef int visit(self, int32_t node, bint last) except -1 nogil:
+        """Search the root, or divide a node and search its children, unless it is the last."""
+        cdef float64_t updates = self.updates_of(node), start = omp_get_wtime()
+        self.search.n_threads = team_size(&self.team, updates)
+        try:
+            if self.search.store.nodes[node].left < 0:
+                self.search.evaluate_root()
+                self.enlist(node)
+            else:
+                self.search.divide(node)
+                if not last:
+                    self.search_children(node)
+        finally:
+            note_time(&self.team, self.search.n_threads, updates, omp_get_wtime() - start)
+            self.search.n_threads = self.team.n_threads
+        return 0
+
+    cdef int search_children(self, int32_t node) except -1 nogil:
+        """Find the splits of the children of a node that was divided."""
+        cdef int32_t left = self.search.store.nodes[node].left
+        cdef int32_t right = self.search.store.nodes[node].right
+        cdef bint want_left = self.search.may_split(left) and not self.lends(left)
+        cdef bint want_right = self.search.may_split(right) and not self.lends(right)
+        self.search.evaluate_children(node, want_left, want_right)
+        if want_left:
+            self.enlist(left)
+        if want_right:
+            self.enlist(right)
+        return 0
+
     cdef int grow_nodes(self) except -1 nogil:
         """From the root, which is open, to the last leaf."""
-        cdef int32_t node, left, right, n_leaves = 1
-        cdef bint want_left, want_right
+        cdef int32_t node, n_leaves = 1
         self.n_lent = 0
         if not (self.search.may_split(0) and self.lends(0)):
-            self.search.evaluate_root()
-            self.enlist(0)
+            self.visit(0, False)
         while self.search.queue.n_open > 0 and (
             self.max_leaves <= 0 or n_leaves < self.max_leaves
         ):
             node = self.search.queue.pop()
             self.search.store.new_children(node)
-            self.search.divide(node)
             n_leaves += 1
-            if 0 < self.max_leaves <= n_leaves:
-                break
-            left = self.search.store.nodes[node].left
-            right = self.search.store.nodes[node].right
-            want_left = self.search.may_split(left) and not self.lends(left)
-            want_right = self.search.may_split(right) and not self.lends(right)
-            self.search.evaluate_children(node, want_left, want_right)
-            if want_left:
-                self.enlist(left)
-            if want_right:
-                self.enlist(right)
+            self.visit(node, n_leaves == self.max_leaves)
         while self.search.queue.n_open > 0:
             self.search.store.nodes[self.search.queue.pop()].split.feature = -1
         return 0
@@ -296,10 +322,11 @@ cdef class TreeGrower:
                 out[1, number[k]] = self.search.store.nodes[k].stop
         return self.row_order, ends[0], ends[1]
 
-    def update_raw(self, const float64_t[::1] values, float64_t[:] raw):
+    def update_raw(self, const float64_t[::1] values, float64_t[:] raw, bint ascending=False):
         """raw[row] += values[node of the row], for every row of the table.
 
-        Returns False where the tree was grown on a sample of the rows and the search cannot tell
+        `ascending` says that the search keeps the row ids of a node in their order. Returns False
+        where the tree was grown on a sample of the rows and the search cannot tell
         where the others belong; nothing is added then.
         """
         cdef intp_t block, n = self.search.n_rows, n_blocks = (n + SUM_BLOCK - 1) // SUM_BLOCK
@@ -313,7 +340,7 @@ cdef class TreeGrower:
             by_node[k] = values[number[k]]
         if self.search.n_sampled == n:
             add_to_leaves(by_node, &self.search.rows[0], self.search.end_blocks(), raw,
-                          self.search.n_threads)
+                          self.search.n_threads, ascending)
             return True
         if not self.search.can_walk():
             return False

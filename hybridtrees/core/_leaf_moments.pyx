@@ -262,6 +262,7 @@ def leaf_moments(
             for j in range(n_columns[leaf]):
                 out[part, leaf, 6 * j + 3] = INFINITY
                 out[part, leaf, 6 * j + 4] = -INFINITY
+    n_threads = <int>min(n_threads, parts.n_parts)
     with nogil:
         for part in prange(parts.n_parts, num_threads=n_threads, schedule="dynamic", chunksize=1):
             sum_part(&work, &values[0, 0], parts, part, &out[part, 0, 0])
@@ -371,6 +372,7 @@ def add_lines(
         if tree.value_range is not None:
             lines[leaf].least = limits[node[leaf], 0, 0]
             lines[leaf].most = limits[node[leaf], 1, 0]
+    n_threads = <int>min(n_threads, parts.n_parts)
     with nogil:
         for part in prange(parts.n_parts, num_threads=n_threads, schedule="dynamic", chunksize=1):
             for leaf in range(n_leaves):

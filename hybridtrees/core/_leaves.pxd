@@ -13,8 +13,8 @@ cdef int sum_leaves(
 ) except -1
 
 cdef int add_to_leaves(
-    const float64_t[::1] values, const uint32_t* rows, intp_t[:, ::1] leaves, float64_t[:] raw,
-    int n_threads,
+    const float64_t[::1] values, const uint32_t* rows, intp_t[:, ::1] blocks, float64_t[:] raw,
+    int n_threads, bint ascending,
 ) except -1
 
 cdef int sum_targets(

@@ -12,7 +12,9 @@ threads work in different parts of the table.
 from cython.parallel cimport prange
 from libc.string cimport memset
 
+from hybridtrees.core._openmp cimport omp_get_thread_num
 from hybridtrees.core._targets cimport add_row
+from hybridtrees.core._team cimport threads_for
 from hybridtrees.core._types cimport TargetView, float32_t, float64_t, intp_t, uint32_t
 
 import numpy as np
@@ -20,6 +22,8 @@ import numpy as np
 cdef enum:
     PLACES = 1024         # parts of the table that blocks are sorted by
     ADD_BLOCK = 512       # rows of a leaf that are added to at once
+    WINDOW_ROWS = 8192    # rows of the table whose scores the nearer caches hold
+    LEAF_ROWS = 64        # rows of a leaf in a window, on average, that make up for finding them
     CHAINS = 4            # sums that do not wait for each other
 
 
@@ -100,11 +104,13 @@ cdef int sum_leaves(
     const uint32_t* rows, intp_t[:, ::1] blocks, float64_t[:, ::1] sums, int n_threads,
 ) except -1:
     """Float64 sums of grad and hess over each leaf, added to sums[node]."""
-    cdef intp_t block, group, n_blocks = blocks.shape[0]
+    cdef intp_t block, group, n_blocks = blocks.shape[0], n_rows = 0
     cdef intp_t n_groups = (n_blocks + CHAINS - 1) // CHAINS
     cdef float64_t[:, ::1] partial = np.empty((n_blocks, 2))
     cdef intp_t[::1] order = by_place(rows, blocks)
-    n_threads = <int>max(1, min(n_threads, n_groups))
+    for block in range(n_blocks):
+        n_rows += blocks[block, 2] - blocks[block, 1]
+    n_threads = threads_for(<int>min(n_threads, n_groups), n_rows, 4 * SUM_BLOCK)
     with nogil:
         for group in prange(n_groups, num_threads=n_threads, schedule="dynamic"):
             sum_blocks(grad, rows, blocks, &order[CHAINS * group],
@@ -131,15 +137,97 @@ cdef void add_to_rows(
         target[0] += value
 
 
+cdef intp_t[:, ::1] join_blocks(intp_t[:, ::1] blocks):
+    """From (node, start, stop) of blocks back to those of leaves."""
+    cdef intp_t k, n = 0
+    cdef intp_t[:, ::1] leaves = np.empty((blocks.shape[0], 3), dtype=np.intp)
+    for k in range(blocks.shape[0]):
+        if n > 0 and leaves[n - 1, 0] == blocks[k, 0] and leaves[n - 1, 2] == blocks[k, 1]:
+            leaves[n - 1, 2] = blocks[k, 2]
+        else:
+            leaves[n, :] = blocks[k, :]
+            n += 1
+    return leaves[:n]
+
+
+cdef intp_t first_from(
+    const uint32_t* rows, intp_t start, intp_t stop, intp_t least
+) noexcept nogil:
+    """Place of the first of some ascending ids that is not below `least`."""
+    cdef intp_t middle
+    while start < stop:
+        middle = (start + stop) >> 1
+        if <intp_t>rows[middle] < least:
+            start = middle + 1
+        else:
+            stop = middle
+    return start
+
+
+cdef intp_t add_below(
+    float64_t* raw, intp_t stride, const uint32_t* rows, intp_t start, intp_t stop, intp_t limit,
+    float64_t value,
+) noexcept nogil:
+    """Add to ascending rows as far as they are below a limit; returns the place of the next."""
+    cdef float64_t* target
+    while start < stop and <intp_t>rows[start] < limit:
+        target = <float64_t*>(<char*>raw + rows[start] * stride)
+        target[0] += value
+        start += 1
+    return start
+
+
+cdef void add_to_windows(
+    const float64_t* values, const uint32_t* rows, const intp_t[:, ::1] leaves, float64_t* raw,
+    intp_t stride, intp_t window, intp_t first, intp_t last, intp_t* at,
+) noexcept nogil:
+    """Add to the rows [first, last) of the table, one window of them after the other.
+
+    `at` is scratch, one number per leaf.
+    """
+    cdef intp_t k
+    for k in range(leaves.shape[0]):
+        at[k] = first_from(rows, leaves[k, 1], leaves[k, 2], first)
+    while first < last:
+        first = min(first + window, last)
+        for k in range(leaves.shape[0]):
+            at[k] = add_below(raw, stride, rows, at[k], leaves[k, 2], first,
+                              values[leaves[k, 0]])
+
+
 cdef int add_to_leaves(
+    const float64_t[::1] values, const uint32_t* rows, intp_t[:, ::1] blocks, float64_t[:] raw,
+    int n_threads, bint ascending,
+) except -1:
+    """raw[row] += values[node of the row's leaf].
+
+    Neighbours in the table belong to different leaves and share a cache line. So threads do not
+    share leaves but the table: a thread adds to all rows of a window, whatever their leaf. This
+    takes ids that ascend within a leaf, which `ascending` says, and leaves that are not too many.
+    """
+    cdef intp_t[:, ::1] leaves = join_blocks(blocks)
+    cdef intp_t first, n = raw.shape[0], n_leaves = leaves.shape[0]
+    cdef intp_t window = max(<intp_t>WINDOW_ROWS, LEAF_ROWS * n_leaves), part = 4 * window
+    cdef intp_t[:, ::1] at
+    n_threads = threads_for(n_threads, n, 4 * SUM_BLOCK)
+    if n_threads == 1 or not ascending or 2 * n_threads * part > n:
+        return add_to_blocks(values, rows, leaves, raw, n_threads)
+    at = np.empty((n_threads, n_leaves + 8), dtype=np.intp)
+    with nogil:
+        for first in prange(0, n, part, num_threads=n_threads, schedule="dynamic", chunksize=1):
+            add_to_windows(&values[0], rows, leaves, &raw[0], raw.strides[0], window, first,
+                           min(first + part, n), &at[omp_get_thread_num(), 0])
+    return 0
+
+
+cdef int add_to_blocks(
     const float64_t[::1] values, const uint32_t* rows, intp_t[:, ::1] leaves, float64_t[:] raw,
     int n_threads,
 ) except -1:
-    """raw[row] += values[node of the row's leaf]."""
+    """The same leaf by leaf, for row ids in any order."""
     cdef intp_t[:, ::1] blocks = cut(leaves, ADD_BLOCK)
     cdef intp_t[::1] order = by_place(rows, blocks)
     cdef intp_t k, block, n_blocks = blocks.shape[0]
-    n_threads = <int>max(1, min(n_threads, raw.shape[0] // (4 * SUM_BLOCK)))
     with nogil:
         for k in prange(n_blocks, num_threads=n_threads, schedule="dynamic", chunksize=32):
             block = order[k]

@@ -6,3 +6,4 @@ cdef extern from "openmp_shim.h" nogil:
     int omp_get_num_threads()
     int omp_get_max_threads()
     int omp_in_parallel()
+    double omp_get_wtime()

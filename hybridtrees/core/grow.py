@@ -271,4 +271,4 @@ class Grower:
 
     def update_raw(self, tree: Tree, raw: np.ndarray) -> None:
         """Add the tree that was grown last to `raw`, one number per row of the table."""
-        self._grower.update_raw(np.ascontiguousarray(tree.values[:, 0]), raw)
+        self._grower.update_raw(np.ascontiguousarray(tree.values[:, 0]), raw, ascending=True)

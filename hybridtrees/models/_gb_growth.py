@@ -175,4 +175,4 @@ class BinnedResiduals(Grower):
 
     def add_to_raw(self, values: np.ndarray, tree: Tree, raw: np.ndarray) -> None:
         """Add values to the scores of all rows; see `ExactResiduals.add_to_raw`."""
-        self._grower.update_raw(np.ascontiguousarray(values), raw)
+        self._grower.update_raw(np.ascontiguousarray(values), raw, ascending=True)

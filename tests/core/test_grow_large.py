@@ -177,6 +177,23 @@ def test_sums_and_scores_of_the_leaves(large, n_threads):
     np.testing.assert_allclose(tree.values[leaves, 0], value, rtol=1e-15)
 
 
+def test_scores_of_windows_of_the_table():
+    rng = np.random.default_rng(17)
+    n = 200_000
+    binned = make_binned(random_codes(rng, n, [255, 9]), [255, 9])
+    grad = (np.abs(binned.columns[0] - 100.0) + 10.0 * binned.columns[1]).astype(np.float32)
+    start = np.linspace(-1, 1, 2 * n).reshape(n, 2)
+    for n_threads in (1, 2, 3):
+        with Grower(binned, replace(BEST, max_leaves=20), n_threads) as grower:
+            tree = grower.grow(grad, 1.0)
+            leaf = grower._grower.row_nodes()
+            for ascending in (False, True):
+                raw = start.copy()
+                grower._grower.update_raw(tree.values[:, 0].copy(), raw[:, 1], ascending)
+                np.testing.assert_array_equal(raw[:, 1], start[:, 1] + tree.values[leaf, 0])
+                np.testing.assert_array_equal(raw[:, 0], start[:, 0])
+
+
 # ---- draws of features --------------------------------------------------------------------------
 
 
