@@ -39,6 +39,7 @@ EXTENSIONS = {
     "hybridtrees.core._moment_score": False,
     "hybridtrees.core._moment_search": True,
     "hybridtrees.core._moment_solve": False,
+    "hybridtrees.core._node_models": False,
     "hybridtrees.core._node_values": False,
     "hybridtrees.core._nodes": False,
     "hybridtrees.core._partition": True,

@@ -9,8 +9,6 @@ from hybridtrees.core._histogram_search import HistogramSearch
 from hybridtrees.core.bins import BinnedMatrix
 from hybridtrees.core.grow import GrowerParams
 
-FITS: dict[str, int]
-
 class MomentSearch(HistogramSearch):
     """Searches the nodes of trees with linear leaves on one BinnedMatrix."""
 
