@@ -87,6 +87,9 @@ UNIX_FLAGS = [
     "-fno-math-errno",
     "-fno-trapping-math",
 ]
+if DEBUG:
+    # Newer compilers stop at these by themselves.
+    UNIX_FLAGS += ["-Werror=incompatible-pointer-types", "-Werror=implicit-function-declaration"]
 MSVC_FLAGS = ["/O2", "/fp:precise", "/std:c11"]
 
 NO_OPENMP = """

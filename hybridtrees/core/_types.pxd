@@ -33,10 +33,10 @@ cdef packed struct Node:
     int32_t category_limit   # what the words of the set mean: see _category_sets.pxd
 
 
-cdef struct Entry:
-    # One row in the sorted list of a feature.
-    uint32_t key             # rank of its value, code of its category; the largest: missing
-    uint32_t row
+cdef extern from "entry.h" nogil:
+    ctypedef struct Entry "ht_entry":
+        uint32_t key
+        uint32_t row
 
 
 cdef enum StatsLayout:

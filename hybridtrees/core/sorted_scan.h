@@ -12,10 +12,7 @@
 
 #include <stdint.h>
 
-typedef struct {
-    uint32_t key;
-    uint32_t row;
-} ht_entry;
+#include "entry.h"
 
 typedef struct {
     const ht_entry *entries;
