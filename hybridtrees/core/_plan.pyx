@@ -62,7 +62,7 @@ cdef class TreePlans:
         self.walk_origin = np.empty(total, dtype=np.int32)
         masked_leaves = np.zeros(self.n_trees, dtype=np.int32)
         self.leaf_node = np.empty(total, dtype=np.int32)
-        self.leaf_value = np.empty(total)
+        self.leaf_value = np.zeros(total + 32)       # some are read behind those of a tree
         stack = np.empty(total + 1, dtype=np.int32)
         for tree in range(self.n_trees):
             self.plans[tree].node_start = start[tree]

@@ -15,7 +15,8 @@ from hybridtrees.core._category_sets cimport category_side
 from hybridtrees.core._linear_leaves cimport Regressors, add_linear, fill_rows, table_value
 from hybridtrees.core._openmp cimport HT_HAS_OPENMP, omp_get_max_threads, omp_get_thread_num
 from hybridtrees.core._masks cimport (
-    HT_BLOCK, BitMasks, MaskWord, ht_score_f32, ht_score_f64,
+    HT_BLOCK, BitMasks, MaskWord, ht_add_values, ht_score_f32, ht_score_f64, ht_turn_f32,
+    ht_turn_f64,
 )
 from hybridtrees.core._plan cimport TreePlan, TreePlans
 from hybridtrees.core._simd cimport ht_round_up, ht_vector_bytes
@@ -23,6 +24,8 @@ from hybridtrees.core._types cimport float64_t, int32_t, int64_t, intp_t, real_t
 from hybridtrees.core._walk_node cimport WalkNode
 
 import numpy as np
+
+from hybridtrees.core.dtypes import aligned_empty
 
 ctypedef fused block_t:
     float
@@ -161,23 +164,24 @@ cdef inline void score_block(
     cdef int32_t state32[HT_BLOCK]
     cdef int64_t state64[HT_BLOCK]
     cdef intp_t first = masks.tree_word[tree], at, k
-    cdef int32_t word, base
+    cdef int32_t word, base, n_words = <int32_t>(masks.tree_word[tree + 1] - first)
     cdef const MaskWord* entries
-    memset(leaf, 0, HT_BLOCK * sizeof(int32_t))
     # Words before that of a row's leaf have no bit left; so the first one that has counts.
-    for word in range(<int32_t>(masks.tree_word[tree + 1] - first) - 1, -1, -1):
+    for word in range(n_words - 1, -1, -1):
         entries = &masks.words[first + word]
         at = entries.start
         k = at + entries.n_of_kind[0] + entries.n_of_kind[1]
         base = word * masks.word_leaves
         if block_t is float:
-            memset(state32, 255, sizeof(state32))
+            if entries.n_of_kind[2] > 0:
+                memset(state32, 255, sizeof(state32))
             for k in range(k, k + entries.n_of_kind[2]):
                 category_split(walk + masks.split[k], &plans.categories[0], block,
                                masks.bits32[k], state32)
             ht_score_f32(width, block, &masks.column[0] + at, &masks.threshold32[0] + at,
                          &masks.bits32[0] + at, entries.n_of_kind[0], entries.n_of_kind[1],
-                         state32, base, leaf)
+                         state32 if entries.n_of_kind[2] > 0 else NULL, base,
+                         word == n_words - 1, leaf)
         else:
             memset(state64, 255, sizeof(state64))
             for k in range(k, k + entries.n_of_kind[2]):
@@ -216,6 +220,16 @@ cdef inline void fill_block(
     """Turn rows to feature-major order; rows past the end repeat the last one."""
     cdef int32_t column, row
     cdef intp_t feature
+    if plans.n_used == 0:
+        return
+    if block_t is float and n_rows == HT_BLOCK and X.strides[1] == sizeof(real_t):
+        if real_t is float:
+            ht_turn_f32(<const char*>&X[start, 0], X.strides[0], &plans.used[0],
+                        <int>plans.n_used, block)
+        else:
+            ht_turn_f64(<const char*>&X[start, 0], X.strides[0], &plans.used[0],
+                        <int>plans.n_used, block)
+        return
     for column in range(<int32_t>plans.n_used):
         feature = plans.used[column]
         for row in range(n_rows):
@@ -284,10 +298,11 @@ cdef inline void run_block(
     cdef bint one_output = summed and plans.n_outputs == 1
     fill_block(plans, X, start, n_rows, block)
     if by_rows:
-        regressors.x = x
-        fill_rows(plans.linear, X, start, n_rows, &regressors)
-    for row in range(n_rows):
-        total[row] = raw[start + row, 0] if one_output and found == NULL else 0
+        fill_rows(plans.linear, X, start, n_rows, x, &regressors)
+    memset(total, 0, sizeof(total))
+    if one_output and found == NULL:
+        for row in range(n_rows):
+            total[row] = raw[start + row, 0]
     for tree in range(first_tree, last_tree):
         plan = plans.plans + tree
         if masks.tree_word[tree + 1] > masks.tree_word[tree]:
@@ -310,6 +325,8 @@ cdef inline void run_block(
             continue
         if plan.linear:
             add_linear(plans.linear, tree, leaf, names, &regressors, total)
+        elif names != NULL:
+            ht_add_values(width, values, plan.n_leaves, leaf, total)
         else:
             for row in range(n_rows):
                 total[row] += values[leaf[row]]
@@ -333,15 +350,16 @@ cdef int run_blocks(
     cdef int width = ht_vector_bytes(), thread
     cdef float[::1] narrow
     cdef double[::1] wide
-    cdef double[::1] regressors
+    cdef float64_t[::1] regressors
     cdef BitMasks masks
     n_threads = <int>max(1, min(n_threads, n_blocks))
     if plans.any_linear and plans.linear.by_rows:
         rows_size = plans.linear.stride * HT_BLOCK
-    regressors = np.empty(n_threads * rows_size)
+    # Vectors that lie across two cache lines would take twice as long to read.
+    regressors = aligned_empty(n_threads * rows_size, np.float64)
     if real_t is float or plans.float_thresholds:
         masks = plans.narrow_masks
-        narrow = np.empty(n_threads * block_size, dtype=np.float32)
+        narrow = aligned_empty(n_threads * block_size, np.float32)
         for block in prange(n_blocks, num_threads=n_threads, nogil=True, schedule="static"):
             thread = omp_get_thread_num()
             first = block * HT_BLOCK
@@ -350,7 +368,7 @@ cdef int run_blocks(
                       width, raw, NULL if found == NULL else found + first * n_found, n_found)
     else:
         masks = plans.wide_masks
-        wide = np.empty(n_threads * block_size)
+        wide = aligned_empty(n_threads * block_size, np.float64)
         for block in prange(n_blocks, num_threads=n_threads, nogil=True, schedule="static"):
             thread = omp_get_thread_num()
             first = block * HT_BLOCK
@@ -364,7 +382,7 @@ cdef int add_typed(
     TreePlans plans, const real_t[:, :] X, float64_t[:, :] raw,
     intp_t first_tree, intp_t last_tree, int n_threads,
 ) except -1:
-    cdef double[::1] regressors
+    cdef float64_t[::1] regressors
     check_call(plans, X.shape[0], X.shape[1], raw.shape[0], raw.shape[1], first_tree, last_tree)
     if X.shape[0] > FEW_ROWS:
         return run_blocks(plans, X, first_tree, last_tree, n_threads, raw, NULL)
@@ -382,10 +400,9 @@ cdef void add_few(
     cdef intp_t row, tree
     cdef Regressors regressors
     cdef bint by_rows = plans.any_linear and plans.linear.by_rows
-    regressors.x = x
     for row in range(X.shape[0]):
         if by_rows:
-            fill_rows(plans.linear, X, row, 1, &regressors)
+            fill_rows(plans.linear, X, row, 1, x, &regressors)
         for tree in range(first_tree, last_tree):
             add_node(plans, tree, X, row, walk_row(plans, plans.plans + tree, X, row), &regressors,
                      raw)

@@ -1,167 +1,150 @@
 /* Values of linear leaves: v = c + sum of w * (clip(x) - center), where a missing x adds nothing.
  *
- * A leaf is one record of pairs of doubles, so that its terms come with a few cache lines:
+ * A leaf is one record of whole cache lines, whose terms stand in chunks of eight lanes:
  *
- *     [n, c0, c1, ...]        uint16: the number of pairs n, then the columns of the terms
- *     [w0, w1] [w2, w3] ...   n pairs of coefficients, of which the last number is the constant
- *     [m0, m1] ...            n pairs of centres, in exact records only
- *     [low0, low1] ...        n pairs, and as many for the upper ends: where x is clipped
- *     [low, high]             range of the value
+ *     [low, high, n, 0]          range of the value, number of chunks
+ *     [c0, c1, ..., c7] ...      int32: the column of x of each lane, n chunks
+ *     [w0, w1, ..., w7] ...      coefficients; the last lane in use is the constant
+ *     [low0, ...] [high0, ...]   where x is clipped, n chunks each; only where some term is
+ *     [w0, ...] [m0, ...]        coefficients and centres of exact sums
  *
- * The last two parts are there where the ensemble needs them. Each leaf has two records: an exact
- * one, and a folded one for rows that miss no regressor, where the constant holds the centres
- * (what that rounds off is what the last bit of x would change). Even and odd terms are summed
- * apart on every machine, so that the sum does not depend on it. */
+ * The column behind the regressors always holds 1: the constant and unused lanes read it. Rows that
+ * miss no regressor take a constant that holds the centres (what that rounds off is what the last
+ * bit of x would change); the others are summed exactly, with the centres one by one.
+ *
+ * Lanes are multiplied side by side, chunks are added, and the eight lanes are halved three times:
+ * 0 + 4, 1 + 5, ..., then 0 + 2 and 1 + 3 of these, then the last two. Every body keeps that order,
+ * so that the sum depends neither on the machine nor on the rows that stand beside. */
 #ifndef HYBRIDTREES_LINEAR_LEAVES_H
 #define HYBRIDTREES_LINEAR_LEAVES_H
 
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "simd.h"
 
-#if (defined(__SSE2__) || defined(_M_X64)) && !defined(HT_NO_PAIRS)
-#define HT_PAIRS 1
-#include <emmintrin.h>
-#else
-#define HT_PAIRS 0
-#endif
+enum {
+    HT_LINE = 8,          /* doubles of a cache line, and lanes of a chunk */
+    HT_HEAD = 4,          /* doubles in front of the columns */
+    HT_TABLE_COLUMNS = 32 /* columns of x that are looked up within registers */
+};
 
-#if defined(__GNUC__)
-#define HT_ALWAYS_INLINE static inline __attribute__((always_inline))
-#else
-#define HT_ALWAYS_INLINE static __forceinline
-#endif
-
-/* Pairs up to which the sum is unrolled; trees with larger leaves count the pairs of each. */
-#define HT_UNROLLED_PAIRS 4
-
-/* Pairs of doubles that the columns of n pairs of terms take. */
-static inline ptrdiff_t ht_column_pairs(ptrdiff_t n)
+/* Cache lines of the head and the columns of n chunks. */
+static inline ptrdiff_t ht_head_lines(ptrdiff_t n)
 {
-    return (2 * n + 7) / 8;
+    return (n + 2) / 2;
 }
 
-/* Pairs of doubles of a record. */
-static inline ptrdiff_t ht_record_pairs(ptrdiff_t n, int exact, int clipped, int ranged)
+/* Cache lines of a record. */
+static inline ptrdiff_t ht_record_lines(ptrdiff_t n, int clipped)
 {
-    return ht_column_pairs(n) + (1 + (exact ? 1 : 0) + (clipped ? 2 : 0)) * n + (ranged ? 1 : 0);
+    return ht_head_lines(n) + (clipped ? 5 : 3) * n;
 }
 
-/* Column of a term; where the number of pairs is a literal, four are read at a time, for it is
- * the number of loads that counts. */
-HT_ALWAYS_INLINE size_t ht_column(const uint16_t *columns, int term, int literal)
+/* From one row of x to the next; where registers hold a row, it is read as whole vectors. */
+static inline ptrdiff_t ht_row_stride(ptrdiff_t n_columns)
 {
-    uint64_t four;
-    if (!literal)
-        return columns[term + 1];
-    memcpy(&four, columns + (term + 1) / 4 * 4, sizeof(four));
-    return (uint16_t) (four >> (16 * ((term + 1) % 4)));
-}
-
-/* Value of one leaf. The last four arguments are literals where it is called; n = 0: any. */
-HT_ALWAYS_INLINE double ht_leaf_value(const double *record, const double *x, int n, int exact,
-                                      int clipped, int ranged)
-{
-    const uint16_t *columns = (const uint16_t *) record;
-    const int n_pairs = n ? n : columns[0];
-    const double *coef = record + 2 * ht_column_pairs(n_pairs);
-    const double *center = coef + 2 * n_pairs;
-    const double *low = exact ? center + 2 * n_pairs : center, *high = low + 2 * n_pairs;
-    double value;
-#if HT_PAIRS
-    __m128d sum = _mm_setzero_pd();
-    for (int k = 0; k < n_pairs; k++) {
-        __m128d pair = _mm_load_sd(x + ht_column(columns, 2 * k, n)), known;
-        if (k + 1 < n_pairs)
-            pair = _mm_loadh_pd(pair, x + ht_column(columns, 2 * k + 1, n));
-        else
-            pair = _mm_unpacklo_pd(pair, _mm_set1_pd(1.0));
-        known = _mm_cmpord_pd(pair, pair);
-        if (clipped)
-            pair = _mm_min_pd(_mm_max_pd(pair, _mm_load_pd(low + 2 * k)),
-                              _mm_load_pd(high + 2 * k));
-        if (exact)
-            pair = _mm_and_pd(_mm_sub_pd(pair, _mm_load_pd(center + 2 * k)), known);
-        pair = _mm_mul_pd(pair, _mm_load_pd(coef + 2 * k));
-        sum = k ? _mm_add_pd(sum, pair) : pair;
-    }
-    value = _mm_cvtsd_f64(sum) + _mm_cvtsd_f64(_mm_unpackhi_pd(sum, sum));
-#else
-    double sum[2] = {0.0, 0.0};
-    for (int k = 0; k < 2 * n_pairs; k++) {
-        double given = k + 1 < 2 * n_pairs ? x[ht_column(columns, k, n)] : 1.0, one = given;
-        if (clipped) {
-            one = one > low[k] ? one : low[k];
-            one = one < high[k] ? one : high[k];
-        }
-        if (exact)
-            one = given == given ? one - center[k] : 0.0;
-        sum[k & 1] = k > 1 ? sum[k & 1] + one * coef[k] : one * coef[k];
-    }
-    value = sum[0] + sum[1];
-#endif
-    if (ranged) {
-        const double *ends = clipped ? high + 2 * n_pairs : low;
-        value = value < ends[0] ? ends[0] : value;
-        value = value > ends[1] ? ends[1] : value;
-    }
-    return value;
+    return n_columns <= HT_TABLE_COLUMNS / 2 ? HT_TABLE_COLUMNS / 2
+           : n_columns <= HT_TABLE_COLUMNS   ? HT_TABLE_COLUMNS
+                                             : n_columns | 1;
 }
 
 /* The leaves of a tree, and the rows that come to them. */
 typedef struct {
     const double *records;
-    const int32_t *start; /* where the record of each leaf starts, in pairs; NULL: they are alike
-                             and stand in order */
-    const double *x;      /* regressors of the rows, row by row */
+    const int32_t *start; /* where the record of each leaf starts, in lines; NULL: they are alike,
+                             have one chunk, and stand in order */
+    const void *x;        /* regressors of the rows, row by row, and behind them 1 */
     ptrdiff_t stride;     /* from one row to the next */
-    int n_pairs;          /* of every record, where they are alike */
+    int narrow;           /* whether they are floats, which only vectors of 64 bytes read */
+    int n_pairs;          /* of lanes in use, where records are alike */
     int exact;
     int clipped;
     int ranged;
 } HtLinearTree;
 
-HT_ALWAYS_INLINE void ht_add_rows(const HtLinearTree *tree, const int32_t *leaf,
-                                  const int32_t *rows, int n_rows, int n, int exact, int clipped,
-                                  int ranged, double *total)
+/* The parts of a record that a sum needs. */
+typedef struct {
+    ptrdiff_t n;
+    const int32_t *column;
+    const double *coef, *low, *high, *center;
+} HtRecord;
+
+/* `single`, whether it has one chunk, `exact` and `clipped` are literals. */
+HT_ALWAYS_INLINE HtRecord ht_open_record(const double *record, int single, int exact, int clipped)
 {
-    const double *records = tree->records, *x = tree->x;
-    const ptrdiff_t stride = tree->stride, size = ht_record_pairs(n, exact, clipped, ranged);
-    for (int k = 0; k < n_rows; k++) {
-        const ptrdiff_t row = rows == NULL ? k : rows[k];
-        const double *record = records + 2 * (n ? size * leaf[row] : tree->start[leaf[row]]);
-        total[row] += ht_leaf_value(record, x + row * stride, n, exact, clipped, ranged);
-    }
+    HtRecord r;
+    r.n = single ? 1 : (ptrdiff_t) record[2];
+    r.column = (const int32_t *) (record + HT_HEAD);
+    r.coef = record + HT_LINE * ht_head_lines(r.n);
+    r.low = r.coef + HT_LINE * r.n;
+    r.high = r.low + HT_LINE * r.n;
+    if (exact)
+        r.coef = clipped ? r.high + HT_LINE * r.n : r.low;
+    r.center = r.coef + HT_LINE * r.n;
+    return r;
 }
 
+/* Where a leaf has its record. */
+HT_ALWAYS_INLINE const double *ht_record_of(const HtLinearTree *tree, int32_t leaf, int single,
+                                            int clipped)
+{
+    return tree->records
+           + HT_LINE * (single ? leaf * ht_record_lines(1, clipped)
+                               : (ptrdiff_t) tree->start[leaf]);
+}
+
+HT_ALWAYS_INLINE double ht_in_range(double value, const double *record)
+{
+    value = value < record[0] ? record[0] : value;
+    return value > record[1] ? record[1] : value;
+}
+
+/* Two lanes. */
+#if defined(__SSE2__) || defined(_M_X64)
+#include <emmintrin.h>
+typedef __m128d HtPair;
+#define HT_PAIR_LOAD(from) _mm_load_pd(from)
+#define HT_PAIR_OF(a, b) _mm_loadh_pd(_mm_load_sd(a), b)
+#define HT_PAIR_AND_ONE(a) _mm_unpacklo_pd(_mm_load_sd(a), _mm_set1_pd(1.0))
+#define HT_PAIR_ADD(a, b) _mm_add_pd(a, b)
+#define HT_PAIR_MUL(a, b) _mm_mul_pd(a, b)
+#define HT_PAIR_CLIP(x, low, high) _mm_min_pd(_mm_max_pd(x, low), high)
+#define HT_PAIR_FROM(given, x, center)                                                        \
+    _mm_and_pd(_mm_cmpord_pd(given, given), _mm_sub_pd(x, center))
+#define HT_PAIR_SUM(a) (_mm_cvtsd_f64(a) + _mm_cvtsd_f64(_mm_unpackhi_pd(a, a)))
+#else
+typedef struct {
+    double a, b;
+} HtPair;
+static inline double ht_clip(double x, double low, double high)
+{
+    x = x > low ? x : low;
+    return x < high ? x : high;
+}
+static inline HtPair ht_pair(double a, double b)
+{
+    HtPair pair = {a, b};
+    return pair;
+}
+#define HT_PAIR_LOAD(from) ht_pair((from)[0], (from)[1])
+#define HT_PAIR_OF(a, b) ht_pair(*(a), *(b))
+#define HT_PAIR_AND_ONE(a) ht_pair(*(a), 1.0)
+#define HT_PAIR_ADD(x, y) ht_pair((x).a + (y).a, (x).b + (y).b)
+#define HT_PAIR_MUL(x, y) ht_pair((x).a * (y).a, (x).b * (y).b)
+#define HT_PAIR_CLIP(x, low, high)                                                            \
+    ht_pair(ht_clip((x).a, (low).a, (high).a), ht_clip((x).b, (low).b, (high).b))
+#define HT_PAIR_FROM(given, x, center)                                                        \
+    ht_pair((given).a == (given).a ? (x).a - (center).a : 0.0,                                \
+            (given).b == (given).b ? (x).b - (center).b : 0.0)
+#define HT_PAIR_SUM(x) ((x).a + (x).b)
+#endif
+
+#define HT_BODY "linear_leaves_body.h"
+#include "per_width.h"
+
 /* total[row] += value of leaf[row], for the rows listed, or the first n_rows if rows is NULL. */
-static inline void ht_add_linear(const HtLinearTree *tree, const int32_t *leaf,
+static inline void ht_add_linear(int width, const HtLinearTree *tree, const int32_t *leaf,
                                  const int32_t *rows, int n_rows, double *total)
 {
-    const int n_pairs = tree->start == NULL ? tree->n_pairs : 0;
-    const int kind = (tree->exact ? 4 : 0) + (tree->clipped ? 2 : 0) + (tree->ranged ? 1 : 0);
-#define HT_CASE(n, exact, clipped, ranged)                                                    \
-    case 8 * n + 4 * exact + 2 * clipped + ranged:                                            \
-        ht_add_rows(tree, leaf, rows, n_rows, n, exact, clipped, ranged, total);              \
-        break;
-#define HT_CASES(n)                                                                           \
-    HT_CASE(n, 0, 0, 0)                                                                       \
-    HT_CASE(n, 0, 0, 1)                                                                       \
-    HT_CASE(n, 0, 1, 0)                                                                       \
-    HT_CASE(n, 0, 1, 1)                                                                       \
-    HT_CASE(n, 1, 0, 0)                                                                       \
-    HT_CASE(n, 1, 0, 1)                                                                       \
-    HT_CASE(n, 1, 1, 0)                                                                       \
-    HT_CASE(n, 1, 1, 1)
-    switch (8 * n_pairs + kind) {
-        HT_CASES(0)
-        HT_CASES(1)
-        HT_CASES(2)
-        HT_CASES(3)
-        HT_CASES(4)
-    }
-#undef HT_CASES
-#undef HT_CASE
+    HT_DISPATCH(width, add_leaves, tree, leaf, rows, n_rows, total);
 }
 
 #endif

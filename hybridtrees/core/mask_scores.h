@@ -34,16 +34,19 @@ static inline int ht_lowest_bit(uint64_t bits)
 
 /* The splits of one word. The first n_right send a missing value right, the next n_left left: a
  * comparison with NaN is false, so the first test `x <= t` and the others `not x > t`.
- * state: the bits of each row, those that splits on categories left; leaf[row] becomes the lowest
- * one that survives, plus base, and stays as it is where none does. */
+ * state: the bits of each row that splits on categories left, NULL: all. leaf[row] becomes the
+ * lowest one that survives, plus base. Where none does it stays as it is, or may be anything in
+ * the word that is scored first (`is_first`): a row has a leaf in one of them. */
 static inline void ht_score_f32(int width, const float *x, const int32_t *column,
                                 const float *threshold, const int32_t *mask, int n_right,
-                                int n_left, int32_t *state, int32_t base, int32_t *leaf)
+                                int n_left, const int32_t *state, int32_t base, int is_first,
+                                int32_t *leaf)
 {
-    HT_DISPATCH(width, score_f32, x, column, threshold, mask, n_right, n_left, state);
-    HT_DISPATCH(width, lowest_f32, state, base, leaf);
+    HT_DISPATCH(width, score_f32, x, column, threshold, mask, n_right, n_left, state, base,
+                is_first, leaf);
 }
 
+/* The same; the state is changed, and leaf[row] stays as it is where no bit survives. */
 static inline void ht_score_f64(int width, const double *x, const int32_t *column,
                                 const double *threshold, const int64_t *mask, int n_right,
                                 int n_left, int64_t *state, int32_t base, int32_t *leaf)
@@ -52,6 +55,18 @@ static inline void ht_score_f64(int width, const double *x, const int32_t *colum
     for (int row = 0; row < HT_BLOCK; row++)
         if (state[row])
             leaf[row] = base + ht_lowest_bit((uint64_t) state[row]);
+}
+
+/* total[row] += values[leaf[row]] for the rows of a block; 32 values can be read. */
+static inline void ht_add_values(int width, const double *values, int32_t n_values,
+                                 const int32_t *leaf, double *total)
+{
+    if (n_values <= 32) {
+        HT_DISPATCH(width, add_few_values, values, leaf, total);
+        return;
+    }
+    for (int row = 0; row < HT_BLOCK; row++)
+        total[row] += values[leaf[row]];
 }
 
 #endif

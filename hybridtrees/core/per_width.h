@@ -10,6 +10,7 @@
  *     HT_TARGET      attribute of its functions: the instructions of this width
  *     HT_BYTES       the width
  *     HT_VECTORS     whether the compiler knows vector types
+ *     HT_X86         whether it may call the intrinsics of this width
  *
  * HT_WHOLE_VECTORS, defined beside HT_BODY, is for bodies whose plain loops gain from 64 bytes at
  * a time: left to itself, the compiler turns loops into vectors of 32 even where it has wider ones.
@@ -20,6 +21,9 @@
 #ifndef HYBRIDTREES_PER_WIDTH_H
 #define HYBRIDTREES_PER_WIDTH_H
 
+#include <stdlib.h>
+#include <string.h>
+
 #if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
 #define HT_X86 1
 #else
@@ -28,8 +32,14 @@
 
 #if defined(__GNUC__)
 #define HT_VECTORS 1
+#define HT_ALWAYS_INLINE static inline __attribute__((always_inline))
 #else
 #define HT_VECTORS 0
+#define HT_ALWAYS_INLINE static inline
+#endif
+
+#if HT_X86
+#include <immintrin.h>
 #endif
 
 #define HT_JOIN_(a, b) a##b
@@ -45,20 +55,28 @@
 #define HT_PREFER_512 ",prefer-vector-width=512"
 #endif
 
-/* Bytes of the widest vector this machine has: 16, 32 or 64. */
+/* Bytes of the widest vector this machine has: 16, 32 or 64. The variable
+ * HYBRIDTREES_VECTOR_BITS of the environment, 128 or 256, asks for narrower ones. */
 static int ht_vector_bytes(void)
 {
 #if HT_X86
-    static int bytes = 0;
-    if (bytes == 0) {
+    static int found = 0;
+    if (found == 0) {
+        const char *wanted = getenv("HYBRIDTREES_VECTOR_BITS");
+        int bytes;
         __builtin_cpu_init();
         if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
             && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
             bytes = 64;
         else
             bytes = __builtin_cpu_supports("avx2") ? 32 : 16;
+        if (wanted && strcmp(wanted, "256") == 0 && bytes > 32)
+            bytes = 32;
+        if (wanted && strcmp(wanted, "128") == 0)
+            bytes = 16;
+        found = bytes;
     }
-    return bytes;
+    return found;
 #else
     return 16;
 #endif

@@ -1,0 +1,85 @@
+/* Rows of a table turned to feature-major order, for the scoring of blocks.
+ *
+ * Columns that stand side by side are read four at a time, for four rows, and turned in registers:
+ * one column at a time, most of every cache line that is read would be thrown away. */
+#ifndef HYBRIDTREES_TURN_ROWS_H
+#define HYBRIDTREES_TURN_ROWS_H
+
+#include "mask_scores.h"
+
+#if defined(__SSE2__) || defined(_M_X64)
+#define HT_SSE2 1
+#include <emmintrin.h>
+#include <xmmintrin.h>
+#else
+#define HT_SSE2 0
+#endif
+
+static inline float ht_float_of_f32(float x)
+{
+    return x;
+}
+
+static inline float ht_float_of_f64(double x)
+{
+    return ht_round_up(x);
+}
+
+#if HT_SSE2
+static inline __m128 ht_four_of_f32(const float *x)
+{
+    return _mm_loadu_ps(x);
+}
+
+/* ht_round_up of four numbers. */
+static inline __m128 ht_four_of_f64(const double *x)
+{
+    const __m128d a = _mm_loadu_pd(x), b = _mm_loadu_pd(x + 2);
+    const __m128 near_a = _mm_cvtpd_ps(a), near_b = _mm_cvtpd_ps(b);
+    const __m128i bits = _mm_castps_si128(_mm_movelh_ps(near_a, near_b));
+    const __m128 below_a = _mm_castpd_ps(_mm_cmplt_pd(_mm_cvtps_pd(near_a), a));
+    const __m128 below_b = _mm_castpd_ps(_mm_cmplt_pd(_mm_cvtps_pd(near_b), b));
+    const __m128i below = _mm_castps_si128(_mm_shuffle_ps(below_a, below_b, 0x88));
+    const __m128i step = _mm_or_si128(_mm_set1_epi32(1), _mm_srai_epi32(bits, 31));
+    return _mm_castsi128_ps(_mm_add_epi32(bits, _mm_and_si128(step, below)));
+}
+
+#define HT_TURN_FOUR(kind, real)                                                              \
+    for (; column + 4 <= n_used && used[column + 3] - used[column] == 3; column += 4)         \
+        for (int row = 0; row < HT_BLOCK; row += 4) {                                         \
+            const char *from = rows + row * stride + used[column] * (ptrdiff_t) sizeof(real); \
+            float *to = block + (ptrdiff_t) column * HT_BLOCK + row;                          \
+            __m128 a = ht_four_of_##kind((const real *) from);                                \
+            __m128 b = ht_four_of_##kind((const real *) (from + stride));                     \
+            __m128 c = ht_four_of_##kind((const real *) (from + 2 * stride));                 \
+            __m128 d = ht_four_of_##kind((const real *) (from + 3 * stride));                 \
+            _MM_TRANSPOSE4_PS(a, b, c, d);                                                    \
+            _mm_storeu_ps(to, a);                                                             \
+            _mm_storeu_ps(to + HT_BLOCK, b);                                                  \
+            _mm_storeu_ps(to + 2 * HT_BLOCK, c);                                              \
+            _mm_storeu_ps(to + 3 * HT_BLOCK, d);                                              \
+        }
+#else
+#define HT_TURN_FOUR(kind, real)
+#endif
+
+/* block[column, row] = rows[row, used[column]] for HT_BLOCK rows, which stand `stride` bytes apart;
+ * numbers between two floats become the larger. */
+#define HT_TURN(kind, real)                                                                   \
+    static inline void ht_turn_##kind(const char *rows, ptrdiff_t stride, const int32_t *used, \
+                                      int n_used, float *block)                               \
+    {                                                                                         \
+        for (int column = 0; column < n_used; column++) {                                     \
+            HT_TURN_FOUR(kind, real)                                                          \
+            for (int row = 0; column < n_used && row < HT_BLOCK; row++)                       \
+                block[(ptrdiff_t) column * HT_BLOCK + row] = ht_float_of_##kind(              \
+                    *(const real *) (rows + row * stride                                      \
+                                     + used[column] * (ptrdiff_t) sizeof(real)));             \
+        }                                                                                     \
+    }
+HT_TURN(f32, float)
+HT_TURN(f64, double)
+#undef HT_TURN
+#undef HT_TURN_FOUR
+
+#endif
