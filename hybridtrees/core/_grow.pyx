@@ -13,7 +13,7 @@ from hybridtrees.core._leaves cimport SUM_BLOCK, add_to_leaves
 from hybridtrees.core._nodes cimport GrowNode, NodeStore
 from hybridtrees.core._openmp cimport omp_get_thread_num, omp_get_wtime
 from hybridtrees.core._search cimport SplitSearch
-from hybridtrees.core._team cimport Team, note_time, team_size
+from hybridtrees.core._team cimport Team, note_time, open_team, team_size
 from hybridtrees.core._types cimport Node, float64_t, int32_t, intp_t, uint32_t
 
 import numpy as np
@@ -53,8 +53,7 @@ cdef class TreeGrower:
     def __init__(self, SplitSearch search, int32_t max_leaves, helpers=(), intp_t lent_rows=0,
                  bint preorder=False, float64_t prune_gain=0.0):
         self.search = search
-        self.team.n_threads = search.n_threads
-        self.team.owed = 0
+        open_team(&self.team, search.n_threads)
         self.prune_gain = prune_gain
         self.max_leaves = max_leaves
         self.helpers = list(helpers)
@@ -88,20 +87,29 @@ cdef class TreeGrower:
         return <float64_t>self.search.n_tree_features * (<float64_t>(n.stop - n.start) + 1000)
 
     cdef int visit(self, int32_t node, bint last) except -1 nogil:
-        """Search the root, or divide a node and search its children, unless it is the last."""
-        cdef float64_t updates = self.updates_of(node), start = omp_get_wtime()
+        """`open_node` with as many threads as the team has for it."""
+        cdef float64_t updates, start
+        if self.team.n_threads == 1:
+            return self.open_node(node, last)
+        updates = self.updates_of(node)
+        start = omp_get_wtime()
         self.search.n_threads = team_size(&self.team, updates)
         try:
-            if self.search.store.nodes[node].left < 0:
-                self.search.evaluate_root()
-                self.enlist(node)
-            else:
-                self.search.divide(node)
-                if not last:
-                    self.search_children(node)
+            self.open_node(node, last)
         finally:
             note_time(&self.team, self.search.n_threads, updates, omp_get_wtime() - start)
             self.search.n_threads = self.team.n_threads
+        return 0
+
+    cdef int open_node(self, int32_t node, bint last) except -1 nogil:
+        """Search the root, or divide a node and search its children, unless it is the last."""
+        if self.search.store.nodes[node].left < 0:
+            self.search.evaluate_root()
+            self.enlist(node)
+            return 0
+        self.search.divide(node)
+        if not last:
+            self.search_children(node)
         return 0
 
     cdef int search_children(self, int32_t node) except -1 nogil:

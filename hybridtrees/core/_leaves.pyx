@@ -139,13 +139,14 @@ cdef void add_to_rows(
 
 cdef intp_t[:, ::1] join_blocks(intp_t[:, ::1] blocks):
     """From (node, start, stop) of blocks back to those of leaves."""
-    cdef intp_t k, n = 0
+    cdef intp_t j, k, n = 0
     cdef intp_t[:, ::1] leaves = np.empty((blocks.shape[0], 3), dtype=np.intp)
     for k in range(blocks.shape[0]):
         if n > 0 and leaves[n - 1, 0] == blocks[k, 0] and leaves[n - 1, 2] == blocks[k, 1]:
             leaves[n - 1, 2] = blocks[k, 2]
         else:
-            leaves[n, :] = blocks[k, :]
+            for j in range(3):
+                leaves[n, j] = blocks[k, j]
             n += 1
     return leaves[:n]
 
@@ -205,13 +206,18 @@ cdef int add_to_leaves(
     share leaves but the table: a thread adds to all rows of a window, whatever their leaf. This
     takes ids that ascend within a leaf, which `ascending` says, and leaves that are not too many.
     """
-    cdef intp_t[:, ::1] leaves = join_blocks(blocks)
-    cdef intp_t first, n = raw.shape[0], n_leaves = leaves.shape[0]
-    cdef intp_t window = max(<intp_t>WINDOW_ROWS, LEAF_ROWS * n_leaves), part = 4 * window
+    cdef intp_t first, n = raw.shape[0], n_leaves, window, part
+    cdef intp_t[:, ::1] leaves
     cdef intp_t[:, ::1] at
     n_threads = threads_for(n_threads, n, 4 * SUM_BLOCK)
-    if n_threads == 1 or not ascending or 2 * n_threads * part > n:
-        return add_to_blocks(values, rows, leaves, raw, n_threads)
+    if n_threads == 1 or not ascending:
+        return add_to_blocks(values, rows, blocks, raw, n_threads)
+    leaves = join_blocks(blocks)
+    n_leaves = leaves.shape[0]
+    window = max(<intp_t>WINDOW_ROWS, LEAF_ROWS * n_leaves)
+    part = 4 * window
+    if 2 * n_threads * part > n:
+        return add_to_blocks(values, rows, blocks, raw, n_threads)
     at = np.empty((n_threads, n_leaves + 8), dtype=np.intp)
     with nogil:
         for first in prange(0, n, part, num_threads=n_threads, schedule="dynamic", chunksize=1):

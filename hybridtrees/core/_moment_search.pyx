@@ -325,6 +325,7 @@ cdef class MomentSearch(HistogramSearch):
         cdef int n_threads = self.share(works, n_nodes)
         cdef int32_t task, lane, n_first = works[0].n_groups
         cdef int32_t n_tasks = n_first + (works[1].n_groups if n_nodes > 1 else 0)
+        n_threads = max(1, min(n_threads, n_tasks))
         for task in prange(n_tasks, num_threads=n_threads, schedule="dynamic", chunksize=1):
             if task < n_first:
                 self.scan_group(&works[0], task, omp_get_thread_num())

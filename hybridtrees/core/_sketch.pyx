@@ -299,6 +299,7 @@ def cut_columns(const real_t[:, ::1] columns, weights, intp_t n_bins, int n_thre
     cdef intp_t p = columns.shape[0], n = columns.shape[1], f, t
     cdef const float64_t[::1] weight_view
     cdef const float64_t* weight_start = NULL
+    n_threads = <int>max(1, min(<intp_t>n_threads, p))
     cdef intp_t n_bytes = workspace_bytes(
         n + 1, sizeof(real_t), weights is not None, sizeof(float64_t))
     # A cache line apart; the keys must be aligned too.

@@ -1,4 +1,6 @@
-"""Threads that go on alone while the cores are busy with other work."""
+"""How many threads share some work; see _team.pyx."""
+
+from libc.math cimport INFINITY
 
 from hybridtrees.core._types cimport float64_t, intp_t
 
@@ -10,7 +12,14 @@ cdef inline int threads_for(int n_threads, intp_t n_rows, intp_t least) noexcept
 
 cdef struct Team:
     int n_threads
+    float64_t rate               # least seconds per update that a node has taken
     float64_t owed               # seconds that small nodes are still left to one thread
+
+
+cdef inline void open_team(Team* team, int n_threads) noexcept nogil:
+    team.n_threads = n_threads
+    team.rate = INFINITY
+    team.owed = 0
 
 
 cdef inline int team_size(const Team* team, float64_t updates) noexcept nogil:
@@ -22,7 +31,12 @@ cdef inline void note_time(
     Team* team, int n_threads, float64_t updates, float64_t seconds
 ) noexcept nogil:
     """Take notice of the time that a node took with some threads."""
+    cdef float64_t usual = 1e-3 + 32 * team.rate * updates
+    if seconds <= 0:                        # the clock was set back
+        return
     if n_threads == 1:
         team.owed -= seconds
-    elif seconds > 1e-3 + 1e-8 * updates:   # many times what one thread takes
-        team.owed = 8 * seconds
+    elif seconds > usual:
+        # What stopped all threads, for minutes perhaps, says little about the cores.
+        team.owed = min(8 * (seconds - usual), 0.25)
+    team.rate = min(team.rate, seconds / updates)

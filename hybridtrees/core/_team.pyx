@@ -2,9 +2,10 @@
 
 A region that threads share ends when the last of them ends. Where another process holds a core,
 that takes as long as a turn of the scheduler, which is many times what a small node takes alone. So
-the time of every node is held against what there was to do. After a long wait, small nodes are left
-to one thread until they have taken several times as long as the wait: on a busy machine waiting is
-a small part of the time, and where it was an accident the threads soon meet again.
+the time of every node is held against what there was to do and how quickly that was done at best,
+which depends on the search. After a long wait, small nodes are left to one thread until they have
+taken several times as long as the wait: on a busy machine waiting is a small part of the time, and
+where it was an accident the threads soon meet again.
 Results do not depend on the number of threads.
 """
 
@@ -24,8 +25,7 @@ def team_sizes(int n_threads, const float64_t[::1] updates, const float64_t[:, :
     """
     cdef Team team
     cdef Py_ssize_t k
-    team.n_threads = n_threads
-    team.owed = 0
+    open_team(&team, n_threads)
     sizes = []
     for k in range(updates.shape[0]):
         sizes.append(team_size(&team, updates[k]))
