@@ -41,6 +41,8 @@ def main() -> None:
         X, y = make_table(3001, p)
         for clip in ("clip", "linear"):
             model = PLGBRegressor(n_estimators=15, extrapolation=clip, random_state=0).fit(X, y)
+            n_used = len(np.unique(model.trees_.coef_feature))
+            assert (p < 16) == (n_used < 16) and (p < 32) == (n_used < 32), n_used
             far = 3 * X  # beyond where lines are clipped
             tables = (far, far.astype(np.float64), np.asfortranarray(far), far[:1], far[7:20])
             print("plgb", p, clip, digest(*(model.predict(table) for table in tables)))

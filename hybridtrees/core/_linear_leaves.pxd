@@ -67,7 +67,7 @@ cdef class LinearLeaves:
     cdef int32_t[::1] first_end              # by tree: first node that has a record
     cdef float64_t[::1] records
     cdef int32_t[::1] record_start           # by node: where its record starts, in cache lines
-    cdef int place_records(self, intp_t tree, int32_t[::1] stack, intp_t* size) except -1
+    cdef int place_records(self, intp_t tree, int32_t[::1] stack, intp_t* n_lines) except -1
     cdef intp_t n_chunks(self, intp_t node) noexcept
     cdef bint fill_record(self, intp_t node, intp_t n_pairs, float64_t* record) noexcept
 

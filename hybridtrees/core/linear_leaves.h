@@ -14,7 +14,8 @@
  *
  * Lanes are multiplied side by side, chunks are added, and the eight lanes are halved three times:
  * 0 + 4, 1 + 5, ..., then 0 + 2 and 1 + 3 of these, then the last two. Every body keeps that order,
- * so that the sum depends neither on the machine nor on the rows that stand beside. */
+ * so that the sum depends neither on the machine nor on the rows that stand beside (but for the sign
+ * of a sum of zeros: pairs of lanes that no leaf of a tree uses are left out by some bodies). */
 #ifndef HYBRIDTREES_LINEAR_LEAVES_H
 #define HYBRIDTREES_LINEAR_LEAVES_H
 

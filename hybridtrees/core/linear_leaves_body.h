@@ -190,12 +190,13 @@ HT_TARGET HT_ALWAYS_INLINE void HT_NAME(add_by_eights)(const HtLinearTree *tree,
     HT_NAME(add_by_eights)(tree, leaf, rows, n_rows, total, single, 0, n, exact, clipped)
 #define HT_CASE(exact, clipped)                                                               \
     case 2 * exact + clipped:                                                                 \
-        if (n_rows == 1 && !tree->narrow)                                                     \
+        if (n_rows == 1 && !tree->narrow) {                                                   \
             HT_NAME(add_by_pairs)(tree, leaf, rows, n_rows, total, 0, exact, clipped);        \
-        else if (tree->narrow)                                                                \
+        } else if (tree->narrow) {                                                            \
             HT_BY_SIZE(HT_FLOATS, exact, clipped)                                             \
-        else                                                                                  \
+        } else {                                                                              \
             HT_BY_SIZE(HT_DOUBLES, exact, clipped)                                            \
+        }                                                                                     \
         break;
 #else
 #define HT_PAIRS(n, exact, clipped)                                                           \

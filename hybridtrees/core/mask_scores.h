@@ -35,8 +35,9 @@ static inline int ht_lowest_bit(uint64_t bits)
 /* The splits of one word. The first n_right send a missing value right, the next n_left left: a
  * comparison with NaN is false, so the first test `x <= t` and the others `not x > t`.
  * state: the bits of each row that splits on categories left, NULL: all. leaf[row] becomes the
- * lowest one that survives, plus base. Where none does it stays as it is, or may be anything in
- * the word that is scored first (`is_first`): a row has a leaf in one of them. */
+ * lowest one that survives, plus base, and stays as it is where none does. The word that is scored
+ * first (`is_first`) is the last one, which holds the rightmost leaf: no mask clears that one, so
+ * that every row gets a leaf. */
 static inline void ht_score_f32(int width, const float *x, const int32_t *column,
                                 const float *threshold, const int32_t *mask, int n_right,
                                 int n_left, const int32_t *state, int32_t base, int is_first,

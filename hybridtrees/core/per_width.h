@@ -24,7 +24,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
+/* MinGW's gcc does not align the stack for wide vectors. */
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__)) && !defined(__MINGW32__)
 #define HT_X86 1
 #else
 #define HT_X86 0
@@ -33,6 +34,9 @@
 #if defined(__GNUC__)
 #define HT_VECTORS 1
 #define HT_ALWAYS_INLINE static inline __attribute__((always_inline))
+#elif defined(_MSC_VER)
+#define HT_VECTORS 0
+#define HT_ALWAYS_INLINE static __forceinline
 #else
 #define HT_VECTORS 0
 #define HT_ALWAYS_INLINE static inline

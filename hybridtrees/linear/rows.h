@@ -9,12 +9,6 @@
 
 #include "simd.h"
 
-#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
-#define HT_ROWS_X86 1
-#else
-#define HT_ROWS_X86 0
-#endif
-
 /* out = (x - center) * inv_scale with `fill` in place of NaN. */
 #define HT_LOAD(name, target, real)                                                           \
     target static void name(const real *restrict x, ptrdiff_t n, const double *restrict center,\
@@ -76,7 +70,7 @@ HT_SCALE(ht_scale_base, )
 HT_SUMS(ht_sums_base, )
 HT_LOGIT(ht_logit_base, )
 
-#if HT_ROWS_X86
+#if HT_X86
 #define HT_AVX2 __attribute__((target("avx2")))
 HT_LOAD(ht_load_f32_avx2, HT_AVX2, float)
 HT_LOAD(ht_load_f64_avx2, HT_AVX2, double)
@@ -88,12 +82,7 @@ HT_LOGIT(ht_logit_avx2, HT_AVX2)
 
 static int ht_rows_wide(void)
 {
-    static int known = -1;
-    if (known < 0) {
-        __builtin_cpu_init();
-        known = __builtin_cpu_supports("avx2") ? 1 : 0;
-    }
-    return known;
+    return ht_vector_bytes() >= 32;
 }
 #else
 #define HT_ROWS(wide, name, ...) name##_base(__VA_ARGS__)

@@ -20,13 +20,16 @@ from hybridtrees.core.walk import find_values
 
 N_FEATURES = 6
 
-# Leaves of a tree by the form that finds the leaf: bit masks of 32 and of 64 bits, the walk.
-FORMS = {"mask32": [1, 8, 31], "mask64": [40, 64], "walk": [65, 130]}
+# Leaves of a tree by what finds the leaf: one word of bits, several, the walk.
+FORMS = {"one word": [1, 8, 31], "words": [40, 64, 130], "walk": [900]}
 
 
-def linear_tree(rng, n_leaves, *, n_terms=4, n_values=1, clip=False, bound=False, inner=False):
+def linear_tree(
+    rng, n_leaves, *, n_terms=4, n_values=1, clip=False, bound=False, inner=False,
+    n_features=N_FEATURES,
+):  # fmt: skip
     """A tree whose leaves have up to `n_terms` terms; `inner`: the other nodes, too."""
-    tree = random_tree(rng, n_leaves, N_FEATURES, categorical=(5,), n_values=n_values)
+    tree = random_tree(rng, n_leaves, n_features, categorical=(5,), n_values=n_values)
     counts = rng.integers(0, n_terms + 1, tree.n_nodes)
     if not inner:
         counts[tree.nodes["left"] >= 0] = 0
@@ -36,7 +39,7 @@ def linear_tree(rng, n_leaves, *, n_terms=4, n_values=1, clip=False, bound=False
     return replace(
         tree,
         coef_ptr=np.concatenate([[0], np.cumsum(counts)]),
-        coef_feature=rng.integers(0, N_FEATURES - 1, total),
+        coef_feature=rng.integers(0, 5 if n_features == N_FEATURES else n_features, total),
         coef=rng.normal(size=(total, n_values)),
         coef_center=rng.normal(size=total),
         coef_low=low if clip else [],
@@ -45,8 +48,8 @@ def linear_tree(rng, n_leaves, *, n_terms=4, n_values=1, clip=False, bound=False
     )
 
 
-def table(rng, n_rows, dtype=np.float64, missing=0.1):
-    X = rng.normal(size=(n_rows, N_FEATURES))
+def table(rng, n_rows, dtype=np.float64, missing=0.1, n_features=N_FEATURES):
+    X = rng.normal(size=(n_rows, n_features))
     X[:, 5] = rng.integers(0, 90, n_rows)
     X[rng.random(X.shape) < missing] = np.nan
     return X.astype(dtype)
@@ -60,7 +63,7 @@ def predictions(ensemble, X, n_threads=1):
 
 def check(trees, X, n_outputs=1, tree_output=None):
     """Predictions, which must be the oracle's up to rounding, whatever rows stand beside."""
-    ensemble = TreeEnsemble(trees, N_FEATURES, n_outputs, tree_output)
+    ensemble = TreeEnsemble(trees, X.shape[1], n_outputs, tree_output)
     raw = predictions(ensemble, X)
     expected = oracle.predict(trees, X, n_outputs, tree_output)
     np.testing.assert_allclose(raw, expected, rtol=1e-12, atol=1e-12)
@@ -78,6 +81,22 @@ def check(trees, X, n_outputs=1, tree_output=None):
 def test_every_form(rng, form, dtype, limits):
     trees = [linear_tree(rng, n, **limits) for n in FORMS[form]]
     check(trees, table(rng, 100, dtype))
+
+
+# Vectors hold tables of up to 16 and of up to 32 regressors, more are read one by one.
+@pytest.mark.parametrize("n_features", [15, 16, 31, 32, 50])
+@pytest.mark.parametrize("n_terms", [4, 11])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("limits", [{}, {"bound": True, "clip": True}])
+def test_any_number_of_regressors(rng, n_features, n_terms, dtype, limits):
+    trees = [
+        linear_tree(rng, n, n_terms=n_terms, n_features=n_features, **limits)
+        for n in (20, 31, 20, 60)
+    ]
+    features = np.unique(np.concatenate([tree.coef_feature for tree in trees]))
+    assert len(features) == n_features
+    for missing in (0, 0.05):
+        check(trees, table(rng, 90, dtype, missing, n_features))
 
 
 # Terms are added in pairs, with bodies of their own for up to four pairs.
