@@ -23,6 +23,7 @@ cdef class TreePlans:
     cdef readonly bint float_thresholds      # every threshold is a float32
     cdef readonly bint any_linear
     cdef readonly bint any_stops
+    cdef bint only_numbers                   # no split is on categories, no row stops at one
     cdef TreePlan* plans
     cdef const Node[::1] nodes
     cdef const float64_t[:, ::1] values

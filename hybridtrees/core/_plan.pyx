@@ -48,6 +48,9 @@ cdef class TreePlans:
         total = self.nodes.shape[0]
         features = ensemble.nodes["feature"]
         is_split = ensemble.nodes["left"] >= 0
+        self.only_numbers = bool(
+            np.any(is_split) and np.all(ensemble.nodes["category_start"] < 0)
+            and not self.any_stops)
         self.used = np.unique(features[is_split]).astype(np.int32)
         self.n_used = self.used.shape[0]
         column_of = np.full(max(1, self.n_features), -1, dtype=np.int32)

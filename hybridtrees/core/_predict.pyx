@@ -8,10 +8,8 @@ are float32: rounding a value up cannot carry it past such a threshold.
 """
 
 from cython.parallel cimport prange
-from libc.math cimport isnan
 from libc.string cimport memset
 
-from hybridtrees.core._category_sets cimport category_side
 from hybridtrees.core._linear_leaves cimport Regressors, add_linear, fill_rows, table_value
 from hybridtrees.core._openmp cimport HT_HAS_OPENMP, omp_get_max_threads, omp_get_thread_num
 from hybridtrees.core._masks cimport (
@@ -19,6 +17,9 @@ from hybridtrees.core._masks cimport (
     ht_turn_f64,
 )
 from hybridtrees.core._plan cimport TreePlan, TreePlans
+from hybridtrees.core._plan_walk cimport (
+    TREES_TOGETHER, block_t, find_nodes, node_side, walk_row, walk_trees,
+)
 from hybridtrees.core._simd cimport ht_round_up, ht_vector_bytes
 from hybridtrees.core._types cimport float64_t, int32_t, int64_t, intp_t, real_t, uint32_t
 from hybridtrees.core._walk_node cimport WalkNode
@@ -26,10 +27,6 @@ from hybridtrees.core._walk_node cimport WalkNode
 import numpy as np
 
 from hybridtrees.core.dtypes import aligned_empty
-
-ctypedef fused block_t:
-    float
-    double
 
 ctypedef fused mask_t:
     int32_t
@@ -52,74 +49,6 @@ def openmp_max_threads():
 def vector_bits():
     """Width of the vectors that the kernels use on this machine."""
     return 8 * ht_vector_bytes()
-
-
-cdef inline int32_t node_side(
-    const WalkNode* node, float64_t code, const uint32_t* categories
-) noexcept nogil:
-    """Side of a code at a split on categories, -1 where it counts as missing."""
-    return category_side(categories + node.category_start, node.category_words,
-                         node.category_limit, code)
-
-
-cdef inline bint ends_here(
-    const WalkNode* node, float64_t value, const uint32_t* categories
-) noexcept nogil:
-    """Whether a row stops at an inner node, for want of a value."""
-    if node.missing_left != 2:
-        return False
-    if node.category_start >= 0:
-        return node_side(node, value, categories) < 0
-    return isnan(value)
-
-
-cdef inline int32_t next_node(
-    const WalkNode* node, float64_t value, const uint32_t* categories
-) noexcept nogil:
-    cdef int32_t left
-    if node.category_start >= 0:
-        left = node_side(node, value, categories)
-        if left < 0:
-            left = node.missing_left
-    else:
-        # For a missing value both comparisons are false.
-        left = value <= node.threshold or (node.missing_left and not value > node.threshold)
-    return node.left + (1 - left)
-
-
-cdef inline void walk_block(
-    TreePlans plans, const TreePlan* plan, const block_t* block, bint numeric, int32_t* position
-) noexcept nogil:
-    """Walk-form leaf of every row of a block, for a tree that has splits.
-
-    All rows step down together; those that came to a leaf leave the list. Nothing branches on
-    the rows, for which way they go is a guess that a processor gets wrong half the time.
-    `numeric` is a literal: whether no split is on categories.
-    """
-    cdef const WalkNode* walk = plans.walk + plan.walk_start
-    cdef const uint32_t* categories = &plans.categories[0]
-    cdef const WalkNode* node
-    cdef float64_t value
-    cdef int32_t active[HT_BLOCK]
-    cdef int32_t row, k, right, n_kept, n_active = HT_BLOCK
-    for row in range(HT_BLOCK):
-        active[row] = row
-        position[row] = 0
-    while n_active:
-        n_kept = 0
-        for k in range(n_active):
-            row = active[k]
-            node = walk + position[row]
-            value = block[node.column * HT_BLOCK + row]
-            if numeric:
-                # For a missing value the comparison is false.
-                right = (value > node.threshold) | ((value != value) & (node.missing_left ^ 1))
-            else:
-                right = next_node(node, value, categories) - node.left
-            position[row] = node.left + right
-            active[n_kept] = row
-            n_kept += (node.leaf_below >> right & 1) ^ 1
-        n_active = n_kept
 
 
 cdef inline void bit_split(
@@ -239,39 +168,6 @@ cdef inline void fill_block(
                 block[column * HT_BLOCK + row] = X[start + row, feature]
         for row in range(n_rows, HT_BLOCK):
             block[column * HT_BLOCK + row] = block[column * HT_BLOCK + n_rows - 1]
-
-
-cdef inline int32_t walk_row(
-    TreePlans plans, const TreePlan* plan, const real_t[:, :] X, intp_t row
-) noexcept nogil:
-    """Where one row ends, as node within the tree."""
-    cdef const WalkNode* walk = plans.walk + plan.walk_start
-    cdef const WalkNode* node = walk
-    cdef float64_t value
-    while not node.is_leaf:
-        value = X[row, plans.used[node.column]]
-        if plan.stops and ends_here(node, value, &plans.categories[0]):
-            break
-        node = walk + next_node(node, value, &plans.categories[0])
-    return plans.walk_origin[plan.walk_start + (node - walk)]
-
-
-cdef inline void find_nodes(
-    TreePlans plans, const TreePlan* plan, const real_t[:, :] X, intp_t start, int32_t n_rows,
-    const block_t* block, int32_t* node,
-) noexcept nogil:
-    """Where the rows of a block end in a tree that has no bit-mask form."""
-    cdef int32_t row
-    if plan.stops:
-        for row in range(n_rows):
-            node[row] = walk_row(plans, plan, X, start + row)
-        return
-    if plan.n_category == 0:
-        walk_block(plans, plan, block, True, node)
-    else:
-        walk_block(plans, plan, block, False, node)
-    for row in range(n_rows):
-        node[row] = plans.walk_origin[plan.walk_start + node[row]]
 
 
 cdef inline void run_block(
@@ -397,13 +293,20 @@ cdef void add_few(
     intp_t last_tree, float64_t* x,
 ) noexcept nogil:
     """Row by row."""
-    cdef intp_t row, tree
+    cdef intp_t row, tree, k
+    cdef int32_t found[TREES_TOGETHER]
     cdef Regressors regressors
     cdef bint by_rows = plans.any_linear and plans.linear.by_rows
     for row in range(X.shape[0]):
         if by_rows:
             fill_rows(plans.linear, X, row, 1, x, &regressors)
-        for tree in range(first_tree, last_tree):
+        tree = first_tree
+        while plans.only_numbers and tree + TREES_TOGETHER <= last_tree:
+            walk_trees(plans, tree, X, row, found)
+            for k in range(TREES_TOGETHER):
+                add_node(plans, tree + k, X, row, found[k], &regressors, raw)
+            tree += TREES_TOGETHER
+        for tree in range(tree, last_tree):
             add_node(plans, tree, X, row, walk_row(plans, plans.plans + tree, X, row), &regressors,
                      raw)
 
@@ -422,7 +325,11 @@ cdef int find_typed(
         return run_blocks(
             plans, X, first_tree, last_tree, n_threads, no_outputs, &leaves[0, 0])
     for row in range(X.shape[0]):
-        for tree in range(first_tree, last_tree):
+        tree = first_tree
+        while plans.only_numbers and tree + TREES_TOGETHER <= last_tree:
+            walk_trees(plans, tree, X, row, &leaves[row, tree - first_tree])
+            tree += TREES_TOGETHER
+        for tree in range(tree, last_tree):
             leaves[row, tree - first_tree] = walk_row(plans, plans.plans + tree, X, row)
     return 0
 

@@ -256,6 +256,17 @@ def test_linear_leaves(rng, sizes, dtype):
         check(trees, X[:n], n_outputs=2, tree_output=[1] * len(trees))
 
 
+@pytest.mark.parametrize("n_trees", [7, 8, 9, 25])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_few_rows_walk_many_trees_together(rng, n_trees, dtype):
+    sizes = rng.integers(1, 40, n_trees)
+    for linear in (0, 0.7):
+        trees = make_trees(rng, sizes, 4, linear=linear)
+        X = table(rng, trees, 30, 4, dtype, missing=0.2)
+        for first in range(0, 28, 4):
+            check(trees, X[first : first + 1 + first % 3])
+
+
 def test_linear_and_constant_trees_together(rng):
     trees = make_trees(rng, [7, 50], 4, linear=1) + make_trees(rng, [9, 700], 4)
     check(trees, table(rng, trees, 100, 4))
