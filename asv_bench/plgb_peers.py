@@ -2,8 +2,8 @@
 
     python asv_bench/plgb_peers.py [work ...] [--quick] [--threads N]
 
-works: wide, piecewise, memory, extrapolation, rounds, casp. Every figure is printed with that of
-the peer in the same run. Times are the best of two runs, in seconds: the processor's with one
+works: wide, piecewise, leaves, memory, extrapolation, rounds, casp. Every figure is printed with
+that of the peer in the same run. Times are the best of two runs, in seconds: the processor's with one
 thread, which other work on the machine disturbs least, and those of the clock with more. The time
 to the peer's error is that of a fit of as many rounds as it takes to reach it, from the table to
 the model. Memory is what a fit takes on top of the table, in a process of its own (Linux only).
@@ -201,9 +201,28 @@ def casp(quick, n_threads) -> None:
     print(f"casp: {rmse(model.predict(X[test]), y[test]):.4f} with {best[1]}")
 
 
+def leaves(quick, n_threads) -> None:
+    """Prediction with lines in the leaves beside prediction with constants."""
+    n = 10_000 if quick else 100_000
+    data = make_data(n, 28, "regression", n_test=10 * n)
+    for size in (31, 127, 255):
+        times = {}
+        for name, settings in {
+            "constant": {"max_leaf_features": 0},
+            "clipped": {},
+            "lines": {"extrapolation": "linear"},
+        }.items():
+            model = our_model(n_threads).set_params(max_leaves=size, **settings)
+            model.fit(data.X, data.y)
+            times[name], _ = timed(lambda model=model: model.predict(data.X_test), n_threads, 7)
+        base = times.pop("constant")
+        shown = ", ".join(f"{k} {t:.3f} ratio {t / base:.2f}" for k, t in times.items())
+        print(f"leaves: {size} a tree: constant {base:.3f}, {shown}", flush=True)
+
+
 WORKS = {
-    "wide": wide, "piecewise": piecewise, "memory": memory, "extrapolation": extrapolation,
-    "rounds": rounds, "casp": casp,
+    "wide": wide, "piecewise": piecewise, "leaves": leaves, "memory": memory,
+    "extrapolation": extrapolation, "rounds": rounds, "casp": casp,
 }  # fmt: skip
 
 
