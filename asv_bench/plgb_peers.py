@@ -3,10 +3,11 @@
     python asv_bench/plgb_peers.py [work ...] [--quick] [--threads N]
 
 works: wide, piecewise, leaves, memory, extrapolation, rounds, casp. Every figure is printed with
-that of the peer in the same run. Times are the best of two runs, in seconds: the processor's with one
-thread, which other work on the machine disturbs least, and those of the clock with more. The time
-to the peer's error is that of a fit of as many rounds as it takes to reach it, from the table to
-the model. Memory is what a fit takes on top of the table, in a process of its own (Linux only).
+that of the peer in the same run. Times are the best of several runs, in seconds: the processor's
+with one thread, which other work on the machine disturbs least, and those of the clock with more.
+The time to the peer's error is that of a fit of as many rounds as it takes to reach it, from the
+table to the model. Memory is what a fit takes on top of the table, in a process of its own (Linux
+only).
 """
 
 from __future__ import annotations
