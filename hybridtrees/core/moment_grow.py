@@ -175,8 +175,9 @@ class MomentGrower(Grower):
         unit = columns.scale[feature]
         low, high = (), ()
         if rules.extrapolation == "clip":
-            low = moments.low[used] - rules.margin * unit
-            high = moments.high[used] + rules.margin * unit
+            margin = rules.margin * unit
+            low = -_short(margin - moments.low[used], margin)
+            high = _short(margin + moments.high[used], margin)
         tree = Tree(
             bare.nodes,
             values * scale,
@@ -231,6 +232,18 @@ class MomentGrower(Grower):
             add_lines(values, *parts, tree, raw, self.n_threads)
         else:  # some rows were not drawn, and are in no leaf yet
             TreeEnsemble([tree], values.shape[1]).add_raw(values, raw[:, None], self.n_threads)
+
+
+def _short(bound: np.ndarray, margin: np.ndarray) -> np.ndarray:
+    """Move bounds up to numbers that float32 holds, where that is little beside the margin.
+
+    Prediction clips a float32 table without a detour through float64 then.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        near = bound.astype(np.float32)
+        above = np.where(near < bound, np.nextafter(near, np.float32(np.inf)), near)
+        moved = above.astype(np.float64)
+        return np.where(moved - bound <= margin / 256, moved, bound)
 
 
 def _reach(tree: Tree) -> np.ndarray:
