@@ -53,8 +53,8 @@ STAGES = (
     ("_sorted_scan", "_categories", "sorted_table", "_leaf_moments", "_linear_screen"),
     ("_search", "_sorted_lists", "_sorted_search", "_drawn_search", "_histogram_search"),
     (
-        "_linear_search", "checks", "_linear_leaves", "_plan", "_plan_walk", "_predict", "_walk",
-        "tree", "walk",
+        "_linear_search", "checks", "_linear_leaves", "_plan", "_plan_walk", "_block_leaves",
+        "_predict", "_walk", "tree", "walk",
     ),
     (
         "_node_values", "node_values", "_pruning", "pruning", "paths", "_forest", "_forest_pack",

@@ -44,7 +44,7 @@ def main() -> None:
             n_used = len(np.unique(model.trees_.coef_feature))
             assert (p < 16) == (n_used < 16) and (p < 32) == (n_used < 32), n_used
             far = 3 * X  # beyond where lines are clipped
-            tables = (far, far.astype(np.float64), np.asfortranarray(far), far[:1], far[7:20])
+            tables = (X, far, far.astype(np.float64), np.asfortranarray(far), far[:1], far[7:20])
             print("plgb", p, clip, digest(*(model.predict(table) for table in tables)))
     X, y = make_table(3001, 12)
     wide, classes = X.astype(np.float64) * 1.1, np.digitize(y, [-1.0, 1.0])

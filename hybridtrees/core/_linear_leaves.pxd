@@ -9,36 +9,50 @@ from hybridtrees.core._types cimport Node, float64_t, int32_t, int64_t, intp_t, 
 
 cdef extern from "linear_leaves.h" nogil:
     enum:
-        HT_LINE
-        HT_HEAD
-    ctypedef struct HtLinearTree:
-        const double* records
-        const int32_t* start
-        const void* x
+        HT_LANES
+        HT_BAND
+        HT_TABLE_COLUMNS
+        HT_PAIRS
+        HT_DOUBLES
+        HT_FLOATS
+        HT_INSIDE
+        HT_OUTSIDE
+        HT_MISSING
+    ctypedef struct HtLinearLeaves:
+        const double* chunks
+        const double* exact
+        void* x
         intp_t stride
-        int narrow
+        intp_t size
+        int form
         int n_pairs
-        int exact
-        int clipped
-        int ranged
-    intp_t ht_head_lines(intp_t n)
-    intp_t ht_record_lines(intp_t n, int clipped)
-    intp_t ht_row_stride(intp_t n_columns)
-    void ht_add_linear(
-        int width, const HtLinearTree* tree, const int32_t* leaf, const int32_t* rows, int n_rows,
-        double* total)
+    intp_t ht_chunk_size(int form, int clipped)
+    intp_t ht_row_stride(int form, intp_t n_columns)
+    void ht_set_lane(
+        double* chunk, int form, int clipped, int lane, int32_t column, double coef, double low,
+        double high)
+    void ht_set_count(double* chunk, int form, int32_t n)
+    void ht_add_band(
+        int width, const HtLinearLeaves* leaves, const int32_t* at, int n_trees, int exact,
+        int clipped, int first_row, int last_row, double* total)
+    int ht_copy_f32(
+        int width, const float* source, intp_t n_columns, const float* low, const float* high,
+        float* target)
+    int ht_copy_f64(
+        int width, const double* source, intp_t n_columns, const double* low, const double* high,
+        double* target)
+    int ht_widen_f32(
+        int width, const float* source, intp_t n_columns, const double* low, const double* high,
+        double* target)
 
 
 cdef struct Regressors:
-    # Regressors of some rows, side by side, and which of the rows have them all.
-    void* x
-    bint narrow                  # floats; else doubles
+    # Regressors of some rows, side by side: those of a kind follow each other.
+    HtLinearLeaves leaves
     int width                    # of vectors, in bytes
     int32_t n_rows
-    int32_t n_complete
-    int32_t n_incomplete
-    int32_t complete[HT_BLOCK]
-    int32_t incomplete[HT_BLOCK]
+    int32_t first[3]             # by kind: HT_INSIDE and so on
+    int32_t n[3]
 
 
 cdef class LinearLeaves:
@@ -55,33 +69,34 @@ cdef class LinearLeaves:
     cdef const float64_t[:, :, ::1] value_range
     cdef bint ranged                         # there is a value_range
     cdef bint clipped                        # some term is clipped
+    cdef bint float_bounds                   # terms are clipped at floats
     cdef uint8_t[::1] is_linear              # by tree: some node has terms
     # for rows whose regressors stand side by side
     cdef readonly bint by_rows
     cdef bint in_order                       # the regressors are the first features
     cdef int32_t[::1] regressors             # features with coefficients
     cdef int32_t[::1] column                 # place among them, by feature
-    cdef intp_t stride                       # from one row of regressors to the next
+    cdef int n_pairs                         # of lanes, 0 where some node has several chunks
     cdef uint8_t[::1] is_finite              # by tree: complete rows need no exact sums
-    cdef uint8_t[::1] n_pairs                # by tree: of lanes, 0 where some have more chunks
-    cdef int32_t[::1] first_end              # by tree: first node that has a record
-    cdef float64_t[::1] records
-    cdef int32_t[::1] record_start           # by node: where its record starts, in cache lines
-    cdef int place_records(self, intp_t tree, int32_t[::1] stack, intp_t* n_lines) except -1
-    cdef intp_t n_chunks(self, intp_t node) noexcept
-    cdef bint fill_record(self, intp_t node, intp_t n_pairs, float64_t* record) noexcept
-
-
-cdef inline float64_t in_range(
-    LinearLeaves leaves, intp_t node, int32_t output, float64_t value
-) noexcept nogil:
-    """A value, moved into the range of its node."""
-    if leaves.ranged:
-        if value < leaves.value_range[node, 0, output]:
-            return leaves.value_range[node, 0, output]
-        if value > leaves.value_range[node, 1, output]:
-            return leaves.value_range[node, 1, output]
-    return value
+    cdef int32_t[::1] first_end              # by tree: first node that has a chunk
+    cdef int32_t[::1] first_chunk            # by node: its first chunk, -1: no row ends there
+    cdef intp_t n_chunks
+    cdef intp_t most_terms                   # of a node where rows may end
+    cdef float64_t[::1] exact                # by chunk: coefficients and centres
+    cdef float64_t[:, ::1] box               # by regressor: lowest and highest x that none clips
+    cdef float[:, ::1] float_box             # the same, where terms are clipped at floats
+    cdef float64_t[:, ::1] chunk_range       # by chunk: range of the value; only where ranged
+    cdef float64_t[::1] wide_chunks          # for rows of doubles; None until some ask for it,
+    cdef float64_t[::1] float_chunks         # and so for those of floats
+    cdef intp_t chunks_of(self, intp_t node) noexcept
+    cdef int place_chunks(self, intp_t tree, int32_t[::1] stack, int32_t[::1] above) except -1
+    cdef int narrow_box(self, intp_t tree, intp_t node, const int32_t[::1] above) except -1
+    cdef intp_t constant_lane(self, intp_t node) noexcept
+    cdef float64_t folded_constant(self, intp_t node) noexcept
+    cdef bint fill_exact(self, intp_t node) noexcept
+    cdef int fill_chunks(self, intp_t node, int form, float64_t[::1] chunks) except -1
+    cdef int form_for(self, bint narrow) except -1
+    cdef object laid_out(self, int form)
 
 
 cdef inline float64_t table_value(
@@ -95,7 +110,11 @@ cdef inline float64_t table_value(
         if not isnan(value):
             value = min(max(value, leaves.coef_low[k]), leaves.coef_high[k])
             total += leaves.coef[k, output] * (value - leaves.coef_center[k])
-    return in_range(leaves, node, output, leaves.values[node, output] + total)
+    total += leaves.values[node, output]
+    if leaves.ranged:
+        total = max(total, leaves.value_range[node, 0, output])
+        total = min(total, leaves.value_range[node, 1, output])
+    return total
 
 
 ctypedef fused regressor_t:
@@ -103,97 +122,136 @@ ctypedef fused regressor_t:
     double
 
 
-cdef inline bint fill_regressors(
-    LinearLeaves leaves, const real_t[:, :] X, intp_t row, regressor_t* x
+cdef inline int fill_regressors(
+    LinearLeaves leaves, const real_t[:, :] X, intp_t row, int width, regressor_t* x
 ) noexcept nogil:
-    """Set the regressors of a row side by side; whether none of them is missing."""
+    """Set the regressors of a row side by side; returns its kind."""
     cdef intp_t k, n = leaves.regressors.shape[0]
-    cdef int32_t missing = 0
-    cdef const real_t* source = &X[row, 0]
+    cdef int missing = 0, outside = 0
     if leaves.in_order and X.strides[1] == sizeof(real_t):
-        for k in range(n):
-            x[k] = source[k]
-    else:
-        for k in range(n):
-            x[k] = X[row, leaves.regressors[k]]
+        if regressor_t is float and real_t is float:
+            return ht_copy_f32(
+                width, &X[row, 0], n, &leaves.float_box[0, 0], &leaves.float_box[1, 0], x)
+        elif regressor_t is double and real_t is double:
+            return ht_copy_f64(width, &X[row, 0], n, &leaves.box[0, 0], &leaves.box[1, 0], x)
+        elif regressor_t is double and real_t is float:
+            return ht_widen_f32(width, &X[row, 0], n, &leaves.box[0, 0], &leaves.box[1, 0], x)
     for k in range(n):
+        x[k] = X[row, leaves.regressors[k]]
         missing |= x[k] != x[k]
-    x[n] = 1                                 # what the constants of records are multiplied by
-    return missing == 0
+        outside |= (x[k] < leaves.box[0, k]) | (x[k] > leaves.box[1, k])
+    x[n] = 1                                 # what the constants of leaves are multiplied by
+    return HT_MISSING if missing else HT_OUTSIDE if outside else HT_INSIDE
+
+
+cdef inline int fill_row(
+    LinearLeaves leaves, const real_t[:, :] X, intp_t row, int place, const Regressors* rows
+) noexcept nogil:
+    """Set the regressors of a row at one place of many; returns its kind."""
+    if rows.leaves.form == HT_FLOATS:
+        return fill_regressors(
+            leaves, X, row, rows.width, <float*>rows.leaves.x + place * rows.leaves.stride)
+    return fill_regressors(
+        leaves, X, row, rows.width, <double*>rows.leaves.x + place * rows.leaves.stride)
 
 
 cdef inline void fill_rows(
-    LinearLeaves leaves, const real_t[:, :] X, intp_t start, int32_t n_rows, float64_t* x,
-    Regressors* rows,
+    LinearLeaves leaves, const real_t[:, :] X, intp_t start, int32_t n_rows, int form,
+    float64_t* x, int32_t* order, Regressors* rows,
 ) noexcept nogil:
-    """Set the regressors of up to HT_BLOCK rows side by side, in x."""
-    cdef int32_t row
-    cdef bint complete
-    rows.x = x
-    rows.width = ht_vector_bytes()
-    # Registers have room for more floats than doubles; but a row alone is not looked up in them.
-    rows.narrow = rows.width == 64 and sizeof(real_t) == sizeof(float) and n_rows > 1
-    rows.n_rows = n_rows
-    rows.n_complete = 0
-    rows.n_incomplete = 0
-    for row in range(n_rows):
-        if rows.narrow:
-            complete = fill_regressors(leaves, X, start + row, <float*>x + row * leaves.stride)
-        else:
-            complete = fill_regressors(leaves, X, start + row, x + row * leaves.stride)
-        if complete:
-            rows.complete[rows.n_complete] = row
-            rows.n_complete += 1
-        else:
-            rows.incomplete[rows.n_incomplete] = row
-            rows.n_incomplete += 1
+    """Set the regressors of up to HT_BLOCK rows side by side, in x.
 
-
-cdef inline void add_record_values(
-    LinearLeaves leaves, intp_t tree, const int32_t* leaf, const int32_t* names,
-    const Regressors* rows, const int32_t* chosen, int32_t n_chosen, bint exact, float64_t* total,
-) noexcept nogil:
-    """total += the leaves of chosen rows, NULL for all.
-
-    `leaf` counts the leaves of a tree from left to right, and `names` are their nodes; where that
-    is NULL, `leaf` gives the nodes themselves.
+    OUT order: the rows as they stand there, counted from `start`.
     """
-    cdef HtLinearTree made
-    cdef int32_t node[HT_BLOCK]
-    cdef int32_t row
-    if n_chosen == 0:
-        return
-    made.x = rows.x
-    made.stride = leaves.stride
-    made.narrow = rows.narrow
-    made.n_pairs = leaves.n_pairs[tree]
-    made.exact = exact
-    made.clipped = leaves.clipped
-    made.ranged = leaves.ranged
-    if names != NULL and made.n_pairs > 0:
-        made.start = NULL
-        made.records = &leaves.records[
-            HT_LINE * <intp_t>leaves.record_start[leaves.first_end[tree]]]
-        ht_add_linear(rows.width, &made, leaf, chosen, n_chosen, total)
-        return
-    made.records = &leaves.records[0]
-    made.start = &leaves.record_start[leaves.tree_start[tree]]
-    for row in range(rows.n_rows):
-        node[row] = leaf[row] if names == NULL else names[leaf[row]]
-    ht_add_linear(rows.width, &made, node, chosen, n_chosen, total)
+    cdef int32_t missing[HT_BLOCK]
+    cdef int32_t row, k, n_inside = 0, n_missing = 0, outside = n_rows
+    cdef int kind
+    rows.leaves.chunks = (
+        &leaves.float_chunks[0] if form == HT_FLOATS else &leaves.wide_chunks[0])
+    rows.leaves.exact = &leaves.exact[0]
+    rows.leaves.x = x
+    rows.leaves.stride = ht_row_stride(form, leaves.regressors.shape[0] + 1)
+    rows.leaves.size = ht_chunk_size(form, leaves.clipped)
+    rows.leaves.form = form
+    rows.leaves.n_pairs = leaves.n_pairs
+    rows.width = ht_vector_bytes()
+    rows.n_rows = n_rows
+    # Most rows are inside, and at their places at once; the others are set again behind them.
+    for row in range(n_rows):
+        kind = fill_row(leaves, X, start + row, n_inside, rows)
+        if kind == HT_INSIDE:
+            order[n_inside] = row
+            n_inside += 1
+        elif kind == HT_OUTSIDE:
+            outside -= 1
+            order[outside] = row
+            if outside > n_inside:
+                fill_row(leaves, X, start + row, outside, rows)
+        else:
+            missing[n_missing] = row
+            n_missing += 1
+    for k in range(n_missing):
+        order[n_inside + k] = missing[k]
+        fill_row(leaves, X, start + missing[k], n_inside + k, rows)
+    rows.first[HT_INSIDE] = 0
+    rows.first[HT_MISSING] = n_inside
+    rows.first[HT_OUTSIDE] = outside
+    rows.n[HT_INSIDE] = n_inside
+    rows.n[HT_MISSING] = n_missing
+    rows.n[HT_OUTSIDE] = n_rows - outside
 
 
-cdef inline void add_linear(
-    LinearLeaves leaves, intp_t tree, const int32_t* leaf, const int32_t* names,
-    const Regressors* rows, float64_t* total,
+cdef inline int32_t band_size(
+    LinearLeaves leaves, const int32_t* trees, intp_t n_trees
 ) noexcept nogil:
-    """total += the leaves of all rows, for a tree with terms."""
+    """How many of the next trees, of which the first is linear, are summed together."""
+    cdef int32_t n = 1
+    if leaves.ranged:
+        return 1                             # each value is moved into its range
+    while n < HT_BAND and n < n_trees and leaves.is_linear[trees[n]] and (
+            leaves.is_finite[trees[n]] == leaves.is_finite[trees[0]]):
+        n += 1
+    return n
+
+
+cdef inline int32_t chunk_of(LinearLeaves leaves, intp_t tree, int32_t node) noexcept nogil:
+    """First chunk of a node within a tree."""
+    return leaves.first_chunk[leaves.tree_start[tree] + node]
+
+
+cdef inline void sum_band(
+    LinearLeaves leaves, intp_t tree, const int32_t* at, int32_t n_trees, const Regressors* rows,
+    float64_t* total,
+) noexcept nogil:
+    cdef int kind
     if not leaves.is_finite[tree]:
-        add_record_values(leaves, tree, leaf, names, rows, NULL, rows.n_rows, True, total)
-    elif rows.n_incomplete == 0:
-        add_record_values(leaves, tree, leaf, names, rows, NULL, rows.n_rows, False, total)
-    else:
-        add_record_values(leaves, tree, leaf, names, rows, rows.complete, rows.n_complete, False,
-                          total)
-        add_record_values(leaves, tree, leaf, names, rows, rows.incomplete, rows.n_incomplete, True,
-                          total)
+        ht_add_band(rows.width, &rows.leaves, at, n_trees, True, leaves.clipped, 0, rows.n_rows,
+                    total)
+        return
+    for kind in range(3):
+        if rows.n[kind] > 0:
+            ht_add_band(
+                rows.width, &rows.leaves, at, n_trees, kind == HT_MISSING,
+                leaves.clipped and kind != HT_INSIDE, rows.first[kind],
+                rows.first[kind] + rows.n[kind], total)
+
+
+cdef inline void add_band(
+    LinearLeaves leaves, intp_t tree, const int32_t* at, int32_t n_trees, const Regressors* rows,
+    float64_t* total,
+) noexcept nogil:
+    """total += the leaves of all rows in a band of trees, which starts with `tree`.
+
+    at[HT_BLOCK * k + row] is the first chunk of the row's leaf in tree k.
+    """
+    cdef float64_t value[HT_BLOCK]
+    cdef int32_t row
+    if not leaves.ranged:
+        sum_band(leaves, tree, at, n_trees, rows, total)
+        return
+    for row in range(rows.n_rows):
+        value[row] = 0
+    sum_band(leaves, tree, at, n_trees, rows, value)
+    for row in range(rows.n_rows):
+        total[row] += min(max(value[row], leaves.chunk_range[at[row], 0]),
+                          leaves.chunk_range[at[row], 1])

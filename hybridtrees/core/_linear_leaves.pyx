@@ -21,6 +21,7 @@ cdef class LinearLeaves:
     """
 
     def __init__(self, ensemble):
+        self.wide_chunks = self.float_chunks = None
         self.nodes = ensemble.nodes
         self.tree_start = ensemble.tree_start
         self.values = ensemble.values
@@ -36,6 +37,9 @@ cdef class LinearLeaves:
         self.clipped = bool(
             np.any(ensemble.coef_low > -np.inf) or np.any(ensemble.coef_high < np.inf)
         )
+        bounds = np.concatenate([ensemble.coef_low, ensemble.coef_high])
+        with np.errstate(over="ignore"):
+            self.float_bounds = bool(np.all(bounds.astype(np.float32) == bounds))
         n_trees = len(ensemble.tree_start) - 1
         n_terms = np.diff(ensemble.coef_ptr[ensemble.tree_start])
         self.is_linear = (n_terms > 0).astype(np.uint8)
@@ -49,46 +53,81 @@ cdef class LinearLeaves:
             return
         self.regressors = regressors
         self.in_order = bool(regressors.max() == len(regressors) - 1)
-        self.stride = ht_row_stride(len(regressors) + 1)
         self.column = np.zeros(int(regressors.max()) + 1, dtype=np.int32)
         np.asarray(self.column)[regressors] = np.arange(len(regressors))
-        self.lay_out_records()
+        self.number_chunks()
 
-    def lay_out_records(self):
-        """Give every node where rows may end its record."""
-        cdef intp_t tree, node, n_trees = self.tree_start.shape[0] - 1, n_lines = 0
-        self.record_start = np.full(self.nodes.shape[0], -1, dtype=np.int32)
+    def number_chunks(self):
+        """Give every node where rows may end its chunks, and fill what all forms share."""
+        cdef intp_t tree, node, n_trees = self.tree_start.shape[0] - 1
+        self.first_chunk = np.full(self.nodes.shape[0], -1, dtype=np.int32)
         self.first_end = np.zeros(n_trees, dtype=np.int32)
-        self.n_pairs = np.zeros(n_trees, dtype=np.uint8)
         self.is_finite = np.ones(n_trees, dtype=np.uint8)
+        self.n_chunks = self.most_terms = 0
+        self.box = np.empty((2, self.regressors.shape[0]))
+        self.box[0], self.box[1] = -INFINITY, INFINITY
         stack = np.empty(self.nodes.shape[0] + 1, dtype=np.int32)
+        above = np.empty(self.nodes.shape[0] + 1, dtype=np.int32)
         for tree in range(n_trees):
             if self.is_linear[tree]:
-                self.place_records(tree, stack, &n_lines)
-        if n_lines >= 2**31:
+                self.place_chunks(tree, stack, above)
+        if self.float_bounds:
+            self.float_box = np.asarray(self.box).astype(np.float32)
+        if self.n_chunks >= 2**31:
             self.by_rows = False
             return
-        self.records = aligned_empty(max(1, HT_LINE * n_lines), np.float64)
+        # Equal numbers of pairs spare the processor a guess for each row.
+        self.n_pairs = <int>(self.most_terms // 2 + 1) if self.most_terms < HT_LANES else 0
+        self.exact = aligned_empty(2 * HT_LANES * max(1, self.n_chunks), np.float64)
+        if self.ranged:
+            self.chunk_range = np.zeros((max(1, self.n_chunks), 2))
         for tree in range(n_trees):
             for node in range(self.tree_start[tree], self.tree_start[tree + 1]):
-                if self.record_start[node] >= 0:
-                    self.is_finite[tree] &= self.fill_record(
-                        node, self.n_pairs[tree],
-                        &self.records[HT_LINE * <intp_t>self.record_start[node]])
+                if self.first_chunk[node] >= 0:
+                    self.is_finite[tree] &= self.fill_exact(node)
 
-    cdef intp_t n_chunks(self, intp_t node) noexcept:
+    cdef int form_for(self, bint narrow) except -1:
+        """Form of the chunks that suits a table of float32 or float64; they are laid out."""
+        cdef int form = HT_PAIRS
+        if ht_vector_bytes() == 64 and self.regressors.shape[0] < HT_TABLE_COLUMNS:
+            form = HT_FLOATS if narrow and self.float_bounds else HT_DOUBLES
+        # Another thread may lay them out meanwhile, and be reading what it made.
+        if form == HT_FLOATS and self.float_chunks is None:
+            chunks = self.laid_out(form)
+            if self.float_chunks is None:
+                self.float_chunks = chunks
+        elif form != HT_FLOATS and self.wide_chunks is None:
+            chunks = self.laid_out(form)
+            if self.wide_chunks is None:
+                self.wide_chunks = chunks
+        return form
+
+    cdef object laid_out(self, int form):
+        """The chunks of all nodes in one form."""
+        cdef intp_t node
+        made = aligned_empty(
+            ht_chunk_size(form, self.clipped) * max(1, self.n_chunks), np.float64)
+        cdef float64_t[::1] chunks = made
+        for node in range(self.nodes.shape[0]):
+            if self.first_chunk[node] >= 0:
+                self.fill_chunks(node, form, chunks)
+        return made
+
+    cdef intp_t chunks_of(self, intp_t node) noexcept:
         """Chunks of lanes that the terms of a node and its constant take."""
-        return (self.coef_ptr[node + 1] - self.coef_ptr[node]) // HT_LINE + 1
+        return (self.coef_ptr[node + 1] - self.coef_ptr[node]) // HT_LANES + 1
 
-    cdef int place_records(self, intp_t tree, int32_t[::1] stack, intp_t* n_lines) except -1:
-        """Choose the places of the records of a tree, leaves from left to right."""
-        cdef intp_t first = self.tree_start[tree], node, n_open = 1, most = 0
+    cdef int place_chunks(self, intp_t tree, int32_t[::1] stack, int32_t[::1] above) except -1:
+        """Number the chunks of a tree, leaves from left to right; above: its nodes' parents."""
+        cdef intp_t first = self.tree_start[tree], node, n_open = 1
         self.first_end[tree] = -1
         stack[0] = 0
+        above[0] = -1
         while n_open:
             n_open -= 1
             node = first + stack[n_open]
             if self.nodes[node].left >= 0:
+                above[self.nodes[node].right] = above[self.nodes[node].left] = stack[n_open]
                 stack[n_open] = self.nodes[node].right
                 stack[n_open + 1] = self.nodes[node].left
                 n_open += 2
@@ -96,45 +135,87 @@ cdef class LinearLeaves:
                     continue
             if self.first_end[tree] < 0:
                 self.first_end[tree] = <int32_t>node
-            most = max(most, self.coef_ptr[node + 1] - self.coef_ptr[node])
-            # Where there is no room for all, the number of lines tells it in the end.
-            self.record_start[node] = <int32_t>min(n_lines[0], <intp_t>0x7FFFFFFF)
-            n_lines[0] += ht_record_lines(self.n_chunks(node), self.clipped)
-        # Equal numbers of pairs spare the processor a guess for each row.
-        if most < HT_LINE:
-            self.n_pairs[tree] = <uint8_t>(most // 2 + 1)
+            # Where there is no room for all, the number of chunks tells it in the end.
+            self.first_chunk[node] = <int32_t>min(self.n_chunks, <intp_t>0x7FFFFFFF)
+            self.n_chunks += self.chunks_of(node)
+            self.most_terms = max(
+                self.most_terms, self.coef_ptr[node + 1] - self.coef_ptr[node])
+            if self.clipped:
+                self.narrow_box(tree, node, above)
         return 0
 
-    cdef bint fill_record(self, intp_t node, intp_t n_pairs, float64_t* record) noexcept:
-        """Write the record of a node; returns whether the constant of complete rows is finite."""
+    cdef int narrow_box(self, intp_t tree, intp_t node, const int32_t[::1] above) except -1:
+        """Take out of the box what the terms of a node clip.
+
+        A row that has its regressors came here past all splits on them: bounds beyond these do
+        not matter.
+        """
+        cdef intp_t first = self.tree_start[tree], k, column
+        cdef int32_t here, parent
+        cdef float64_t low, high
+        for k in range(self.coef_ptr[node], self.coef_ptr[node + 1]):
+            low, high = -INFINITY, INFINITY
+            here = <int32_t>(node - first)
+            while above[here] >= 0:
+                parent = above[here]
+                if (self.nodes[first + parent].feature == self.coef_feature[k]
+                        and self.nodes[first + parent].category_start < 0):
+                    if self.nodes[first + parent].left == here:
+                        high = min(high, self.nodes[first + parent].threshold)
+                    else:
+                        low = max(low, self.nodes[first + parent].threshold)
+                here = parent
+            column = self.column[self.coef_feature[k]]
+            if self.coef_low[k] > low:
+                self.box[0, column] = max(self.box[0, column], self.coef_low[k])
+            if self.coef_high[k] < high:
+                self.box[1, column] = min(self.box[1, column], self.coef_high[k])
+        return 0
+
+    cdef intp_t constant_lane(self, intp_t node) noexcept:
+        """The lane of the constant: the last one in use."""
+        return 2 * self.n_pairs - 1 if self.n_pairs > 0 else HT_LANES * self.chunks_of(node) - 1
+
+    cdef bint fill_exact(self, intp_t node) noexcept:
+        """Write what exact sums need; returns whether the constant of complete rows is finite."""
+        cdef intp_t first = self.coef_ptr[node], chunk = self.first_chunk[node], k, at
+        cdef intp_t n_terms = self.coef_ptr[node + 1] - first
+        cdef intp_t constant = self.constant_lane(node)
+        for k in range(HT_LANES * self.chunks_of(node)):
+            at = 2 * HT_LANES * (chunk + k // HT_LANES) + k % HT_LANES
+            self.exact[at] = self.coef[first + k, 0] if k < n_terms else 0
+            self.exact[at + HT_LANES] = self.coef_center[first + k] if k < n_terms else 0
+            if k == constant:
+                self.exact[at] = self.values[node, 0]
+        if self.ranged:
+            self.chunk_range[chunk, 0] = self.value_range[node, 0, 0]
+            self.chunk_range[chunk, 1] = self.value_range[node, 1, 0]
+        return isfinite(self.folded_constant(node))
+
+    cdef float64_t folded_constant(self, intp_t node) noexcept:
+        """The value of a node where all regressors are 0, if no range ended there."""
+        cdef float64_t value = self.values[node, 0]
+        cdef intp_t k
+        for k in range(self.coef_ptr[node], self.coef_ptr[node + 1]):
+            value -= self.coef[k, 0] * self.coef_center[k]
+        return value
+
+    cdef int fill_chunks(self, intp_t node, int form, float64_t[::1] chunks) except -1:
+        """Write the chunks of a node in one form."""
         cdef intp_t first = self.coef_ptr[node], n_terms = self.coef_ptr[node + 1] - first, k
-        cdef intp_t n = self.n_chunks(node), n_lanes = HT_LINE * n
-        cdef int32_t* column = <int32_t*>(record + HT_HEAD)
-        cdef float64_t* coef = record + HT_LINE * ht_head_lines(n)
-        cdef float64_t* low = coef + n_lanes
-        cdef float64_t* high = low + n_lanes
-        cdef float64_t* exact = high + n_lanes if self.clipped else low
-        cdef float64_t* center = exact + n_lanes
-        cdef float64_t constant = self.values[node, 0]
-        record[0] = self.value_range[node, 0, 0] if self.ranged else -INFINITY
-        record[1] = self.value_range[node, 1, 0] if self.ranged else INFINITY
-        record[2] = <float64_t>n
-        record[3] = 0
-        for k in range(n_lanes):
-            column[k] = <int32_t>self.regressors.shape[0]
-            coef[k] = exact[k] = center[k] = 0
-            if self.clipped:
-                low[k] = -INFINITY
-                high[k] = INFINITY
-        for k in range(n_terms):
-            column[k] = self.column[self.coef_feature[first + k]]
-            coef[k] = exact[k] = self.coef[first + k, 0]
-            center[k] = self.coef_center[first + k]
-            constant -= coef[k] * center[k]
-            if self.clipped:
-                low[k] = self.coef_low[first + k]
-                high[k] = self.coef_high[first + k]
-        k = 2 * n_pairs - 1 if n_pairs > 0 else n_lanes - 1
-        coef[k] = constant
-        exact[k] = self.values[node, 0]
-        return isfinite(constant)
+        cdef intp_t size = ht_chunk_size(form, self.clipped), n = self.chunks_of(node)
+        cdef float64_t* chunk = &chunks[size * self.first_chunk[node]]
+        cdef float64_t* own
+        for k in range(HT_LANES * n):
+            own = chunk + size * (k // HT_LANES)
+            if k < n_terms:
+                ht_set_lane(own, form, self.clipped, k % HT_LANES,
+                            self.column[self.coef_feature[first + k]], self.coef[first + k, 0],
+                            self.coef_low[first + k], self.coef_high[first + k])
+            else:
+                ht_set_lane(own, form, self.clipped, k % HT_LANES,
+                            <int32_t>self.regressors.shape[0],
+                            self.folded_constant(node) if k == self.constant_lane(node) else 0,
+                            -INFINITY, INFINITY)
+        ht_set_count(chunk, form, <int32_t>n)
+        return 0

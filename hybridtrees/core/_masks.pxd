@@ -7,21 +7,26 @@ from hybridtrees.core._walk_node cimport WalkNode
 cdef extern from "mask_scores.h" nogil:
     enum:
         HT_BLOCK
+        HT_STEP
+    int ht_stride(int n_rows)
     void ht_score_f32(
-        int width, const float* x, const int32_t* column, const float* threshold,
+        int width, const float* x, int n_rows, const int32_t* column, const float* threshold,
         const int32_t* mask, int n_right, int n_left, const int32_t* state, int32_t base,
         bint is_first, int32_t* leaf)
     void ht_score_f64(
-        int width, const double* x, const int32_t* column, const double* threshold,
+        int width, const double* x, int n_rows, const int32_t* column, const double* threshold,
         const int64_t* mask, int n_right, int n_left, int64_t* state, int32_t base, int32_t* leaf)
     void ht_add_values(
-        int width, const double* values, int32_t n_values, const int32_t* leaf, double* total)
+        int width, const double* values, int32_t n_values, const int32_t* leaf, int n_rows,
+        double* total)
 
 cdef extern from "turn_rows.h" nogil:
     void ht_turn_f32(
-        const char* rows, intp_t stride, const int32_t* used, int n_used, float* block)
+        const char* rows, intp_t stride, intp_t n_columns, const int32_t* order, int n_rows,
+        const int32_t* used, int n_used, float* block)
     void ht_turn_f64(
-        const char* rows, intp_t stride, const int32_t* used, int n_used, float* block)
+        const char* rows, intp_t stride, intp_t n_columns, const int32_t* order, int n_rows,
+        const int32_t* used, int n_used, float* block)
 
 
 cdef struct MaskWord:

@@ -2,7 +2,7 @@
 
 from hybridtrees.core._linear_leaves cimport LinearLeaves
 from hybridtrees.core._masks cimport BitMasks
-from hybridtrees.core._types cimport Node, float64_t, int32_t, intp_t, uint32_t
+from hybridtrees.core._types cimport Node, float64_t, int32_t, int64_t, intp_t, uint32_t
 from hybridtrees.core._walk_node cimport WalkNode
 
 
@@ -23,8 +23,11 @@ cdef class TreePlans:
     cdef readonly bint float_thresholds      # every threshold is a float32
     cdef readonly bint any_linear
     cdef readonly bint any_stops
+    cdef bint summed                         # every leaf gives one number, linear ones by rows
     cdef bint only_numbers                   # no split is on categories, no row stops at one
     cdef TreePlan* plans
+    cdef int32_t[::1] order                  # trees by output, and as they stand within each
+    cdef int64_t[::1] output_start           # by output: its first tree there, and the end
     cdef const Node[::1] nodes
     cdef const float64_t[:, ::1] values
     cdef const uint32_t[::1] categories

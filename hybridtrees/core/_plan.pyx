@@ -42,8 +42,13 @@ cdef class TreePlans:
         self.n_outputs = ensemble.n_outputs
         self.n_values = <int32_t>self.values.shape[1]
         self.n_trees = start.shape[0] - 1
+        self.order = np.argsort(ensemble.tree_output, kind="stable").astype(np.int32)
+        self.output_start = np.searchsorted(
+            np.asarray(ensemble.tree_output)[np.asarray(self.order)],
+            np.arange(self.n_outputs + 1)).astype(np.int64)
         self.any_linear = len(ensemble.coef) > 0
         self.linear = LinearLeaves(ensemble) if self.any_linear else None
+        self.summed = self.n_values == 1 and (not self.any_linear or self.linear.by_rows)
         self.any_stops = bool(np.any(ensemble.nodes["missing_left"] == 2))
         total = self.nodes.shape[0]
         features = ensemble.nodes["feature"]

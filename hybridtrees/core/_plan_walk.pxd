@@ -3,7 +3,7 @@
 from libc.math cimport isnan
 
 from hybridtrees.core._category_sets cimport category_side
-from hybridtrees.core._masks cimport HT_BLOCK
+from hybridtrees.core._masks cimport HT_BLOCK, ht_stride
 from hybridtrees.core._plan cimport TreePlan, TreePlans
 from hybridtrees.core._types cimport float64_t, int32_t, intp_t, real_t, uint32_t
 from hybridtrees.core._walk_node cimport WalkNode
@@ -50,7 +50,8 @@ cdef inline int32_t next_node(
 
 
 cdef inline void walk_block(
-    TreePlans plans, const TreePlan* plan, const block_t* block, bint numeric, int32_t* position
+    TreePlans plans, const TreePlan* plan, const block_t* block, int32_t n_rows, bint numeric,
+    int32_t* position,
 ) noexcept nogil:
     """Walk-form leaf of every row of a block, for a tree that has splits.
 
@@ -63,8 +64,9 @@ cdef inline void walk_block(
     cdef const WalkNode* node
     cdef float64_t value
     cdef int32_t active[HT_BLOCK]
-    cdef int32_t row, k, right, n_kept, n_active = HT_BLOCK
-    for row in range(HT_BLOCK):
+    cdef int32_t row, k, right, n_kept, n_active = n_rows
+    cdef intp_t stride = ht_stride(n_rows)
+    for row in range(n_rows):
         active[row] = row
         position[row] = 0
     while n_active:
@@ -72,7 +74,7 @@ cdef inline void walk_block(
         for k in range(n_active):
             row = active[k]
             node = walk + position[row]
-            value = block[node.column * HT_BLOCK + row]
+            value = block[node.column * stride + row]
             if numeric:
                 # For a missing value the comparison is false.
                 right = (value > node.threshold) | ((value != value) & (node.missing_left ^ 1))
@@ -100,7 +102,7 @@ cdef inline int32_t walk_row(
 
 
 cdef inline void walk_trees(
-    TreePlans plans, intp_t first_tree, const real_t[:, :] X, intp_t row, int32_t* found
+    TreePlans plans, const int32_t* trees, const real_t[:, :] X, intp_t row, int32_t* found
 ) noexcept nogil:
     """Where one row ends in each of some trees without categories and stops.
 
@@ -113,7 +115,7 @@ cdef inline void walk_trees(
     cdef int32_t k, right, n_going = 1
     cdef float64_t value
     for k in range(TREES_TOGETHER):
-        walk[k] = plans.walk + plans.plans[first_tree + k].walk_start
+        walk[k] = plans.walk + plans.plans[trees[k]].walk_start
         position[k] = 0
     while n_going:
         n_going = 0
@@ -125,22 +127,22 @@ cdef inline void walk_trees(
             position[k] = node.left + right
             n_going += node.is_leaf ^ 1
     for k in range(TREES_TOGETHER):
-        found[k] = plans.walk_origin[plans.plans[first_tree + k].walk_start + position[k]]
+        found[k] = plans.walk_origin[plans.plans[trees[k]].walk_start + position[k]]
 
 
 cdef inline void find_nodes(
-    TreePlans plans, const TreePlan* plan, const real_t[:, :] X, intp_t start, int32_t n_rows,
-    const block_t* block, int32_t* node,
+    TreePlans plans, const TreePlan* plan, const real_t[:, :] X, intp_t start,
+    const int32_t* order, int32_t n_rows, const block_t* block, int32_t* node,
 ) noexcept nogil:
-    """Where the rows of a block end in a tree that has no bit-mask form."""
+    """Where the rows start + order of X, a block, end in a tree that has no bit-mask form."""
     cdef int32_t row
     if plan.stops:
         for row in range(n_rows):
-            node[row] = walk_row(plans, plan, X, start + row)
+            node[row] = walk_row(plans, plan, X, start + order[row])
         return
     if plan.n_category == 0:
-        walk_block(plans, plan, block, True, node)
+        walk_block(plans, plan, block, n_rows, True, node)
     else:
-        walk_block(plans, plan, block, False, node)
+        walk_block(plans, plan, block, n_rows, False, node)
     for row in range(n_rows):
         node[row] = plans.walk_origin[plan.walk_start + node[row]]

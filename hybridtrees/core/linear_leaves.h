@@ -1,102 +1,99 @@
 /* Values of linear leaves: v = c + sum of w * (clip(x) - center), where a missing x adds nothing.
  *
- * A leaf is one record of whole cache lines, whose terms stand in chunks of eight lanes:
+ * The terms of a leaf and its constant stand in chunks of eight lanes. A chunk is some whole cache
+ * lines, in one of three forms:
  *
- *     [low, high, n, 0]          range of the value, number of chunks
- *     [c0, c1, ..., c7] ...      int32: the column of x of each lane, n chunks
- *     [w0, w1, ..., w7] ...      coefficients; the last lane in use is the constant
- *     [low0, ...] [high0, ...]   where x is clipped, n chunks each; only where some term is
- *     [w0, ...] [m0, ...]        coefficients and centres of exact sums
+ *     HT_PAIRS      8 int32 columns, the number of chunks | 8 coefficients | 8 lows | 8 highs
+ *     HT_DOUBLES    8 int64 columns (*)                   | 8 coefficients | 8 lows | 8 highs
+ *     HT_FLOATS     8 int32 columns (*), 8 float lows     | 8 coefficients | 8 float highs
+ *
+ * (*) The first of them also has the number of chunks, in its higher bits.
+ *
+ * Lows and highs are where x is clipped; they are left out where no term of any leaf is, and not
+ * looked at for rows that lie where no leaf they can come to clips anything. The last two forms
+ * are for vectors of 64 bytes: a row of up to 32 columns is kept in registers and looked up there,
+ * as doubles or as floats, for which the bounds must be floats.
+ * A second array holds [8 coefficients | 8 centres] of each chunk, for exact sums.
  *
  * The column behind the regressors always holds 1: the constant and unused lanes read it. Rows that
  * miss no regressor take a constant that holds the centres (what that rounds off is what the last
  * bit of x would change); the others are summed exactly, with the centres one by one.
  *
- * Lanes are multiplied side by side, chunks are added, and the eight lanes are halved three times:
+ * Trees are taken in bands of up to HT_BAND: a row meets one leaf of each. Its lanes are multiplied
+ * side by side, chunks are added, then trees, and in the end the eight lanes are halved three times:
  * 0 + 4, 1 + 5, ..., then 0 + 2 and 1 + 3 of these, then the last two. Every body keeps that order,
  * so that the sum depends neither on the machine nor on the rows that stand beside (but for the sign
- * of a sum of zeros: pairs of lanes that no leaf of a tree uses are left out by some bodies). */
+ * of a sum of zeros: lanes that no leaf uses are left out by some bodies). */
 #ifndef HYBRIDTREES_LINEAR_LEAVES_H
 #define HYBRIDTREES_LINEAR_LEAVES_H
 
-#include "simd.h"
+#include "mask_scores.h"
 
 enum {
-    HT_LINE = 8,          /* doubles of a cache line, and lanes of a chunk */
-    HT_HEAD = 4,          /* doubles in front of the columns */
-    HT_TABLE_COLUMNS = 32 /* columns of x that are looked up within registers */
+    HT_LANES = 8,          /* of a chunk; as many doubles as a cache line has */
+    HT_BAND = 8,           /* trees that are summed together */
+    HT_TABLE_COLUMNS = 32, /* columns of x that are looked up within registers */
+    HT_PAIRS = 0,
+    HT_DOUBLES = 1,
+    HT_FLOATS = 2,
+    HT_INSIDE = 0, /* kinds of rows: none of their regressors is clipped */
+    HT_OUTSIDE = 1,
+    HT_MISSING = 2 /* some regressor is missing */
 };
 
-/* Cache lines of the head and the columns of n chunks. */
-static inline ptrdiff_t ht_head_lines(ptrdiff_t n)
+/* Doubles of a chunk. */
+static inline ptrdiff_t ht_chunk_size(int form, int clipped)
 {
-    return (n + 2) / 2;
-}
-
-/* Cache lines of a record. */
-static inline ptrdiff_t ht_record_lines(ptrdiff_t n, int clipped)
-{
-    return ht_head_lines(n) + (clipped ? 5 : 3) * n;
+    return HT_LANES * (clipped ? (form == HT_FLOATS ? 3 : 4) : 2);
 }
 
 /* From one row of x to the next; where registers hold a row, it is read as whole vectors. */
-static inline ptrdiff_t ht_row_stride(ptrdiff_t n_columns)
+static inline ptrdiff_t ht_row_stride(int form, ptrdiff_t n_columns)
 {
-    return n_columns <= HT_TABLE_COLUMNS / 2 ? HT_TABLE_COLUMNS / 2
-           : n_columns <= HT_TABLE_COLUMNS   ? HT_TABLE_COLUMNS
-                                             : n_columns | 1;
+    if (form == HT_PAIRS)
+        return n_columns | 1;
+    return n_columns <= HT_TABLE_COLUMNS / 2 ? HT_TABLE_COLUMNS / 2 : HT_TABLE_COLUMNS;
 }
 
-/* The leaves of a tree, and the rows that come to them. */
+static inline void ht_set_lane(double *chunk, int form, int clipped, int lane, int32_t column,
+                               double coef, double low, double high)
+{
+    if (form == HT_DOUBLES)
+        ((int64_t *) chunk)[lane] = column;
+    else
+        ((int32_t *) chunk)[lane] = column;
+    chunk[HT_LANES + lane] = coef;
+    if (clipped && form == HT_FLOATS) {
+        ((float *) chunk)[HT_LANES + lane] = (float) low;
+        ((float *) (chunk + 2 * HT_LANES))[lane] = (float) high;
+    } else if (clipped) {
+        chunk[2 * HT_LANES + lane] = low;
+        chunk[3 * HT_LANES + lane] = high;
+    }
+}
+
+/* How many chunks a leaf has that starts with this one. What looks up a column in registers takes no
+ * notice of the higher bits of its number. */
+static inline void ht_set_count(double *chunk, int form, int32_t n)
+{
+    int32_t *columns = (int32_t *) chunk;
+    if (form == HT_PAIRS)
+        columns[HT_LANES] = n;
+    else
+        columns[0] |= n << 8;
+}
+
+/* The leaves of an ensemble, and the rows that come to them. */
 typedef struct {
-    const double *records;
-    const int32_t *start; /* where the record of each leaf starts, in lines; NULL: they are alike,
-                             have one chunk, and stand in order */
-    const void *x;        /* regressors of the rows, row by row, and behind them 1 */
-    ptrdiff_t stride;     /* from one row to the next */
-    int narrow;           /* whether they are floats, which only vectors of 64 bytes read */
-    int n_pairs;          /* of lanes in use, where records are alike */
-    int exact;
-    int clipped;
-    int ranged;
-} HtLinearTree;
-
-/* The parts of a record that a sum needs. */
-typedef struct {
-    ptrdiff_t n;
-    const int32_t *column;
-    const double *coef, *low, *high, *center;
-} HtRecord;
-
-/* `single`, whether it has one chunk, `exact` and `clipped` are literals. */
-HT_ALWAYS_INLINE HtRecord ht_open_record(const double *record, int single, int exact, int clipped)
-{
-    HtRecord r;
-    r.n = single ? 1 : (ptrdiff_t) record[2];
-    r.column = (const int32_t *) (record + HT_HEAD);
-    r.coef = record + HT_LINE * ht_head_lines(r.n);
-    r.low = r.coef + HT_LINE * r.n;
-    r.high = r.low + HT_LINE * r.n;
-    if (exact)
-        r.coef = clipped ? r.high + HT_LINE * r.n : r.low;
-    r.center = r.coef + HT_LINE * r.n;
-    return r;
-}
-
-/* Where a leaf has its record. */
-HT_ALWAYS_INLINE const double *ht_record_of(const HtLinearTree *tree, int32_t leaf, int single,
-                                            int clipped)
-{
-    return tree->records
-           + HT_LINE * (single ? leaf * ht_record_lines(1, clipped)
-                               : (ptrdiff_t) tree->start[leaf]);
-}
-
-HT_ALWAYS_INLINE double ht_in_range(double value, const double *record)
-{
-    value = value < record[0] ? record[0] : value;
-    return value > record[1] ? record[1] : value;
-}
+    const double *chunks;
+    const double *exact; /* of each chunk: coefficients and centres */
+    void *x;             /* regressors of the rows, row by row, and behind them 1: floats for
+                            HT_FLOATS, else doubles */
+    ptrdiff_t stride;    /* from one row to the next */
+    ptrdiff_t size;      /* of a chunk, in doubles */
+    int form;
+    int n_pairs; /* of lanes in use, where leaves have one chunk; else 0 */
+} HtLinearLeaves;
 
 /* Two lanes. */
 #if defined(__SSE2__) || defined(_M_X64)
@@ -141,11 +138,34 @@ static inline HtPair ht_pair(double a, double b)
 #define HT_BODY "linear_leaves_body.h"
 #include "per_width.h"
 
-/* total[row] += value of leaf[row], for the rows listed, or the first n_rows if rows is NULL. */
-static inline void ht_add_linear(int width, const HtLinearTree *tree, const int32_t *leaf,
-                                 const int32_t *rows, int n_rows, double *total)
+/* total[row] += values of a band of trees, for the rows from first to last. at[HT_BLOCK * k + row] is
+ * the first chunk of the row's leaf in tree k. */
+static inline void ht_add_band(int width, const HtLinearLeaves *leaves, const int32_t *at,
+                               int n_trees, int exact, int clipped, int first, int last,
+                               double *total)
 {
-    HT_DISPATCH(width, add_leaves, tree, leaf, rows, n_rows, total);
+    HT_DISPATCH(width, add_band, leaves, at, n_trees, exact, clipped, first, last, total);
+}
+
+/* Set n_columns numbers side by side, and 1 behind them. Returns HT_MISSING if one is missing, else
+ * HT_OUTSIDE if one is not between low and high, else HT_INSIDE. */
+static inline int ht_copy_f32(int width, const float *from, ptrdiff_t n_columns, const float *low,
+                              const float *high, float *to)
+{
+    return HT_DISPATCH(width, copy_f32, from, n_columns, low, high, to);
+}
+
+static inline int ht_copy_f64(int width, const double *from, ptrdiff_t n_columns,
+                              const double *low, const double *high, double *to)
+{
+    return HT_DISPATCH(width, copy_f64, from, n_columns, low, high, to);
+}
+
+/* From floats to doubles. */
+static inline int ht_widen_f32(int width, const float *from, ptrdiff_t n_columns,
+                               const double *low, const double *high, double *to)
+{
+    return HT_DISPATCH(width, widen_f32, from, n_columns, low, high, to);
 }
 
 #endif

@@ -1,114 +1,240 @@
 /* Bodies that linear_leaves.h compiles once per vector width; no include guard on purpose. */
 
-/* Lanes by pairs: the products of one leaf, halved to a pair. All but the first two arguments are
- * literals; n_pairs is 0 for records of any size. */
-HT_TARGET HT_ALWAYS_INLINE double HT_NAME(leaf_value)(const double *record, const double *x,
-                                                      int n_pairs, int exact, int clipped)
+/* The lanes of a leaf by pairs or, where vectors are wide enough, by fours: a register alone would
+ * hold lanes that most leaves do not use. */
+#if HT_X86 && HT_BYTES >= 32
+typedef __m256d HT_NAME(part);
+#define HT_PART 4
+#define HT_PART_LOAD(from) _mm256_load_pd(from)
+#define HT_PART_ADD(a, b) _mm256_add_pd(a, b)
+#define HT_PART_MUL(a, b) _mm256_mul_pd(a, b)
+#define HT_PART_CLIP(x, low, high) _mm256_min_pd(_mm256_max_pd(x, low), high)
+#define HT_PART_FROM(given, x, center)                                                        \
+    _mm256_and_pd(_mm256_cmp_pd(given, given, _CMP_ORD_Q), _mm256_sub_pd(x, center))
+#else
+typedef HtPair HT_NAME(part);
+#define HT_PART 2
+#define HT_PART_LOAD HT_PAIR_LOAD
+#define HT_PART_ADD HT_PAIR_ADD
+#define HT_PART_MUL HT_PAIR_MUL
+#define HT_PART_CLIP HT_PAIR_CLIP
+#define HT_PART_FROM HT_PAIR_FROM
+#endif
+enum { HT_NAME(n_parts) = HT_LANES / HT_PART };
+
+/* Two lanes of x; the second lane of the last pair in use is the constant. */
+HT_TARGET HT_ALWAYS_INLINE HtPair HT_NAME(pick_pair)(const double *x, const int32_t *column,
+                                                     int is_last)
 {
-    const HtRecord r = ht_open_record(record, n_pairs > 0, exact, clipped);
-    HtPair sum[HT_LINE / 2];
-    for (ptrdiff_t chunk = 0; chunk < r.n; chunk++)
-        for (int k = 0; k < (n_pairs ? n_pairs : HT_LINE / 2); k++) {
-            const ptrdiff_t at = HT_LINE * chunk + 2 * k;
-            HtPair given, one;
-            if (k + 1 == n_pairs) {
-                given = HT_PAIR_AND_ONE(x + r.column[at]);
-            } else {
-                uint32_t column[2]; /* with one load, of which there are enough */
-                memcpy(column, r.column + at, sizeof(column));
-                given = HT_PAIR_OF(x + column[0], x + column[1]);
+    uint32_t two[2]; /* with one load, of which there are enough */
+    if (is_last)
+        return HT_PAIR_AND_ONE(x + *column);
+    memcpy(two, column, sizeof(two));
+    return HT_PAIR_OF(x + two[0], x + two[1]);
+}
+
+/* Lanes from 2 * pair on; those behind the last pair in use are 0. */
+HT_TARGET HT_ALWAYS_INLINE HT_NAME(part) HT_NAME(pick_part)(const double *x,
+                                                            const int32_t *column, int pair,
+                                                            int n_pairs)
+{
+    const HtPair first
+        = HT_NAME(pick_pair)(x, column + 2 * pair, n_pairs && pair + 1 == n_pairs);
+#if HT_PART == 4
+    if (n_pairs && pair + 1 == n_pairs)
+        return _mm256_zextpd128_pd256(first);
+    return _mm256_insertf128_pd(
+        _mm256_castpd128_pd256(first),
+        HT_NAME(pick_pair)(x, column + 2 * pair + 2, n_pairs && pair + 2 == n_pairs), 1);
+#else
+    return first;
+#endif
+}
+
+/* The sum of a band for one row. All but the first four arguments are literals; n_pairs is 0 for
+ * leaves of several chunks. */
+HT_TARGET HT_ALWAYS_INLINE double HT_NAME(sum_by_parts)(const HtLinearLeaves *leaves,
+                                                        const int32_t *at, int n_trees,
+                                                        const double *x, int n_pairs, int exact,
+                                                        int clipped)
+{
+    const ptrdiff_t size = leaves->size;
+    const int n_parts = n_pairs ? (2 * n_pairs + HT_PART - 1) / HT_PART : HT_NAME(n_parts);
+    HT_NAME(part) sum[HT_NAME(n_parts)], leaf[HT_NAME(n_parts)];
+    for (int tree = 0; tree < n_trees; tree++) {
+        const ptrdiff_t first = at[HT_BLOCK * tree];
+        const ptrdiff_t n_chunks
+            = n_pairs ? 1 : ((const int32_t *) (leaves->chunks + size * first))[HT_LANES];
+        for (ptrdiff_t k = 0; k < n_chunks; k++) {
+            const double *chunk = leaves->chunks + size * (first + k);
+            const double *own = leaves->exact + 2 * HT_LANES * (first + k);
+            for (int part = 0; part < n_parts; part++) {
+                const ptrdiff_t lane = HT_PART * part;
+                const HT_NAME(part) given = HT_NAME(pick_part)(x, (const int32_t *) chunk,
+                                                               HT_PART / 2 * part, n_pairs);
+                HT_NAME(part) one = given;
+                if (clipped)
+                    one = HT_PART_CLIP(one, HT_PART_LOAD(chunk + 2 * HT_LANES + lane),
+                                       HT_PART_LOAD(chunk + 3 * HT_LANES + lane));
+                if (exact)
+                    one = HT_PART_FROM(given, one, HT_PART_LOAD(own + HT_LANES + lane));
+                one = HT_PART_MUL(one, HT_PART_LOAD((exact ? own : chunk + HT_LANES) + lane));
+                leaf[part] = k ? HT_PART_ADD(leaf[part], one) : one;
             }
-            one = given;
-            if (clipped)
-                one = HT_PAIR_CLIP(one, HT_PAIR_LOAD(r.low + at), HT_PAIR_LOAD(r.high + at));
-            if (exact)
-                one = HT_PAIR_FROM(given, one, HT_PAIR_LOAD(r.center + at));
-            one = HT_PAIR_MUL(one, HT_PAIR_LOAD(r.coef + at));
-            sum[k] = chunk ? HT_PAIR_ADD(sum[k], one) : one;
         }
-    if (n_pairs == 0 || n_pairs > 2)
+        for (int part = 0; part < n_parts; part++)
+            sum[part] = tree ? HT_PART_ADD(sum[part], leaf[part]) : leaf[part];
+    }
+#if HT_PART == 4
+    {
+        const __m256d four = n_parts == 1 ? sum[0] : _mm256_add_pd(sum[0], sum[1]);
+        return HT_PAIR_SUM(
+            _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1)));
+    }
+#else
+    if (n_parts > 2)
         sum[0] = HT_PAIR_ADD(sum[0], sum[2]);
-    if (n_pairs == 0 || n_pairs > 3)
+    if (n_parts > 3)
         sum[1] = HT_PAIR_ADD(sum[1], sum[3]);
-    if (n_pairs != 1)
+    if (n_parts > 1)
         sum[0] = HT_PAIR_ADD(sum[0], sum[1]);
     return HT_PAIR_SUM(sum[0]);
+#endif
 }
 
-HT_TARGET HT_ALWAYS_INLINE void HT_NAME(add_by_pairs)(const HtLinearTree *tree,
-                                                      const int32_t *leaf, const int32_t *rows,
-                                                      int n_rows, double *total, int n_pairs,
-                                                      int exact, int clipped)
+HT_TARGET HT_ALWAYS_INLINE void HT_NAME(add_by_parts)(const HtLinearLeaves *leaves,
+                                                      const int32_t *at, int n_trees,
+                                                      int first, int last, double *total,
+                                                      int n_pairs, int exact, int clipped)
 {
-    for (int k = 0; k < n_rows; k++) {
-        const ptrdiff_t row = rows == NULL ? k : rows[k];
-        const double *record
-            = ht_record_of(tree, leaf[row], tree->start == NULL, clipped);
-        const double value = HT_NAME(leaf_value)(
-            record, (const double *) tree->x + row * tree->stride, n_pairs, exact, clipped);
-        total[row] += tree->ranged ? ht_in_range(value, record) : value;
+    for (ptrdiff_t row = first; row < last; row++)
+        total[row] += HT_NAME(sum_by_parts)(
+            leaves, at + row, n_trees, (const double *) leaves->x + row * leaves->stride, n_pairs,
+            exact, clipped);
+}
+
+#define HT_NUMBER(n, exact, clipped)                                                          \
+    case n:                                                                                   \
+        HT_NAME(add_by_parts)(leaves, at, n_trees, first, last, total, n, exact, clipped);    \
+        break;
+#define HT_CASE(exact, clipped)                                                               \
+    case 2 * exact + clipped:                                                                 \
+        switch (leaves->n_pairs) {                                                            \
+            HT_NUMBER(0, exact, clipped)                                                      \
+            HT_NUMBER(1, exact, clipped)                                                      \
+            HT_NUMBER(2, exact, clipped)                                                      \
+            HT_NUMBER(3, exact, clipped)                                                      \
+            HT_NUMBER(4, exact, clipped)                                                      \
+        }                                                                                     \
+        break;
+HT_TARGET static void HT_NAME(add_pairs)(const HtLinearLeaves *leaves, const int32_t *at,
+                                         int n_trees, int exact, int clipped, int first,
+                                         int last, double *total)
+{
+    switch (2 * (exact != 0) + (clipped != 0)) {
+        HT_CASE(0, 0)
+        HT_CASE(0, 1)
+        HT_CASE(1, 0)
+        HT_CASE(1, 1)
     }
 }
+#undef HT_NUMBER
+#undef HT_CASE
+#undef HT_PART
+#undef HT_PART_LOAD
+#undef HT_PART_ADD
+#undef HT_PART_MUL
+#undef HT_PART_CLIP
+#undef HT_PART_FROM
 
 #if HT_X86 && HT_BYTES == 64
-/* Eight lanes at a time. Rows of up to 32 columns are looked up in registers; gathers are not used,
- * for many processors are slow at them. */
+/* Rows of up to 32 columns are kept in registers while the trees of a band pass by. Gathers are not
+ * used, for many processors are slow at them. */
 
-#define HT_SIX(row, at)                                                                       \
-    (row)[(at)[5]], (row)[(at)[4]], (row)[(at)[3]], (row)[(at)[2]], (row)[(at)[1]],           \
-        (row)[(at)[0]]
-
-/* Eight columns of a row, of which it has at most n; 0: any number. */
-HT_TARGET HT_ALWAYS_INLINE __m512d HT_NAME(pick_floats)(const float *row, const int32_t *column,
-                                                        int n)
+/* Eight lanes of one leaf for the floats in a and b; `n`, the columns of a row, 16 or 32, `exact`
+ * and `clipped` are literals. */
+HT_TARGET HT_ALWAYS_INLINE __m512d HT_NAME(float_lanes)(const HtLinearLeaves *leaves,
+                                                        ptrdiff_t at, __m512 a, __m512 b, int n,
+                                                        int exact, int clipped)
 {
-    const __m512i at
-        = _mm512_castsi256_si512(_mm256_load_si256((const __m256i *) column));
-    if (n == 0)
-        return _mm512_cvtps_pd(
-            _mm256_set_ps(row[column[7]], row[column[6]], HT_SIX(row, column)));
-    return _mm512_cvtps_pd(_mm512_castps512_ps256(
-        n <= 16 ? _mm512_permutexvar_ps(at, _mm512_loadu_ps(row))
-                : _mm512_permutex2var_ps(_mm512_loadu_ps(row), at, _mm512_loadu_ps(row + 16))));
+    const double *chunk = leaves->chunks + leaves->size * at;
+    const double *own = leaves->exact + 2 * HT_LANES * at;
+    const __m512i column
+        = _mm512_castsi256_si512(_mm256_load_si256((const __m256i *) chunk));
+    const __m256 given = _mm512_castps512_ps256(
+        n <= 16 ? _mm512_permutexvar_ps(column, a) : _mm512_permutex2var_ps(a, column, b));
+    __m256 x = given;
+    __m512d wide;
+    if (clipped)
+        x = _mm256_min_ps(
+            _mm256_max_ps(x, _mm256_load_ps((const float *) chunk + HT_LANES)),
+            _mm256_load_ps((const float *) (chunk + 2 * HT_LANES)));
+    wide = _mm512_cvtps_pd(x);
+    if (exact)
+        wide = _mm512_maskz_sub_pd(_mm256_cmp_ps_mask(given, given, _CMP_ORD_Q), wide,
+                                   _mm512_load_pd(own + HT_LANES));
+    return _mm512_mul_pd(wide, _mm512_load_pd(exact ? own : chunk + HT_LANES));
 }
 
-HT_TARGET HT_ALWAYS_INLINE __m512d HT_NAME(pick_doubles)(const double *row, const int32_t *column,
-                                                         int n)
+/* The same for the doubles in x. */
+HT_TARGET HT_ALWAYS_INLINE __m512d HT_NAME(double_lanes)(const HtLinearLeaves *leaves,
+                                                         ptrdiff_t at, const __m512d *x, int n,
+                                                         int exact, int clipped)
 {
-    const __m512i at
-        = _mm512_cvtepi32_epi64(_mm256_load_si256((const __m256i *) column));
-    __m512d first;
-    if (n == 0)
-        return _mm512_set_pd(row[column[7]], row[column[6]], HT_SIX(row, column));
-    first = _mm512_permutex2var_pd(_mm512_loadu_pd(row), at, _mm512_loadu_pd(row + 8));
-    if (n <= 16)
-        return first;
-    return _mm512_mask_blend_pd(
-        _mm512_test_epi64_mask(at, _mm512_set1_epi64(16)), first,
-        _mm512_permutex2var_pd(_mm512_loadu_pd(row + 16), at, _mm512_loadu_pd(row + 24)));
+    const double *chunk = leaves->chunks + leaves->size * at;
+    const double *own = leaves->exact + 2 * HT_LANES * at;
+    const __m512i column = _mm512_load_si512(chunk);
+    __m512d given, one;
+    if (n <= 16) {
+        given = _mm512_permutex2var_pd(x[0], column, x[1]);
+    } else {
+        /* What the first look leaves out is a column still, for the second one. */
+        const __mmask8 behind = _mm512_test_epi64_mask(column, _mm512_set1_epi64(16));
+        given = _mm512_mask2_permutex2var_pd(x[0], column, _knot_mask8(behind), x[1]);
+        given = _mm512_mask2_permutex2var_pd(x[2], _mm512_castpd_si512(given), behind, x[3]);
+    }
+    one = given;
+    if (clipped)
+        one = _mm512_min_pd(_mm512_max_pd(one, _mm512_load_pd(chunk + 2 * HT_LANES)),
+                            _mm512_load_pd(chunk + 3 * HT_LANES));
+    if (exact)
+        one = _mm512_maskz_sub_pd(_mm512_cmp_pd_mask(given, given, _CMP_ORD_Q), one,
+                                  _mm512_load_pd(own + HT_LANES));
+    return _mm512_mul_pd(one, _mm512_load_pd(exact ? own : chunk + HT_LANES));
 }
 
-/* The lanes of a leaf; all but the first two arguments are literals. */
-HT_TARGET HT_ALWAYS_INLINE __m512d HT_NAME(leaf_lanes)(const double *record, const void *row,
-                                                       int single, int narrow, int n, int exact,
-                                                       int clipped)
+/* The lanes of a row, summed over a band; `single`: leaves have one chunk each. */
+HT_TARGET HT_ALWAYS_INLINE __m512d HT_NAME(band_lanes)(const HtLinearLeaves *leaves,
+                                                       const int32_t *at, int n_trees,
+                                                       ptrdiff_t row, int form, int n, int single,
+                                                       int exact, int clipped)
 {
-    const HtRecord r = ht_open_record(record, single, exact, clipped);
-    __m512d sum = _mm512_setzero_pd();
-    for (ptrdiff_t k = 0; k < r.n; k++) {
-        const ptrdiff_t at = HT_LINE * k;
-        const __m512d given = narrow
-                                  ? HT_NAME(pick_floats)((const float *) row, r.column + at, n)
-                                  : HT_NAME(pick_doubles)((const double *) row, r.column + at, n);
-        __m512d x = given;
-        if (clipped)
-            x = _mm512_min_pd(_mm512_max_pd(x, _mm512_load_pd(r.low + at)),
-                              _mm512_load_pd(r.high + at));
-        if (exact)
-            x = _mm512_maskz_sub_pd(_mm512_cmp_pd_mask(given, given, _CMP_ORD_Q), x,
-                                    _mm512_load_pd(r.center + at));
-        x = _mm512_mul_pd(x, _mm512_load_pd(r.coef + at));
-        sum = k ? _mm512_add_pd(sum, x) : x;
+    const float *narrow = (const float *) leaves->x + n * row;
+    const double *wide = (const double *) leaves->x + n * row;
+    __m512d x[4], sum = _mm512_setzero_pd();
+    __m512 a, b;
+    if (form == HT_FLOATS) {
+        a = _mm512_load_ps(narrow);
+        b = _mm512_load_ps(narrow + n - 16);
+    } else {
+        for (int k = 0; k < 2; k++) {
+            x[k] = _mm512_load_pd(wide + 8 * k);
+            x[2 + k] = _mm512_load_pd(wide + n - 16 + 8 * k);
+        }
+    }
+    for (int k = 0; k < n_trees; k++) {
+        const ptrdiff_t first = at[HT_BLOCK * k + row];
+        const ptrdiff_t n_chunks
+            = single ? 1 : *(const int32_t *) (leaves->chunks + leaves->size * first) >> 8;
+        __m512d leaf = _mm512_setzero_pd();
+        for (ptrdiff_t c = 0; c < n_chunks; c++) {
+            const __m512d lanes
+                = form == HT_FLOATS
+                      ? HT_NAME(float_lanes)(leaves, first + c, a, b, n, exact, clipped)
+                      : HT_NAME(double_lanes)(leaves, first + c, x, n, exact, clipped);
+            leaf = c ? _mm512_add_pd(leaf, lanes) : lanes;
+        }
+        sum = k ? _mm512_add_pd(sum, leaf) : leaf;
     }
     return sum;
 }
@@ -128,108 +254,150 @@ HT_TARGET HT_ALWAYS_INLINE __m512d HT_NAME(halve)(const __m512d *lanes)
                          _mm512_unpackhi_pd(twos[0], twos[1]));
 }
 
-/* The sums of eight rows that follow each other, or stand in a list. */
-HT_TARGET HT_ALWAYS_INLINE __m512d HT_NAME(eight_sums)(const HtLinearTree *tree,
-                                                       const int32_t *leaf, const int32_t *rows,
-                                                       int first, int single, int narrow, int n,
-                                                       int exact, int clipped)
+HT_TARGET HT_ALWAYS_INLINE double HT_NAME(halve_one)(__m512d lanes)
 {
-    const char *x = (const char *) tree->x;
-    const ptrdiff_t step = tree->stride * (ptrdiff_t) (narrow ? sizeof(float) : sizeof(double));
-    __m512d lanes[8];
-    for (int k = 0; k < 8; k++) {
-        const ptrdiff_t row = rows == NULL ? first + k : rows[k];
-        lanes[HT_PLACE(k)] = HT_NAME(leaf_lanes)(ht_record_of(tree, leaf[row], single, clipped),
-                                                 x + row * step, single, narrow, n, exact,
-                                                 clipped);
-    }
-    return HT_NAME(halve)(lanes);
+    const __m256d four
+        = _mm256_add_pd(_mm512_castpd512_pd256(lanes), _mm512_extractf64x4_pd(lanes, 1));
+    return HT_PAIR_SUM(_mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1)));
 }
 
-HT_TARGET HT_ALWAYS_INLINE void HT_NAME(add_by_eights)(const HtLinearTree *tree,
-                                                       const int32_t *leaf, const int32_t *rows,
-                                                       int n_rows, double *total, int single,
-                                                       int narrow, int n, int exact, int clipped)
+HT_TARGET HT_ALWAYS_INLINE void HT_NAME(add_by_rows)(const HtLinearLeaves *leaves,
+                                                     const int32_t *at, int n_trees, int first,
+                                                     int last, double *total, int form, int n,
+                                                     int single, int exact, int clipped)
 {
-    int first = 0, own[8];
-    double value[8];
-    if (rows == NULL && !tree->ranged)
-        for (; first + 8 <= n_rows; first += 8)
-            _mm512_storeu_pd(
-                total + first,
-                _mm512_add_pd(_mm512_loadu_pd(total + first),
-                              HT_NAME(eight_sums)(tree, leaf, NULL, first, single, narrow, n,
-                                                  exact, clipped)));
-    for (; first < n_rows; first += 8) {
-        /* The last row is repeated where there are less than eight. */
-        for (int k = 0; k < 8; k++) {
-            own[k] = first + k < n_rows ? first + k : n_rows - 1;
-            own[k] = rows == NULL ? own[k] : rows[own[k]];
-        }
-        _mm512_storeu_pd(value, HT_NAME(eight_sums)(tree, leaf, own, first, single, narrow, n,
-                                                    exact, clipped));
-        for (int k = 0; k < 8 && first + k < n_rows; k++)
-            total[own[k]] += tree->ranged
-                                 ? ht_in_range(value[k], ht_record_of(tree, leaf[own[k]], single,
-                                                                      clipped))
-                                 : value[k];
+    ptrdiff_t row = first;
+    for (; row + 8 <= last; row += 8) {
+        __m512d lanes[8];
+        for (int k = 0; k < 8; k++)
+            lanes[HT_PLACE(k)] = HT_NAME(band_lanes)(leaves, at, n_trees, row + k, form, n, single,
+                                                     exact, clipped);
+        _mm512_storeu_pd(total + row,
+                         _mm512_add_pd(_mm512_loadu_pd(total + row), HT_NAME(halve)(lanes)));
     }
+    for (; row < last; row++)
+        total[row] += HT_NAME(halve_one)(
+            HT_NAME(band_lanes)(leaves, at, n_trees, row, form, n, single, exact, clipped));
 }
 
-/* `single` is no literal where records or rows are large. */
-#define HT_BY_SIZE(add, ...)                                                                  \
-    if (tree->start != NULL || tree->stride > HT_TABLE_COLUMNS)                               \
-        add(tree, leaf, rows, n_rows, total, tree->start == NULL, 0, __VA_ARGS__);            \
-    else if (tree->stride <= HT_TABLE_COLUMNS / 2)                                            \
-        add(tree, leaf, rows, n_rows, total, 1, HT_TABLE_COLUMNS / 2, __VA_ARGS__);           \
+/* The loop over a whole band is unrolled, where leaves have one chunk. */
+#define HT_COLUMNS(form, n, exact, clipped)                                                   \
+    if (leaves->n_pairs == 0)                                                                 \
+        HT_NAME(add_by_rows)(leaves, at, n_trees, first, last, total, form, n, 0, exact,      \
+                             clipped);                                                        \
+    else if (n_trees == HT_BAND)                                                              \
+        HT_NAME(add_by_rows)(leaves, at, HT_BAND, first, last, total, form, n, 1, exact,      \
+                             clipped);                                                        \
     else                                                                                      \
-        add(tree, leaf, rows, n_rows, total, 1, HT_TABLE_COLUMNS, __VA_ARGS__);
-#define HT_FLOATS(tree, leaf, rows, n_rows, total, single, n, exact, clipped)                 \
-    HT_NAME(add_by_eights)(tree, leaf, rows, n_rows, total, single, 1, n, exact, clipped)
-#define HT_DOUBLES(tree, leaf, rows, n_rows, total, single, n, exact, clipped)                \
-    HT_NAME(add_by_eights)(tree, leaf, rows, n_rows, total, single, 0, n, exact, clipped)
+        HT_NAME(add_by_rows)(leaves, at, n_trees, first, last, total, form, n, 1, exact,      \
+                             clipped);
 #define HT_CASE(exact, clipped)                                                               \
     case 2 * exact + clipped:                                                                 \
-        if (n_rows == 1 && !tree->narrow) {                                                   \
-            HT_NAME(add_by_pairs)(tree, leaf, rows, n_rows, total, 0, exact, clipped);        \
-        } else if (tree->narrow) {                                                            \
-            HT_BY_SIZE(HT_FLOATS, exact, clipped)                                             \
+        if (leaves->stride == 16) {                                                           \
+            HT_COLUMNS(HT_FORM, 16, exact, clipped)                                           \
         } else {                                                                              \
-            HT_BY_SIZE(HT_DOUBLES, exact, clipped)                                            \
+            HT_COLUMNS(HT_FORM, 32, exact, clipped)                                           \
         }                                                                                     \
         break;
-#else
-#define HT_PAIRS(n, exact, clipped)                                                           \
-    case n:                                                                                   \
-        HT_NAME(add_by_pairs)(tree, leaf, rows, n_rows, total, n, exact, clipped);            \
-        break;
-#define HT_CASE(exact, clipped)                                                               \
-    case 2 * exact + clipped:                                                                 \
-        switch (tree->start == NULL ? tree->n_pairs : 0) {                                    \
-            HT_PAIRS(0, exact, clipped)                                                       \
-            HT_PAIRS(1, exact, clipped)                                                       \
-            HT_PAIRS(2, exact, clipped)                                                       \
-            HT_PAIRS(3, exact, clipped)                                                       \
-            HT_PAIRS(4, exact, clipped)                                                       \
-        }                                                                                     \
-        break;
-#endif
-
-HT_TARGET static void HT_NAME(add_leaves)(const HtLinearTree *tree, const int32_t *leaf,
-                                          const int32_t *rows, int n_rows, double *total)
+#define HT_FORM HT_FLOATS
+HT_TARGET static void HT_NAME(add_floats)(const HtLinearLeaves *leaves, const int32_t *at,
+                                          int n_trees, int exact, int clipped, int first,
+                                          int last, double *total)
 {
-    switch (2 * (tree->exact != 0) + (tree->clipped != 0)) {
+    switch (2 * (exact != 0) + (clipped != 0)) {
         HT_CASE(0, 0)
         HT_CASE(0, 1)
         HT_CASE(1, 0)
         HT_CASE(1, 1)
     }
 }
-
-#undef HT_SIX
-#undef HT_PLACE
-#undef HT_BY_SIZE
-#undef HT_FLOATS
-#undef HT_DOUBLES
-#undef HT_PAIRS
+#undef HT_FORM
+#define HT_FORM HT_DOUBLES
+HT_TARGET static void HT_NAME(add_doubles)(const HtLinearLeaves *leaves, const int32_t *at,
+                                           int n_trees, int exact, int clipped, int first,
+                                           int last, double *total)
+{
+    switch (2 * (exact != 0) + (clipped != 0)) {
+        HT_CASE(0, 0)
+        HT_CASE(0, 1)
+        HT_CASE(1, 0)
+        HT_CASE(1, 1)
+    }
+}
+#undef HT_FORM
 #undef HT_CASE
+#undef HT_COLUMNS
+#undef HT_PLACE
+#endif
+
+HT_TARGET static void HT_NAME(add_band)(const HtLinearLeaves *leaves, const int32_t *at,
+                                        int n_trees, int exact, int clipped, int first,
+                                        int last, double *total)
+{
+#if HT_X86 && HT_BYTES == 64
+    if (leaves->form == HT_FLOATS) {
+        HT_NAME(add_floats)(leaves, at, n_trees, exact, clipped, first, last, total);
+        return;
+    }
+    if (leaves->form == HT_DOUBLES) {
+        HT_NAME(add_doubles)(leaves, at, n_trees, exact, clipped, first, last, total);
+        return;
+    }
+#endif
+    HT_NAME(add_pairs)(leaves, at, n_trees, exact, clipped, first, last, total);
+}
+
+#define HT_COPY(name, source, target)                                                         \
+    HT_TARGET static int HT_NAME(name)(const source *from, ptrdiff_t n, const target *low,    \
+                                       const target *high, target *to)                        \
+    {                                                                                         \
+        int missing = 0, outside = 0;                                                         \
+        for (ptrdiff_t k = 0; k < n; k++) {                                                   \
+            const target x = from[k];                                                         \
+            to[k] = x;                                                                        \
+            missing |= x != x;                                                                \
+            outside |= (x < low[k]) | (x > high[k]);                                          \
+        }                                                                                     \
+        to[n] = 1;                                                                            \
+        return missing ? HT_MISSING : outside ? HT_OUTSIDE : HT_INSIDE;                       \
+    }
+HT_COPY(widen_f32, float, double)
+#if HT_X86 && HT_BYTES == 64
+HT_TARGET static int HT_NAME(copy_f32)(const float *from, ptrdiff_t n, const float *low,
+                                       const float *high, float *to)
+{
+    __mmask16 missing = 0, outside = 0;
+    for (ptrdiff_t k = 0; k <= n; k += 16) {
+        const __mmask16 own = n - k >= 16 ? 0xFFFF : (__mmask16) ((1 << (n - k)) - 1);
+        const __m512 x = _mm512_mask_loadu_ps(_mm512_set1_ps(1.0f), own, from + k);
+        missing |= _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+        outside |= _mm512_mask_cmp_ps_mask(own, x, _mm512_maskz_loadu_ps(own, low + k),
+                                           _CMP_LT_OQ)
+                   | _mm512_mask_cmp_ps_mask(own, x, _mm512_maskz_loadu_ps(own, high + k),
+                                             _CMP_GT_OQ);
+        _mm512_mask_storeu_ps(to + k, (__mmask16) (own << 1 | 1), x);
+    }
+    return missing ? HT_MISSING : outside ? HT_OUTSIDE : HT_INSIDE;
+}
+
+HT_TARGET static int HT_NAME(copy_f64)(const double *from, ptrdiff_t n, const double *low,
+                                       const double *high, double *to)
+{
+    __mmask8 missing = 0, outside = 0;
+    for (ptrdiff_t k = 0; k <= n; k += 8) {
+        const __mmask8 own = n - k >= 8 ? 0xFF : (__mmask8) ((1 << (n - k)) - 1);
+        const __m512d x = _mm512_mask_loadu_pd(_mm512_set1_pd(1.0), own, from + k);
+        missing |= _mm512_cmp_pd_mask(x, x, _CMP_UNORD_Q);
+        outside |= _mm512_mask_cmp_pd_mask(own, x, _mm512_maskz_loadu_pd(own, low + k),
+                                           _CMP_LT_OQ)
+                   | _mm512_mask_cmp_pd_mask(own, x, _mm512_maskz_loadu_pd(own, high + k),
+                                             _CMP_GT_OQ);
+        _mm512_mask_storeu_pd(to + k, (__mmask8) (own << 1 | 1), x);
+    }
+    return missing ? HT_MISSING : outside ? HT_OUTSIDE : HT_INSIDE;
+}
+#else
+HT_COPY(copy_f32, float, float)
+HT_COPY(copy_f64, double, double)
+#endif
+#undef HT_COPY

@@ -36,20 +36,22 @@ HT_TARGET HT_ALWAYS_INLINE HT_NAME(mask_int) HT_NAME(lowest)(HT_NAME(mask_int) b
 
 #define HT_APPLY(first, last, right)                                                          \
     for (int k = first; k < last; k++) {                                                      \
-        const float *column = x + (ptrdiff_t) feature[k] * HT_BLOCK + row;                    \
+        const float *column = x + (ptrdiff_t) feature[k] * stride + row;                    \
         const HT_NAME(mask_float) t = threshold[k] - (HT_NAME(mask_float)){0};                \
         const HT_NAME(mask_int) keep = mask[k] | (HT_NAME(mask_int)){0};                      \
         for (int v = 0; v < 4; v++)                                                           \
             right(s[v], *(const HT_NAME(mask_float) *) (column + v * LANES), t, keep);        \
     }
 
-HT_TARGET static void HT_NAME(score_f32)(const float *x, const int32_t *feature,
-                                         const float *threshold, const int32_t *mask, int n_right,
-                                         int n_left, const int32_t *state, int32_t base,
-                                         int is_first, int32_t *leaf)
+HT_TARGET HT_ALWAYS_INLINE void HT_NAME(score_f32_by)(const float *x, int n_rows,
+                                                      const int32_t *feature,
+                                                      const float *threshold,
+                                                      const int32_t *mask, int n_right, int n_left,
+                                                      const int32_t *state, int32_t base,
+                                                      int is_first, int32_t *leaf, int stride)
 {
     enum { LANES = HT_BYTES / sizeof(int32_t) };
-    for (int row = 0; row < HT_BLOCK; row += 4 * LANES) {
+    for (int row = 0; row < n_rows; row += 4 * LANES) {
         HT_NAME(mask_int) s[4];
         for (int v = 0; v < 4; v++) {
             if (state)
@@ -69,21 +71,35 @@ HT_TARGET static void HT_NAME(score_f32)(const float *x, const int32_t *feature,
         }
     }
 }
+
+HT_TARGET static void HT_NAME(score_f32)(const float *x, int n_rows, const int32_t *feature,
+                                         const float *threshold, const int32_t *mask, int n_right,
+                                         int n_left, const int32_t *state, int32_t base,
+                                         int is_first, int32_t *leaf)
+{
+    if (ht_stride(n_rows) == HT_STEP)
+        HT_NAME(score_f32_by)(x, HT_STEP, feature, threshold, mask, n_right, n_left, state, base,
+                              is_first, leaf, HT_STEP);
+    else
+        HT_NAME(score_f32_by)(x, n_rows, feature, threshold, mask, n_right, n_left, state, base,
+                              is_first, leaf, HT_BLOCK);
+}
 #undef HT_APPLY
 #undef HT_RIGHT_UNLESS_LE
 #undef HT_RIGHT_IF_GT
 
-HT_TARGET static void HT_NAME(score_f64)(const double *x, const int32_t *feature,
+HT_TARGET static void HT_NAME(score_f64)(const double *x, int n_rows, const int32_t *feature,
                                          const double *threshold, const int64_t *mask,
                                          int n_right, int n_left, int64_t *state)
 {
     enum { LANES = HT_BYTES / sizeof(int64_t) };
-    for (int row = 0; row < HT_BLOCK; row += 4 * LANES) {
+    const int stride = ht_stride(n_rows);
+    for (int row = 0; row < n_rows; row += 4 * LANES) {
         HT_NAME(mask_long) s[4];
         for (int v = 0; v < 4; v++)
             s[v] = *(const HT_NAME(mask_long) *) (state + row + v * LANES);
         for (int k = 0; k < n_right + n_left; k++) {
-            const double *column = x + (ptrdiff_t) feature[k] * HT_BLOCK + row;
+            const double *column = x + (ptrdiff_t) feature[k] * stride + row;
             const HT_NAME(mask_double) t = threshold[k] - (HT_NAME(mask_double)){0};
             const HT_NAME(mask_long) keep = mask[k] | (HT_NAME(mask_long)){0};
             for (int v = 0; v < 4; v++) {
@@ -100,14 +116,15 @@ HT_TARGET static void HT_NAME(score_f64)(const double *x, const int32_t *feature
     }
 }
 #else
-static void HT_NAME(score_f32)(const float *x, const int32_t *feature, const float *threshold,
-                               const int32_t *mask, int n_right, int n_left, const int32_t *state,
+static void HT_NAME(score_f32)(const float *x, int n_rows, const int32_t *feature,
+                               const float *threshold, const int32_t *mask, int n_right, int n_left, const int32_t *state,
                                int32_t base, int is_first, int32_t *leaf)
 {
-    for (int row = 0; row < HT_BLOCK; row++) {
+    const int stride = ht_stride(n_rows);
+    for (int row = 0; row < n_rows; row++) {
         uint32_t bits = state ? (uint32_t) state[row] : ~(uint32_t) 0;
         for (int k = 0; k < n_right + n_left; k++) {
-            const float at = x[(ptrdiff_t) feature[k] * HT_BLOCK + row];
+            const float at = x[(ptrdiff_t) feature[k] * stride + row];
             const int left = k < n_right ? at <= threshold[k] : !(at > threshold[k]);
             bits &= left ? ~(uint32_t) 0 : (uint32_t) mask[k];
         }
@@ -117,12 +134,13 @@ static void HT_NAME(score_f32)(const float *x, const int32_t *feature, const flo
     (void) is_first;
 }
 
-static void HT_NAME(score_f64)(const double *x, const int32_t *feature, const double *threshold,
-                               const int64_t *mask, int n_right, int n_left, int64_t *state)
+static void HT_NAME(score_f64)(const double *x, int n_rows, const int32_t *feature,
+                               const double *threshold, const int64_t *mask, int n_right, int n_left, int64_t *state)
 {
+    const int stride = ht_stride(n_rows);
     for (int k = 0; k < n_right + n_left; k++)
-        for (int row = 0; row < HT_BLOCK; row++) {
-            const double at = x[(ptrdiff_t) feature[k] * HT_BLOCK + row];
+        for (int row = 0; row < n_rows; row++) {
+            const double at = x[(ptrdiff_t) feature[k] * stride + row];
             const int left = k < n_right ? at <= threshold[k] : !(at > threshold[k]);
             state[row] &= left ? ~(int64_t) 0 : mask[k];
         }
@@ -131,13 +149,13 @@ static void HT_NAME(score_f64)(const double *x, const int32_t *feature, const do
 
 /* total[row] += values[leaf[row]]; 32 values can be read, and no leaf is beyond them. */
 HT_TARGET static void HT_NAME(add_few_values)(const double *values, const int32_t *leaf,
-                                              double *total)
+                                              int n_rows, double *total)
 {
 #if HT_X86 && HT_BYTES == 64
     __m512d v[4];
     for (int k = 0; k < 4; k++)
         v[k] = _mm512_loadu_pd(values + 8 * k);
-    for (int row = 0; row < HT_BLOCK; row += 8) {
+    for (int row = 0; row < n_rows; row += 8) {
         const __m512i at
             = _mm512_cvtepi32_epi64(_mm256_loadu_si256((const __m256i *) (leaf + row)));
         const __m512d found = _mm512_mask_blend_pd(
@@ -146,7 +164,7 @@ HT_TARGET static void HT_NAME(add_few_values)(const double *values, const int32_
         _mm512_storeu_pd(total + row, _mm512_add_pd(_mm512_loadu_pd(total + row), found));
     }
 #else
-    for (int row = 0; row < HT_BLOCK; row++)
+    for (int row = 0; row < n_rows; row++)
         total[row] += values[leaf[row]];
 #endif
 }

@@ -1,7 +1,8 @@
 /* Rows of a table turned to feature-major order, for the scoring of blocks.
  *
- * Columns that stand side by side are read four at a time, for four rows, and turned in registers:
- * one column at a time, most of every cache line that is read would be thrown away. */
+ * Four columns that stand side by side, of which more than one is used, are read for four rows and
+ * turned in registers: one column at a time, most of every cache line that is read would be thrown
+ * away. */
 #ifndef HYBRIDTREES_TURN_ROWS_H
 #define HYBRIDTREES_TURN_ROWS_H
 
@@ -45,36 +46,47 @@ static inline __m128 ht_four_of_f64(const double *x)
 }
 
 #define HT_TURN_FOUR(kind, real)                                                              \
-    for (; column + 4 <= n_used && used[column + 3] - used[column] == 3; column += 4)         \
-        for (int row = 0; row < HT_BLOCK; row += 4) {                                         \
-            const char *from = rows + row * stride + used[column] * (ptrdiff_t) sizeof(real); \
-            float *to = block + (ptrdiff_t) column * HT_BLOCK + row;                          \
-            __m128 a = ht_four_of_##kind((const real *) from);                                \
-            __m128 b = ht_four_of_##kind((const real *) (from + stride));                     \
-            __m128 c = ht_four_of_##kind((const real *) (from + 2 * stride));                 \
-            __m128 d = ht_four_of_##kind((const real *) (from + 3 * stride));                 \
-            _MM_TRANSPOSE4_PS(a, b, c, d);                                                    \
-            _mm_storeu_ps(to, a);                                                             \
-            _mm_storeu_ps(to + HT_BLOCK, b);                                                  \
-            _mm_storeu_ps(to + 2 * HT_BLOCK, c);                                              \
-            _mm_storeu_ps(to + 3 * HT_BLOCK, d);                                              \
-        }
+    for (int row = 0; row < n_rows; row += 4) {                                               \
+        const char *from = rows + first * (ptrdiff_t) sizeof(real);                           \
+        __m128 a = ht_four_of_##kind((const real *) (from + offset[row]));                    \
+        __m128 b = ht_four_of_##kind((const real *) (from + offset[row + 1]));                \
+        __m128 c = ht_four_of_##kind((const real *) (from + offset[row + 2]));                \
+        __m128 d = ht_four_of_##kind((const real *) (from + offset[row + 3]));                \
+        _MM_TRANSPOSE4_PS(a, b, c, d);                                                        \
+        _mm_storeu_ps(to[0] + row, a);                                                        \
+        _mm_storeu_ps(to[1] + row, b);                                                        \
+        _mm_storeu_ps(to[2] + row, c);                                                        \
+        _mm_storeu_ps(to[3] + row, d);                                                        \
+    }
 #else
 #define HT_TURN_FOUR(kind, real)
 #endif
 
-/* block[column, row] = rows[row, used[column]] for HT_BLOCK rows, which stand `stride` bytes apart;
- * numbers between two floats become the larger. */
+/* block[column, k] = rows[order[k], used[column]] for n_rows rows, which stand `stride` bytes apart
+ * and have n_columns numbers; those between two floats become the larger. */
 #define HT_TURN(kind, real)                                                                   \
-    static inline void ht_turn_##kind(const char *rows, ptrdiff_t stride, const int32_t *used, \
+    static inline void ht_turn_##kind(const char *rows, ptrdiff_t stride, ptrdiff_t n_columns, \
+                                      const int32_t *order, int n_rows, const int32_t *used,  \
                                       int n_used, float *block)                               \
     {                                                                                         \
-        for (int column = 0; column < n_used; column++) {                                     \
-            HT_TURN_FOUR(kind, real)                                                          \
-            for (int row = 0; column < n_used && row < HT_BLOCK; row++)                       \
-                block[(ptrdiff_t) column * HT_BLOCK + row] = ht_float_of_##kind(              \
-                    *(const real *) (rows + row * stride                                      \
-                                     + used[column] * (ptrdiff_t) sizeof(real)));             \
+        ptrdiff_t offset[HT_BLOCK];                                                           \
+        float unused[HT_BLOCK];                                                               \
+        const ptrdiff_t step = ht_stride(n_rows);                                             \
+        int n;                                                                                \
+        for (int row = 0; row < n_rows; row++)                                                \
+            offset[row] = order[row] * stride;                                                \
+        for (int column = 0; column < n_used; column += n) {                                  \
+            const ptrdiff_t first = used[column];                                             \
+            float *own = block + column * step, *to[4] = {unused, unused, unused, unused};    \
+            for (n = 0; n < 4 && column + n < n_used && used[column + n] < first + 4; n++)    \
+                to[used[column + n] - first] = own + n * step;                                \
+            if (HT_SSE2 && n > 1 && first + 4 <= n_columns) {                                 \
+                HT_TURN_FOUR(kind, real)                                                      \
+                continue;                                                                     \
+            }                                                                                 \
+            n = 1;                                                                            \
+            for (int row = 0; row < n_rows; row++)                                            \
+                own[row] = ht_float_of_##kind(((const real *) (rows + offset[row]))[first]);  \
         }                                                                                     \
     }
 HT_TURN(f32, float)

@@ -12,64 +12,15 @@ import pytest
 import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
+from linear_leaf_cases import N_FEATURES, check, linear_tree, predictions, table
 from strategies import random_tree
 
 from hybridtrees._persistence import load, register, save
 from hybridtrees.core.tree import Tree, TreeEnsemble
 from hybridtrees.core.walk import find_values
 
-N_FEATURES = 6
-
 # Leaves of a tree by what finds the leaf: one word of bits, several, the walk.
 FORMS = {"one word": [1, 8, 31], "words": [40, 64, 130], "walk": [900]}
-
-
-def linear_tree(
-    rng, n_leaves, *, n_terms=4, n_values=1, clip=False, bound=False, inner=False,
-    n_features=N_FEATURES,
-):  # fmt: skip
-    """A tree whose leaves have up to `n_terms` terms; `inner`: the other nodes, too."""
-    tree = random_tree(rng, n_leaves, n_features, categorical=(5,), n_values=n_values)
-    counts = rng.integers(0, n_terms + 1, tree.n_nodes)
-    if not inner:
-        counts[tree.nodes["left"] >= 0] = 0
-    total = int(counts.sum())
-    low = rng.normal(size=total) - 0.5
-    ends = np.sort(3 * rng.normal(size=(tree.n_nodes, 2, n_values)), axis=1)
-    return replace(
-        tree,
-        coef_ptr=np.concatenate([[0], np.cumsum(counts)]),
-        coef_feature=rng.integers(0, 5 if n_features == N_FEATURES else n_features, total),
-        coef=rng.normal(size=(total, n_values)),
-        coef_center=rng.normal(size=total),
-        coef_low=low if clip else [],
-        coef_high=low + rng.exponential(size=total) if clip else [],
-        value_range=ends if bound else None,
-    )
-
-
-def table(rng, n_rows, dtype=np.float64, missing=0.1, n_features=N_FEATURES):
-    X = rng.normal(size=(n_rows, n_features))
-    X[:, 5] = rng.integers(0, 90, n_rows)
-    X[rng.random(X.shape) < missing] = np.nan
-    return X.astype(dtype)
-
-
-def predictions(ensemble, X, n_threads=1):
-    raw = np.zeros((X.shape[0], ensemble.n_outputs))
-    ensemble.add_raw(X, raw, n_threads)
-    return raw
-
-
-def check(trees, X, n_outputs=1, tree_output=None):
-    """Predictions, which must be the oracle's up to rounding, whatever rows stand beside."""
-    ensemble = TreeEnsemble(trees, X.shape[1], n_outputs, tree_output)
-    raw = predictions(ensemble, X)
-    expected = oracle.predict(trees, X, n_outputs, tree_output)
-    np.testing.assert_allclose(raw, expected, rtol=1e-12, atol=1e-12)
-    for part in (slice(0, 1), slice(3, 7), slice(5, 75)):
-        np.testing.assert_array_equal(predictions(ensemble, X[part]), raw[part])
-    return raw
 
 
 # ---- one output ---------------------------------------------------------------------------------
@@ -158,16 +109,6 @@ def test_ranges_alone(rng):
     trees = [linear_tree(rng, n, n_terms=0, bound=True) for n in (8, 50, 70)]
     assert not TreeEnsemble(trees, N_FEATURES).plans.any_linear
     check(trees, table(rng, 80))
-
-
-def test_parts_of_an_ensemble(rng):
-    trees = [linear_tree(rng, n, clip=True) for n in (9, 70, 33, 1)]
-    X = table(rng, 70)
-    ensemble = TreeEnsemble(trees, N_FEATURES)
-    parts = np.zeros((70, 1))
-    for first, last in [(0, 1), (1, 3), (3, 4)]:
-        ensemble.add_raw(X, parts, 1, first, last)
-    np.testing.assert_array_equal(parts, predictions(ensemble, X))
 
 
 @pytest.mark.parametrize("inner", [False, True])
