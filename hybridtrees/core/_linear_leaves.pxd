@@ -12,6 +12,7 @@ cdef extern from "linear_leaves.h" nogil:
         HT_LANES
         HT_BAND
         HT_TABLE_COLUMNS
+        HT_MANY_CHUNKS
         HT_PAIRS
         HT_DOUBLES
         HT_FLOATS
@@ -32,6 +33,7 @@ cdef extern from "linear_leaves.h" nogil:
         double* chunk, int form, int clipped, int lane, int32_t column, double coef, double low,
         double high)
     void ht_set_count(double* chunk, int form, int32_t n)
+    void ht_narrow_chunk(const double* wide, int clipped, double* narrow)
     void ht_add_band(
         int width, const HtLinearLeaves* leaves, const int32_t* at, int n_trees, int exact,
         int clipped, int first_row, int last_row, double* total)
@@ -84,19 +86,20 @@ cdef class LinearLeaves:
     cdef intp_t most_terms                   # of a node where rows may end
     cdef float64_t[::1] exact                # by chunk: coefficients and centres
     cdef float64_t[:, ::1] box               # by regressor: lowest and highest x that none clips
-    cdef float[:, ::1] float_box             # the same, where terms are clipped at floats
+    cdef float[:, ::1] float_box             # the same numbers, where terms are clipped at floats
     cdef float64_t[:, ::1] chunk_range       # by chunk: range of the value; only where ranged
-    cdef float64_t[::1] wide_chunks          # for rows of doubles; None until some ask for it,
-    cdef float64_t[::1] float_chunks         # and so for those of floats
+    cdef int wide_form                       # of what is for rows of doubles
+    cdef intp_t wide_size                    # of a chunk of it
+    cdef float64_t[::1] wide_chunks
+    cdef float64_t[::1] float_chunks         # for rows of floats; None until some ask for it
     cdef intp_t chunks_of(self, intp_t node) noexcept
     cdef int place_chunks(self, intp_t tree, int32_t[::1] stack, int32_t[::1] above) except -1
     cdef int narrow_box(self, intp_t tree, intp_t node, const int32_t[::1] above) except -1
     cdef intp_t constant_lane(self, intp_t node) noexcept
     cdef float64_t folded_constant(self, intp_t node) noexcept
     cdef bint fill_exact(self, intp_t node) noexcept
-    cdef int fill_chunks(self, intp_t node, int form, float64_t[::1] chunks) except -1
+    cdef int fill_chunks(self, intp_t node) except -1
     cdef int form_for(self, bint narrow) except -1
-    cdef object laid_out(self, int form)
 
 
 cdef inline float64_t table_value(
@@ -176,7 +179,8 @@ cdef inline void fill_rows(
     rows.leaves.n_pairs = leaves.n_pairs
     rows.width = ht_vector_bytes()
     rows.n_rows = n_rows
-    # Most rows are inside, and at their places at once; the others are set again behind them.
+    # Most rows are inside, and at their places at once; the others are set again behind them. That
+    # a row is at its last place already happens only to the last one of all.
     for row in range(n_rows):
         kind = fill_row(leaves, X, start + row, n_inside, rows)
         if kind == HT_INSIDE:

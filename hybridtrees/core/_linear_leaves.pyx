@@ -5,11 +5,15 @@ side once, and its leaves are evaluated by the kernels of `linear_leaves.h`. Oth
 leaves have several outputs, the terms are read with the table itself.
 """
 
-from libc.math cimport INFINITY, isfinite
+from libc.float cimport DBL_MAX
+from libc.math cimport INFINITY, fabs
 
 import numpy as np
 
 from hybridtrees.core.dtypes import aligned_empty
+
+cdef enum:
+    MOST_ABOVE = 64          # splits above a node that are looked at
 
 
 cdef class LinearLeaves:
@@ -21,7 +25,7 @@ cdef class LinearLeaves:
     """
 
     def __init__(self, ensemble):
-        self.wide_chunks = self.float_chunks = None
+        self.float_chunks = None
         self.nodes = ensemble.nodes
         self.tree_start = ensemble.tree_start
         self.values = ensemble.values
@@ -81,37 +85,34 @@ cdef class LinearLeaves:
         self.exact = aligned_empty(2 * HT_LANES * max(1, self.n_chunks), np.float64)
         if self.ranged:
             self.chunk_range = np.zeros((max(1, self.n_chunks), 2))
+        self.wide_form = HT_PAIRS
+        if (ht_vector_bytes() == 64 and self.regressors.shape[0] < HT_TABLE_COLUMNS
+                and self.most_terms // HT_LANES + 1 < HT_MANY_CHUNKS):
+            self.wide_form = HT_DOUBLES
+        self.wide_size = ht_chunk_size(self.wide_form, self.clipped)
+        self.wide_chunks = aligned_empty(self.wide_size * max(1, self.n_chunks), np.float64)
         for tree in range(n_trees):
             for node in range(self.tree_start[tree], self.tree_start[tree + 1]):
                 if self.first_chunk[node] >= 0:
                     self.is_finite[tree] &= self.fill_exact(node)
+                    self.fill_chunks(node)
 
     cdef int form_for(self, bint narrow) except -1:
         """Form of the chunks that suits a table of float32 or float64; they are laid out."""
-        cdef int form = HT_PAIRS
-        if ht_vector_bytes() == 64 and self.regressors.shape[0] < HT_TABLE_COLUMNS:
-            form = HT_FLOATS if narrow and self.float_bounds else HT_DOUBLES
-        # Another thread may lay them out meanwhile, and be reading what it made.
-        if form == HT_FLOATS and self.float_chunks is None:
-            chunks = self.laid_out(form)
+        cdef float64_t[::1] made
+        cdef intp_t chunk, size, wide_size
+        if not (narrow and self.float_bounds and self.wide_form == HT_DOUBLES):
+            return self.wide_form
+        if self.float_chunks is None:
+            size, wide_size = ht_chunk_size(HT_FLOATS, self.clipped), self.wide_size
+            made = aligned_empty(size * max(1, self.n_chunks), np.float64)
+            for chunk in range(self.n_chunks):
+                ht_narrow_chunk(&self.wide_chunks[wide_size * chunk], self.clipped,
+                                &made[size * chunk])
+            # Another thread may have been here meanwhile, and be reading what it made.
             if self.float_chunks is None:
-                self.float_chunks = chunks
-        elif form != HT_FLOATS and self.wide_chunks is None:
-            chunks = self.laid_out(form)
-            if self.wide_chunks is None:
-                self.wide_chunks = chunks
-        return form
-
-    cdef object laid_out(self, int form):
-        """The chunks of all nodes in one form."""
-        cdef intp_t node
-        made = aligned_empty(
-            ht_chunk_size(form, self.clipped) * max(1, self.n_chunks), np.float64)
-        cdef float64_t[::1] chunks = made
-        for node in range(self.nodes.shape[0]):
-            if self.first_chunk[node] >= 0:
-                self.fill_chunks(node, form, chunks)
-        return made
+                self.float_chunks = made
+        return HT_FLOATS
 
     cdef intp_t chunks_of(self, intp_t node) noexcept:
         """Chunks of lanes that the terms of a node and its constant take."""
@@ -148,15 +149,18 @@ cdef class LinearLeaves:
         """Take out of the box what the terms of a node clip.
 
         A row that has its regressors came here past all splits on them: bounds beyond these do
-        not matter.
+        not matter. In very deep trees not all splits are looked at, which makes the box smaller
+        than it could be.
         """
         cdef intp_t first = self.tree_start[tree], k, column
-        cdef int32_t here, parent
+        cdef int32_t here, parent, n_above
         cdef float64_t low, high
         for k in range(self.coef_ptr[node], self.coef_ptr[node + 1]):
             low, high = -INFINITY, INFINITY
             here = <int32_t>(node - first)
-            while above[here] >= 0:
+            n_above = 0
+            while above[here] >= 0 and n_above < MOST_ABOVE:
+                n_above += 1
                 parent = above[here]
                 if (self.nodes[first + parent].feature == self.coef_feature[k]
                         and self.nodes[first + parent].category_start < 0):
@@ -177,7 +181,10 @@ cdef class LinearLeaves:
         return 2 * self.n_pairs - 1 if self.n_pairs > 0 else HT_LANES * self.chunks_of(node) - 1
 
     cdef bint fill_exact(self, intp_t node) noexcept:
-        """Write what exact sums need; returns whether the constant of complete rows is finite."""
+        """Write what exact sums need; returns whether complete rows can do without.
+
+        The constants of a band, and the lanes with them, must not overflow.
+        """
         cdef intp_t first = self.coef_ptr[node], chunk = self.first_chunk[node], k, at
         cdef intp_t n_terms = self.coef_ptr[node + 1] - first
         cdef intp_t constant = self.constant_lane(node)
@@ -190,7 +197,7 @@ cdef class LinearLeaves:
         if self.ranged:
             self.chunk_range[chunk, 0] = self.value_range[node, 0, 0]
             self.chunk_range[chunk, 1] = self.value_range[node, 1, 0]
-        return isfinite(self.folded_constant(node))
+        return fabs(self.folded_constant(node)) < DBL_MAX / (4 * HT_BAND)
 
     cdef float64_t folded_constant(self, intp_t node) noexcept:
         """The value of a node where all regressors are 0, if no range ended there."""
@@ -200,22 +207,22 @@ cdef class LinearLeaves:
             value -= self.coef[k, 0] * self.coef_center[k]
         return value
 
-    cdef int fill_chunks(self, intp_t node, int form, float64_t[::1] chunks) except -1:
-        """Write the chunks of a node in one form."""
+    cdef int fill_chunks(self, intp_t node) except -1:
+        """Write the chunks of a node in the form of doubles."""
         cdef intp_t first = self.coef_ptr[node], n_terms = self.coef_ptr[node + 1] - first, k
-        cdef intp_t size = ht_chunk_size(form, self.clipped), n = self.chunks_of(node)
-        cdef float64_t* chunk = &chunks[size * self.first_chunk[node]]
+        cdef intp_t n = self.chunks_of(node)
+        cdef float64_t* chunk = &self.wide_chunks[self.wide_size * self.first_chunk[node]]
         cdef float64_t* own
         for k in range(HT_LANES * n):
-            own = chunk + size * (k // HT_LANES)
+            own = chunk + self.wide_size * (k // HT_LANES)
             if k < n_terms:
-                ht_set_lane(own, form, self.clipped, k % HT_LANES,
+                ht_set_lane(own, self.wide_form, self.clipped, k % HT_LANES,
                             self.column[self.coef_feature[first + k]], self.coef[first + k, 0],
                             self.coef_low[first + k], self.coef_high[first + k])
             else:
-                ht_set_lane(own, form, self.clipped, k % HT_LANES,
+                ht_set_lane(own, self.wide_form, self.clipped, k % HT_LANES,
                             <int32_t>self.regressors.shape[0],
                             self.folded_constant(node) if k == self.constant_lane(node) else 0,
                             -INFINITY, INFINITY)
-        ht_set_count(chunk, form, <int32_t>n)
+        ht_set_count(chunk, self.wide_form, <int32_t>n)
         return 0

@@ -3,6 +3,7 @@
 from libc.math cimport isnan
 
 from hybridtrees.core._category_sets cimport category_side
+from hybridtrees.core._linear_leaves cimport HT_BAND
 from hybridtrees.core._masks cimport HT_BLOCK, ht_stride
 from hybridtrees.core._plan cimport TreePlan, TreePlans
 from hybridtrees.core._types cimport float64_t, int32_t, intp_t, real_t, uint32_t
@@ -11,9 +12,6 @@ from hybridtrees.core._walk_node cimport WalkNode
 ctypedef fused block_t:
     float
     double
-
-cdef enum:
-    TREES_TOGETHER = 8    # that a row walks side by side
 
 
 cdef inline int32_t node_side(
@@ -109,24 +107,24 @@ cdef inline void walk_trees(
     They step down together, so that none waits for the memory of another, and nothing branches on
     the way they go. A leaf leads to itself.
     """
-    cdef const WalkNode* walk[TREES_TOGETHER]
+    cdef const WalkNode* walk[HT_BAND]
     cdef const WalkNode* node
-    cdef int32_t position[TREES_TOGETHER]
+    cdef int32_t position[HT_BAND]
     cdef int32_t k, right, n_going = 1
     cdef float64_t value
-    for k in range(TREES_TOGETHER):
+    for k in range(HT_BAND):
         walk[k] = plans.walk + plans.plans[trees[k]].walk_start
         position[k] = 0
     while n_going:
         n_going = 0
-        for k in range(TREES_TOGETHER):
+        for k in range(HT_BAND):
             node = walk[k] + position[k]
             value = X[row, plans.used[node.column]]
             # For a missing value the comparison is false.
             right = (value > node.threshold) | ((value != value) & (node.missing_left ^ 1))
             position[k] = node.left + right
             n_going += node.is_leaf ^ 1
-    for k in range(TREES_TOGETHER):
+    for k in range(HT_BAND):
         found[k] = plans.walk_origin[plans.plans[trees[k]].walk_start + position[k]]
 
 

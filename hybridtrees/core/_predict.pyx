@@ -20,7 +20,7 @@ from hybridtrees.core._linear_leaves cimport (
 from hybridtrees.core._masks cimport HT_BLOCK, HT_STEP, BitMasks, ht_add_values, ht_stride
 from hybridtrees.core._openmp cimport HT_HAS_OPENMP, omp_get_max_threads, omp_get_thread_num
 from hybridtrees.core._plan cimport TreePlan, TreePlans
-from hybridtrees.core._plan_walk cimport TREES_TOGETHER, block_t, walk_row, walk_trees
+from hybridtrees.core._plan_walk cimport block_t, walk_row, walk_trees
 from hybridtrees.core._simd cimport ht_vector_bytes
 from hybridtrees.core._types cimport float64_t, int32_t, intp_t, real_t
 
@@ -31,7 +31,6 @@ from hybridtrees.core.dtypes import aligned_empty
 cdef enum:
     FEW_ROWS = 4          # up to here turning a block costs more than it brings
     BLOCK_NUMBERS = 16384  # of a block of many rows, at most
-    CACHE_LINE = 64
 
 
 def has_openmp():
@@ -143,7 +142,7 @@ cdef inline void run_block(
     cdef Regressors regressors
     cdef const int32_t* names
     cdef intp_t tree, first, last
-    cdef int32_t row, node, output, n_scored = whole_steps(n_rows)
+    cdef int32_t row, node, output, n_scored = <int32_t>whole_steps(n_rows)
     cdef bint summed = plans.summed and found == NULL
     if summed and plans.any_linear:
         fill_rows(plans.linear, X, start, n_rows, form, x, order, &regressors)
@@ -177,8 +176,8 @@ cdef inline void run_block(
             raw[start + order[row], output] = total[row]
 
 
-cdef inline int32_t whole_steps(intp_t n_rows) noexcept nogil:
-    return <int32_t>((n_rows + HT_STEP - 1) // HT_STEP * HT_STEP)
+cdef inline intp_t whole_steps(intp_t n_rows) noexcept nogil:
+    return (n_rows + HT_STEP - 1) // HT_STEP * HT_STEP
 
 
 cdef int run_blocks(
@@ -186,13 +185,16 @@ cdef int run_blocks(
     float64_t[:, :] raw, int32_t* found,
 ) except -1:
     """`run_block` on all rows of a table; `found` has a row for each."""
-    cdef intp_t n = X.shape[0], n_columns = max(1, plans.n_used), block, first
+    cdef intp_t n = X.shape[0], n_columns = max(1, plans.n_used), block, first, n_rows
+    n_threads = max(1, n_threads)
+    if plans.any_linear and plans.summed:
+        n_columns = max(n_columns, plans.linear.regressors.shape[0])
     # Blocks of few columns stay in the cache of a core whole; what is read for a tree serves more
     # rows then. All threads have some to do.
-    cdef intp_t n_rows = HT_BLOCK if n_columns * HT_BLOCK <= BLOCK_NUMBERS else HT_STEP
-    n_rows = min(n_rows, whole_steps((n + n_threads - 1) // max(1, n_threads)))
+    n_rows = HT_BLOCK if n_columns * HT_BLOCK <= BLOCK_NUMBERS else HT_STEP
+    n_rows = min(n_rows, whole_steps((n - 1) // n_threads + 1))
     cdef intp_t n_blocks = (n + n_rows - 1) // n_rows, rows_size = 1
-    cdef intp_t block_size = n_columns * ht_stride(<int>n_rows)
+    cdef intp_t block_size = max(1, plans.n_used) * ht_stride(<int>n_rows)
     cdef intp_t n_found = 0 if found == NULL else last_tree - first_tree
     cdef int width = ht_vector_bytes(), thread
     cdef float[::1] narrow
@@ -248,7 +250,7 @@ cdef int add_typed(
             large = np.empty(stride)
             x = &large[0]
         else:                                    # which vectors read from the start of a line
-            x = small + (-<uintptr_t>small % CACHE_LINE) // sizeof(float64_t)
+            x = small + (-<uintptr_t>small // sizeof(float64_t)) % HT_LANES
     add_few(plans, X, raw, first_tree, last_tree, form, x)
     return 0
 
@@ -281,7 +283,7 @@ cdef inline void sum_row(
     const Regressors* regressors, float64_t* total,
 ) noexcept nogil:
     """`sum_block` for one row, the only one of the regressors."""
-    cdef int32_t found[TREES_TOGETHER]
+    cdef int32_t found[HT_BAND]
     cdef int32_t chunk[HT_BAND * HT_BLOCK]
     cdef const TreePlan* plan
     cdef int32_t k, n
@@ -291,9 +293,9 @@ cdef inline void sum_row(
         if plan.linear:
             n = band_size(plans.linear, trees, n_trees)
         else:
-            while n < TREES_TOGETHER and n < n_trees and not plans.plans[trees[n]].linear:
+            while n < HT_BAND and n < n_trees and not plans.plans[trees[n]].linear:
                 n += 1
-        if plans.only_numbers and n == TREES_TOGETHER:
+        if plans.only_numbers and n == HT_BAND:
             walk_trees(plans, trees, X, row, found)
         else:
             for k in range(n):
@@ -315,7 +317,7 @@ cdef int find_typed(
 ) except -1:
     cdef intp_t row, tree
     cdef int32_t k
-    cdef int32_t trees[TREES_TOGETHER]
+    cdef int32_t trees[HT_BAND]
     cdef float64_t[:, :] no_outputs = None
     check_call(plans, X.shape[0], X.shape[1], leaves.shape[0], plans.n_outputs, first_tree,
                last_tree)
@@ -326,11 +328,11 @@ cdef int find_typed(
             plans, X, first_tree, last_tree, n_threads, no_outputs, &leaves[0, 0])
     for row in range(X.shape[0]):
         tree = first_tree
-        while plans.only_numbers and tree + TREES_TOGETHER <= last_tree:
-            for k in range(TREES_TOGETHER):
+        while plans.only_numbers and tree + HT_BAND <= last_tree:
+            for k in range(HT_BAND):
                 trees[k] = <int32_t>tree + k
             walk_trees(plans, trees, X, row, &leaves[row, tree - first_tree])
-            tree += TREES_TOGETHER
+            tree += HT_BAND
         for tree in range(tree, last_tree):
             leaves[row, tree - first_tree] = walk_row(plans, plans.plans + tree, X, row)
     return 0

@@ -59,6 +59,8 @@ def check_nodes(ensemble) -> None:
         raise ValueError("missing_left of a node of the ensemble is not 0, 1 or 2")
     if np.any(inner & ((nodes["feature"] < 0) | (nodes["feature"] >= ensemble.n_features))):
         raise ValueError("a node of the ensemble splits on a feature that does not exist")
+    if np.any(inner & (nodes["category_start"] < 0) & np.isnan(nodes["threshold"])):
+        raise ValueError("a threshold of the ensemble is not a number")
     words = nodes["category_start"].astype(np.int64) + nodes["category_words"]
     has_set = inner & (nodes["category_start"] >= 0)
     # A list of codes may be empty, but a set of bits must have some.

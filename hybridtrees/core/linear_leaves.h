@@ -17,13 +17,14 @@
  *
  * The column behind the regressors always holds 1: the constant and unused lanes read it. Rows that
  * miss no regressor take a constant that holds the centres (what that rounds off is what the last
- * bit of x would change); the others are summed exactly, with the centres one by one.
+ * bit of x would change, unless it is near overflow, and then all rows are like the others); the
+ * others are summed exactly, with the centres one by one.
  *
  * Trees are taken in bands of up to HT_BAND: a row meets one leaf of each. Its lanes are multiplied
- * side by side, chunks are added, then trees, and in the end the eight lanes are halved three times:
- * 0 + 4, 1 + 5, ..., then 0 + 2 and 1 + 3 of these, then the last two. Every body keeps that order,
- * so that the sum depends neither on the machine nor on the rows that stand beside (but for the sign
- * of a sum of zeros: lanes that no leaf uses are left out by some bodies). */
+ * side by side, chunks are added, then trees, and in the end the eight lanes are halved three
+ * times: 0 + 4, 1 + 5, ..., then 0 + 2 and 1 + 3 of these, then the last two. Every body keeps that
+ * order, so that the sum depends neither on the machine nor on the rows that stand beside (but for
+ * the sign of a sum of zeros: lanes that no leaf uses are left out by some bodies). */
 #ifndef HYBRIDTREES_LINEAR_LEAVES_H
 #define HYBRIDTREES_LINEAR_LEAVES_H
 
@@ -33,6 +34,7 @@ enum {
     HT_LANES = 8,          /* of a chunk; as many doubles as a cache line has */
     HT_BAND = 8,           /* trees that are summed together */
     HT_TABLE_COLUMNS = 32, /* columns of x that are looked up within registers */
+    HT_MANY_CHUNKS = 1 << 23,
     HT_PAIRS = 0,
     HT_DOUBLES = 1,
     HT_FLOATS = 2,
@@ -72,8 +74,8 @@ static inline void ht_set_lane(double *chunk, int form, int clipped, int lane, i
     }
 }
 
-/* How many chunks a leaf has that starts with this one. What looks up a column in registers takes no
- * notice of the higher bits of its number. */
+/* How many chunks, less than HT_MANY_CHUNKS, a leaf has that starts with this one. What looks up a
+ * column in registers takes no notice of the higher bits of its number. */
 static inline void ht_set_count(double *chunk, int form, int32_t n)
 {
     int32_t *columns = (int32_t *) chunk;
@@ -81,6 +83,15 @@ static inline void ht_set_count(double *chunk, int form, int32_t n)
         columns[HT_LANES] = n;
     else
         columns[0] |= n << 8;
+}
+
+/* Write a chunk of HT_DOUBLES once more, as HT_FLOATS. */
+static inline void ht_narrow_chunk(const double *wide, int clipped, double *narrow)
+{
+    for (int lane = 0; lane < HT_LANES; lane++)
+        ht_set_lane(narrow, HT_FLOATS, clipped, lane, (int32_t) ((const int64_t *) wide)[lane],
+                    wide[HT_LANES + lane], clipped ? wide[2 * HT_LANES + lane] : 0.0,
+                    clipped ? wide[3 * HT_LANES + lane] : 0.0);
 }
 
 /* The leaves of an ensemble, and the rows that come to them. */
@@ -138,8 +149,8 @@ static inline HtPair ht_pair(double a, double b)
 #define HT_BODY "linear_leaves_body.h"
 #include "per_width.h"
 
-/* total[row] += values of a band of trees, for the rows from first to last. at[HT_BLOCK * k + row] is
- * the first chunk of the row's leaf in tree k. */
+/* total[row] += values of a band of trees, for the rows from first to last. at[HT_BLOCK * k + row]
+ * is the first chunk of the row's leaf in tree k. */
 static inline void ht_add_band(int width, const HtLinearLeaves *leaves, const int32_t *at,
                                int n_trees, int exact, int clipped, int first, int last,
                                double *total)

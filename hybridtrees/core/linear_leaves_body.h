@@ -42,7 +42,7 @@ HT_TARGET HT_ALWAYS_INLINE HT_NAME(part) HT_NAME(pick_part)(const double *x,
         = HT_NAME(pick_pair)(x, column + 2 * pair, n_pairs && pair + 1 == n_pairs);
 #if HT_PART == 4
     if (n_pairs && pair + 1 == n_pairs)
-        return _mm256_zextpd128_pd256(first);
+        return _mm256_insertf128_pd(_mm256_setzero_pd(), first, 0);
     return _mm256_insertf128_pd(
         _mm256_castpd128_pd256(first),
         HT_NAME(pick_pair)(x, column + 2 * pair + 2, n_pairs && pair + 2 == n_pairs), 1);
@@ -239,7 +239,7 @@ HT_TARGET HT_ALWAYS_INLINE __m512d HT_NAME(band_lanes)(const HtLinearLeaves *lea
     return sum;
 }
 
-/* The lanes of eight rows, halved three times; row k of the sums is row HT_PLACE(k) of the lanes. */
+/* Lanes of eight rows, halved three times; row k of the sums is row HT_PLACE(k) of the lanes. */
 #define HT_PLACE(k) ((k) % 2 * 4 + (k) / 2)
 HT_TARGET HT_ALWAYS_INLINE __m512d HT_NAME(halve)(const __m512d *lanes)
 {

@@ -11,7 +11,7 @@
 
 #include "simd.h"
 
-/* Rows of a block: at most HT_BLOCK, and always whole steps, enough for four of the widest vectors. */
+/* Rows of a block: at most HT_BLOCK, and whole steps, each enough for four of the widest vectors. */
 #define HT_BLOCK 256
 #define HT_STEP 64
 

@@ -36,7 +36,7 @@ HT_TARGET HT_ALWAYS_INLINE HT_NAME(mask_int) HT_NAME(lowest)(HT_NAME(mask_int) b
 
 #define HT_APPLY(first, last, right)                                                          \
     for (int k = first; k < last; k++) {                                                      \
-        const float *column = x + (ptrdiff_t) feature[k] * stride + row;                    \
+        const float *column = x + (ptrdiff_t) feature[k] * stride + row;                      \
         const HT_NAME(mask_float) t = threshold[k] - (HT_NAME(mask_float)){0};                \
         const HT_NAME(mask_int) keep = mask[k] | (HT_NAME(mask_int)){0};                      \
         for (int v = 0; v < 4; v++)                                                           \
@@ -117,8 +117,9 @@ HT_TARGET static void HT_NAME(score_f64)(const double *x, int n_rows, const int3
 }
 #else
 static void HT_NAME(score_f32)(const float *x, int n_rows, const int32_t *feature,
-                               const float *threshold, const int32_t *mask, int n_right, int n_left, const int32_t *state,
-                               int32_t base, int is_first, int32_t *leaf)
+                               const float *threshold, const int32_t *mask, int n_right,
+                               int n_left, const int32_t *state, int32_t base, int is_first,
+                               int32_t *leaf)
 {
     const int stride = ht_stride(n_rows);
     for (int row = 0; row < n_rows; row++) {
@@ -135,7 +136,8 @@ static void HT_NAME(score_f32)(const float *x, int n_rows, const int32_t *featur
 }
 
 static void HT_NAME(score_f64)(const double *x, int n_rows, const int32_t *feature,
-                               const double *threshold, const int64_t *mask, int n_right, int n_left, int64_t *state)
+                               const double *threshold, const int64_t *mask, int n_right,
+                               int n_left, int64_t *state)
 {
     const int stride = ht_stride(n_rows);
     for (int k = 0; k < n_right + n_left; k++)

@@ -243,7 +243,7 @@ def _short(bound: np.ndarray, margin: np.ndarray) -> np.ndarray:
         near = bound.astype(np.float32)
         above = np.where(near < bound, np.nextafter(near, np.float32(np.inf)), near)
         moved = above.astype(np.float64)
-        return np.where(moved - bound <= margin / 256, moved, bound)
+        return np.where(moved - bound <= margin / 65536, moved, bound)
 
 
 def _reach(tree: Tree) -> np.ndarray:

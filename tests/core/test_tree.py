@@ -186,6 +186,7 @@ DAMAGE = {
     "set of no words": {"nodes": put("category_words", 2, 0)},
     "set of negative length": {"nodes": put("category_words", 2, -5)},
     "set that overflows": {"nodes": put("category_words", 2, 2**31 - 1)},
+    "threshold": {"nodes": put("threshold", 0, np.nan)},
     "direction of missing values": {"nodes": put("missing_left", 0, 3)},
     "direction of missing categories": {"nodes": put("missing_left", 2, 127)},
     "depth too small": {"nodes": put("depth", 3, 0)},
