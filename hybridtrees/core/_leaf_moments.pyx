@@ -10,7 +10,7 @@ second time, with its own means for centres.
 """
 
 from cython.parallel cimport prange
-from libc.math cimport INFINITY, isnan
+from libc.math cimport INFINITY
 
 from hybridtrees.core._simd cimport ht_vector_bytes
 from hybridtrees.core._types cimport (
@@ -33,6 +33,9 @@ cdef extern from "leaf_moments.h" nogil:
         HtLeafRows* rows, int n, int all_weigh, int k, const double* shift, const double* factor,
         int width)
     void ht_close_leaf(const HtLeafRows* rows, int k, double* columns, double* squares)
+    void ht_add_term(
+        const double* x, int n, double coef, double center, double low, double high,
+        double* total, int width)
 
 cdef enum:
     MAX_COLUMNS = 16         # HT_LEAF_COLUMNS
@@ -289,29 +292,37 @@ cdef struct Line:
 
 cdef void add_line(
     const Line* line, const real_t* values, intp_t row_step, intp_t column_step,
-    const uint32_t* rows, intp_t n_rows, float64_t* raw, intp_t raw_step,
+    const uint32_t* rows, intp_t n_rows, float64_t* raw, intp_t raw_step, int width,
 ) noexcept nogil:
     """Add the output of a leaf to its rows."""
-    cdef intp_t r
-    cdef int32_t j
-    cdef const real_t* row
-    cdef float64_t total, x
-    for r in range(n_rows):
-        if r + AHEAD < n_rows:
-            row = values + <intp_t>rows[r + AHEAD] * row_step
-            for j in range(line.n_terms):
-                HT_PREFETCH(row + line.feature[j] * column_step)
-        row = values + <intp_t>rows[r] * row_step
-        total = 0
+    cdef float64_t x[HT_LEAF_ROWS]
+    cdef float64_t total[HT_LEAF_ROWS]
+    cdef intp_t r, n, n_left = n_rows
+    cdef int32_t j, k
+    cdef const real_t* column
+    while n_left > 0:
+        n = min(<intp_t>HT_LEAF_ROWS, n_left)
+        for r in range(n):
+            total[r] = 0
         for j in range(line.n_terms):
-            x = <float64_t>row[line.feature[j] * column_step]
-            if not isnan(x):
-                x = min(max(x, line.low[j]), line.high[j])
-                total += line.coef[j] * (x - line.center[j])
-        total += line.constant
-        total = line.least if total < line.least else total
-        total = line.most if total > line.most else total
-        raw[<intp_t>rows[r] * raw_step] += total
+            column = values + line.feature[j] * column_step
+            if j == 0:
+                for r in range(n):
+                    if r + AHEAD < n_left:
+                        for k in range(line.n_terms):
+                            HT_PREFETCH(values + <intp_t>rows[r + AHEAD] * row_step
+                                        + line.feature[k] * column_step)
+                    x[r] = <float64_t>column[<intp_t>rows[r] * row_step]
+            else:
+                for r in range(n):
+                    x[r] = <float64_t>column[<intp_t>rows[r] * row_step]
+            ht_add_term(x, <int>n, line.coef[j], line.center[j], line.low[j], line.high[j], total,
+                        width)
+        for r in range(n):
+            raw[<intp_t>rows[r] * raw_step] += min(
+                max(total[r] + line.constant, line.least), line.most)
+        rows += n
+        n_left -= n
 
 
 def add_lines(
@@ -373,9 +384,11 @@ def add_lines(
             lines[leaf].least = limits[node[leaf], 0, 0]
             lines[leaf].most = limits[node[leaf], 1, 0]
     n_threads = <int>min(n_threads, parts.n_parts)
+    cdef int width = ht_vector_bytes()
     with nogil:
         for part in prange(parts.n_parts, num_threads=n_threads, schedule="dynamic", chunksize=1):
             for leaf in range(n_leaves):
                 add_line(lines + leaf, &values[0, 0], row_step, column_step,
                          &rows[0] + parts.bound[leaf, part],
-                         parts.bound[leaf, part + 1] - parts.bound[leaf, part], &raw[0], raw_step)
+                         parts.bound[leaf, part + 1] - parts.bound[leaf, part], &raw[0], raw_step,
+                         width)
