@@ -291,40 +291,29 @@ HT_TARGET HT_ALWAYS_INLINE void HT_NAME(add_by_rows)(const HtLinearLeaves *leave
     else                                                                                      \
         HT_NAME(add_by_rows)(leaves, at, n_trees, first, last, total, form, n, 1, exact,      \
                              clipped);
-#define HT_CASE(exact, clipped)                                                               \
+#define HT_CASE(form, exact, clipped)                                                         \
     case 2 * exact + clipped:                                                                 \
         if (leaves->stride == 16) {                                                           \
-            HT_COLUMNS(HT_FORM, 16, exact, clipped)                                           \
+            HT_COLUMNS(form, 16, exact, clipped)                                              \
         } else {                                                                              \
-            HT_COLUMNS(HT_FORM, 32, exact, clipped)                                           \
+            HT_COLUMNS(form, 32, exact, clipped)                                              \
         }                                                                                     \
         break;
-#define HT_FORM HT_FLOATS
-HT_TARGET static void HT_NAME(add_floats)(const HtLinearLeaves *leaves, const int32_t *at,
-                                          int n_trees, int exact, int clipped, int first,
-                                          int last, double *total)
-{
-    switch (2 * (exact != 0) + (clipped != 0)) {
-        HT_CASE(0, 0)
-        HT_CASE(0, 1)
-        HT_CASE(1, 0)
-        HT_CASE(1, 1)
+#define HT_ADD(name, form)                                                                    \
+    HT_TARGET static void HT_NAME(name)(const HtLinearLeaves *leaves, const int32_t *at,      \
+                                        int n_trees, int exact, int clipped, int first,       \
+                                        int last, double *total)                              \
+    {                                                                                         \
+        switch (2 * (exact != 0) + (clipped != 0)) {                                          \
+            HT_CASE(form, 0, 0)                                                               \
+            HT_CASE(form, 0, 1)                                                               \
+            HT_CASE(form, 1, 0)                                                               \
+            HT_CASE(form, 1, 1)                                                               \
+        }                                                                                     \
     }
-}
-#undef HT_FORM
-#define HT_FORM HT_DOUBLES
-HT_TARGET static void HT_NAME(add_doubles)(const HtLinearLeaves *leaves, const int32_t *at,
-                                           int n_trees, int exact, int clipped, int first,
-                                           int last, double *total)
-{
-    switch (2 * (exact != 0) + (clipped != 0)) {
-        HT_CASE(0, 0)
-        HT_CASE(0, 1)
-        HT_CASE(1, 0)
-        HT_CASE(1, 1)
-    }
-}
-#undef HT_FORM
+HT_ADD(add_floats, HT_FLOATS)
+HT_ADD(add_doubles, HT_DOUBLES)
+#undef HT_ADD
 #undef HT_CASE
 #undef HT_COLUMNS
 #undef HT_PLACE
@@ -363,39 +352,28 @@ HT_TARGET static void HT_NAME(add_band)(const HtLinearLeaves *leaves, const int3
     }
 HT_COPY(widen_f32, float, double)
 #if HT_X86 && HT_BYTES == 64
-HT_TARGET static int HT_NAME(copy_f32)(const float *from, ptrdiff_t n, const float *low,
-                                       const float *high, float *to)
-{
-    __mmask16 missing = 0, outside = 0;
-    for (ptrdiff_t k = 0; k <= n; k += 16) {
-        const __mmask16 own = n - k >= 16 ? 0xFFFF : (__mmask16) ((1 << (n - k)) - 1);
-        const __m512 x = _mm512_mask_loadu_ps(_mm512_set1_ps(1.0f), own, from + k);
-        missing |= _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-        outside |= _mm512_mask_cmp_ps_mask(own, x, _mm512_maskz_loadu_ps(own, low + k),
-                                           _CMP_LT_OQ)
-                   | _mm512_mask_cmp_ps_mask(own, x, _mm512_maskz_loadu_ps(own, high + k),
-                                             _CMP_GT_OQ);
-        _mm512_mask_storeu_ps(to + k, (__mmask16) (own << 1 | 1), x);
+/* The same by whole vectors; `kind` is the ending of their operations. */
+#define HT_COPY_WHOLE(name, real, vector, bits, lanes, kind)                                  \
+    HT_TARGET static int HT_NAME(name)(const real *from, ptrdiff_t n, const real *low,        \
+                                       const real *high, real *to)                            \
+    {                                                                                         \
+        bits missing = 0, outside = 0;                                                        \
+        for (ptrdiff_t k = 0; k <= n; k += lanes) {                                           \
+            const bits own = (bits) (n - k >= lanes ? -1 : (1 << (n - k)) - 1);               \
+            const vector least = _mm512_maskz_loadu_##kind(own, low + k);                     \
+            const vector most = _mm512_maskz_loadu_##kind(own, high + k);                     \
+            const vector x                                                                    \
+                = _mm512_mask_loadu_##kind(_mm512_set1_##kind(1), own, from + k);             \
+            missing |= _mm512_cmp_##kind##_mask(x, x, _CMP_UNORD_Q);                          \
+            outside |= _mm512_mask_cmp_##kind##_mask(own, x, least, _CMP_LT_OQ);              \
+            outside |= _mm512_mask_cmp_##kind##_mask(own, x, most, _CMP_GT_OQ);               \
+            _mm512_mask_storeu_##kind(to + k, (bits) (own << 1 | 1), x);                      \
+        }                                                                                     \
+        return missing ? HT_MISSING : outside ? HT_OUTSIDE : HT_INSIDE;                       \
     }
-    return missing ? HT_MISSING : outside ? HT_OUTSIDE : HT_INSIDE;
-}
-
-HT_TARGET static int HT_NAME(copy_f64)(const double *from, ptrdiff_t n, const double *low,
-                                       const double *high, double *to)
-{
-    __mmask8 missing = 0, outside = 0;
-    for (ptrdiff_t k = 0; k <= n; k += 8) {
-        const __mmask8 own = n - k >= 8 ? 0xFF : (__mmask8) ((1 << (n - k)) - 1);
-        const __m512d x = _mm512_mask_loadu_pd(_mm512_set1_pd(1.0), own, from + k);
-        missing |= _mm512_cmp_pd_mask(x, x, _CMP_UNORD_Q);
-        outside |= _mm512_mask_cmp_pd_mask(own, x, _mm512_maskz_loadu_pd(own, low + k),
-                                           _CMP_LT_OQ)
-                   | _mm512_mask_cmp_pd_mask(own, x, _mm512_maskz_loadu_pd(own, high + k),
-                                             _CMP_GT_OQ);
-        _mm512_mask_storeu_pd(to + k, (__mmask8) (own << 1 | 1), x);
-    }
-    return missing ? HT_MISSING : outside ? HT_OUTSIDE : HT_INSIDE;
-}
+HT_COPY_WHOLE(copy_f32, float, __m512, __mmask16, 16, ps)
+HT_COPY_WHOLE(copy_f64, double, __m512d, __mmask8, 8, pd)
+#undef HT_COPY_WHOLE
 #else
 HT_COPY(copy_f32, float, float)
 HT_COPY(copy_f64, double, double)
