@@ -57,7 +57,8 @@ def load_file(
         table = {name: column[known] for name, column in table.items()}
         y = y[known]
         when = None if when is None else when[known]
-    features = {name: c for name, c in table.items() if name != target and name not in drop}
+    left_out = {target, *drop}
+    features = {name: column for name, column in table.items() if name not in left_out}
     if time is not None and table[time].dtype.kind != "f" and time in features:
         del features[time]
         notes.append(f"{time!r} orders the rows and is no feature, for it does not hold numbers")

@@ -11,6 +11,7 @@ import csv
 import gzip
 import io
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from os import PathLike
 from pathlib import Path
@@ -100,7 +101,7 @@ def _read_csv(path: Path, text: Collection[str]) -> Table:
         raise ValueError(f"{path} has no line of column names")
     # Row numbers written by other programs have none.
     names = [name or f"column_{number}" for number, name in enumerate(names, start=1)]
-    repeated = sorted({name for name in names if names.count(name) > 1})
+    repeated = sorted(name for name, times in Counter(names).items() if times > 1)
     if repeated:
         raise ValueError(f"{path} names several columns alike: {_listed(repeated)}")
     if not body.strip():
@@ -148,9 +149,12 @@ def _decoded(path: Path) -> str:
 
 def _head_and_body(text: str) -> tuple[str, str]:
     """Divide a text into the column names, which may hold line breaks in quotes, and the rest."""
-    end = text.find("\n")
-    while end >= 0 and text.count('"', 0, end) % 2:
-        end = text.find("\n", end + 1)
+    start, end, quotes = 0, text.find("\n"), 0
+    while end >= 0:
+        quotes += text.count('"', start, end)
+        if quotes % 2 == 0:
+            break
+        start, end = end, text.find("\n", end + 1)
     return (text, "") if end < 0 else (text[:end], text[end + 1 :])
 
 

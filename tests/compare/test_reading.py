@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from hybridtrees import CARTRegressor, LogisticClassifier
+from hybridtrees._compare import reading
 from hybridtrees._compare.files import load_file, predict_file
 from hybridtrees._compare.reading import read_table, write_csv
 
@@ -65,6 +66,30 @@ def test_headers_of_all_kinds(tmp_path):
     # Other programs write row numbers without a name.
     assert list(read_table(write(tmp_path, ",a\n0,5\n1,6\n"))) == ["column_1", "a"]
     assert read_table(write(tmp_path, "a,b\r1,2\r3,4\r"))["b"].tolist() == [2.0, 4.0]
+
+
+class CountedName(str):
+    """A column name that counts how often it is compared with another."""
+
+    comparisons = 0
+
+    def __eq__(self, other):
+        CountedName.comparisons += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+    def strip(self):
+        return self
+
+
+def test_the_work_on_column_names_grows_in_proportion(tmp_path, monkeypatch):
+    names = [f"c{number}" for number in range(300)]
+    path = write(tmp_path, ",".join(names) + "\n" + ",".join(["1.5"] * 300) + "\n")
+    monkeypatch.setattr(reading, "_cells_of", lambda *_: iter([list(map(CountedName, names))]))
+    monkeypatch.setattr(CountedName, "comparisons", 0)
+    assert list(read_table(path)) == names
+    assert CountedName.comparisons <= 10 * len(names)  # each with each would be 90,000
 
 
 def test_decimal_commas_where_the_comma_divides_nothing(tmp_path):
@@ -135,8 +160,6 @@ def test_parquet(by_pandas, tmp_path, monkeypatch):
     path = parquet_file(tmp_path)
     if by_pandas:
         pytest.importorskip("pandas")
-        from hybridtrees._compare import reading
-
         monkeypatch.setattr(reading, "_read_parquet", reading._read_parquet_by_pandas)
     table = read_table(path)
     np.testing.assert_array_equal(table["i"], [1, np.nan, 3])
