@@ -6,8 +6,6 @@ Exit codes: 0 when all went well, 1 when a run failed, 2 when the arguments make
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import platform
 import sys
 import time
@@ -16,6 +14,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hybridtrees._outputs import (
+    STREAM,
+    check_distinct,
+    check_writable,
+    discard,
+    report_error,
+)
 from hybridtrees._version import __version__
 
 if TYPE_CHECKING:
@@ -151,78 +156,46 @@ def _compare_one(options: argparse.Namespace, data: Data, helpers: Helpers) -> C
     )
 
 
-def _run_compare(options: argparse.Namespace) -> None:
+def _run_compare(options: argparse.Namespace) -> int:
     """Print a table for each data set, each as soon as it is ready, and write what is asked for."""
+    from hybridtrees._compare.delivery import Delivery
     from hybridtrees._compare.helpers import Helpers
     from hybridtrees._threads import effective_threads
 
+    for path in (options.save, options.json, options.html):
+        if path not in (None, STREAM):
+            check_writable(path, regular=path == options.save)
     start = time.perf_counter()
-    _check_outputs(options.html, options.json, options.save)
-    # What JSON goes to is read by a program; people have the error stream.
-    people = sys.stderr if options.json == "-" else sys.stdout
+    delivery = Delivery(options.save, options.json, options.html, options.seed)
     # A data set named twice is fitted once.
     names = [""] if options.file else list(dict.fromkeys(options.data or _datasets()))
     comparisons = []
     with Helpers(effective_threads(options.jobs)) as helpers:
         for name in names:
             comparison = _compare_one(options, _load(options, name), helpers)
-            print(comparison, end="\n\n", flush=True, file=people)
+            delivery.say(f"{comparison}\n")
             comparisons.append(comparison)
-        if options.json is not None:
-            _write_json(options, comparisons)
-        if options.html is not None:
-            from hybridtrees._compare.report import write_report
-
-            write_report(comparisons, options.html, helpers)
-            print(f"report: {options.html}", file=people)
-    if options.save is not None:
-        best = comparisons[0].best_
-        best.save(options.save)
-        print(f"best model, {type(best).__name__}: {options.save}", file=people)
+        delivery.write(comparisons, helpers)
     seconds = time.perf_counter() - start
-    print(f"hybridtrees {__version__}, seed {options.seed}, {seconds:.1f} s", file=people)
+    delivery.say(f"hybridtrees {__version__}, seed {options.seed}, {seconds:.1f} s")
+    return 0 if delivery.complete else 1
 
 
-def _write_json(options: argparse.Namespace, comparisons: list[Comparison]) -> None:
-    """Write all results to a file, or to the standard output for a program to read."""
-    content = {
-        "hybridtrees": __version__,
-        "seed": options.seed,
-        "comparisons": [comparison.to_dict() for comparison in comparisons],
-    }
-    text = json.dumps(content, indent=1)
-    if options.json == "-":
-        print(text)
-    else:
-        Path(options.json).write_text(text + "\n", encoding="utf-8")
-        print(f"results: {options.json}")
-
-
-def _check_outputs(*paths: str | None) -> None:
-    """Refuse files that cannot be written, before hours of work."""
-    for path in paths:
-        if path in (None, "-"):
-            continue
-        file = Path(str(path))
-        if not file.resolve().parent.is_dir():
-            raise FileNotFoundError(f"no such folder: {file.parent}")
-        if file.is_dir():
-            raise IsADirectoryError(f"{path} is a folder, not a file to write to")
-
-
-def _run_predict(options: argparse.Namespace) -> None:
+def _run_predict(options: argparse.Namespace) -> int:
     """Write the predictions of a saved model for the rows of a file."""
     import hybridtrees
     from hybridtrees._compare.files import predict_file
-    from hybridtrees._compare.reading import write_csv
+    from hybridtrees._compare.writing import write_csv
 
-    _check_outputs(options.output)
+    if options.output is not None:
+        check_writable(options.output)
     if not Path(options.model).exists():
         raise FileNotFoundError(f"no such file: {options.model}")
     columns = predict_file(hybridtrees.load(options.model), options.file)
     write_csv(sys.stdout if options.output is None else options.output, columns)
     if options.output is not None:
         print(f"{len(columns['prediction'])} predictions: {options.output}")
+    return 0
 
 
 def _version(package: str) -> str:
@@ -233,7 +206,7 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def _run_info(options: argparse.Namespace) -> None:
+def _run_info(options: argparse.Namespace) -> int:
     """Print versions and what the compiled part can do."""
     from hybridtrees._threads import effective_threads, usable_cpus
     from hybridtrees.core import _predict
@@ -252,6 +225,7 @@ def _run_info(options: argparse.Namespace) -> None:
     width = max(map(len, facts))
     for name, value in facts.items():
         print(f"{name:<{width}}  {value}")
+    return 0
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -260,7 +234,8 @@ def make_parser() -> argparse.ArgumentParser:
     Returns
     -------
     argparse.ArgumentParser
-        Its namespace has `run`, the function of the chosen sub-command.
+        Its namespace has `run`, the function of the chosen sub-command, which returns the exit
+        code, and `check`, which refuses arguments that make no sense together.
     """
     parser = argparse.ArgumentParser(
         prog="hybridtrees", description="Decision trees, forests, boosting and their hybrids."
@@ -276,13 +251,13 @@ def make_parser() -> argparse.ArgumentParser:
     predict.add_argument("model", help="file made by --save or by an estimator's save()")
     predict.add_argument("file", help="CSV or Parquet file with the columns of the training data")
     predict.add_argument("-o", "--output", metavar="FILE", help="CSV file (default: print)")
-    predict.set_defaults(run=_run_predict)
+    predict.set_defaults(run=_run_predict, check=lambda given: _check_predict(predict, given))
     info = commands.add_parser(
         "info",
         help="print versions, threads and vector width",
         description="Print versions, threads and vector width.",
     )
-    info.set_defaults(run=_run_info)
+    info.set_defaults(run=_run_info, check=lambda given: None)
     return parser
 
 
@@ -379,6 +354,30 @@ def _check_compare(parser: argparse.ArgumentParser, options: argparse.Namespace)
             parser.error("--save needs one data set: a file, or one --data")
         if set(options.models or ()) == {"baseline"}:
             parser.error("--save needs a model besides the baseline")
+    outputs = {"--save": options.save, "--json": options.json, "--html": options.html}
+    for name in ("--save", "--html"):
+        if outputs[name] == STREAM:
+            parser.error(f"{name} needs a file; only --json can be -, the standard output")
+    if options.json != STREAM:
+        outputs["the standard output"] = STREAM
+    _check_files(parser, {"the data file": options.file}, outputs)
+
+
+def _check_predict(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Refuse to write over what is read."""
+    inputs = {"the model": options.model, "the data file": options.file}
+    _check_files(parser, inputs, {"--output": options.output})
+
+
+def _check_files(
+    parser: argparse.ArgumentParser,
+    inputs: dict[str, str | None],
+    outputs: dict[str, str | None],
+) -> None:
+    try:
+        check_distinct(inputs, outputs)
+    except ValueError as error:
+        parser.error(str(error))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -395,22 +394,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     options = make_parser().parse_args(arguments)
-    if hasattr(options, "check"):
-        options.check(options)
+    options.check(options)
     try:
-        options.run(options)
+        code = options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader, `head` for instance, has seen enough. Python flushes stdout once more at
-        # exit, which must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard(sys.stdout)  # the reader, `head` for instance, has seen enough
+        return 0
     except KeyboardInterrupt:
         print("hybridtrees: interrupted", file=sys.stderr)
         return 1
     except Exception as error:
-        # What the user can mend is said in words alone.
-        expected = isinstance(error, ValueError | TypeError | OSError | ImportError)
-        kind = "" if expected else f"{type(error).__name__}: "
-        print(f"hybridtrees: {kind}{error}", file=sys.stderr)
+        report_error(error)
         return 1
-    return 0
+    return code

@@ -286,20 +286,3 @@ def _read_parquet_by_pandas(path: Path) -> dict[str, np.ndarray]:
             values = [None if gone else str(v) for gone, v in zip(missing, column, strict=True)]
             table[str(name)] = np.array(values, dtype=object)
     return table
-
-
-def write_csv(path_or_stream: Any, columns: dict[str, Sequence[Any]]) -> None:
-    """Write columns of one length as CSV.
-
-    Parameters
-    ----------
-    path_or_stream : path-like or text stream
-    columns : dict from str to sequence
-    """
-    if isinstance(path_or_stream, str | PathLike):
-        with open(path_or_stream, "w", newline="", encoding="utf-8") as stream:
-            write_csv(stream, columns)
-        return
-    writer = csv.writer(path_or_stream, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 from os import PathLike
-from pathlib import Path
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from hybridtrees._compare.report_style import STYLE
 from hybridtrees._compare.result import Comparison, number
 from hybridtrees._compare.scores import SCORES
 from hybridtrees._compare.svg import Series
+from hybridtrees._outputs import write_text
 from hybridtrees._version import __version__
 
 
@@ -32,7 +32,7 @@ def write_report(
     helpers : Helpers, optional
         Processes that fit what is drawn; by default it has its own.
     """
-    Path(path).write_text(make_report(comparisons, helpers), encoding="utf-8")
+    write_text(path, make_report(comparisons, helpers))
 
 
 def make_report(comparisons: Sequence[Comparison], helpers: Helpers | None = None) -> str:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from hybridtrees._compare.families import Family, Setting
 from hybridtrees._compare.scores import Score
 from hybridtrees._compare.search import Limits, Trial
 from hybridtrees._compare.splits import Plan
+from hybridtrees._outputs import write_text
 
 
 @dataclass
@@ -230,7 +230,7 @@ class Comparison:
         ----------
         path : str or path-like
         """
-        Path(path).write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
+        write_text(path, json.dumps(self.to_dict(), indent=1) + "\n")
 
     def to_html(self, path: str | PathLike[str]) -> None:
         """Write a report of one page that needs nothing from elsewhere.

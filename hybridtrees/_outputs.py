@@ -1,0 +1,171 @@
+"""Outputs of the command line: files that are replaced as a whole, streams, and errors.
+
+Files are checked before the work and written after it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+# Stands for the standard input or output where a file is named.
+STREAM = "-"
+_STDIN, _STDOUT = 0, 1
+
+
+def check_distinct(inputs: Mapping[str, str | None], outputs: Mapping[str, str | None]) -> None:
+    """Refuse an output that is also an input or another output.
+
+    Links are followed, and hard links to one file are one file.
+
+    Parameters
+    ----------
+    inputs, outputs : mapping from str to str or None
+        What a file is, for messages, and its path: ``-`` is the standard input or output, None
+        is no file.
+
+    Raises
+    ------
+    ValueError
+        If writing an output would destroy an input or another output.
+    """
+    seen = {}
+    for what, path in inputs.items():
+        if path is not None:
+            seen[_identity(path, _STDIN)] = f"would overwrite {what} {path}"
+    for what, path in outputs.items():
+        if path is None:
+            continue
+        identity = _identity(path, _STDOUT)
+        if identity is not None and identity in seen:
+            raise ValueError(f"{what} {path} {seen[identity]}")
+        seen[identity] = f"is the same file as {what} {path}: each output needs a file of its own"
+
+
+def _identity(path: str, descriptor: int) -> object:
+    """Return what all names of one file share; None for terminals, pipes and the like.
+
+    Those hold nothing that could be overwritten.
+    """
+    try:
+        found = os.fstat(descriptor) if path == STREAM else os.stat(path)
+    except OSError:  # not there yet, or a stream that was closed
+        return None if path == STREAM else os.path.normcase(os.path.realpath(path))
+    return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
+
+
+def check_writable(path: str, *, regular: bool = False) -> None:
+    """Refuse a path that cannot be written to, before hours of work.
+
+    Parameters
+    ----------
+    path : str
+    regular : bool
+        Whether to refuse devices and pipes, too.
+
+    Raises
+    ------
+    OSError
+        If it is a folder, in none, or protected.
+    """
+    file = Path(path)
+    folder = file.resolve().parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"no such folder: {file.parent}")
+    if file.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, not a file to write to")
+    if regular and file.exists() and not file.is_file():
+        raise OSError(f"{path} is not a regular file")
+    # Only regular files, and those that do not exist yet, are replaced by way of their folder.
+    if not os.access(folder, os.W_OK) and (file.is_file() or not file.exists()):
+        raise PermissionError(f"no permission to write in the folder {file.parent}")
+    if file.exists() and not os.access(file, os.W_OK):
+        raise PermissionError(f"no permission to write to {path}")
+
+
+@contextmanager
+def replacing(path: str | PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a file that replaces the one at `path` once all is written.
+
+    If anything goes wrong, the old file stays as it was. A link stays a link, and the
+    permissions of the old file are kept. What is not a regular file, such as a device or a
+    pipe, is written to directly.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Yields
+    ------
+    stream : binary stream
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        mode = None
+    if mode is not None and not stat.S_ISREG(mode):
+        with open(path, "wb") as stream:
+            yield stream
+        return
+    target = os.path.realpath(path)
+    part = f"{target}.{secrets.token_hex(4)}.part"
+    # From the first byte on the new file is no more open to others than the old one.
+    permissions = 0o666 if mode is None else stat.S_IMODE(mode)
+    try:
+        with open(part, "xb", opener=lambda p, flags: os.open(p, flags, permissions)) as stream:
+            yield stream
+        if mode is not None:
+            os.chmod(part, permissions)  # what the umask took away
+        os.replace(part, target)
+    except BaseException:
+        Path(part).unlink(missing_ok=True)
+        raise
+
+
+def write_text(path: str | PathLike[str], text: str) -> None:
+    """Write text to a file as UTF-8; see `replacing`.
+
+    Parameters
+    ----------
+    path : str or path-like
+    text : str
+    """
+    with replacing(path) as stream:
+        stream.write(text.encode())
+
+
+def discard(stream: TextIO) -> None:
+    """Send what a stream still holds, and all that follows, nowhere.
+
+    Python flushes the standard output once more at exit, which must not fail again.
+
+    Parameters
+    ----------
+    stream : text stream
+        Of a file descriptor.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def report_error(error: Exception, where: str = "") -> None:
+    """Print an error on the error stream.
+
+    Parameters
+    ----------
+    error : Exception
+        What users can mend is said in words alone; other errors show their type.
+    where : str
+        What failed.
+    """
+    expected = isinstance(error, ValueError | TypeError | OSError | ImportError)
+    kind = "" if expected else f"{type(error).__name__}: "
+    print(f"hybridtrees: {where and f'{where}: '}{kind}{error}", file=sys.stderr)
