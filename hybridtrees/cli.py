@@ -81,6 +81,18 @@ def _positive(text: str) -> float:
     return value
 
 
+def _table_file(text: str) -> str:
+    """Argument type of the file of predictions."""
+    from hybridtrees._compare.writing import table_writer
+
+    if text != STREAM:
+        try:
+            table_writer(text)
+        except (ValueError, ImportError) as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
 def _one_of(options: Callable[[], Sequence[str]]) -> Callable[[str], str]:
     """Argument type of a name that a table of the comparison has."""
 
@@ -185,15 +197,18 @@ def _run_predict(options: argparse.Namespace) -> int:
     """Write the predictions of a saved model for the rows of a file."""
     import hybridtrees
     from hybridtrees._compare.files import predict_file
-    from hybridtrees._compare.writing import write_csv
+    from hybridtrees._compare.writing import table_writer, write_csv
 
-    if options.output is not None:
+    printed = options.output in (None, STREAM)
+    if not printed:
         check_writable(options.output)
     if not Path(options.model).exists():
         raise FileNotFoundError(f"no such file: {options.model}")
     columns = predict_file(hybridtrees.load(options.model), options.file)
-    write_csv(sys.stdout if options.output is None else options.output, columns)
-    if options.output is not None:
+    if printed:
+        write_csv(sys.stdout, columns)
+    else:
+        table_writer(options.output)(options.output, columns)
         print(f"{len(columns['prediction'])} predictions: {options.output}")
     return 0
 
@@ -249,8 +264,18 @@ def make_parser() -> argparse.ArgumentParser:
         description="Predict the rows of a CSV or Parquet file by a model that was saved.",
     )
     predict.add_argument("model", help="file made by --save or by an estimator's save()")
-    predict.add_argument("file", help="CSV or Parquet file with the columns of the training data")
-    predict.add_argument("-o", "--output", metavar="FILE", help="CSV file (default: print)")
+    predict.add_argument(
+        "file",
+        help="CSV or Parquet file with the columns of the training data; - is the standard input",
+    )
+    predict.add_argument(
+        "-o",
+        "--output",
+        type=_table_file,
+        metavar="FILE",
+        help="file to write: CSV if it ends in .csv, Parquet if in .parquet or .pq (default: "
+        "print CSV, as - does)",
+    )
     predict.set_defaults(run=_run_predict, check=lambda given: _check_predict(predict, given))
     info = commands.add_parser(
         "info",
@@ -269,7 +294,11 @@ def _add_compare(commands: Any) -> None:
         description="Fit every model on a data set and rank them: 70 % of the rows train, 15 % "
         "choose the settings, 15 % test. Without a file, on small bundled data.",
     )
-    parser.add_argument("file", nargs="?", help="CSV or Parquet file; bundled data by default")
+    parser.add_argument(
+        "file",
+        nargs="?",
+        help="CSV or Parquet file, - for the standard input; bundled data by default",
+    )
     parser.add_argument("--target", metavar="COLUMN", help="column to predict")
     parser.add_argument(
         "--task",
@@ -366,7 +395,7 @@ def _check_compare(parser: argparse.ArgumentParser, options: argparse.Namespace)
 def _check_predict(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Refuse to write over what is read."""
     inputs = {"the model": options.model, "the data file": options.file}
-    _check_files(parser, inputs, {"--output": options.output})
+    _check_files(parser, inputs, {"--output": options.output or STREAM})
 
 
 def _check_files(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import os
 import subprocess
@@ -13,7 +15,9 @@ import pytest
 import hybridtrees
 from hybridtrees import cli
 from hybridtrees._compare import report
+from hybridtrees._compare.reading import read_table
 from hybridtrees._compare.result import Comparison
+from hybridtrees._compare.writing import write_parquet
 
 QUICK = ["--models", "cart", "baseline", "--jobs", "1", "--budget", "0.001"]
 
@@ -66,10 +70,11 @@ def test_a_comparison_does_not_overwrite_its_data(option, name, data, capsys):
     assert data.read_bytes() == before
 
 
-@pytest.mark.parametrize("name", ["model.htree", "data.csv", "link.csv"])
+@pytest.mark.parametrize("name", ["data.csv", "symlink.csv", "hard_link.csv"])
 def test_predictions_do_not_overwrite_what_is_read(name, data, model, capsys):
     before = data.read_bytes(), model.read_bytes()
-    (data.parent / "link.csv").symlink_to(model)
+    (data.parent / "symlink.csv").symlink_to(model)
+    (data.parent / "hard_link.csv").hardlink_to(model)
     err = refused(capsys, "predict", model, data, "-o", data.parent / name)
     what = f"the data file {data}" if name == "data.csv" else f"the model {model}"
     assert f"would overwrite {what}" in err
@@ -154,3 +159,114 @@ def test_files_are_written_though_nothing_can_be_printed(stdout, data):
     else:
         assert done.returncode == 1
         assert done.stderr.startswith("hybridtrees: printing: ") and done.stderr.count("\n") == 1
+
+
+# ---------------------------------------------------------------------------------------------
+# Formats and streams
+
+
+def predicted(model, data):
+    a, b, _ = np.loadtxt(data, delimiter=",", skiprows=1).T
+    return hybridtrees.load(model).predict({"a": a, "b": b})
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet", "OUT.PQ"])
+def test_predictions_are_in_the_format_of_their_name(name, data, model):
+    if name != "out.csv":
+        pytest.importorskip("pyarrow")
+    out = data.parent / name
+    assert cli.main(["predict", str(model), str(data), "-o", str(out)]) == 0
+    assert out.read_bytes().startswith(b"prediction\n" if name == "out.csv" else b"PAR1")
+    np.testing.assert_array_equal(read_table(out)["prediction"], predicted(model, data))
+
+
+def test_classes_and_their_shares_go_to_parquet(tmp_path):
+    pytest.importorskip("pyarrow")
+    labels, x = np.array(["no", "yes", "no", "yes"], dtype=object), np.array([1.0, 2, 3, 4])
+    model = hybridtrees.CARTClassifier(max_depth=1, min_samples_leaf=1).fit({"x": x}, labels)
+    model.save(tmp_path / "model.htree")
+    np.savetxt(tmp_path / "x.csv", x, header="x", comments="")
+    paths = [str(tmp_path / name) for name in ("model.htree", "x.csv", "out.parquet")]
+    assert cli.main(["predict", *paths[:2], "-o", paths[2]]) == 0
+    table = read_table(paths[2])
+    assert table["prediction"].tolist() == model.predict({"x": x}).tolist()
+    shares = np.c_[table["probability_no"], table["probability_yes"]]
+    np.testing.assert_array_equal(shares, model.predict_proba({"x": x}))
+
+
+@pytest.mark.parametrize("name", ["out.xlsx", "out", "out.csv.gz", ".csv"])
+def test_other_endings_are_refused(name, data, model, capsys):
+    out = data.parent / name
+    message = refused(capsys, "predict", model, data, "-o", out)
+    assert f"must end in .csv, .parquet or .pq, got '{out}'" in message and not out.exists()
+
+
+def test_parquet_without_its_package_is_refused(data, model, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    message = refused(capsys, "predict", model, data, "-o", data.parent / "out.parquet")
+    assert "needs pyarrow: pip install pyarrow" in message
+
+
+def test_predictions_are_printed(data, model, capsys, monkeypatch):
+    monkeypatch.chdir(data.parent)
+    printed = []
+    for more in ([], ["-o", "-"]):
+        assert cli.main(["predict", str(model), str(data), *more]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1] and not os.path.exists("-")
+    found = [float(line) for line in printed[0].splitlines()[1:]]
+    np.testing.assert_array_equal(found, predicted(model, data))
+
+
+def give(monkeypatch, content):
+    """Let the standard input hold some bytes."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+
+@pytest.mark.parametrize("kind", ["csv", "gzip", "parquet"])
+def test_the_standard_input_is_read(kind, data, model, capsys, monkeypatch):
+    content = data.read_bytes()
+    if kind == "gzip":
+        content = gzip.compress(content)
+    elif kind == "parquet":
+        pytest.importorskip("pyarrow")
+        write_parquet(data.parent / "data.parquet", read_table(data))
+        content = (data.parent / "data.parquet").read_bytes()
+    out = data.parent / "out.csv"
+    give(monkeypatch, content)
+    assert cli.main(["predict", str(model), "-", "-o", str(out)]) == 0
+    np.testing.assert_array_equal(read_table(out)["prediction"], predicted(model, data))
+    printed = []
+    for source in (data, "-"):
+        give(monkeypatch, content)
+        capsys.readouterr()
+        assert compare(source, "--seed", "1") == 0
+        printed.append(capsys.readouterr().out)
+    headings = [text.splitlines()[0].split(":", 1) for text in printed]
+    assert [heading[0] for heading in headings] == ["data.csv", "the standard input"]
+    assert headings[0][1] == headings[1][1]
+
+
+def test_what_is_wrong_with_the_standard_input(model, capsys, monkeypatch):
+    for content, message in (
+        (b'{"a": [1]}', "the standard input is JSON; it must be a CSV or Parquet file"),
+        (b"a\n1\n", "the standard input lacks columns that the model needs: b"),
+        (b"", "the standard input has no line of column names"),
+    ):
+        give(monkeypatch, content)
+        assert cli.main(["predict", str(model), "-"]) == 1
+        assert capsys.readouterr().err == f"hybridtrees: {message}\n"
+    monkeypatch.setattr(sys, "stdin", None)
+    assert cli.main(["predict", str(model), "-"]) == 1
+    assert capsys.readouterr().err == "hybridtrees: the standard input is closed\n"
+
+
+def test_data_from_the_standard_input_are_not_overwritten(data):
+    before = data.read_bytes()
+    command = [sys.executable, "-m", "hybridtrees", "compare", "-", "--target", "y", *QUICK]
+    with open(data) as stdin:
+        done = subprocess.run(
+            [*command, "--json", str(data)], stdin=stdin, capture_output=True, text=True
+        )
+    assert done.returncode == 2 and "would overwrite the data file -" in done.stderr
+    assert data.read_bytes() == before

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._compare.data import Data, as_times, guess_task, make_data, names_rows
-from hybridtrees._compare.reading import Table, column_of, read_table, truth_values
+from hybridtrees._compare.reading import Table, column_of, read_table, source_name, truth_values
 
 
 def load_file(
@@ -26,7 +26,7 @@ def load_file(
     Parameters
     ----------
     path : str or path-like
-        CSV or Parquet.
+        CSV or Parquet; ``-`` is the standard input.
     target : str
         Column to be predicted. Rows in which it is missing are left out.
     task : {"auto", "regression", "classification"}
@@ -64,7 +64,7 @@ def load_file(
         notes.append(f"{time!r} orders the rows and is no feature, for it does not hold numbers")
     features, more = _usable(features, time)
     if not features:
-        raise ValueError(f"{path} has no column left to predict {target!r} from")
+        raise ValueError(f"{source_name(path)} has no column left to predict {target!r} from")
     if y.dtype.kind == "M":
         raise ValueError(f"the target {target!r} holds dates: it must hold numbers or classes")
     if task == "auto":
@@ -82,7 +82,7 @@ def load_file(
         y,
         task=task,
         time=None if when is None else as_times(when, str(time)),
-        name=Path(path).name,
+        name=Path(source_name(path)).name,
         target_name=target,
         notes=notes + more,
     )
@@ -136,6 +136,7 @@ def predict_file(model: Any, path: str | PathLike[str]) -> dict[str, np.ndarray]
     model : fitted estimator
         With the names of its features; other columns of the file are ignored.
     path : str or path-like
+        CSV or Parquet; ``-`` is the standard input.
 
     Returns
     -------
@@ -149,18 +150,18 @@ def predict_file(model: Any, path: str | PathLike[str]) -> dict[str, np.ndarray]
         for name, known in zip(names if names is not None else (), labels, strict=False)
         if known is not None and known.dtype == object
     }
-    table = read_table(path, text=spelled)
+    table, where = read_table(path, text=spelled), source_name(path)
     if names is None:
         if len(table) != model.n_features_in_:
             raise ValueError(
-                f"the model has {model.n_features_in_} features without names, but {path} has "
+                f"the model has {model.n_features_in_} features without names, but {where} has "
                 f"{len(table)} columns"
             )
         X: Any = np.column_stack(list(table.values()))
     else:
         gone = [str(name) for name in names if name not in table]
         if gone:
-            raise ValueError(f"{path} lacks columns that the model needs: {', '.join(gone)}")
+            raise ValueError(f"{where} lacks columns that the model needs: {', '.join(gone)}")
         X = {str(name): _finite(table[name], str(name), spelled) for name in names}
     columns = {"prediction": model.predict(X)}
     if hasattr(model, "classes_"):

@@ -11,6 +11,7 @@ import csv
 import gzip
 import io
 import re
+import sys
 from collections import Counter
 from collections.abc import Collection, Sequence
 from os import PathLike
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from hybridtrees._outputs import STREAM
 
 Table = dict[str, np.ndarray]
 
@@ -29,6 +32,9 @@ _DATE = re.compile(r"\d{4}[-/]\d\d[-/]\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?|[+-]?\d+([eE][+-]?\d+)?")
 # First bytes of files that are often taken for tables.
 _NO_TEXT = {b"PK\x03\x04": "a zip or Excel file", b"\xd0\xcf\x11\xe0": "an old Excel file"}
+_JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
+# An object with a key, or a list of objects or lists: no start of a line of column names.
+_JSON = re.compile(r'\s*(\{\s*"|\[\s*[\[{])')
 
 
 def read_table(path: str | PathLike[str], *, text: Collection[str] = ()) -> Table:
@@ -37,9 +43,9 @@ def read_table(path: str | PathLike[str], *, text: Collection[str] = ()) -> Tabl
     Parameters
     ----------
     path : str or path-like
-        Parquet if its name ends in .parquet or .pq, or its first bytes say so; else CSV, which
-        may be packed by gzip. The delimiter is found out: comma, semicolon, tab or bar. Where
-        it is not the comma, numbers may have a decimal comma.
+        ``-`` is the standard input. Parquet if the name ends in .parquet or .pq, or the first
+        bytes say so; else CSV, which may be packed by gzip. The delimiter is found out: comma,
+        semicolon, tab or bar. Where it is not the comma, numbers may have a decimal comma.
     text : collection of str
         Columns to be read as text whatever they hold.
 
@@ -47,6 +53,33 @@ def read_table(path: str | PathLike[str], *, text: Collection[str] = ()) -> Tabl
     -------
     table : dict from str to ndarray
     """
+    where, raw = source_name(path), _content(path)
+    if where.lower().endswith((".parquet", ".pq")) or raw.startswith(b"PAR1"):
+        try:
+            table = _read_parquet(where, raw)
+        except (ValueError, OSError) as error:
+            raise ValueError(f"{where} cannot be read as Parquet: {error}") from None
+        table = {name: _as_text(c) if name in text else c for name, c in table.items()}
+    else:
+        content = _decoded(where, raw)
+        del raw  # as large as the file
+        table = _read_csv(where, content, text)
+    if not table or not len(next(iter(table.values()))):
+        raise ValueError(f"{where} holds no rows")
+    return table
+
+
+def source_name(path: str | PathLike[str]) -> str:
+    """Return what messages and headings call a file."""
+    return "the standard input" if str(path) == STREAM else str(path)
+
+
+def _content(path: str | PathLike[str]) -> bytes:
+    """Bytes of a file, read once from start to end: pipes cannot be read again."""
+    if str(path) == STREAM:
+        if sys.stdin is None:
+            raise ValueError("the standard input is closed")
+        return sys.stdin.buffer.read()
     path = Path(path)
     if not path.exists():
         near = sorted(p.name for p in path.parent.glob("*") if p.suffix == path.suffix)[:5]
@@ -54,16 +87,7 @@ def read_table(path: str | PathLike[str], *, text: Collection[str] = ()) -> Tabl
         raise FileNotFoundError(f"no such file: {path}{hint}")
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder, not a file")
-    with open(path, "rb") as stream:
-        start = stream.read(4)
-    if path.suffix.lower() in (".parquet", ".pq") or start == b"PAR1":
-        table = _read_parquet(path)
-        table = {name: _as_text(c) if name in text else c for name, c in table.items()}
-    else:
-        table = _read_csv(path, text)
-    if not table or not len(next(iter(table.values()))):
-        raise ValueError(f"{path} holds no rows")
-    return table
+    return path.read_bytes()
 
 
 def column_of(table: Table, name: str, what: str) -> np.ndarray:
@@ -90,9 +114,8 @@ def _listed(names: Sequence[str], most: int = 20) -> str:
     return shown if len(names) <= most else f"{shown}, ... ({len(names)} in all)"
 
 
-def _read_csv(path: Path, text: Collection[str]) -> Table:
+def _read_csv(path: str, content: str, text: Collection[str]) -> Table:
     """Columns as numbers where they can be."""
-    content = _decoded(path)
     head, body = _head_and_body(content)
     delimiter = max(_DELIMITERS, key=re.sub('"[^"]*"', "", head).count)
     names = next(_cells_of(path, head, delimiter), [])
@@ -122,9 +145,8 @@ def _read_csv(path: Path, text: Collection[str]) -> Table:
     return {name: _as_text(c) if name in text else c for name, c in table.items()}
 
 
-def _decoded(path: Path) -> str:
+def _decoded(path: str, raw: bytes) -> str:
     """Text of a file, lines of which end in a line feed alone."""
-    raw = path.read_bytes()
     if raw[:2] == b"\x1f\x8b":
         raw = gzip.decompress(raw)
     wrong = _NO_TEXT.get(raw[:4])
@@ -134,8 +156,10 @@ def _decoded(path: Path) -> str:
         encodings = ["utf-8-sig", "cp1252", "latin-1"]  # the last one reads everything
         if wrong is None and b"\0" in raw:
             wrong = "no text"
+    if path.lower().endswith(_JSON_ENDINGS):
+        wrong = "a JSON file"
     if wrong is not None:
-        raise ValueError(f"{path} is {wrong}; it must be a CSV or Parquet file")
+        raise _wrong_format(path, wrong)
     for encoding in encodings:
         try:
             text = raw.decode(encoding)
@@ -144,7 +168,13 @@ def _decoded(path: Path) -> str:
             continue
     else:
         raise ValueError(f"{path} breaks off within a character")
+    if _JSON.match(text):
+        raise _wrong_format(path, "JSON")
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def _wrong_format(path: str, found: str) -> ValueError:
+    return ValueError(f"{path} is {found}; it must be a CSV or Parquet file")
 
 
 def _head_and_body(text: str) -> tuple[str, str]:
@@ -158,7 +188,7 @@ def _head_and_body(text: str) -> tuple[str, str]:
     return (text, "") if end < 0 else (text[:end], text[end + 1 :])
 
 
-def _cells_of(path: Path, text: str, delimiter: str) -> Any:
+def _cells_of(path: str, text: str, delimiter: str) -> Any:
     """Rows of cells, by the rules of quoting."""
     try:
         yield from csv.reader(io.StringIO(text), delimiter=delimiter)
@@ -166,7 +196,7 @@ def _cells_of(path: Path, text: str, delimiter: str) -> Any:
         raise ValueError(f"{path} is no CSV file: {error}") from None
 
 
-def _read_cells(path: Path, names: list[str], body: str, delimiter: str) -> dict[str, list[str]]:
+def _read_cells(path: str, names: list[str], body: str, delimiter: str) -> dict[str, list[str]]:
     """Columns of cells as they stand."""
     if '"' in body:
         rows = [row for row in _cells_of(path, body, delimiter) if row]
@@ -242,12 +272,12 @@ def _spell(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _read_parquet(path: Path) -> dict[str, np.ndarray]:
+def _read_parquet(path: str, raw: bytes) -> dict[str, np.ndarray]:
     try:
         import pyarrow.parquet as parquet
     except ImportError:
-        return _read_parquet_by_pandas(path)
-    table = parquet.read_table(path)
+        return _read_parquet_by_pandas(path, raw)
+    table = parquet.read_table(io.BytesIO(raw))
     return {name: _from_arrow(table.column(name)) for name in table.column_names}
 
 
@@ -265,11 +295,11 @@ def _from_arrow(column: Any) -> np.ndarray:
     return np.array([None if v is None else str(v) for v in values], dtype=object)
 
 
-def _read_parquet_by_pandas(path: Path) -> dict[str, np.ndarray]:
+def _read_parquet_by_pandas(path: str, raw: bytes) -> dict[str, np.ndarray]:
     try:
         import pandas as pd
 
-        frame = pd.read_parquet(path)
+        frame = pd.read_parquet(io.BytesIO(raw))
     except ImportError:
         raise ImportError(
             f"reading {path} needs pyarrow (or pandas with a Parquet engine): pip install pyarrow"

@@ -1,11 +1,13 @@
-"""Tables to files: CSV."""
+"""Tables to files: CSV without any other package, Parquet with pyarrow."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from hybridtrees._outputs import replacing
@@ -31,3 +33,49 @@ def write_csv(path_or_stream: Any, columns: Columns) -> None:
     writer = csv.writer(path_or_stream, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(zip(*columns.values(), strict=True))
+
+
+def write_parquet(path: str | PathLike[str], columns: Columns) -> None:
+    """Write columns of one length as Parquet.
+
+    Parameters
+    ----------
+    path : path-like
+    columns : dict from str to sequence
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    with replacing(path) as stream:
+        parquet.write_table(pa.table(columns), stream)
+
+
+_WRITERS = {".csv": write_csv, ".parquet": write_parquet, ".pq": write_parquet}
+
+
+def table_writer(path: str | PathLike[str]) -> Callable[[Any, Columns], None]:
+    """Return the function that writes tables to files of such a name.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    write : callable
+        Takes a path and columns.
+
+    Raises
+    ------
+    ValueError
+        If the ending of the name says no format that can be written.
+    ImportError
+        If the format needs a package that is not installed.
+    """
+    write = _WRITERS.get(Path(path).suffix.lower())
+    if write is None:
+        *first, last = _WRITERS
+        raise ValueError(f"the file must end in {', '.join(first)} or {last}, got {str(path)!r}")
+    if write is write_parquet and find_spec("pyarrow") is None:
+        raise ImportError(f"writing {path} needs pyarrow: pip install pyarrow")
+    return write

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 
 import numpy as np
 import pytest
@@ -122,6 +123,8 @@ def test_dates_are_dates(tmp_path):
         ("x,y\n1,2\n3\n", "row 3 has 1 values"),
         ("x,y\n1,2,3\n", "2 column names, but 3 values"),
         ("PK\x03\x04 and so on", "is a zip or Excel file; it must be a CSV or Parquet file"),
+        ('{"x": [1, 2], "y": [3, 4]}', "is JSON; it must be a CSV or Parquet file"),
+        ('\n[\n {"x": 1, "y": 3}]', "is JSON; it must be a CSV or Parquet file"),
         ("x,y\n1,\0\n", "is no text; it must be a CSV or Parquet file"),
         ('x,y\n"a' + "b" * 200_000 + '",1\n', "is no CSV file: field larger"),
     ],
@@ -129,6 +132,29 @@ def test_dates_are_dates(tmp_path):
 def test_broken_files(text, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         read_table(write(tmp_path, text))
+
+
+@pytest.mark.parametrize("name", ["table.json", "table.JSONL", "table.ndjson"])
+def test_json_is_not_read(name, tmp_path):
+    with pytest.raises(ValueError, match="is a JSON file; it must be a CSV or Parquet file"):
+        read_table(write(tmp_path, "[1, 2]\n[3, 4]\n", name))
+
+
+def test_broken_parquet_files_are_named(tmp_path):
+    pytest.importorskip("pyarrow")
+    with pytest.raises(ValueError, match="table.parquet cannot be read as Parquet: "):
+        read_table(write(tmp_path, "x,y\n1,2\n", "table.parquet"))
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="the system has no names of streams")
+def test_pipes_are_read_from_their_start():
+    reader, writer = os.pipe()
+    try:
+        with open(writer, "w") as stream:
+            stream.write("first,second\n1,2\n")
+        assert list(read_table(f"/dev/fd/{reader}")) == ["first", "second"]
+    finally:
+        os.close(reader)
 
 
 def test_missing_files_name_their_neighbours(tmp_path):
