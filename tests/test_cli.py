@@ -20,6 +20,7 @@ from hybridtrees._compare import run as running
 from hybridtrees._compare.bundled import DATASETS, load_bundled
 from hybridtrees._compare.families import choose_families
 from hybridtrees._compare.reading import read_table
+from hybridtrees._compare.search import Limits
 from hybridtrees._compare.writing import write_csv
 from hybridtrees.datasets import make_house_prices, make_seasonal_series
 
@@ -157,6 +158,42 @@ def test_several_data_sets_once_each(capsys, tmp_path):
     assert found[0]["score"] == "logloss"
     headings = [line.split(":")[0] for line in err.splitlines() if " rows, " in line]
     assert headings == ["heart_failure", "breast_cancer"] and "test log-loss" in err
+
+
+def test_every_option_reaches_the_comparison(tmp_path, capsys, monkeypatch):
+    seen = []
+
+    def record(*arguments, **more):
+        seen.append((arguments, more))
+        raise ValueError("seen")
+
+    monkeypatch.setattr(running, "compare_data", record)
+    options = {
+        "--target": ["value"], "--task": ["regression"], "--time": ["day"], "--drop": ["phase"],
+        "--models": ["xgb", "cart"], "--score": ["mae"], "--search": ["grid"], "--folds": ["4"],
+        "--budget": ["7"], "--overfit-limit": ["0.25"], "--seed": ["5"], "--jobs": ["1"],
+    }  # fmt: skip
+    given = [text for option, values in options.items() for text in (option, *values)]
+    code, _, err = run_in_process(capsys, "compare", str(series_file(tmp_path)), *given)
+    assert code == 1 and err == "hybridtrees: seen\n"
+    (((data, families, score, limits), more),) = seen
+    assert data.task == "regression" and data.target_name == "value"
+    assert data.time.min() == np.datetime64("2024-01-01") and "phase" not in data.feature_names
+    assert [family.key for family in families] == ["xgb", "cart"] and score == "mae"
+    assert limits == Limits(search="grid", budget=7, overfit=0.25, n_jobs=1, seed=5)
+    assert more["folds"] == 4
+
+
+def test_folds_validate(capsys):
+    command = ["compare", "--data", "heart_failure", *QUICK, "--json", "-"]
+    one, three = (
+        json.loads(run_in_process(capsys, *command, *more)[1])["comparisons"][0]["models"]
+        for more in ([], ["--folds", "3"])
+    )
+    # The final models are the same, those that were validated are not.
+    for key in ("test", "validation"):
+        scores = [{m["model"]: m[key] for m in found} for found in (one, three)]
+        assert (scores[0] == scores[1]) == (key == "test")
 
 
 def test_a_model_is_saved_though_a_constant_leads(tmp_path, capsys):

@@ -10,7 +10,9 @@ import pytest
 from fresh_python import check_python
 
 import hybridtrees
+from hybridtrees._compare import run as running
 from hybridtrees._compare.families import choose_families
+from hybridtrees._compare.search import Limits
 from hybridtrees.datasets import load_heart_failure, make_house_prices, make_seasonal_series
 
 FEW = ["cart", "xgb", "baseline"]
@@ -157,6 +159,50 @@ def test_folds_average():
         said = model.predict_proba(data.data[fold.validation])[:, 1]
         scores.append(hybridtrees.metrics.roc_auc_score(data.target[fold.validation], said))
     assert trial.validation == pytest.approx(np.mean(scores), abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_every_part_has_its_share_of_a_rare_class(seed):
+    y = np.repeat(["usual", "rare"], [380, 20])
+    X = np.random.default_rng(seed).normal(size=(400, 2))
+    few = {"models": ["baseline"], "random_state": seed}
+
+    def rare(rows):
+        return np.count_nonzero(y[rows] == "rare")
+
+    plan = hybridtrees.compare(X, y, **few).plan
+    (fold,) = plan.folds
+    assert [rare(rows) for rows in (fold.train, fold.validation, plan.test)] == [14, 3, 3]
+    plan = hybridtrees.compare(X, y, folds=5, **few).plan
+    assert rare(plan.test) == 3
+    assert sorted(rare(fold.validation) for fold in plan.folds) == [3, 3, 3, 4, 4]
+
+
+def test_every_argument_reaches_the_comparison(monkeypatch):
+    seen = []
+    monkeypatch.setattr(running, "compare_data", lambda *args, **more: seen.append((args, more)))
+    hybridtrees.compare(
+        np.arange(40.0).reshape(20, 2),
+        np.arange(20),
+        task="regression",
+        models=["xgb", "cart"],
+        score="mae",
+        time=1,
+        folds=4,
+        search="grid",
+        budget=7,
+        overfit_limit=0.25,
+        categorical_features=[0],
+        random_state=5,
+        n_jobs=1,
+        name="numbers",
+    )
+    (((data, families, score, limits), more),) = seen
+    assert data.task == "regression" and data.name == "numbers" and data.categorical == [0]
+    np.testing.assert_array_equal(data.time, np.arange(1, 40, 2))
+    assert [family.key for family in families] == ["xgb", "cart"] and score == "mae"
+    assert limits == Limits(search="grid", budget=7, overfit=0.25, n_jobs=1, seed=5)
+    assert more["folds"] == 4
 
 
 def test_frames_and_scores_of_choice():

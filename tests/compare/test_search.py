@@ -129,19 +129,74 @@ def test_halving_tries_all_on_few_rows_and_few_on_all():
     assert best_of_all["cart"].validation <= best["cart"].validation < 0.2
 
 
-def test_settings_that_overfit_are_set_aside_unless_all_do():
+DEEP = {"max_depth": [20], "min_samples_leaf": [2]}
+FLAT = {"max_depth": [1], "min_samples_leaf": [2]}
+
+
+def trees(*grids):
+    return Family("cart", "CART", "CARTRegressor", "CARTClassifier", grids)
+
+
+@pytest.fixture
+def steep():
+    """Data on which a deep tree overfits, and yet is far better than a flat one on new rows."""
     rng = np.random.default_rng(2)
     X = rng.normal(size=(300, 3))
-    data = make_data(X, X[:, 0] + rng.normal(size=300))
-    deep = {"max_depth": [20], "min_samples_leaf": [2]}
-    flat = {"max_depth": [1], "min_samples_leaf": [2]}
-    family = Family("cart", "CART", "CARTRegressor", "CARTClassifier", (deep, flat))
-    _, best = run_search(data, [family])
-    assert best["cart"].setting["max_depth"] == 1
-    only = Family("cart", "CART", "CARTRegressor", "CARTClassifier", (deep,))
-    comparison = compare_data(data, [only], None, Limits())
+    return make_data(X, 2 * X[:, 0] + 0.3 * rng.normal(size=300))
+
+
+def test_settings_that_overfit_are_set_aside(steep):
+    search, best = run_search(steep, [trees(DEEP, FLAT)])
+    deep, flat = search.trials
+    assert deep.validation < 0.7 * flat.validation  # by its score the deep one would be chosen
+    assert deep.overfits(search.score, None) and not flat.overfits(search.score, None)
+    assert best["cart"] is flat
+    tolerant, best = run_search(steep, [trees(DEEP, FLAT)], overfit=1e9)
+    assert best["cart"] is tolerant.trials[0]
+
+
+def test_settings_that_overfit_are_chosen_if_all_do(steep):
+    only = trees(DEEP)
+    comparison = compare_data(steep, [only], None, Limits())
     assert comparison.table[0]["overfits"] and "* beyond the limit" in str(comparison)
-    assert not compare_data(data, [only], None, Limits(overfit=1e9)).table[0]["overfits"]
+    assert not compare_data(steep, [only], None, Limits(overfit=1e9)).table[0]["overfits"]
+
+
+def test_settings_that_overfit_do_not_reach_the_next_rung():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(5000, 3))
+    data = make_data(X, 2 * X[:, 0] + rng.normal(size=5000))
+    search, _ = run_search(data, [trees(DEEP, FLAT)], overfit=0.2)
+    small, large = search.trials[:2], search.trials[2:]
+    assert small[0].validation < small[1].validation
+    assert [trial.setting["max_depth"] for trial in large] == [1]
+
+
+class ClassSpy(Spy):
+    """The same for two classes."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return super().fit(X, y)
+
+    def predict_proba(self, X):
+        return np.full((len(X), 2), 0.5)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("folds", [None, 4])
+def test_rungs_keep_the_shares_of_classes(seed, folds, spied):
+    """Of 5000 rows 100 are of the rare class, which few rows could easily be short of."""
+    y = np.zeros(5000, dtype=int)
+    y[np.random.default_rng(seed).permutation(5000)[:100]] = 1
+    data = make_data(np.arange(5000.0)[:, None], y)
+    family = Family("spy", "spy", Spy, ClassSpy, ({"level": [0.0, 1.0, 2.0]},))
+    plan = compare_data(data, [family], None, Limits(seed=seed), folds=folds).plan
+    sizes = {len(fold.train) for fold in plan.folds}
+    small = [rows for rows, _ in Spy.fits if len(rows) < min(sizes)]
+    assert len(small) == 3 * len(plan.folds)
+    for rows in small:
+        assert abs(y[list(map(int, rows))].sum() - 0.02 * len(rows)) <= 1
 
 
 def test_a_budget_leaves_out_all_but_the_first_settings(spied):
