@@ -98,6 +98,42 @@ def test_weights_count_in_the_score():
     assert np.abs(model.predict(X)).max() < 100
 
 
+@pytest.mark.parametrize("bootstrap", [True, False])
+@pytest.mark.parametrize("oob_score", [True, "mae"])
+def test_weights_of_any_size_count_in_the_score(oob_score, bootstrap):
+    X, y = smooth_table(100)
+    weight = np.random.default_rng(1).uniform(0.1, 3, size=100)
+    params = {"bootstrap": bootstrap, "max_samples": 0.3, "random_state": 0}
+    model = RandomForestRegressor(40, oob_score=oob_score, **params).fit(X, y, weight)
+    score = metrics.r2_score if oob_score is True else metrics.mean_absolute_error
+    said = model.oob_prediction_
+    expected = score(y, said, sample_weight=weight)
+    assert model.oob_score_ == pytest.approx(expected)
+    assert model.oob_score_ != pytest.approx(score(y, said), rel=1e-3)
+    if oob_score is True:
+        error = metrics.mean_squared_error(y, said, sample_weight=weight)
+        assert model.oob_curve_[-1] == pytest.approx(error)
+
+
+@pytest.mark.parametrize("oob_score", [True, "logloss"])
+def test_weights_of_any_size_count_in_the_score_of_classes(oob_score):
+    X, y = noisy_classes(120, 2)
+    weight = np.random.default_rng(1).uniform(0.1, 3, size=120)
+    model = RandomForestClassifier(
+        60, oob_score=oob_score, max_samples=0.3, min_samples_leaf=3, random_state=0
+    ).fit(X, y, weight)
+    said = model.oob_decision_function_
+    if oob_score is True:
+        right = said.argmax(axis=1) == y
+        expected, plain = np.average(right, weights=weight), right.mean()
+        assert model.oob_curve_[-1] == pytest.approx(1 - expected)
+    else:
+        expected = metrics.log_loss(y, said, sample_weight=weight)
+        plain = metrics.log_loss(y, said)
+    assert model.oob_score_ == pytest.approx(expected)
+    assert model.oob_score_ != pytest.approx(plain, rel=1e-3)
+
+
 def test_rows_that_are_never_left_out():
     X, y = smooth_table(40)
     with pytest.warns(UserWarning, match="out-of-bag"):
