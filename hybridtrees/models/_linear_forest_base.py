@@ -98,7 +98,10 @@ class TreeMaker:
             weight = None
         grown = self._grower.grow(weight, seed)
         if criterion is not None:
-            grown = prune_by_information(grown, self._grower, weight, criterion)
+            resampled = self.sampler.replace
+            grown = prune_by_information(
+                grown, self._grower, weight, criterion, resampled=resampled
+            )
         theta = leaves.smooth(grown, float(forest.smoothing))
         # What a forest does not use: the models of inner nodes.
         theta[grown.grown.nodes["left"] >= 0, :, 1:] = 0.0

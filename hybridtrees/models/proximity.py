@@ -4,37 +4,45 @@ from __future__ import annotations
 
 import sys
 import warnings
-from numbers import Real
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
 
-from hybridtrees._parameters import check_integer, check_option, check_real
+from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
 from hybridtrees._random import seed_sequence
 from hybridtrees._threads import effective_threads
 from hybridtrees._validation import FeatureReader
 from hybridtrees.base import Estimator, atomic_fit
 from hybridtrees.models._forest_leaves import Proximities
 from hybridtrees.models._output import OutputMixin, fill_column, frame_kind
+from hybridtrees.models._proximity_fill import (
+    HeldOut,
+    Present,
+    first_values,
+    first_values_by_class,
+)
+from hybridtrees.models._proximity_training import TASKS, Training
 from hybridtrees.models.forest import RandomForestClassifier, RandomForestRegressor
 
-_TASKS = ("auto", "regression", "classification")
 _SPLITTERS = ("hist", "exact")
-
-# Whole numbers are classes while there are few of them: at most so many, and rows for each.
-_MOST_CLASSES = 20
-_ROWS_OF_A_CLASS = 5
 
 
 class ProximityImputer(OutputMixin, Estimator):
     """Fill in missing values from the rows that a random forest finds alike (Breiman 2003).
 
     Missing numbers are first replaced by the median of their column, missing categories by the
-    most frequent one. A forest is grown on the filled table, and every missing entry is replaced
-    by the mean of the present ones, weighted by the proximities of their rows, or by the category
-    with the largest sum of them; this is done a few times. A column without any value in fit is
-    filled with 0 if it holds numbers, and else stays missing; a warning says so.
+    most frequent one: those of the rows of the same class where the target has classes. A forest
+    is grown on the filled table, and every missing entry is replaced by the mean of the present
+    ones, weighted by the proximities of their rows, or by the category with the largest sum of
+    them; this is done a few times. A column without any value in fit is filled with 0 if it
+    holds numbers, and else stays missing; a warning says so.
+
+    How many rounds to do is tried out first: some known entries are hidden, and rounds are done
+    as long as each brings the fills of these nearer to the truth. Then as many rounds are done
+    with all known entries.
 
     Parameters
     ----------
@@ -52,6 +60,12 @@ class ProximityImputer(OutputMixin, Estimator):
         the table from one whose columns are shuffled.
     min_samples_leaf : int or float, default=5
         Least rows of a leaf: the fewer, the closer the neighbours.
+    oob : bool, default=False
+        Whether two rows are near only by the trees that have seen neither of them. That takes
+        more trees, and avoids that rows are near because trees know their targets.
+    validation_fraction : float or None, default=0.1
+        Share of the known entries that is hidden to see how many rounds help. None does rounds
+        until `tol` or `n_rounds` end them.
     splitter : {"hist", "exact"}, default="hist"
     categorical_features : array-like, optional
         Columns that hold categories, beside the string and category columns of a data frame.
@@ -65,10 +79,15 @@ class ProximityImputer(OutputMixin, Estimator):
     ----------
     statistics_ : ndarray of shape (n_features,)
         Median of each column, or code of its most frequent category.
+    class_statistics_ : ndarray of shape (n_classes, n_features) or None
+        The same for the rows of each class; None without classes.
     changes_ : list of float
         Change of the refilled entries in each round.
+    errors_ : list of float
+        Error of the hidden entries after the first fill and after each round that was tried:
+        the mean squared error in variances of the columns, where a wrong category counts 1.
     n_iter_ : int
-        Rounds that were done.
+        Rounds that were kept.
     n_features_in_, feature_names_in_
         The features of `fit`; names only where the table had them.
 
@@ -92,6 +111,8 @@ class ProximityImputer(OutputMixin, Estimator):
         tol: float = 0.01,
         task: str = "auto",
         min_samples_leaf: int | float = 5,
+        oob: bool = False,
+        validation_fraction: float | None = 0.1,
         splitter: str = "hist",
         categorical_features: Any = None,
         random_state: Any = None,
@@ -103,13 +124,15 @@ class ProximityImputer(OutputMixin, Estimator):
         self.tol = tol
         self.task = task
         self.min_samples_leaf = min_samples_leaf
+        self.oob = oob
+        self.validation_fraction = validation_fraction
         self.splitter = splitter
         self.categorical_features = categorical_features
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from a table what its rows are like.
 
         Parameters
@@ -118,20 +141,22 @@ class ProximityImputer(OutputMixin, Estimator):
             NaN means missing.
         y : array-like of shape (n_rows,), optional
             Target of the forest.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights of the rows in medians, means, forests and errors.
 
         Returns
         -------
         self : ProximityImputer
         """
-        self._fit(X, y)
+        self._fit(X, y, sample_weight)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> Any:
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Learn from a table and fill it.
 
         Parameters
         ----------
-        X, y
+        X, y, sample_weight
             As in `fit`.
 
         Returns
@@ -139,41 +164,107 @@ class ProximityImputer(OutputMixin, Estimator):
         filled : ndarray or data frame
             `X` with its missing entries filled; a frame of pandas or polars stays one.
         """
-        return self._like(X, *self._fit(X, y))
+        return self._like(X, *self._fit(X, y, sample_weight))
 
     @atomic_fit
-    def _fit(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray]:
         self._check_parameters()
-        n_threads = effective_threads(self.n_jobs)
         values = _dense(self._fit_features(X, categorical_features=self.categorical_features))
-        seeds = seed_sequence(self.random_state).spawn(int(self.n_rounds) + 1)
-        is_categorical = self._reader.is_categorical
+        training = Training.read(y, sample_weight, len(values), self.task)
+        n_rounds = int(self.n_rounds)
+        # For the rounds, the last forest, the rounds that are tried, and the hidden entries.
+        seeds = seed_sequence(self.random_state).spawn(2 * n_rounds + 2)
         missing = np.isnan(values)
         self._nothing_known = missing.all(axis=0)
         self._warn_of_empty()
-        self.statistics_ = _rough_values(values, is_categorical)
-        filled = np.where(missing, self.statistics_, values)
-        classes = self._is_classification(y)
+        n_useful = self._count_useful(values, training, seeds[n_rounds + 1 : -1], seeds[-1])
+        self.statistics_, self.class_statistics_ = self._first_values(values, training)
         self.changes_: list[float] = []
-        rows = np.flatnonzero(missing.any(axis=1))
-        present = _Present(values, missing, is_categorical)
-        for round_ in range(int(self.n_rounds) if len(rows) else 0):
-            forest = self._grow(filled, y, classes, seeds[round_])
-            leaves = forest.apply(filled)
-            near = _proximities(forest, leaves, n_threads)
-            before = filled[rows]
-            filled[rows] = present.refill(near, leaves[rows], before, missing[rows])
-            change = present.change(before, filled[rows], missing[rows])
+        rounds = islice(self._rounds(values, training, seeds[:n_rounds]), n_useful + 1)
+        filled, _ = next(rounds)
+        for refilled, change in rounds:
+            filled = refilled
             self.changes_.append(change)
             if self.verbose:
-                print(f"[{round_ + 1}]  change:{change:.5f}", file=sys.stdout, flush=True)
+                print(f"[{len(self.changes_)}]  change:{change:.5f}", file=sys.stdout, flush=True)
             if change < self.tol:
                 break
         self.n_iter_ = len(self.changes_)
-        self._n_refills = self.n_iter_ if len(rows) else int(self.n_rounds)
-        self._forest = self._grow(filled, y, classes, seeds[-1])
+        self._n_refills = self.n_iter_ if missing.any() else n_useful
+        self._forest = self._grow(filled, training, seeds[n_rounds])
         self._train_values, self._train_filled = values, filled
+        self._train_weight = training.weight
         return filled.copy(), missing
+
+    def _first_values(
+        self, values: np.ndarray, training: Training
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return what gaps are filled with at first, of the table and of each class."""
+        is_categorical, weight = self._reader.is_categorical, training.weight
+        overall = np.nan_to_num(first_values(values, is_categorical, weight))
+        if training.codes is None:
+            return overall, None
+        codes, n_classes = training.codes, training.n_classes
+        return overall, first_values_by_class(
+            values, is_categorical, weight, codes, n_classes, overall
+        )
+
+    def _rounds(
+        self, values: np.ndarray, training: Training, seeds: list[np.random.SeedSequence]
+    ) -> Iterator[tuple[np.ndarray, float]]:
+        """Tables after the first fill and after each round, with how much that has changed."""
+        missing = np.isnan(values)
+        overall, of_classes = self._first_values(values, training)
+        first = overall if of_classes is None else of_classes[training.codes]
+        filled = np.where(missing, first, values)
+        yield filled, np.inf
+        rows = np.flatnonzero(missing.any(axis=1))
+        if not len(rows):
+            return
+        present = Present(values, self._reader.is_categorical, training.weight)
+        for seed in seeds:
+            near, leaves, outside = self._neighbours(self._grow(filled, training, seed), filled)
+            before = filled[rows]
+            own = None if outside is None else outside[rows]
+            filled = filled.copy()
+            filled[rows] = present.refill(near, leaves[rows], before, missing[rows], own)
+            yield filled, present.change(before, filled[rows], missing[rows])
+
+    def _neighbours(
+        self, forest: Any, filled: np.ndarray
+    ) -> tuple[Proximities, np.ndarray, np.ndarray | None]:
+        """Return what makes proximities to the rows of fit, their leaves, and trees that count."""
+        leaves = forest.apply(filled)
+        outside = forest._out_of_bag()[: len(filled)] if self.oob else None
+        n_nodes = np.diff(forest.trees_.tree_start)
+        return (
+            Proximities(leaves, n_nodes, outside, effective_threads(self.n_jobs)),
+            leaves,
+            outside,
+        )
+
+    def _count_useful(
+        self,
+        values: np.ndarray,
+        training: Training,
+        seeds: list[np.random.SeedSequence],
+        draw: np.random.SeedSequence,
+    ) -> int:
+        """Try how many rounds bring hidden entries nearer to the truth, each more than before."""
+        self.errors_: list[float] = []
+        if self.validation_fraction is None:
+            return len(seeds)
+        share, is_categorical = float(self.validation_fraction), self._reader.is_categorical
+        held_out = HeldOut(values, is_categorical, training.weight, share, draw)
+        if not len(held_out.rows):
+            return len(seeds)
+        for done, (filled, change) in enumerate(self._rounds(held_out.table, training, seeds)):
+            self.errors_.append(held_out.error(filled))
+            if done and self.errors_[-1] >= self.errors_[-2]:
+                return done - 1
+            if change < self.tol:
+                return done
+        return len(seeds)
 
     def _warn_of_empty(self) -> None:
         """Say which columns have nothing that could be filled in."""
@@ -191,40 +282,24 @@ class ProximityImputer(OutputMixin, Estimator):
         check_integer("n_estimators", self.n_estimators, 1)
         check_integer("n_rounds", self.n_rounds, 0)
         check_real("tol", self.tol, 0)
-        check_option("task", self.task, _TASKS)
+        check_option("task", self.task, TASKS)
         check_option("splitter", self.splitter, _SPLITTERS)
+        check_boolean("oob", self.oob)
+        if self.validation_fraction is not None:
+            check_real("validation_fraction", self.validation_fraction, 0, 1, closed="neither")
         if not isinstance(self.verbose, bool):
             check_integer("verbose", self.verbose, 0)
 
-    def _is_classification(self, y: Any) -> bool:
-        if y is None:
-            return True
-        if self.task != "auto":
-            return self.task == "classification"
-        if any(word in str(getattr(y, "dtype", "")).lower() for word in ("categor", "enum")):
-            return True
-        target = np.asarray(y)
-        if target.dtype.kind == "O":
-            if not all(isinstance(v, Real) and not isinstance(v, bool) for v in target.flat):
-                return True
-            target = target.astype(np.float64)
-        if target.dtype.kind == "f" and np.any(target != np.floor(target)):
-            return False
-        if target.dtype.kind not in "iuf":
-            return True
-        few = max(2, min(_MOST_CLASSES, target.size // _ROWS_OF_A_CLASS))
-        return len(np.unique(target)) <= few
-
-    def _grow(
-        self, filled: np.ndarray, y: Any, classes: bool, seeds: np.random.SeedSequence
-    ) -> Any:
+    def _grow(self, filled: np.ndarray, training: Training, seeds: np.random.SeedSequence) -> Any:
         """Forest on the filled table; without a target it tells the table from a shuffled one."""
+        y, weight = training.y, training.weight
         if y is None:
             rng = np.random.default_rng(seeds.spawn(1)[0])
             shuffled = np.column_stack([rng.permutation(column) for column in filled.T])
             y = np.repeat([0, 1], len(filled))
             filled = np.concatenate([filled, shuffled])
-        model = RandomForestClassifier if classes else RandomForestRegressor
+            weight = None if weight is None else np.tile(weight, 2)
+        model = RandomForestClassifier if training.is_classification else RandomForestRegressor
         forest = model(
             int(self.n_estimators),
             splitter=self.splitter,
@@ -234,7 +309,7 @@ class ProximityImputer(OutputMixin, Estimator):
             random_state=seeds,
             n_jobs=self.n_jobs,
         )
-        forest.fit(filled, y)
+        forest.fit(filled, y, weight)
         # A SeedSequence cannot be stored in a file, and has done its work.
         forest.random_state = None
         return forest
@@ -243,9 +318,12 @@ class ProximityImputer(OutputMixin, Estimator):
         """Fill in the missing entries of a table from the rows of `fit`.
 
         A row that is equal to one of `fit`, with the same gaps, gets what that was filled with,
-        so that ``fit(X, y).transform(X)`` is ``fit_transform(X, y)``. Others start from medians
-        and most frequent categories and are refilled as often as the table of `fit` was. A
-        category that was not seen in `fit` stays; the forest takes it as missing.
+        so that ``fit(X, y).transform(X)`` is ``fit_transform(X, y)``. Others start from the
+        medians and most frequent categories of the whole table. Where the target has classes,
+        which new rows do not bring, a row is filled once for each class, and the fill is taken
+        whose class gets the most votes of the forest. Then rows are refilled as often as the
+        table of `fit` was. A category that was not seen in `fit` stays; the forest takes it as
+        missing.
 
         Parameters
         ----------
@@ -261,10 +339,10 @@ class ProximityImputer(OutputMixin, Estimator):
         filled = np.where(missing, self.statistics_, values)
         rows = self._take_known_fills(values, filled, missing)
         if len(rows):
-            train = self._train_values
-            present = _Present(train, np.isnan(train), self._reader.is_categorical)
-            n_threads = effective_threads(self.n_jobs)
-            near = _proximities(self._forest, self._forest.apply(self._train_filled), n_threads)
+            self._fill_by_class(filled, rows, missing)
+            is_categorical = self._reader.is_categorical
+            present = Present(self._train_values, is_categorical, self._train_weight)
+            near, _, _ = self._neighbours(self._forest, self._train_filled)
             for _ in range(self._n_refills):
                 leaves = self._forest.apply(filled[rows])
                 before = filled[rows]
@@ -272,6 +350,19 @@ class ProximityImputer(OutputMixin, Estimator):
                 if present.change(before, filled[rows], missing[rows]) < self.tol:
                     break
         return self._like(X, filled, missing)
+
+    def _fill_by_class(self, filled: np.ndarray, rows: np.ndarray, missing: np.ndarray) -> None:
+        """Fill rows with the values of the class that then gets the most votes."""
+        if self.class_statistics_ is None:
+            return
+        best = np.full(len(rows), -1.0)
+        start = filled[rows]
+        for k, own in enumerate(self.class_statistics_):
+            made = np.where(missing[rows], own, start)
+            votes = self._forest.predict_proba(made)[:, k]
+            better = votes > best
+            filled[rows[better]] = made[better]
+            best = np.maximum(best, votes)
 
     def _take_known_fills(
         self, values: np.ndarray, filled: np.ndarray, missing: np.ndarray
@@ -376,81 +467,3 @@ def _keys(rows: np.ndarray) -> list[bytes]:
     """Equal for equal rows, gaps included."""
     # NaN and zero have several forms.
     return [row.tobytes() for row in np.where(np.isnan(rows), np.nan, rows + 0.0)]
-
-
-def _proximities(forest: Any, leaves: np.ndarray, n_threads: int) -> Proximities:
-    return Proximities(leaves, np.diff(forest.trees_.tree_start), None, n_threads)
-
-
-def _rough_values(values: np.ndarray, is_categorical: np.ndarray) -> np.ndarray:
-    """Median of each column, or its most frequent code; 0 where nothing is known."""
-    rough = np.zeros(values.shape[1])
-    for j, column in enumerate(values.T):
-        known = column[~np.isnan(column)]
-        if len(known) and is_categorical[j]:
-            rough[j] = np.bincount(known.astype(np.intp)).argmax()
-        elif len(known):
-            rough[j] = np.median(known)
-    return rough
-
-
-class _Present:
-    """The entries of a table that are not missing, ready to be averaged.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_rows, n_features)
-    missing : ndarray of bool, same shape
-    is_categorical : ndarray of bool, shape (n_features,)
-    """
-
-    def __init__(self, values: np.ndarray, missing: np.ndarray, is_categorical: np.ndarray):
-        self.numeric = np.flatnonzero(~is_categorical)
-        self.categorical = np.flatnonzero(is_categorical)
-        numbers, gaps = values[:, self.numeric], missing[:, self.numeric]
-        known = np.where(gaps, np.nan, numbers)
-        counts = np.maximum((~gaps).sum(axis=0), 1)
-        self.center = np.nansum(known, axis=0) / counts
-        # Centred, so that a mean keeps the digits that a common offset would take.
-        self.numbers = np.where(gaps, 0.0, numbers - self.center)
-        self.weights = (~gaps).astype(np.float64)
-        spread = np.sqrt(np.square(self.numbers).sum(axis=0) / counts)
-        self.spread = np.where(spread > 0, spread, 1.0)
-        self.indicators = [_one_hot(values[:, j]) for j in self.categorical]
-
-    def refill(
-        self, near: Proximities, leaves: np.ndarray, filled: np.ndarray, missing: np.ndarray
-    ) -> np.ndarray:
-        """Return the rows with their missing entries filled anew."""
-        made = filled.copy()
-        for block, part in near.rows(leaves):
-            gaps, rows = missing[block], made[block]
-            weight = part @ self.weights
-            total = part @ self.numbers
-            mean = np.divide(total, weight, out=np.zeros_like(total), where=weight > 0)
-            use = gaps[:, self.numeric] & (weight > 0)
-            rows[:, self.numeric] = np.where(use, mean + self.center, rows[:, self.numeric])
-            for j, indicator in zip(self.categorical, self.indicators, strict=True):
-                sums = part @ indicator
-                use = gaps[:, j] & (sums.max(axis=1) > 0)
-                rows[use, j] = sums[use].argmax(axis=1)
-            made[block] = rows
-        return made
-
-    def change(self, before: np.ndarray, after: np.ndarray, missing: np.ndarray) -> float:
-        """Mean change of numbers in standard deviations, and the share of changed categories."""
-        gaps = missing[:, self.numeric]
-        moved = np.abs(after - before)[:, self.numeric] / self.spread
-        numbers = float(moved[gaps].mean()) if gaps.any() else 0.0
-        gaps = missing[:, self.categorical]
-        differs = (after != before)[:, self.categorical]
-        return max(numbers, float(differs[gaps].mean()) if gaps.any() else 0.0)
-
-
-def _one_hot(codes: np.ndarray) -> np.ndarray:
-    """Return indicators of the codes of a column, rows of zeros for missing ones."""
-    known = np.flatnonzero(~np.isnan(codes))
-    width = int(codes[known].max()) + 1 if len(known) else 1
-    indicator = np.zeros((len(codes), width))
-    indicator[known, codes[known].astype(np.intp)] = 1.0
-    return indicator

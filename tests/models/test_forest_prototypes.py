@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from hybridtrees.models._forest_prototypes import nearest_rows
+from hybridtrees.models._forest_prototypes import dense_places, nearest_rows
 from hybridtrees.models.forest import RandomForestClassifier, RandomForestRegressor
 
 
@@ -49,6 +49,28 @@ def test_each_row_is_its_own_nearest():
     near = scipy.sparse.csr_array(np.array([[1.0, 1.0, 0.5], [1.0, 1.0, 0.0], [0.5, 0.0, 1.0]]))
     assert nearest_rows(near, 2).tolist() == [[0, 1], [1, 0], [2, 0]]
     assert nearest_rows(near[1:], 3, 1).tolist() == [[1, 0, -1], [2, 0, -1]]
+
+
+def test_a_row_makes_one_prototype_only():
+    """The members of a prototype, and not its own row alone, are gone for the next ones."""
+    nearest = np.array([[0, 1, 2], [1, 0, 2], [2, 1, 3], [3, 2, 4], [4, 3, 5], [5, 4, -1]])
+    group = np.zeros(6, dtype=np.intp)
+    places = dense_places(nearest, group, 0, 5)
+    assert [(row, members.tolist()) for row, members in places] == [(0, [0, 1, 2]), (4, [4, 3, 5])]
+    # Rows of another class are not members, and stay.
+    group[3] = 1
+    places = dense_places(nearest, group, 0, 5)
+    assert [(row, members.tolist()) for row, members in places] == [(0, [0, 1, 2]), (4, [4, 5])]
+
+
+def test_further_prototypes_are_other_places(rng):
+    """Two clusters of one class: each is the place of one prototype."""
+    X = np.r_[rng.normal(0, 0.3, (60, 2)), rng.normal(8, 0.3, (50, 2)), rng.normal(4, 0.3, (55, 2))]
+    labels = np.repeat(["outer", "outer", "inner"], [60, 50, 55])
+    model = RandomForestClassifier(40, random_state=0, n_jobs=1).fit(X, labels)
+    found = model.prototypes(X, labels, n_neighbors=40, n_prototypes=2)
+    outer = found.values[found.labels == "outer"]
+    assert sorted(outer.mean(axis=1).round().astype(int).tolist()) == [0, 8]
 
 
 def test_categories_of_prototypes_are_decoded(rng):

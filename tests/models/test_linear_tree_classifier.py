@@ -159,3 +159,33 @@ def test_the_first_of_equal_cuts_in_a_full_search(seed):
                 best = wrong, f, cut
     root = model.tree_.nodes[0]
     assert (root["feature"], root["threshold"]) == (best[1], pytest.approx(best[2]))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_smoothed_scores(n_classes):
+    """Scores of a leaf are pulled towards those of the nodes above, by the rows of each."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(300, 3))
+    score = np.where(X[:, 0] > 0.2, 2 * X[:, 1], -X[:, 1] + X[:, 2]) + rng.logistic(size=300)
+    y = np.digitize(score, [0.0] if n_classes == 2 else [-0.7, 0.7])
+    options = {"max_depth": 2, "extrapolate": "linear", "pruning": None}
+    plain = LinearTreeClassifier(**options).fit(X, y)
+    smooth = LinearTreeClassifier(smoothing=25.0, **options).fit(X, y)
+    tree, leaves = plain.tree_, plain.apply(X)
+    assert tree.depth == 2
+
+    def scores(node, row):
+        own = slice(tree.coef_ptr[node], tree.coef_ptr[node + 1])
+        away = row[tree.coef_feature[own]] - tree.coef_center[own]
+        return tree.values[node] + away @ tree.coef[own]
+
+    expected = np.empty_like(plain.predict_raw(X))
+    for i, row in enumerate(X):
+        node = int(leaves[i])
+        expected[i] = scores(node, row)
+        while tree.nodes["parent"][node] >= 0:
+            up, n = int(tree.nodes["parent"][node]), tree.nodes["n_samples"][node]
+            expected[i] = (n * expected[i] + 25.0 * scores(up, row)) / (n + 25.0)
+            node = up
+    np.testing.assert_allclose(smooth.predict_raw(X), expected, atol=1e-9)
+    assert np.abs(expected - plain.predict_raw(X)).max() > 0.1

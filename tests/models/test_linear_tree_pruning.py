@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from hybridtrees import (
+    LinearForestClassifier,
     LinearForestRegressor,
     LinearRegressor,
     LinearTreeClassifier,
@@ -78,7 +79,7 @@ def test_no_branch_is_worth_its_price(name, kind):
 
     def cost(n, total, size):
         if kind == "logistic":
-            return 2 * total + price * size
+            return 2 * n * total / (n - size) + price * size
         return (1 + (kind == "absolute")) * n * math.log(total / (n - size)) + price * size
 
     def best(node):
@@ -93,11 +94,10 @@ def test_no_branch_is_worth_its_price(name, kind):
     assert pruned.get_n_leaves() == best(0)[0] < whole.get_n_leaves()
 
 
-def test_coefficients_that_count():
-    """A penalty, dependent and constant columns take coefficients away."""
+def root_size(model, X, y):
+    """Return the coefficients that the model of the root counts for."""
     from hybridtrees.models import _linear_tree_information as information
 
-    X, y = make(3, n=200)
     found = {}
     original = information._size
 
@@ -108,13 +108,20 @@ def test_coefficients_that_count():
             found["root"] = size
         return size
 
+    information._size = watch
+    try:
+        model.fit(X, y)
+    finally:
+        information._size = original
+    return found["root"]
+
+
+def test_coefficients_that_count():
+    """A penalty, dependent and constant columns take coefficients away."""
+    X, y = make(3, n=200)
+
     def root(table, **options):
-        information._size = watch
-        try:
-            LinearTreeRegressor(max_depth=1, **options).fit(table, y)
-        finally:
-            information._size = original
-        return found["root"]
+        return root_size(LinearTreeRegressor(max_depth=1, **options), table, y)
 
     assert root(X, penalty=None) == pytest.approx(4.0, abs=1e-6)
     twice = np.column_stack([X, X[:, 0], np.ones(200), X[:, 1] - X[:, 2]])
@@ -124,6 +131,19 @@ def test_coefficients_that_count():
     raw = np.linalg.eigvalsh(np.cov(X.T, bias=True) * 200)
     ridge = {"alpha": 50.0, "standardize": False, "alpha_scaling": "sum"}
     assert root(X, **ridge) == pytest.approx(1 + (raw / (raw + 50.0)).sum(), abs=1e-6)
+
+
+def test_coefficients_that_tell_classes_apart_are_not_free():
+    """The nearer a fit is to certainty, the less it curves the loss: that must not count."""
+    X, _ = make(3, n=200)
+    score = X @ [3.0, 2.0, -1.0]
+    options = {"max_depth": 1, "alpha": 1e-3, "min_samples_leaf": 20}
+    two = (score > 0).astype(int)
+    corr = np.linalg.eigvalsh(np.corrcoef(X.T)) * two.var()
+    expected = 1 + (corr / (corr + 1e-3)).sum()
+    assert root_size(LinearTreeClassifier(**options), X, two) == pytest.approx(expected, rel=1e-6)
+    three = np.digitize(score, [-2.0, 2.0])
+    assert 7.5 < root_size(LinearTreeClassifier(**options), X, three) < 8
 
 
 def test_weights_are_relative():
@@ -176,11 +196,40 @@ def test_which_pruning():
             LinearForestRegressor(2, pruning=value).fit(X, y)
 
 
+def leaves_of(forest):
+    return np.mean([forest.trees_[k].n_leaves for k in range(len(forest.trees_))])
+
+
 def test_trees_of_a_forest():
-    X, y = make(6, noise=2.0)
-    leaves = []
-    for pruning in (None, "auto", "bic"):
-        forest = LinearForestRegressor(5, pruning=pruning, random_state=0, max_depth=4)
-        trees = forest.fit(X, y).trees_
-        leaves.append(np.mean([trees[k].n_leaves for k in range(5)]))
+    X, y = make(6, noise=3.0)
+    options = {"n_estimators": 10, "random_state": 0, "max_depth": 4}
+    leaves = [
+        leaves_of(LinearForestRegressor(pruning=pruning, **options).fit(X, y))
+        for pruning in (None, "auto", "bic")
+    ]
     assert 1 <= leaves[2] < leaves[1] < leaves[0]
+
+
+@pytest.mark.parametrize("n_classes", [0, 2, 3])
+def test_repeated_draws_of_a_row_are_no_evidence(n_classes):
+    """Of a linear truth a forest keeps next to no splits, like a tree; of a bent one it does."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 5))
+    noise = rng.logistic(size=500)
+    y = X @ [1.0, 2.0, -1.0, 0.0, 0.5] + noise
+    bent = np.where(X[:, 0] > 0, 4 * X[:, 1], -4 * X[:, 1]) + noise
+    if n_classes:
+        cuts = [0.0] if n_classes == 2 else [-1.0, 1.0]
+        y, bent = np.digitize(y, cuts), np.digitize(bent, cuts)
+    model = LinearForestClassifier if n_classes else LinearForestRegressor
+    options = {"n_estimators": 6, "max_depth": 4, "random_state": 0, "max_bins": 64}
+    assert leaves_of(model(pruning=None, **options).fit(X, y)) > 8
+    assert leaves_of(model(**options).fit(X, y)) < 2.5
+    assert 2 <= leaves_of(model(**options).fit(X, bent)) < 6
+
+
+def test_whole_weights_without_a_bootstrap_are_repeated_rows():
+    X, y = make(9, n=60, noise=3.0)
+    options = {"max_depth": 1, "split_features": [0], "pruning": "bic", "bootstrap": False}
+    for weight, n_leaves in ((None, 1), (np.full(60, 8.0), 2)):
+        assert leaves_of(LinearForestRegressor(1, **options).fit(X, y, weight)) == n_leaves

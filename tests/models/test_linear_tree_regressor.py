@@ -254,3 +254,21 @@ def test_absolute_error_of_a_leaf():
     bounds = [(None, None)] * 4 + [(0, None)] * (2 * n)
     best = linprog(cost, A_eq=equal, b_eq=y, bounds=bounds).fun
     assert best - 1e-9 <= found <= best * 1.001
+
+
+def test_absolute_error_is_weighted():
+    """Constants are weighted medians, and as much weight is above a line as below it."""
+    X, y = make(9, n=90)
+    weight = np.random.default_rng(0).gamma(0.5, size=len(y)) + 0.01
+    weight *= np.where(y > np.median(y), 5.0, 1.0)
+    options = {"criterion": "absolute_error", "max_depth": 1, "min_samples_leaf": 60}
+    order = np.argsort(y)
+    reached = np.cumsum(weight[order]) / weight.sum()
+    constant = LinearTreeRegressor(linear_features=[], **options).fit(X, y, weight)
+    assert constant.predict(X[:1])[0] == pytest.approx(y[order][np.argmax(reached >= 0.5)])
+    line = LinearTreeRegressor(penalty=None, **options).fit(X, y, weight)
+    assert line.get_n_leaves() == 1
+    away = y - line.predict(X)
+    tiny = 1e-9 * np.abs(y).max()
+    assert weight[away > tiny].sum() <= 0.5 * weight.sum()
+    assert weight[away < -tiny].sum() <= 0.5 * weight.sum()
