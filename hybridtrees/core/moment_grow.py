@@ -175,6 +175,8 @@ class MomentGrower(Grower):
         bare, leaves, rules, columns = self._bare, self._leaves, self.rules, self.columns
         width = leaves.feature.shape[1]
         used = (np.arange(width) < leaves.n_columns[:, None]) & (coef != 0) & np.isfinite(coef)
+        # A slope from above over a feature that all rows of the leaf lack has no range.
+        used &= moments.low <= moments.high
         count = np.zeros(bare.n_nodes, dtype=np.int64)
         count[leaves.leaves] = used.sum(axis=1)
         feature = leaves.feature[used]
