@@ -12,13 +12,17 @@ from hybridtrees.models.cart import CARTRegressor
 
 
 def enrich(X, y, n_rules, tree_parameters, model, residual, sample_weight=None):
-    """Indicator columns of all rounds and the last regression; X is standardised already."""
+    """Indicator columns of all rounds and the last regression; X is standardised already.
+
+    `tree_parameters` are those of all rounds, or a list with those of each.
+    """
     X = np.array(X, dtype=np.float64)
     columns = []
-    for _ in range(n_rules):
+    for k in range(n_rules):
         model.fit(X, y, sample_weight)
         r = residual(y, model)(X)
-        tree = CARTRegressor(**tree_parameters, n_jobs=1).fit(X, r, sample_weight)
+        own = tree_parameters if isinstance(tree_parameters, dict) else tree_parameters[k]
+        tree = CARTRegressor(**own, n_jobs=1).fit(X, r, sample_weight)
         value = np.abs(tree.predict(X)).reshape(len(X), -1).max(axis=1)
         column = value >= value.max() * (1 - 1e-12)
         columns.append(column)

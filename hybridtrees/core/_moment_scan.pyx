@@ -143,8 +143,9 @@ cdef void best_general(
 
 
 cdef inline bint is_plain(const MomentScan* scan) noexcept nogil:
-    """Whether the scores have a closed form: two slopes at most, no bounds, no L1 penalty."""
+    """Whether moment_scores.h has the closed form: two slopes at most, no bounds, no L1 penalty."""
     return (scan.bounds == NULL and scan.rules.reg_alpha == 0 and scan.rules.max_delta_step <= 0
+            and scan.origin == NULL
             and (scan.fit != FULL or scan.n_regressors <= 1))
 
 

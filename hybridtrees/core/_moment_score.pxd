@@ -50,11 +50,14 @@ cdef struct MomentScan:
     bint sampled                 # the moments come from a sample of the rows
     float64_t scale              # additive: the node's function
     float64_t value
+    float64_t ridge              # L2 penalty of the inherited columns
+    const float64_t* origin      # raw penalty: their raw values where they are 0; else NULL
     const int8_t* signs          # full: signs of the regressors' coefficients, or NULL
     # of the feature
     const int64_t* cells
     const float64_t* moments
-    const float64_t* x           # standardised value of each bin, NULL: it does not join
+    const float64_t* x           # value of each bin in the units of the search, NULL: no slope
+    float64_t x_origin           # raw penalty: its raw value where it is 0
     int8_t monotone
     NodeSums total
     NodeSums missing

@@ -10,6 +10,13 @@ moments and b the centred gradients,
 twice the loss that the side's model saves; the first term is the score of a constant leaf. Rows
 that lack x stand at its mean, so they count for everything but x.
 
+The raw penalty is lambda (c^2 + |b|^2), with c the output where every feature is 0. With u the
+means of the columns in the units of the table, c is the output at the means less u'b, and for
+given slopes the best output at the means is (lambda u'b - G) / (H + lambda). Put into the loss,
+this leaves the score above with
+
+    A + p H u u'   in place of A,    b + p G u   in place of b,    p = lambda / (H + lambda).
+
 The order of the sums is h, g, n, h r, h r r', g r, and those with x: h x, h x x, g x, h r x.
 """
 
@@ -106,6 +113,7 @@ cdef float64_t score_single(
     cdef float64_t ridge = scan.rules.reg_lambda
     cdef float64_t hess = known[0], grad = known[1], mean = 0, center = 0, total, grad_known
     cdef float64_t ll = 0, gl = 0, lx = 0, xx = 0, gx = 0, factor = 0, coef = 0, score
+    cdef float64_t pull = 0, from_l = 0, from_x = 0
     cdef int32_t k = scan.n_regressors, at = 3 + 3 * k
     cdef float64_t lin = known[3] if k else 0.0, squares = known[4] if k else 0.0
     cdef float64_t known_lin = lin, grad_lin = known[5] if k else 0.0
@@ -139,22 +147,29 @@ cdef float64_t score_single(
             lx = known[at + 3] - center * known_lin
         xx = spread(known[at + 1], xx, ridge)
     if k and scan.fit != ADDITIVE:
-        ll = spread(squares, ll, ridge)
+        ll = spread(squares, ll, scan.ridge)
+    if scan.origin != NULL:
+        pull = ridge / (hess + ridge)
+        from_l = mean + scan.origin[0] if ll > 0 else 0.0
+        from_x = center + scan.x_origin if xx > 0 else 0.0
     score = node_score(grad, hess, scan.rules, scan.bounds)
-    score += score_pair(scan, ll, gl, xx, gx, lx, &factor, &coef)
+    score += score_pair(
+        scan, ll + pull * hess * from_l * from_l, gl + pull * grad * from_l,
+        xx + pull * hess * from_x * from_x, gx + pull * grad * from_x,
+        lx + pull * hess * from_l * from_x, &factor, &coef)
     if out != NULL:
+        total = node_weight(grad - ridge * (factor * from_l + coef * from_x), hess, scan.rules)
         if scan.fit == ADDITIVE:
             factor = scan.scale
             mean = lin / hess
-            ll = spread(squares, squares - lin * mean, ridge)
-        total = node_weight(grad, hess, scan.rules)
+            ll = spread(squares, squares - lin * mean, scan.ridge)
         out.value = total if scan.fit != ADDITIVE else total + scan.value + scan.scale * mean
         out.factor = factor
         out.mean = mean
         out.coef = coef
         out.center = center
         # The ridge is no part of the variance.
-        out.variance = (factor * factor * max(ll - ridge, 0.0) + 2 * factor * coef * lx
+        out.variance = (factor * factor * max(ll - scan.ridge, 0.0) + 2 * factor * coef * lx
                         + coef * coef * max(xx - ridge, 0.0)) / hess
     return score
 
@@ -169,7 +184,8 @@ cdef float64_t score_full(
     cdef float64_t mean[MAX_REGRESSORS]
     cdef int8_t signs[MAX_REGRESSORS + 1]
     cdef float64_t ridge = scan.rules.reg_lambda, hess = known[0], grad = known[1], center = 0
-    cdef float64_t total, score
+    cdef float64_t total, score, pull
+    cdef float64_t from_zero[MAX_REGRESSORS + 1]
     cdef int32_t k = scan.n_regressors, n, i, j, at = 3 + k
     cdef int32_t gradients = at + triangle(k), with_x = gradients + k
     if lacking != NULL:
@@ -185,7 +201,7 @@ cdef float64_t score_full(
             matrix[j * n + i] = total - hess * mean[i] * mean[j]
             matrix[i * n + j] = matrix[j * n + i]
             if i == j:
-                matrix[i * n + i] = spread(total, matrix[i * n + i], ridge)
+                matrix[i * n + i] = spread(total, matrix[i * n + i], scan.ridge)
             at += 1
         total = known[gradients + i] + (lacking[gradients + i] if lacking != NULL else 0.0)
         right[i] = -(total - mean[i] * grad)
@@ -202,6 +218,16 @@ cdef float64_t score_full(
             for j in range(n):
                 matrix[i * n + j] = 0
                 matrix[j * n + i] = 0
+    if scan.origin != NULL:
+        pull = ridge / (hess + ridge)
+        for i in range(n):
+            from_zero[i] = mean[i] + scan.origin[i] if i < k else center + scan.x_origin
+            if not matrix[i * n + i] > 0:
+                from_zero[i] = 0
+        for i in range(n):
+            right[i] -= pull * grad * from_zero[i]
+            for j in range(n):
+                matrix[i * n + j] += pull * hess * from_zero[i] * from_zero[j]
     score = node_score(grad, hess, scan.rules, scan.bounds)
     if scan.rules.reg_alpha > 0 or scan.bounds != NULL:
         for i in range(k):
@@ -212,6 +238,7 @@ cdef float64_t score_full(
         score += solve_ridge(n, matrix, right, coef)
     if out != NULL:
         memset(out, 0, sizeof(SideModel))
+        # Full fits take no value from above, so this one need not know the raw penalty.
         out.value = node_weight(grad, hess, scan.rules)
         out.center = center
     return score

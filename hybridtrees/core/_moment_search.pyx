@@ -1,6 +1,6 @@
 """Splits scored by the linear models of the children (Shi, Li and Li 2019).
 
-In the search a feature stands at the means of its bins, in standard units (`_node_models`); the
+In the search a feature stands at the means of its bins, in units of its own (`_node_models`); the
 leaves are fitted afterwards, to the values themselves (`_leaf_moments`).
 
 Gradients and hessians are in the integer histograms of `HistogramSearch`, where a sibling is had by
@@ -73,10 +73,13 @@ cdef class MomentSearch(HistogramSearch):
     fit : {"half_additive", "additive", "full"}
     max_regressors : int
     bin_values : sequence of float64 arrays or None
-        Mean of the values in each bin of each feature, in standard units; None for a feature
+        Mean of the values in each bin of each feature, in units of its own; None for a feature
         that does not regress.
     sample_rows : int
         Nodes of more rows take their moments from about so many; 0 for all rows.
+    origin : float64 array of shape (n_features,), optional
+        Penalise raw slopes and the output where every feature is 0 (`_moment_score`). The units
+        of `bin_values` are those of the table then, less this value of each feature.
     """
 
     cdef NodeModels models
@@ -91,10 +94,12 @@ cdef class MomentSearch(HistogramSearch):
     cdef float32_t[:, ::1] tables
     cdef int32_t[:, ::1] present           # features of the terms
     cdef int8_t[:, ::1] signs
+    cdef float64_t[:, ::1] term_origin
+    cdef const float64_t[::1] origin       # None: the penalty is on slopes in standard units
     cdef int32_t group_size, most_bins
 
     def __init__(self, binned, params, bint use_tail, int n_threads, fit, max_regressors,
-                 bin_values, sample_rows):
+                 bin_values, sample_rows, origin=None):
         HistogramSearch.__init__(self, binned, params, use_tail, n_threads)
         self.models = NodeModels(fit, max_regressors, bin_values, binned.n_bins)
         self.fit = self.models.fit
@@ -114,6 +119,10 @@ cdef class MomentSearch(HistogramSearch):
         self.tables = np.zeros((2, 256 * MAX_REGRESSORS), dtype=np.float32)
         self.present = np.zeros((2, MAX_REGRESSORS), dtype=np.int32)
         self.signs = np.zeros((2, MAX_REGRESSORS), dtype=np.int8)
+        self.term_origin = np.zeros((2, MAX_REGRESSORS))
+        if origin is not None and len(origin) != self.n_features:
+            raise ValueError("origin must have one entry per feature")
+        self.origin = origin
 
     # ---- search -------------------------------------------------------------------------------
 
@@ -152,9 +161,26 @@ cdef class MomentSearch(HistogramSearch):
             n += 1
         work.signs = &self.signs[work.lane, 0]
         terms.n_terms = n
+        if self.origin is not None:
+            self.fill_origins(work)
         terms.with_grad = work.sampled
         terms.width = ht_vector_bytes()
         terms.cell_size = moment_cell_size(1 if terms.summed else n, work.sampled)
+
+    cdef void fill_origins(self, NodeWork* work) noexcept nogil:
+        """Raw values of the inherited columns where they are 0."""
+        cdef NodeModel* model = &self.models.nodes[work.node]
+        cdef float64_t* out = &self.term_origin[work.lane, 0]
+        cdef float64_t value
+        cdef int32_t j
+        if work.terms.summed:
+            out[0] = -model.offset
+        for j in range(model.n_regressors):
+            value = model.center[j] + self.origin[model.feature[j]]
+            if work.terms.summed:
+                out[0] += model.coef[j] * value
+            else:
+                out[j] = value
 
     cdef void draw_rows(self, NodeWork* work) noexcept nogil:
         """Rows that the moments of a node are summed over: all, or one of every few in a row."""
@@ -232,6 +258,13 @@ cdef class MomentSearch(HistogramSearch):
         scan.scale = self.models.nodes[work.node].scale
         scan.value = self.models.nodes[work.node].value
         scan.signs = work.signs
+        scan.ridge = self.rules.reg_lambda
+        scan.origin = NULL
+        if self.origin is not None:
+            scan.origin = &self.term_origin[work.lane, 0]
+            if work.terms.summed and scan.n_regressors > 0:
+                # The factor of the part above is 1 where the part stays what it was.
+                scan.ridge /= scan.scale * scan.scale
         scan.all_values = sums
         scan.lacking = sums + MAX_SUMS
         scan.left = sums + 2 * MAX_SUMS
@@ -253,6 +286,7 @@ cdef class MomentSearch(HistogramSearch):
         scan.x = NULL
         if self.models.may_join(&self.models.nodes[work.node], feature):
             scan.x = self.models.values_of(feature)
+        scan.x_origin = self.origin[feature] if self.origin is not None else 0.0
         scan.monotone = 0
         if self.rules.monotone != NULL and not self.bins.view.is_categorical[feature]:
             scan.monotone = self.rules.monotone[feature]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,7 +27,11 @@ class LeafRules:
         Fit all coefficients of the leaves in any case.
     max_regressors : int
     reg_lambda, reg_alpha : float
-        L2 and L1 penalties of coefficients in standard units.
+        L2 and L1 penalties of coefficients.
+    raw_penalty : bool
+        Penalise coefficients in the units of the table and the output where every feature is 0
+        (Shi, Li and Li 2019), rather than coefficients in standard units and the output at the
+        means of the leaf. There is no L1 penalty then.
     monotonic : int8 array, optional
         Signs of the coefficients of each feature, 0 for any.
     extrapolation : {"linear", "clip", "bounded"}
@@ -44,6 +48,7 @@ class LeafRules:
     max_regressors: int = 5
     reg_lambda: float = 1.0
     reg_alpha: float = 0.0
+    raw_penalty: bool = False
     monotonic: np.ndarray | None = None
     extrapolation: str = "clip"
     margin: float = 1.5
@@ -76,7 +81,7 @@ class LeafRows:
 
 @dataclass
 class LeafMoments:
-    """Centred moments of the leaves' regressors, in standard units.
+    """Centred moments of the leaves' regressors, in the units of `RegressorColumns`.
 
     Attributes
     ----------
@@ -85,7 +90,7 @@ class LeafMoments:
     grad : float64 array of shape (n_leaves, width)
         Sums of g z.
     mean : float64 array of shape (n_leaves, width)
-        Where the columns are centred.
+        Where the columns are centred, in units of the table.
     low, high : float64 arrays of shape (n_leaves, width)
         Range of the values, in units of the table.
     """
@@ -173,9 +178,53 @@ def sum_leaves(
     )  # fmt: skip
 
 
-def solve_leaves(moments: LeafMoments, leaves: LeafRows, rules: LeafRules) -> np.ndarray:
-    """Coefficients of all regressors of the leaves, in standard units, (n_leaves, width)."""
+def _free_means(moments: LeafMoments) -> np.ndarray:
+    """Means of the columns in units of the table, 0 where a column has no spread."""
+    return np.where(np.einsum("ijj->ij", moments.matrix) > 0, moments.mean, 0.0)
+
+
+def with_output_at_zero(moments: LeafMoments, sums: np.ndarray, rules: LeafRules) -> LeafMoments:
+    """Moments whose penalised fit also has the raw penalty of the output at zero.
+
+    The output at the means is eliminated, as `_moment_score` explains.
+
+    Parameters
+    ----------
+    moments : LeafMoments
+    sums : float64 array of shape (n_leaves, 2)
+        Sums of grad and hess.
+    rules : LeafRules
+
+    Returns
+    -------
+    moments : LeafMoments
+    """
+    if not rules.raw_penalty:
+        return moments
+    mean = _free_means(moments)
+    total = sums[:, 1] + rules.reg_lambda
+    pull = np.divide(rules.reg_lambda, total, out=np.zeros(len(sums)), where=total > 0)
+    factor = (pull * sums[:, 1])[:, None, None]
+    return replace(
+        moments,
+        matrix=moments.matrix + factor * mean[:, :, None] * mean[:, None, :],
+        grad=moments.grad + (pull * sums[:, 0])[:, None] * mean,
+    )
+
+
+def gradient_shift(moments: LeafMoments, coef: np.ndarray, rules: LeafRules) -> np.ndarray:
+    """Return what a raw penalty adds to the sums of gradients that leaf values come from."""
+    if not rules.raw_penalty:
+        return np.zeros(len(coef))
+    return -rules.reg_lambda * (_free_means(moments) * coef).sum(axis=1)
+
+
+def solve_leaves(
+    moments: LeafMoments, leaves: LeafRows, rules: LeafRules, sums: np.ndarray
+) -> np.ndarray:
+    """Coefficients of all regressors of the leaves, (n_leaves, width); `sums` of grad and hess."""
     width = leaves.feature.shape[1]
+    moments = with_output_at_zero(moments, sums, rules)
     matrix = moments.matrix.copy()
     index = np.arange(width)
     free = matrix[:, index, index] > 0
@@ -187,9 +236,9 @@ def solve_leaves(moments: LeafMoments, leaves: LeafRows, rules: LeafRules) -> np
 
 
 def solve_composed(
-    moments: LeafMoments, leaves: LeafRows, rules: LeafRules, models: dict[str, np.ndarray],
-    parents: np.ndarray,
-) -> np.ndarray:  # fmt: skip
+    moments: LeafMoments, leaves: LeafRows, rules: LeafRules, sums: np.ndarray,
+    models: dict[str, np.ndarray], parents: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Coefficients where only a factor for the part above and the last feature are free.
 
     Parameters
@@ -197,6 +246,8 @@ def solve_composed(
     moments : LeafMoments
     leaves : LeafRows
     rules : LeafRules
+    sums : float64 array of shape (n_leaves, 2)
+        Sums of grad and hess; under "additive" those at the function above.
     models : dict of arrays
         See `MomentSearch.node_models`.
     parents : int array of shape (n_leaves,)
@@ -204,7 +255,8 @@ def solve_composed(
 
     Returns
     -------
-    coef : float64 array of shape (n_leaves, width)
+    fixed, coef : float64 arrays of shape (n_leaves, width)
+        Coefficients that stay from above, and what is added to them.
     """
     n, width = leaves.feature.shape
     above = np.where(parents[:, None] >= 0, models["coef"][parents, :width], 0.0)
@@ -219,17 +271,23 @@ def solve_composed(
     if rules.fit == "additive":
         fixed = above * models["scale"][parents, None]
         basis[:, :, 0] = 0.0
-    grad = moments.grad + np.einsum("ijk,ik->ij", moments.matrix, fixed)
+    moved = moments.grad + np.einsum("ijk,ik->ij", moments.matrix, fixed)
+    moments = with_output_at_zero(replace(moments, grad=moved), sums, rules)
+    ridge = np.full((n, 2), rules.reg_lambda)
+    if rules.raw_penalty:
+        # The factor of the part above is 1 where the part stays what it was.
+        scale = np.where(parents >= 0, models["scale"][parents], 0.0)
+        ridge[:, 0] /= np.where(scale > 0, scale, 1.0) ** 2
     matrix = np.einsum("ija,ijk,ikb->iab", basis, moments.matrix, basis)
     free = np.einsum("ijj->ij", matrix) > 0
-    matrix[:, [0, 1], [0, 1]] += np.where(free, rules.reg_lambda, 0.0)
+    matrix[:, [0, 1], [0, 1]] += np.where(free, ridge, 0.0)
     signs = None
     if rules.monotonic is not None:
         signs = np.zeros((n, 2), dtype=np.int8)
         signs[:, 0] = 1
         last = leaves.feature[new, joined[new]]
         signs[new, 1] = rules.monotonic[last]
-    right = -np.einsum("ija,ij->ia", basis, grad)
+    right = -np.einsum("ija,ij->ia", basis, moments.grad)
     sizes = np.full(n, 2, dtype=np.int32)
     factors = minimise_many(matrix, right, sizes, rules.reg_alpha, signs)
-    return fixed + np.einsum("ija,ia->ij", basis, factors)
+    return fixed, np.einsum("ija,ia->ij", basis, factors)

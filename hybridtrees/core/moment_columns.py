@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 
 from hybridtrees.core.bins import BinnedMatrix
@@ -12,7 +14,7 @@ _FEW_VALUES = 1 << 19
 
 
 class RegressorColumns:
-    """Standard units of the columns of a table, and the means of their bins.
+    """Units that the columns of a table are fitted in, and the means of their bins.
 
     Parameters
     ----------
@@ -29,10 +31,13 @@ class RegressorColumns:
     ----------
     values : the table
     mean, scale : float64 arrays of shape (n_features,)
-        A column in standard units is ``(x - mean) / scale``. Users never need to rescale: what
-        is computed in these units does not depend on theirs.
+        A column is fitted as ``(x - mean) / scale``: in standard units, unless `in_raw_units`
+        was asked for. Users never need to rescale: what is computed in standard units does not
+        depend on theirs.
+    deviation : float64 array of shape (n_features,)
+        Standard deviations.
     bin_values : list of (float64 array or None)
-        Mean of the values in each bin, in standard units; None where the column cannot regress.
+        Mean of the values in each bin, in these units; None where the column cannot regress.
     """
 
     def __init__(
@@ -46,12 +51,22 @@ class RegressorColumns:
         n_features = values.shape[1]
         self.values = values
         self.mean = np.zeros(n_features)
-        self.scale = np.ones(n_features)
+        self.scale = self.deviation = np.ones(n_features)
         self.bin_values: list[np.ndarray | None] = [None] * n_features
         read = np.flatnonzero(allowed & (binned.is_categorical == 0) & (binned.n_bins > 1))
         if len(values) * len(read) < _FEW_VALUES:
             n_threads = 1
         run_threads(lambda f: self._read(f, binned, weight), read.tolist(), n_threads)
+
+    def in_raw_units(self) -> RegressorColumns:
+        """Return the columns in the units of the table; they are still centred, for precision."""
+        raw = copy.copy(self)
+        raw.scale = np.ones_like(self.scale)
+        raw.bin_values = [
+            None if values is None else values * scale
+            for values, scale in zip(self.bin_values, self.scale, strict=True)
+        ]
+        return raw
 
     def _read(self, f: int, binned: BinnedMatrix, weight: np.ndarray | None) -> None:
         column = self.values[:, f].astype(np.float64)

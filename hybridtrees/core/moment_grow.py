@@ -16,6 +16,7 @@ from hybridtrees.core.leaf_fit import (
     LeafMoments,
     LeafRows,
     LeafRules,
+    gradient_shift,
     solve_composed,
     solve_leaves,
     sum_leaves,
@@ -56,7 +57,7 @@ class MomentGrower(Grower):
     ):
         super().__init__(binned, params, n_threads, category_to_bin)
         self.rules = rules
-        self.columns = columns
+        self.columns = columns.in_raw_units() if rules.raw_penalty else columns
         self.longest_step = np.inf
 
     def __enter__(self) -> MomentGrower:
@@ -66,6 +67,7 @@ class MomentGrower(Grower):
         self._search = MomentSearch(
             self.binned, self.params, use_tail, self.n_threads, rules.fit, rules.max_regressors,
             self.columns.bin_values, rules.sample_rows,
+            self.columns.mean if rules.raw_penalty else None,
         )  # fmt: skip
         self._grower = TreeGrower(self._search, self.params.max_leaves)
         return self
@@ -128,25 +130,28 @@ class MomentGrower(Grower):
         tree : Tree
         """
         bare, leaves, rules = self._bare, self._leaves, self.rules
-        values = newton_values(sums, self.params, self._splits)
         if not leaves.n_columns.any():
-            return replace(bare, values=values * scale)
-        at = leaves.leaves
+            return replace(bare, values=newton_values(sums, self.params, self._splits) * scale)
+        at, sums = leaves.leaves, sums.copy()
         moments = sum_leaves(self.columns, leaves, grad, hess, sums[at], self.n_threads)
         parents = bare.nodes["parent"][at]
+        fixed, base = np.zeros_like(moments.grad), np.zeros(len(at))
         if rules.refit or rules.fit == "full":
-            coef = solve_leaves(moments, leaves, rules)
+            coef = solve_leaves(moments, leaves, rules, sums[at])
         else:
-            coef = solve_composed(moments, leaves, rules, self._models, parents)
-        if rules.fit == "additive" and not rules.refit:
-            values[at] = self._additive_values(moments, sums[at], parents)
+            if rules.fit == "additive":
+                base = self._above(moments, parents)
+                sums[at, 0] += sums[at, 1] * base
+            fixed, coef = solve_composed(
+                moments, leaves, rules, sums[at], self._models, parents
+            )  # fmt: skip
+        sums[at, 0] += gradient_shift(moments, coef, rules)
+        values = self._leaf_values(sums, base)
         self._weighs = None if isinstance(hess, int | float) else hess > 0
-        return self._linear_tree(values, moments, coef, scale)
+        return self._linear_tree(values, moments, fixed + coef, scale)
 
-    def _additive_values(
-        self, moments: LeafMoments, sums: np.ndarray, parents: np.ndarray
-    ) -> np.ndarray:
-        """Return intercepts that are added to the function above."""
+    def _above(self, moments: LeafMoments, parents: np.ndarray) -> np.ndarray:
+        """Return what the functions above say at the means of the leaves."""
         models, leaves, columns = self._models, self._leaves, self.columns
         width = leaves.feature.shape[1]
         feature = np.maximum(leaves.feature, 0)
@@ -154,13 +159,14 @@ class MomentGrower(Grower):
         above = models["coef"][parents, :width] * (mean - models["center"][parents, :width])
         base = models["offset"][parents] + above.sum(axis=1)
         base = models["value"][parents] + models["scale"][parents] * base
-        base = np.where(parents >= 0, base, 0.0)
-        shifted = sums + np.column_stack([sums[:, 1] * base, np.zeros(len(sums))])
-        bounds = {name: self._splits[name][leaves.leaves] for name in ("lower", "upper")}
-        free = replace(self.params, monotonic=None)
-        values = base + newton_values(shifted, free, bounds)
+        return np.where(parents >= 0, base, 0.0)
+
+    def _leaf_values(self, sums: np.ndarray, base: np.ndarray) -> np.ndarray:
+        """Return intercepts: those of the leaves are added to `base`, within the bounds."""
+        values = newton_values(sums, replace(self.params, monotonic=None), self._splits)
+        values[self._leaves.leaves] += base
         if self.params.monotonic is not None:
-            values = np.clip(values, bounds["lower"], bounds["upper"])
+            values = np.clip(values, self._splits["lower"], self._splits["upper"])
         return values
 
     def _linear_tree(
@@ -169,13 +175,14 @@ class MomentGrower(Grower):
         bare, leaves, rules, columns = self._bare, self._leaves, self.rules, self.columns
         width = leaves.feature.shape[1]
         used = (np.arange(width) < leaves.n_columns[:, None]) & (coef != 0) & np.isfinite(coef)
+        # A slope from above over a feature that all rows of the leaf lack has no range.
+        used &= moments.low <= moments.high
         count = np.zeros(bare.n_nodes, dtype=np.int64)
         count[leaves.leaves] = used.sum(axis=1)
         feature = leaves.feature[used]
-        unit = columns.scale[feature]
         low, high = (), ()
         if rules.extrapolation == "clip":
-            margin = rules.margin * unit
+            margin = rules.margin * columns.deviation[feature]
             low = -_short(margin - moments.low[used], margin)
             high = _short(margin + moments.high[used], margin)
         tree = Tree(
@@ -184,7 +191,7 @@ class MomentGrower(Grower):
             bare.categories,
             coef_ptr=np.append(0, np.cumsum(count)),
             coef_feature=feature,
-            coef=coef[used] / unit * scale,
+            coef=coef[used] / columns.scale[feature] * scale,
             coef_center=moments.mean[used],
             coef_low=low,
             coef_high=high,

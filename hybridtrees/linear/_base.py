@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hybridtrees._parameters import check_boolean, check_integer, check_real
+from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
 from hybridtrees._threads import effective_threads
 from hybridtrees.base import Estimator
 from hybridtrees.linear.design import Design
@@ -27,6 +27,7 @@ class LinearModel(Estimator):
         l1_ratio: float,
         fit_intercept: bool,
         standardize: bool,
+        alpha_scaling: str,
         missing_indicator: bool,
         categorical_features: Any,
         cv: Any,
@@ -41,6 +42,7 @@ class LinearModel(Estimator):
         self.l1_ratio = l1_ratio
         self.fit_intercept = fit_intercept
         self.standardize = standardize
+        self.alpha_scaling = alpha_scaling
         self.missing_indicator = missing_indicator
         self.categorical_features = categorical_features
         self.cv = cv
@@ -52,12 +54,13 @@ class LinearModel(Estimator):
 
     def _options(self) -> Options:
         """Check the parameters, all before any work."""
-        from hybridtrees.linear.path import check_alphas, check_cv, check_penalty
+        from hybridtrees.linear.path import ALPHA_SCALINGS, check_alphas, check_cv, check_penalty
         from hybridtrees.linear.regression import Options
 
         check_boolean("missing_indicator", self.missing_indicator)
         if not isinstance(self.verbose, bool):
             check_integer("verbose", self.verbose, 0)
+        check_option("alpha_scaling", self.alpha_scaling, ALPHA_SCALINGS)
         check_alphas(self.alphas)
         cv = check_cv(self.cv)
         tol = check_real("tol", self.tol, 0, closed="right")
@@ -74,6 +77,12 @@ class LinearModel(Estimator):
             n_threads=effective_threads(self.n_jobs),
             cv=cv,
         )
+
+    def _alpha_unit(self, n_rows: int, weight: np.ndarray | None) -> float:
+        """Return how many times the mean loss `alpha` is added to; the solvers take it at one."""
+        if self.alpha_scaling == "mean":
+            return 1.0
+        return float(n_rows) if weight is None else float(weight.sum())
 
     def _fit_columns(self, X: Any) -> Any:
         """Learn the columns of the regression and return the table of them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -43,8 +44,11 @@ class LogisticClassifier(ClassifierMixin, LinearModel):
     penalty : {None, "ridge", "lasso", "elasticnet"}, default="ridge"
         As in `LinearRegressor`.
     alpha : float or "cv", default=0.001
-        Strength of the penalty; "cv" chooses it by cross-validation of the log-loss. It is
-        scikit-learn's 1 / (C * n_rows).
+        Strength of the penalty, per unit of weight; "cv" chooses it by cross-validation of the
+        log-loss. It is scikit-learn's 1 / (C * n_rows).
+    alpha_scaling : {"mean", "sum"}, default="mean"
+        Whether the penalty is added to the mean of the log-losses or to their weighted sum, as in
+        linear trees; under "sum" alpha is scikit-learn's 1 / C. See `LinearRegressor`.
     l1_ratio, fit_intercept, standardize, missing_indicator, categorical_features, cv, n_jobs
         As in `LinearRegressor`. Folds have about the same shares of the classes.
     alphas : int or array-like, default=30
@@ -86,6 +90,7 @@ class LogisticClassifier(ClassifierMixin, LinearModel):
         l1_ratio: float = 0.5,
         fit_intercept: bool = True,
         standardize: bool = True,
+        alpha_scaling: str = "mean",
         missing_indicator: bool = False,
         categorical_features: Any = None,
         cv: Any = 5,
@@ -101,6 +106,7 @@ class LogisticClassifier(ClassifierMixin, LinearModel):
             l1_ratio=l1_ratio,
             fit_intercept=fit_intercept,
             standardize=standardize,
+            alpha_scaling=alpha_scaling,
             missing_indicator=missing_indicator,
             categorical_features=categorical_features,
             cv=cv,
@@ -140,6 +146,8 @@ class LogisticClassifier(ClassifierMixin, LinearModel):
                 f"{classes.tolist()[0]!r}"
             )
         n_outputs = 1 if len(classes) == 2 else len(classes)
+        unit = self._alpha_unit(len(codes), weight)
+        options = replace(options, penalty=options.penalty.per_row(unit))
         model = open_classification(values, codes, weight, None, n_outputs, options)
         alpha = self._choose_alpha(values, codes, weight, n_outputs, options, model)
         fit = model.solve(alpha, verbose=int(self.verbose))
@@ -150,7 +158,7 @@ class LogisticClassifier(ClassifierMixin, LinearModel):
         self.coef_ = np.ascontiguousarray(line.coef.T)
         self.intercept_ = line.intercept if options.fit_intercept else np.zeros(n_outputs)
         self.n_iter_ = fit.n_iter
-        self.alpha_ = alpha
+        self.alpha_ = alpha * unit
         self._loss = Logistic() if n_outputs == 1 else Softmax(n_outputs)
         self._facts = self._describe(model, fit, weight, alpha)
         return self
@@ -186,7 +194,10 @@ class LogisticClassifier(ClassifierMixin, LinearModel):
             return penalty.alpha
         cv = path.check_cv(self.cv) if options.cv is None else options.cv
         folds = path.make_folds(cv, len(codes), codes, weight)
-        alphas = path.alpha_grid(path.check_alphas(self.alphas), model.steepest(), penalty.l1_ratio)
+        unit = self._alpha_unit(values.shape[0], weight)
+        alphas = path.alpha_grid(
+            path.check_alphas(self.alphas), model.steepest(), penalty.l1_ratio, unit
+        )
 
         def losses(fold: int, train: np.ndarray, test: np.ndarray) -> np.ndarray:
             part = classification.open_classification(
@@ -202,7 +213,7 @@ class LogisticClassifier(ClassifierMixin, LinearModel):
             return np.array(found)
 
         alpha, self.cv_scores_ = path.cross_validate(alphas, folds, losses)
-        self.alphas_ = alphas
+        self.alphas_ = alphas * unit
         return alpha
 
     def _describe(

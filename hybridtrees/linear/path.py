@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -16,6 +16,7 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 PENALTIES = (None, "ridge", "lasso", "elasticnet")
+ALPHA_SCALINGS = ("mean", "sum")
 # The smallest alpha of a grid, as a share of the largest.
 _LASSO_RANGE = 1e-4
 _RIDGE_RANGE = 1e-7
@@ -42,6 +43,10 @@ class Penalty:
     def has_l1(self) -> bool:
         """Whether there is an L1 part."""
         return self.l1_ratio > 0 and self.alpha != 0
+
+    def per_row(self, unit: float) -> Penalty:
+        """Return the penalty of a mean loss, given the one of `unit` times that loss."""
+        return self if self.alpha is None else replace(self, alpha=self.alpha / unit)
 
     def parts(self, alpha: float) -> tuple[float, float]:
         """L1 and L2 penalty at an alpha."""
@@ -81,7 +86,7 @@ def check_alphas(alphas: Any) -> int | Floats:
     return grid
 
 
-def alpha_grid(alphas: int | Floats, steepest: float, l1_ratio: float) -> Floats:
+def alpha_grid(alphas: int | Floats, steepest: float, l1_ratio: float, unit: float = 1.0) -> Floats:
     """Alphas from large to small.
 
     Parameters
@@ -92,9 +97,11 @@ def alpha_grid(alphas: int | Floats, steepest: float, l1_ratio: float) -> Floats
         Largest slope of the mean loss along a standardised column when all coefficients are 0:
         at alpha = steepest / l1_ratio they are just that.
     l1_ratio : float
+    unit : float
+        A given grid is for so many times the mean loss, see `Penalty.per_row`.
     """
     if not isinstance(alphas, int):
-        return alphas
+        return alphas / unit
     largest = steepest / max(l1_ratio, _LEAST_L1)
     if not largest > 0:  # nothing to explain: any penalty will do
         largest = 1.0

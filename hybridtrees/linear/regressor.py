@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -27,8 +28,10 @@ class LinearRegressor(RegressorMixin, LinearModel):
             + alpha (l1_ratio |b|_1 + (1 - l1_ratio) / 2 |b|_2^2),
 
     where each column has its weighted mean subtracted and is divided by its weighted standard
-    deviation. Coefficients are reported for the columns as they came. With several targets the
-    objectives add up, so that each is fitted as if it were alone.
+    deviation. The squared error is a mean, so that alpha has the same effect on a table and on
+    that table twice; `alpha_scaling` chooses the sum instead. Coefficients are reported for the
+    columns as they came. With several targets the objectives add up, so that each is fitted as if
+    it were alone.
 
     Columns that depend on each other get, without a penalty, the coefficients of minimum norm on
     the standardised scale; constant columns get 0. Tables with at most 4096 columns, and not
@@ -39,7 +42,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
     penalty : {None, "ridge", "lasso", "elasticnet"}, default=None
         "ridge" is l1_ratio 0, "lasso" is l1_ratio 1, whatever `l1_ratio` says.
     alpha : float or "cv", default=0.001
-        Strength of the penalty; "cv" chooses it by cross-validation of the squared error.
+        Strength of the penalty, per unit of weight; "cv" chooses it by cross-validation of the
+        squared error.
     l1_ratio : float, default=0.5
         Share of the L1 part under "elasticnet".
     fit_intercept : bool, default=True
@@ -47,6 +51,13 @@ class LinearRegressor(RegressorMixin, LinearModel):
     standardize : bool, default=True
         Whether the penalty is on the coefficients of standardised columns; if not, on those of
         the columns as they came.
+    alpha_scaling : {"mean", "sum"}, default="mean"
+        Whether the penalty is added to half the mean of the squared errors or to half their
+        weighted sum, as in linear trees. An alpha under "sum" is that alpha divided by the sum of
+        the weights under "mean"; with ``standardize=False`` a ridge under "sum" is scikit-learn's
+        ``Ridge(alpha)``, a lasso under "mean" its ``Lasso(alpha)``. `alphas`, `alphas_` and
+        `alpha_` are scaled the same way. All folds of a cross-validation have the alpha per unit
+        of weight in common.
     missing_indicator : bool, default=False
         Add a column of zeros and ones for each feature with missing values in fit. Missing
         values themselves are replaced by the weighted mean of the column in any case.
@@ -105,6 +116,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         l1_ratio: float = 0.5,
         fit_intercept: bool = True,
         standardize: bool = True,
+        alpha_scaling: str = "mean",
         missing_indicator: bool = False,
         categorical_features: Any = None,
         cv: Any = 5,
@@ -120,6 +132,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
             l1_ratio=l1_ratio,
             fit_intercept=fit_intercept,
             standardize=standardize,
+            alpha_scaling=alpha_scaling,
             missing_indicator=missing_indicator,
             categorical_features=categorical_features,
             cv=cv,
@@ -160,6 +173,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
             raise ValueError("y has no columns: at least one target is needed")
         weight = check_sample_weight(sample_weight, values.shape[0])
         targets = target.reshape(len(target), -1)
+        unit = self._alpha_unit(len(targets), weight)
+        options = replace(options, penalty=options.penalty.per_row(unit))
         model = open_regression(values, targets, weight, options)
         alpha = self._choose_alpha(values, targets, weight, options, model)
         plain = alpha == 0 and isinstance(model, NarrowRegression)
@@ -179,10 +194,11 @@ class LinearRegressor(RegressorMixin, LinearModel):
         self.intercept_ = float(intercept[0]) if single else intercept
         self.n_iter_ = solution.n_iter
         self.rank_ = solution.rank
-        self.alpha_ = alpha
+        self.alpha_ = alpha * unit
         self._facts = self._describe(values, targets, weight, options, model, solution, line)
         if self.verbose:
-            print(f"{name}: alpha {alpha:.6g}, rank {self.rank_}, {self.n_iter_} iteration(s)")
+            about = f"alpha {self.alpha_:.6g}, rank {self.rank_}, {self.n_iter_} iteration(s)"
+            print(f"{name}: {about}")
         return self
 
     def _choose_alpha(
@@ -203,10 +219,13 @@ class LinearRegressor(RegressorMixin, LinearModel):
             return penalty.alpha
         cv = path.check_cv(self.cv) if options.cv is None else options.cv
         folds = path.make_folds(cv, len(targets), None, weight)
-        alphas = path.alpha_grid(path.check_alphas(self.alphas), model.steepest(), penalty.l1_ratio)
+        unit = self._alpha_unit(values.shape[0], weight)
+        alphas = path.alpha_grid(
+            path.check_alphas(self.alphas), model.steepest(), penalty.l1_ratio, unit
+        )
         losses = FoldLosses(values, targets, weight, alphas, options, model, folds)
         alpha, self.cv_scores_ = path.cross_validate(alphas, folds, losses)
-        self.alphas_ = alphas
+        self.alphas_ = alphas * unit
         return alpha
 
     def _describe(
@@ -403,7 +422,9 @@ def linear_path(
     targets = target.reshape(len(target), -1)
     weight = check_sample_weight(sample_weight, values.shape[0])
     regression = open_regression(values, targets, weight, options)
-    grid = alpha_grid(check_alphas(alphas), regression.steepest(), options.penalty.l1_ratio)
+    unit = model._alpha_unit(len(targets), weight)
+    l1_ratio = options.penalty.l1_ratio
+    grid = alpha_grid(check_alphas(alphas), regression.steepest(), l1_ratio, unit)
     lines = []
     for solution in regression.path(grid):
         if not solution.converged:
@@ -413,4 +434,4 @@ def linear_path(
     intercepts = np.stack([line.intercept for line in lines])
     if target.ndim == 1:
         coefs, intercepts = coefs[:, 0], intercepts[:, 0]
-    return LinearPath(grid, coefs, intercepts, list(model.coef_names_))
+    return LinearPath(grid * unit, coefs, intercepts, list(model.coef_names_))

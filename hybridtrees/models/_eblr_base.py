@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,7 +15,7 @@ from hybridtrees._validation import check_sample_weight
 from hybridtrees.base import Estimator, atomic_fit
 from hybridtrees.linear.design import Design
 from hybridtrees.models._cart_growth import Recipe, check_rows
-from hybridtrees.models._eblr_rules import Rule, RuleTree, rule_text
+from hybridtrees.models._eblr_rules import Rule, RuleTree, check_depths, rule_text
 from hybridtrees.models._output import OutputMixin
 
 # The solvers are imported where they are used, to keep `import hybridtrees` quick.
@@ -37,7 +37,7 @@ class EBLRModel(OutputMixin, Estimator):
         *,
         n_rules: int,
         residual: str,
-        max_depth: int | None,
+        max_depth: int | None | Sequence[int | None],
         min_samples_split: int | float,
         min_samples_leaf: int | float,
         max_leaf_nodes: int | None,
@@ -193,7 +193,7 @@ class EBLRModel(OutputMixin, Estimator):
         n_rules = check_integer("n_rules", self.n_rules, 0, 2**20)
         assert n_rules is not None
         check_option("residual", self.residual, tuple(self._residuals))
-        depth = check_integer("max_depth", self.max_depth, 1, allow_none=True)
+        check_depths(self.max_depth)
         leaves = check_integer("max_leaf_nodes", self.max_leaf_nodes, 2, allow_none=True)
         decrease = check_real("min_impurity_decrease", self.min_impurity_decrease, 0)
         check_option("early_stopping", self.early_stopping, STOPPING)
@@ -213,7 +213,7 @@ class EBLRModel(OutputMixin, Estimator):
         recipe = Recipe(
             criterion="squared_error",
             splitter="exact",
-            max_depth=None if depth is None else min(depth, 2**15 - 1),
+            max_depth=None,  # of each round, see Job
             min_samples_split=check_rows(
                 "min_samples_split", self.min_samples_split, 2, closed="right"
             ),
@@ -242,6 +242,7 @@ class EBLRModel(OutputMixin, Estimator):
             n_outputs=self._n_outputs(),
             options=options,
             params=recipe.grower_params,
+            depths=check_depths(self.max_depth),
             is_categorical=self._reader.is_categorical,
             residual=self._residuals[self.residual],
             loss=self._row_loss(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -82,7 +82,7 @@ feature_names_in_
         *,
         n_rules: int = 10,
         residual: str = "hamming",
-        max_depth: int | None = 3,
+        max_depth: int | None | Sequence[int | None] = 3,
         min_samples_split: int | float = 2,
         min_samples_leaf: int | float = 1,
         max_leaf_nodes: int | None = None,

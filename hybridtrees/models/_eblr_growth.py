@@ -64,7 +64,9 @@ class Job:
     options : Options
         Of the regression.
     params : callable
-        From the number of rows, of columns, and the weight to `GrowerParams`.
+        From the number of rows, of columns, and the weight to `GrowerParams` without a depth.
+    depths : tuple of (int or None)
+        See `RuleGrower`.
     is_categorical : ndarray of bool
     residual, loss : callables
         From target and scores to residuals, and to the loss of each row.
@@ -80,6 +82,7 @@ class Job:
     n_outputs: int
     options: Options
     params: Callable[[int, int, float], GrowerParams]
+    depths: tuple[int | None, ...]
     is_categorical: NDArray
     residual: Callable[[NDArray, Floats], Floats]
     loss: Callable[[NDArray, Floats], Floats]
@@ -172,6 +175,7 @@ def _open_grower(job: Job, train: Sample) -> RuleGrower:
         job.is_categorical,
         train.weight,
         job.params(n, p + job.n_rules, total),
+        job.depths,
         job.n_rules,
         job.n_threads,
     )

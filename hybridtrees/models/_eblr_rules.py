@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hybridtrees._parameters import check_integer
 from hybridtrees._persistence import register
 from hybridtrees.core.cart import CartGrower, CartTable, GrownTree, TargetSums
 from hybridtrees.core.grow import GrowerParams
@@ -20,6 +21,23 @@ Floats = NDArray[np.float64]
 
 # Leaves whose values differ by no more than rounding are equally far from zero.
 _TIE = 1e-12
+# Largest depth that the engine takes; no tree is as deep.
+_DEEPEST = 2**15 - 1
+
+
+def check_depths(max_depth: Any) -> tuple[int | None, ...]:
+    """Check a depth for all rounds, or a sequence of depths; None is no limit."""
+    if not isinstance(max_depth, list | tuple | np.ndarray):
+        return (check_integer("max_depth", max_depth, 1, allow_none=True),)
+    if np.ndim(max_depth) != 1 or len(max_depth) == 0:
+        raise ValueError(
+            "max_depth must be an integer of at least 1, None or a list of these that is not "
+            f"empty, got {max_depth!r}"
+        )
+    return tuple(
+        check_integer(f"max_depth[{k}]", depth, 1, allow_none=True)
+        for k, depth in enumerate(max_depth)
+    )
 
 
 class _EnrichedLists(SortedTable):
@@ -75,6 +93,9 @@ class RuleGrower:
     is_categorical : ndarray of bool
     weight : ndarray or None
     params : GrowerParams
+        Of all rounds, but for the depth.
+    depths : tuple of (int or None)
+        Largest depth of each round's tree; the last one holds for the rounds that follow.
     n_rules : int
         Rules that will be asked for at most.
     n_threads : int
@@ -86,22 +107,37 @@ class RuleGrower:
         is_categorical: NDArray,
         weight: Floats | None,
         params: GrowerParams,
+        depths: tuple[int | None, ...],
         n_rules: int,
         n_threads: int,
     ) -> None:
         self.n_features = values.shape[1]
         self._weight = weight
         self._lists = _EnrichedLists(values, is_categorical, n_rules, n_threads)
-        table = CartTable(values, is_categorical, "exact", n_threads=n_threads)
-        every = weight is None or bool((weight > 0).all())
-        kind = _StumpGrower if params.max_depth == 1 and every else CartGrower
-        self._grower = kind(table, params, "squared_error", n_threads, self._lists)
+        self._table = CartTable(values, is_categorical, "exact", n_threads=n_threads)
+        self._params = params
+        self._depths = depths
+        self._growers: dict[int, CartGrower] = {}
+        self._n_threads = n_threads
         self._n_rules = 0
+
+    def _grower(self) -> CartGrower:
+        """Return the grower of this round; rounds of one depth share theirs."""
+        depth = self._depths[min(self._n_rules, len(self._depths) - 1)]
+        depth = 0 if depth is None else min(depth, _DEEPEST)
+        if depth not in self._growers:
+            every = self._weight is None or bool((self._weight > 0).all())
+            kind = _StumpGrower if depth == 1 and every else CartGrower
+            params = replace(self._params, max_depth=depth)
+            self._growers[depth] = kind(
+                self._table, params, "squared_error", self._n_threads, self._lists
+            )
+        return self._growers[depth]
 
     def find(self, residual: Floats) -> FoundRule | None:
         """Grow a tree and take its leaf of the largest mean; None where it cannot be split."""
         target = residual.reshape(len(residual), -1)
-        grown = self._grower.grow(
+        grown = self._grower().grow(
             TargetSums.of(target, self._weight, "squared_error"), describe=False
         )
         if grown.tree.n_leaves < 2:

@@ -21,7 +21,6 @@ from hybridtrees.models._linear_tree_columns import LinearColumns
 MAX_BINS = 255
 SEARCHES = ("auto", "exact", "screened")
 CANDIDATES = ("bins", "quantiles")
-ALPHA_SCALINGS = ("mean", "sum")
 EXTRAPOLATE = ("linear", "clip", "bounded")
 PRUNINGS = ("auto", "bic", "aic", None)
 
@@ -34,7 +33,7 @@ class LinearTreeParameters(Estimator):
 
     def _check_tree_parameters(self: Any) -> None:
         """Check all that can be checked without the data."""
-        from hybridtrees.linear.path import check_penalty
+        from hybridtrees.linear.path import ALPHA_SCALINGS, check_penalty
 
         check_option("criterion", self.criterion, self._criteria)
         if isinstance(self.alpha, str):

@@ -24,6 +24,7 @@ from hybridtrees.models._xgb_base import XGBModel
 
 LEAF_FITS = ("half_additive", "additive", "full")
 EXTRAPOLATIONS = ("clip", "linear", "bounded")
+PENALTY_SCALES = ("standard", "raw")
 MOST_LEAF_FEATURES = 16
 
 
@@ -59,6 +60,7 @@ class PiecewiseLinearModel(XGBModel):
         colsample_bynode: float = 1.0,
         reg_alpha: float = 0.0,
         reg_lambda: float = 1.0,
+        penalty_scale: str = "standard",
         scale_pos_weight: float = 1.0,
         base_score: float | Sequence[float] | None = None,
         missing: float = math.nan,
@@ -102,6 +104,7 @@ class PiecewiseLinearModel(XGBModel):
         self.colsample_bynode = colsample_bynode
         self.reg_alpha = reg_alpha
         self.reg_lambda = reg_lambda
+        self.penalty_scale = penalty_scale
         self.scale_pos_weight = scale_pos_weight
         self.base_score = base_score
         self.missing = missing
@@ -128,9 +131,16 @@ class PiecewiseLinearModel(XGBModel):
         check_boolean("refit_leaves", self.refit_leaves)
         check_option("extrapolation", self.extrapolation, EXTRAPOLATIONS)
         check_real("extrapolation_margin", self.extrapolation_margin, 0)
+        check_option("penalty_scale", self.penalty_scale, PENALTY_SCALES)
         check_integer("search_rows", self.search_rows, 1024, 2**31, allow_none=True)
         least = check_integer("min_samples_leaf", self.min_samples_leaf, 1, allow_none=True)
-        return replace(super()._grower_params(), min_samples_leaf=least or 1)
+        params = replace(super()._grower_params(), min_samples_leaf=least or 1)
+        if self.penalty_scale == "raw" and params.reg_alpha > 0:
+            raise ValueError(
+                "reg_alpha must be 0 with penalty_scale='raw', which is an L2 penalty, got "
+                f"{self.reg_alpha!r}"
+            )
+        return params
 
     def _open_grower(
         self, values: Any, weight: np.ndarray | None, params: GrowerParams, n_threads: int
@@ -157,6 +167,7 @@ class PiecewiseLinearModel(XGBModel):
             max_regressors=int(self.max_leaf_features),
             reg_lambda=params.reg_lambda,
             reg_alpha=params.reg_alpha,
+            raw_penalty=self.penalty_scale == "raw",
             monotonic=params.monotonic,
             extrapolation=self.extrapolation,
             margin=float(self.extrapolation_margin),

@@ -51,7 +51,9 @@ default="squared_error"
     min_impurity_decrease : float, default=0
         Least decrease of a split, weighted by the share of the rows that reach it.
     ccp_alpha : float or "cv", default=0
-        Price of a leaf in minimal cost-complexity pruning, or choose it by cross-validation.
+        Price of a leaf in minimal cost-complexity pruning, or choose it by cross-validation. It is
+        per row, as in scikit-learn: what the mean impurity over all rows, by weight, must fall by.
+        A price for the sum of squares is divided by the sum of the weights.
     cv : int, splitter or iterable of (train, test), default=5
         Folds for ``ccp_alpha="cv"``; a number stands for folds drawn at random.
     cv_rule : {"best", "1se"}, default="best"
@@ -211,7 +213,7 @@ class CARTClassifier(ClassifierMixin, CARTModel):
     Parameters
     ----------
     criterion : {"gini", "entropy", "log_loss", "misclassification"}, default="gini"
-        Impurity that splits reduce; "log_loss" is another name of "entropy".
+        Impurity that splits reduce; "log_loss" is another name of "entropy", which is in bits.
     splitter, max_depth, min_samples_split, min_samples_leaf, min_weight_fraction_leaf, \
 max_features, random_state, max_leaf_nodes, min_impurity_decrease
         As in `CARTRegressor`.

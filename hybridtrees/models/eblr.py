@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,8 +52,10 @@ class EBLRRegressor(RegressorMixin, EBLRModel):
     residual : {"linear", "absolute", "squared", "exponential", "poisson"}, default="linear"
         What the trees are grown on: r = y - g(x), its absolute value abs(r), its square,
         1 - exp(-abs(r)), or the signed root of the Poisson deviance of y from g(x), for counts.
-    max_depth : int or None, default=3
-        Largest depth of the trees.
+    max_depth : int, None or a list of these, default=3
+        Largest depth of the trees, None for no limit. A list has the depths of the first, second,
+        ... round; its last entry holds for all rounds that follow, so that ``[1, 2]`` begins with
+        a rule of one condition and goes on with rules of up to two.
     min_samples_split, min_samples_leaf : int or float, default=2 and 1
         Least rows of a node that is split and of a leaf, or their shares of all rows.
     max_leaf_nodes : int, optional
@@ -63,7 +65,8 @@ class EBLRRegressor(RegressorMixin, EBLRModel):
     penalty : {None, "ridge", "lasso", "elasticnet"}, default=None
         Penalty of the regression.
     alpha : float or "cv", default=0.001
-        Its strength; "cv" chooses it by cross-validation of the regression without rules.
+        Its strength, per unit of weight; "cv" chooses it by cross-validation of the regression
+        without rules.
     l1_ratio : float, default=0.5
         Share of the L1 part under "elasticnet".
     fit_intercept : bool, default=True
@@ -137,7 +140,7 @@ class EBLRRegressor(RegressorMixin, EBLRModel):
         *,
         n_rules: int = 10,
         residual: str = "linear",
-        max_depth: int | None = 3,
+        max_depth: int | None | Sequence[int | None] = 3,
         min_samples_split: int | float = 2,
         min_samples_leaf: int | float = 1,
         max_leaf_nodes: int | None = None,

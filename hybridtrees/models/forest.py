@@ -24,8 +24,8 @@ _CLASS_WEIGHTS = ("balanced", "balanced_subsample")
 class RandomForestRegressor(RegressorMixin, QuantilePrediction, ForestModel):
     """A random forest for regression (Breiman 2001).
 
-    Takes the parameters of scikit-learn's ``RandomForestRegressor``. Defaults are those of
-    Breiman: a third of the features per split, leaves of at least five rows.
+    Takes the parameters of scikit-learn's ``RandomForestRegressor``. By default splits try a third
+    of the features, as Breiman's, and leaves have five rows; his five were for a node to be split.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ default="squared_error"
         Whether to judge the forest by rows out of the bag: True for R2, or the name of a metric,
         or a function of (y, prediction).
     ccp_alpha : float, default=0
-        Price of a leaf in minimal cost-complexity pruning of each tree.
+        Price of a leaf in pruning each tree, per row as in `CARTRegressor`.
     monotonic_cst : array-like or dict, optional
         As in `CARTRegressor`.
     missing : {"learn", "stop"}, default="learn"
@@ -232,7 +232,7 @@ max_leaf_nodes, min_impurity_decrease, bootstrap, max_samples, ccp_alpha, missin
 categorical_features, max_bins, random_state, n_jobs, verbose, warm_start
         As in `RandomForestRegressor`.
     criterion : {"gini", "entropy", "log_loss", "misclassification"}, default="gini"
-        Impurity that splits reduce; "log_loss" is another name of "entropy".
+        Impurity that splits reduce; "log_loss" is another name of "entropy", which is in bits.
     min_samples_leaf : int or float, default=1
         Least distinct rows of a leaf, or their share of all rows.
     max_features : int, float, {"sqrt", "log2"} or None, default="sqrt"

@@ -80,7 +80,8 @@ class GradientBoostingRegressor(RegressorMixin, GradientBoostingModel):
     tol : float, default=1e-4
         By how much it has to be better.
     ccp_alpha : float, default=0
-        Price of a leaf in minimal cost-complexity pruning of every tree.
+        Price of a leaf in minimal cost-complexity pruning of every tree, per row: what the mean
+        squared error of the tree on its target must fall by, as in `CARTRegressor`.
     power : float, default=1.5
         Variance power of "tweedie", from 1 to 2.
     splitter : {"auto", "exact", "hist"}, default="auto"

@@ -27,8 +27,8 @@ class LinearTreeRegressor(RegressorMixin, LinearTreeModel):
         a weighted squared error, and the best five of a node are fitted in full.
     penalty : {None, "ridge", "lasso", "elasticnet"}, default="ridge"
     alpha : float, default=1e-3
-        Strength of the penalty, as in `LinearRegressor`: a leaf is what that estimator gives on
-        the leaf's rows. Splits are judged by the loss without the penalty.
+        Strength of the penalty, per row as in `LinearRegressor`: a leaf is what that estimator
+        gives on the leaf's rows. Splits are judged by the loss without the penalty.
     l1_ratio : float, default=0.5
         Share of the L1 part under "elasticnet".
     standardize : bool, default=True
@@ -84,7 +84,8 @@ class LinearTreeRegressor(RegressorMixin, LinearTreeModel):
         `validation_fraction` prune. None keeps every split that lowers the loss. Weights that
         are whole numbers count as repeated rows, others relative to their mean.
     ccp_alpha : float, default=0
-        Price of a leaf in minimal cost-complexity pruning.
+        Price of a leaf in minimal cost-complexity pruning, per row: what the mean loss must fall
+        by, as in `CARTRegressor`.
     validation_fraction : float, optional
         Share of the rows that is set aside while the tree grows. Splits that do not lower the
         loss on them are undone, and the leaves are then fitted to all rows.

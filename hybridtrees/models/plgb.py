@@ -57,7 +57,7 @@ class PLGBRegressor(PiecewiseLinearModel, XGBRegressor):
         by come from about so many rows, drawn by place; gradients always from all. None: all
         rows. Leaves are always fitted to all rows.
     gamma : float, default=0
-        Least gain of a split.
+        Least gain of a split, twice that of the paper, as in `XGBRegressor`.
     min_child_weight : float, default=1
         Least sum of hessians in a child.
     min_samples_leaf : int, optional
@@ -72,9 +72,16 @@ class PLGBRegressor(PiecewiseLinearModel, XGBRegressor):
         Share of the features drawn for each tree, of these for each level, of these for each
         node.
     reg_alpha, reg_lambda : float, default=0 and 1
-        L1 and L2 penalty of intercepts and of slopes. Slopes are in standard deviations of their
-        features over the whole table, so that no column need be rescaled, and a slope over a
-        narrow range, which few rows pin down, is held back most.
+        L1 and L2 penalty of intercepts and of slopes, see `penalty_scale`.
+    penalty_scale : {"standard", "raw"}, default="standard"
+        What `reg_lambda` is a penalty on. "standard": the output of a leaf at the means of its
+        features, and slopes per standard deviation of their features over the whole table. No
+        column need be rescaled or centred, and a slope over a narrow range, which few rows pin
+        down, is held back most. "raw": the form of the paper, slopes per unit of the table and
+        the output where every feature is 0, so that each leaf solves
+        ``(X'HX + lambda I) b = -X'g`` with a column of ones in X. Columns should then have
+        means near 0 and like spreads. `reg_alpha` must be 0, and cuts are scored one by one,
+        which takes longer.
     scale_pos_weight : float, default=1
         Not used in regression.
     base_score : float, optional
@@ -155,8 +162,9 @@ class PLGBClassifier(PiecewiseLinearModel, XGBClassifier):
     n_estimators, learning_rate, max_leaves, max_depth, grow_policy, leaf_fit, max_leaf_features, \
 refit_leaves, linear_features, extrapolation, extrapolation_margin, max_bin, search_rows, gamma, \
 min_child_weight, min_samples_leaf, max_delta_step, subsample, colsample_bytree, \
-colsample_bylevel, colsample_bynode, reg_alpha, reg_lambda, missing, categorical_features, \
-max_cat_to_onehot, monotone_constraints, interaction_constraints, importance_type, \
+colsample_bylevel, colsample_bynode, reg_alpha, reg_lambda, penalty_scale, missing, \
+categorical_features, max_cat_to_onehot, monotone_constraints, interaction_constraints, \
+importance_type, \
 early_stopping_rounds, callbacks, random_state, n_jobs, verbose
         As in `PLGBRegressor`.
     quantile_alpha, expectile_alpha, huber_slope, tweedie_variance_power

@@ -37,6 +37,12 @@ class RERFRegressor(RegressorMixin, RERFModel):
     ``Lasso(alpha)`` and ``ElasticNet(alpha, l1_ratio)`` after a ``StandardScaler``; a
     ``Ridge(a)`` is ``alpha = a / n_rows`` here.
 
+    Weights count as repeated rows: with ``bootstrap=False``, where every tree has all rows, a row
+    of weight two gives the same model as that row twice. A bootstrap draws rows in proportion to
+    their weights, as many as the table has. A row twice is one row more to draw and takes another
+    place in the table, so that the same seed draws other samples; with the same number of draws
+    (an integer `max_samples`) the samples have the same distribution, but are not the same.
+
     Parameters
     ----------
     n_estimators : int or "auto", default=100
@@ -44,7 +50,8 @@ class RERFRegressor(RegressorMixin, RERFModel):
     penalty : {None, "ridge", "lasso", "elasticnet"}, default="ridge"
         Penalty of the regression.
     alpha : float or "cv", default=0.001
-        Its strength; "cv" chooses it by cross-validation of the regression alone.
+        Its strength, per unit of weight; "cv" chooses it by cross-validation of the regression
+        alone.
     l1_ratio : float, default=0.5
         Share of the L1 part under "elasticnet".
     fit_intercept, standardize, missing_indicator

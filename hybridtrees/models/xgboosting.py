@@ -47,7 +47,9 @@ class XGBRegressor(RegressorMixin, XGBModel):
         How often "approx" proposes thresholds: once per tree, at most `max_bin` per feature; or
         at every node, from its own rows, one for each `max_bin`-th part of their hessian.
     gamma : float, default=0
-        Least gain of a split.
+        Least gain of a split. As in xgboost, the gain has no factor of one half: gamma is twice
+        that of the formulas in the literature. "hist" and "approx" make no split of less gain;
+        "exact" prunes afterwards, and keeps such a split if there is a better one below it.
     min_child_weight : float, default=1
         Least sum of hessians in a child.
     max_delta_step : float, default=0

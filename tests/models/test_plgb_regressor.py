@@ -225,3 +225,17 @@ def test_small_tables_never_break(seed, leaf_fit, rows):
     weight = rng.choice([0.0, 1.0, 2.0], size=rows) + (np.arange(rows) == 0)
     model = PLGBRegressor(n_estimators=3, leaf_fit=leaf_fit, min_child_weight=0, n_jobs=1)
     assert np.isfinite(model.fit(X, y, sample_weight=weight).predict(X)).all()
+
+
+@pytest.mark.parametrize("leaf_fit", ["half_additive", "additive"])
+@pytest.mark.parametrize("extrapolation", ["clip", "linear", "bounded"])
+def test_a_slope_from_above_over_a_feature_that_the_leaf_lacks(leaf_fit, extrapolation):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 6))
+    X[rng.random(X.shape) < 0.05] = np.nan
+    x = np.nan_to_num(X)
+    y = x[:, 0] * np.where(x[:, 1] > 0, 2, -1) + 0.1 * rng.normal(size=3000)
+    model = PLGBRegressor(
+        n_estimators=8, leaf_fit=leaf_fit, refit_leaves=False, extrapolation=extrapolation, n_jobs=1
+    ).fit(X, y)
+    assert rmse(model, X, y) < 0.9 * np.std(y)
