@@ -37,6 +37,7 @@ from hybridtrees.models._forest_warm import (
     continue_oob,
     grown_with,
     target_digest,
+    of_classes,
 )
 
 register(PackedTrees)
@@ -227,7 +228,8 @@ class ForestModel(ForestReading, Estimator):
                 )
             return get_metric(self.oob_score)
         if callable(self.oob_score):
-            return callable_metric(self.oob_score)
+            metric = callable_metric(self.oob_score)
+            return of_classes(metric) if self._estimator_type == "classifier" else metric
         raise TypeError(
             f"oob_score must be True, False, a function or a name, got {self.oob_score!r}"
         )

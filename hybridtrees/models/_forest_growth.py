@@ -267,6 +267,20 @@ def as_votes(values: np.ndarray) -> np.ndarray:
 def two_columns(second: np.ndarray) -> np.ndarray:
     """Probabilities of both of two classes from those of the second."""
     return np.hstack([1.0 - second, second])
+def most_probable(mean: np.ndarray) -> np.ndarray:
+    """Codes of the most probable classes; of two classes `mean` is about the second alone."""
+    return (mean > 0.5).astype(np.intp) if mean.ndim == 1 else mean.argmax(axis=1)
+
+
+def of_classes(metric: Metric) -> Metric:
+    """Return a metric that a function of predicted classes makes, not of their probabilities."""
+
+    def function(target: np.ndarray, mean: np.ndarray, *, sample_weight: Any = None) -> float:
+        return metric.function(target, most_probable(mean), sample_weight=sample_weight)
+
+    return metric._replace(function=function)
+
+
 
 
 def in_c_order(values: Any) -> Any:
