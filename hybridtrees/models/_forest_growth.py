@@ -225,9 +225,12 @@ class OutOfBag:
     def add(self, tree: ForestTree) -> float:
         """Take in what a tree says and return the error of all trees so far."""
         assert tree.oob_rows is not None and tree.oob_values is not None
-        said = as_votes(tree.oob_values) if self.votes else tree.oob_values
-        self.sums[tree.oob_rows] += said
-        self.counts[tree.oob_rows] += 1
+        return self.add_values(tree.oob_rows, tree.oob_values)
+
+    def add_values(self, rows: np.ndarray, values: np.ndarray) -> float:
+        """Take in what a tree says of the rows out of its bag; see `add`."""
+        self.sums[rows] += as_votes(values) if self.votes else values
+        self.counts[rows] += 1
         return self.error()
 
     def prediction(self) -> np.ndarray:
@@ -264,9 +267,6 @@ def as_votes(values: np.ndarray) -> np.ndarray:
     return votes
 
 
-def two_columns(second: np.ndarray) -> np.ndarray:
-    """Probabilities of both of two classes from those of the second."""
-    return np.hstack([1.0 - second, second])
 def most_probable(mean: np.ndarray) -> np.ndarray:
     """Codes of the most probable classes; of two classes `mean` is about the second alone."""
     return (mean > 0.5).astype(np.intp) if mean.ndim == 1 else mean.argmax(axis=1)
@@ -281,6 +281,9 @@ def of_classes(metric: Metric) -> Metric:
     return metric._replace(function=function)
 
 
+def two_columns(second: np.ndarray) -> np.ndarray:
+    """Probabilities of both of two classes from those of the second."""
+    return np.hstack([1.0 - second, second])
 
 
 def in_c_order(values: Any) -> Any:

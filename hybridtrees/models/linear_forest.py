@@ -43,7 +43,8 @@ categorical_effects
     oob_score : bool, str or callable, default=False
         Whether to score each row by the trees that have not seen it: by R2, or by a metric.
     warm_start : bool, default=False
-        Whether `fit` adds trees to those there are, on the same table.
+        Whether `fit` adds trees to those there are, on the same table. Only `n_estimators`,
+        `oob_score`, `n_jobs` and `verbose` may change.
     random_state : int, Generator, RandomState or None
         Seed of the samples and of the draws of features.
     n_jobs : int, optional
