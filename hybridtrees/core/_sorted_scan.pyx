@@ -10,7 +10,7 @@ the same loops cut it. For one number per row that finds the best of all subsets
 Breiman et al. 1984); with several outputs or classes the order by each of them is tried.
 """
 
-from libc.float cimport DBL_EPSILON
+from libc.float cimport DBL_EPSILON, DBL_MIN
 from libc.math cimport INFINITY
 from libc.string cimport memcpy, memset
 
@@ -235,6 +235,8 @@ cdef intp_t cut_fast(
         if best >= 0:
             best_gain[0] = scan.score - search.parent_score
         return best
+    # A side whose weight is lost in that of the other has no mean: its gain would be infinite.
+    scan.least_weight = max(least, DBL_MIN)
     if target.layout == TARGET_UNIT or target.layout == TARGET_PAIR:
         # Below this a difference from the mean is rounding.
         scan.noise = 1e-22 * totals[n_sums + 1] / weight
@@ -263,9 +265,11 @@ cdef intp_t cut_fast(
 cdef inline bint is_fast(Search* search) noexcept nogil:
     cdef const SplitRules* rules = search.rules
     if rules.criterion == NEWTON:
-        # Under monotone constraints the bounds of a node concern all its features.
+        # Under monotone constraints the bounds of a node concern all its features. The fast loop
+        # divides by the hessian of either side, which may be 0 where nothing keeps it from that.
         return (search.target.layout == TARGET_PAIR and rules.reg_alpha == 0
-                and rules.max_delta_step <= 0 and rules.monotone == NULL)
+                and rules.max_delta_step <= 0 and rules.monotone == NULL
+                and (rules.reg_lambda > 0 or rules.min_child_weight > 0))
     if search.monotone != 0:
         return False
     if rules.criterion != SQUARES:
