@@ -117,8 +117,9 @@ class GradientBoostingRegressor(RegressorMixin, GradientBoostingModel):
     train_score_ : ndarray of shape (n_estimators,)
         Loss after each round, of the rows that it was grown on.
     oob_improvement_, oob_scores_, oob_score_ : ndarray, ndarray, float
-        With ``subsample < 1``: the loss of the rows left out of each round, how much it fell
-        against the round before, and the last loss.
+        With ``subsample < 1``: how much the loss of the rows left out of a round fell against
+        the round before, this loss, and the last of them. After a warm start that changed
+        `subsample`, rounds grown on all rows have NaN.
     evals_result_ : dict
         Scores of every validation table after each round, where there are some:
         ``{"validation_0": {"loss": [...]}, ...}``.
