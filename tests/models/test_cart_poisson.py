@@ -67,7 +67,7 @@ def test_the_deviance_is_finite():
         n_informative=6,
         random_state=0,
     )
-    y[(-1 < y) & (y < 0)] = 0
+    y[(y > -1) & (y < 0)] = 0
     y = np.abs(y)
     said = CARTRegressor(criterion="poisson").fit(X, y).predict(X)
     assert mean_poisson_deviance(y, said) < mean_poisson_deviance(y, np.full(1000, y.mean()))
