@@ -35,7 +35,8 @@ class RandomForestRegressor(RegressorMixin, QuantilePrediction, ForestModel):
 default="squared_error"
         Impurity that splits reduce. Leaves predict the mean, under "absolute_error" the median.
     splitter : {"hist", "exact"}, default="hist"
-        Search the thresholds between at most `max_bins` bins of each feature, or all.
+        Search the thresholds between at most `max_bins` bins of each feature, or all, as in
+        `CARTRegressor`.
     max_depth, min_samples_split, min_weight_fraction_leaf, max_leaf_nodes, min_impurity_decrease
         Limits of each tree, as in `CARTRegressor`.
     min_samples_leaf : int or float, default=5

@@ -85,7 +85,8 @@ class GradientBoostingRegressor(RegressorMixin, GradientBoostingModel):
         Variance power of "tweedie", from 1 to 2.
     splitter : {"auto", "exact", "hist"}, default="auto"
         Search every threshold, or those between at most `max_bins` bins of each feature, which
-        is faster; "auto" takes bins above 10,000 rows.
+        is faster; "auto" takes bins above 10,000 rows. To the exact way a feature whose values
+        range over no more than 1e-7 is constant, as in scikit-learn.
     max_bins : int, default=255
         Most bins of a feature.
     categorical_features : array-like, optional
