@@ -9,6 +9,7 @@ those of the sorted lists.
 Of a sum and a weight per row, not even the order is needed: many rows are added up by their codes.
 """
 
+from libc.float cimport DBL_MIN
 from libc.math cimport INFINITY
 from libc.string cimport memcmp
 
@@ -186,7 +187,7 @@ cdef class DrawnSearch(SortedSearch):
         pairs.stats = self.node_stats
         pairs.sum = view.totals[0]
         pairs.weight = view.totals[1]
-        pairs.least_weight = self.rules.min_child_weight
+        pairs.least_weight = max(self.rules.min_child_weight, DBL_MIN)
         # The bounds, bars and margins of `best_cut`, `cut_fast` and `draw_tied`.
         pairs.noise = 1e-22 * view.totals[2] / pairs.weight
         pairs.slack = 2e-13 * abs(view.parent_score) / pairs.weight

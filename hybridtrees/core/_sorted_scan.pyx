@@ -10,6 +10,7 @@ the same loops cut it. For one number per row that finds the best of all subsets
 Breiman et al. 1984); with several outputs or classes the order by each of them is tried.
 """
 
+from libc.float cimport DBL_EPSILON, DBL_MIN
 from libc.math cimport INFINITY
 from libc.string cimport memcpy, memset
 
@@ -21,7 +22,8 @@ from hybridtrees.core._sorted cimport count_present
 from hybridtrees.core._split cimport pair_score
 from hybridtrees.core._targets cimport add_row, side_score
 from hybridtrees.core._types cimport (
-    ABSOLUTE, NEWTON, SQUARES, TARGET_CLASS, TARGET_CLASS_WEIGHTED, TARGET_PAIR, TARGET_UNIT,
+    ABSOLUTE, NEWTON, POISSON, SQUARES,
+    TARGET_CLASS, TARGET_CLASS_WEIGHTED, TARGET_PAIR, TARGET_UNIT,
     Entry, SplitRules, TargetView,
     float64_t, int8_t, int32_t, intp_t, uint32_t, uint64_t,
 )
@@ -91,6 +93,22 @@ cdef inline bint in_order(Search* search, float64_t a, float64_t b) noexcept nog
             and search.node.bounds.lower <= b <= search.node.bounds.upper)
 
 
+cdef inline bint has_targets(Search* search, const float64_t* sums) noexcept nogil:
+    """Whether a side has more than nothing of every target, which are counts from 0 up.
+
+    A side that is left over by subtraction has a sum even where its targets are all 0. Adding up
+    m such targets is wrong by at most (m - 1) u of their sum, u = DBL_EPSILON / 2, in any order.
+    So a difference of sums within the node is wrong by at most (2 m + 1) u of the node's sum, one
+    for the subtraction of missing rows; twice m DBL_EPSILON leaves room for products of u.
+    """
+    cdef float64_t rounding = 2 * search.node.n_rows * DBL_EPSILON
+    cdef int32_t k
+    for k in range(search.target.n_sums):
+        if sums[k] <= rounding * search.node.totals[k]:
+            return False
+    return True
+
+
 cdef float64_t pair_gain(Search* search, const float64_t* left, float64_t* right) noexcept nogil:
     """Gain of a candidate from the sums of its left side; -inf where it is not allowed."""
     cdef int32_t k, n_sums = search.target.n_sums
@@ -106,6 +124,9 @@ cdef float64_t pair_gain(Search* search, const float64_t* left, float64_t* right
         ) - search.parent_score
     if search.monotone != 0 and not in_order(
             search, left[0] / left[n_sums], right[0] / right[n_sums]):
+        return -INFINITY
+    if search.rules.criterion == POISSON and not (
+            has_targets(search, left) and has_targets(search, right)):
         return -INFINITY
     return (side_score(search.target, search.rules, left, NULL)
             + side_score(search.target, search.rules, right, NULL) - search.parent_score)
@@ -214,6 +235,8 @@ cdef intp_t cut_fast(
         if best >= 0:
             best_gain[0] = scan.score - search.parent_score
         return best
+    # A side whose weight is lost in that of the other has no mean: its gain would be infinite.
+    scan.least_weight = max(least, DBL_MIN)
     if target.layout == TARGET_UNIT or target.layout == TARGET_PAIR:
         # Below this a difference from the mean is rounding.
         scan.noise = 1e-22 * totals[n_sums + 1] / weight
@@ -242,9 +265,11 @@ cdef intp_t cut_fast(
 cdef inline bint is_fast(Search* search) noexcept nogil:
     cdef const SplitRules* rules = search.rules
     if rules.criterion == NEWTON:
-        # Under monotone constraints the bounds of a node concern all its features.
+        # Under monotone constraints the bounds of a node concern all its features. The fast loop
+        # divides by the hessian of either side, which may be 0 where nothing keeps it from that.
         return (search.target.layout == TARGET_PAIR and rules.reg_alpha == 0
-                and rules.max_delta_step <= 0 and rules.monotone == NULL)
+                and rules.max_delta_step <= 0 and rules.monotone == NULL
+                and (rules.reg_lambda > 0 or rules.min_child_weight > 0))
     if search.monotone != 0:
         return False
     if rules.criterion != SQUARES:

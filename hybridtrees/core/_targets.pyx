@@ -60,7 +60,7 @@ cdef float64_t side_score(
     if rules.criterion == POISSON:
         for k in range(target.n_sums):
             # A side whose targets are all 0 has no Poisson deviance.
-            if sums[k] <= 2.3e-16:
+            if sums[k] <= 0:
                 return -INFINITY
             score += sums[k] * log(sums[k] / weight)
         return score

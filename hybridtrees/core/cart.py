@@ -43,7 +43,7 @@ from hybridtrees.core.node_values import (
     poisson_values,
     square_values,
 )
-from hybridtrees.core.sorted_table import BinThresholds, SortedTable
+from hybridtrees.core.sorted_table import LEAST_RANGE, BinThresholds, SortedTable
 from hybridtrees.core.tree import Tree
 
 ENGINE_CRITERIA = {
@@ -266,7 +266,9 @@ class CartTable:
         """Sorted lists of the values, or of the bins."""
         if self.binned is not None:
             return SortedTable.from_binned(self.binned, n_extra, n_threads, self.thresholds)
-        return SortedTable.from_values(self.values, self.is_categorical, n_extra, n_threads)
+        return SortedTable.from_values(
+            self.values, self.is_categorical, n_extra, n_threads, LEAST_RANGE
+        )
 
 
 class CartGrower:

@@ -94,6 +94,9 @@ class ExactGrower:
     n_threads : int
     """
 
+    # Features whose values range over no more are constant.
+    least_range = 0.0
+
     def __init__(
         self, values: Any, is_categorical: np.ndarray, params: GrowerParams, n_threads: int
     ):
@@ -106,7 +109,9 @@ class ExactGrower:
             # XGBoost's exact method applies gamma after growing: a poor split stays if a good one
             # stands below it.
             self.params = replace(self.params, min_gain=0.0, prune_gain=params.min_gain)
-        self._table = SortedTable.from_values(values, is_categorical, 0, n_threads)
+        self._table = SortedTable.from_values(
+            values, is_categorical, 0, n_threads, self.least_range
+        )
         self._data = np.empty((values.shape[0], 2))
 
     def __enter__(self) -> ExactGrower:

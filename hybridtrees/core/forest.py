@@ -224,6 +224,11 @@ class PackedTrees(Sequence):
             values[leaf] = self._leaf_values(index)
         return values
 
+    def values_of(self, X: Any, index: int, rows: np.ndarray) -> np.ndarray:
+        """Values of tree `index` for some rows, (n_rows, n_values)."""
+        ended = self.walk(index, X, rows)
+        return self.node_values(index)[ended]
+
     def _entries(self, index: int) -> slice:
         """Where the leaves of a tree stand in the tables, or its nodes."""
         start = self.tree_start if self.by_node else self.leaf_start

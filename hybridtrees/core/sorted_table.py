@@ -15,6 +15,10 @@ from hybridtrees.core.dtypes import ENTRY_DTYPE, aligned_empty
 # Columns of a sparse table that are made dense at a time.
 SPARSE_COLUMNS = 8
 
+# A feature whose values range over no more than this is constant to scikit-learn's trees, and to
+# their like here.
+LEAST_RANGE = 1e-7
+
 # What the engine writes as the last key that goes left when all values do.
 ALL_KEYS = 2**32 - 2
 
@@ -54,26 +58,47 @@ class SortedTable:
 
     @classmethod
     def from_values(
-        cls, values: Any, is_categorical: NDArray, n_extra: int, n_threads: int
+        cls,
+        values: Any,
+        is_categorical: NDArray,
+        n_extra: int,
+        n_threads: int,
+        least_range: float = 0.0,
     ) -> SortedTable:
-        """Sort the columns of a table: float32 or float64, dense or sparse; NaN is missing."""
+        """Sort the columns of a table: float32 or float64, dense or sparse; NaN is missing.
+
+        Numbers of a column that range over no more than `least_range` are taken for equal.
+        """
         n_rows, n_features = values.shape
         mask = np.asarray(is_categorical, dtype=np.uint8)
         lists = aligned_empty((n_features + n_extra, n_rows), ENTRY_DTYPE)
+        n_present = np.empty(n_features, dtype=np.intp)
         if is_sparse(values):
             values = values.tocsc()
             csc_arrays(values)
             for first in range(0, n_features, SPARSE_COLUMNS):
                 part = slice(first, min(first + SPARSE_COLUMNS, n_features))
-                sort_columns(values[:, part].toarray(), mask[part], lists, first, n_threads)
+                dense = values[:, part].toarray()
+                n_present[part] = sort_columns(dense, mask[part], lists, first, n_threads)
         else:
-            sort_columns(values, mask, lists, 0, n_threads)
+            n_present[:] = sort_columns(values, mask, lists, 0, n_threads)
         n_categories = np.zeros(n_features, dtype=np.int32)
         for f in np.flatnonzero(mask):
             keys = lists[f]["key"]
             present = keys[keys != 2**32 - 1]
             n_categories[f] = int(present.max()) + 1 if len(present) else 1
-        return cls(lists, n_categories, values=values)
+        table = cls(lists, n_categories, values=values)
+        table._join_keys(n_present, least_range)
+        return table
+
+    def _join_keys(self, n_present: NDArray[np.intp], least_range: float) -> None:
+        """Give one key to the numbers of a column that range over no more than `least_range`."""
+        features = np.flatnonzero((self.n_categories == 0) & (n_present > 0))
+        rows = self.lists["row"]
+        low = self._at(rows[features, 0], features)
+        high = self._at(rows[features, n_present[features] - 1], features)
+        for f in features[high <= low + least_range]:
+            self.lists["key"][f, : n_present[f]] = 0
 
     @classmethod
     def from_binned(

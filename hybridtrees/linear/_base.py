@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 class LinearModel(Estimator):
     """Parameters, columns and scores of a linear model."""
 
+    coef_: np.ndarray
+    intercept_: float | np.ndarray
+
     def __init__(
         self,
         *,
@@ -96,12 +99,36 @@ class LinearModel(Estimator):
         self.coef_names_ = np.array(self._design.names, dtype=object)
         return self._design.expand(values)
 
-    def _keep_line(self, line: Line) -> None:
-        """Keep what predictions need."""
-        self._coef = np.ascontiguousarray(line.coef)
+    def _keep_line(self, line: Line, intercept: np.ndarray) -> None:
+        """Keep what predictions need beside `coef_` and `intercept_`."""
+        self._coef = np.array(line.coef, order="C")
         self._center = line.mean
         self._fill = line.fill
         self._at_center = np.ascontiguousarray(line.base)
+        self._at_origin = np.array(intercept)
+
+    def _line(self) -> Line:
+        """Return the line that `coef_` and `intercept_` describe, be they edited or not.
+
+        It starts from the means of the columns, which saves the digits that a far origin would
+        take; so what the fitted numbers were changed by is added to the prediction there.
+        """
+        from hybridtrees.linear.regression import Line
+
+        n_columns, n_outputs = self._coef.shape
+        coef = np.asarray(self.coef_, dtype=np.float64)
+        intercept = np.asarray(self.intercept_, dtype=np.float64)
+        if coef.size != n_columns * n_outputs or intercept.size not in (1, n_outputs):
+            raise ValueError(
+                f"coef_ and intercept_ must have {n_outputs} x {n_columns} and {n_outputs} "
+                f"numbers, got the shapes {coef.shape} and {intercept.shape}"
+            )
+        coef = np.ascontiguousarray(coef.reshape(n_outputs, n_columns).T)
+        base = self._at_center + (intercept.ravel() - self._at_origin)
+        moved = coef - self._coef
+        if moved.any():
+            base += self._center @ moved
+        return Line(coef, self._center, self._fill, base)
 
     def predict_raw(self, X: Any) -> np.ndarray:
         """Linear scores.
@@ -114,10 +141,7 @@ class LinearModel(Estimator):
         -------
         raw : ndarray of shape (n_rows, n_outputs)
         """
-        from hybridtrees.linear.regression import Line
-
         self._check_is_fitted()
         values = self._design.expand(self._read_features(X))
-        line = Line(self._coef, self._center, self._fill, self._at_center)
         n_threads = 1 if values.shape[0] < 4096 else effective_threads(self.n_jobs)
-        return line.predict(values, None, n_threads)
+        return self._line().predict(values, None, n_threads)

@@ -67,6 +67,7 @@ class LogisticClassifier(ClassifierMixin, LinearModel):
     coef_ : ndarray of shape (1, n_columns) for two classes, else (n_classes, n_columns)
         For the columns as they came.
     intercept_ : ndarray of shape (1,) or (n_classes,)
+        Predictions follow `coef_` and `intercept_`, also where they have been edited.
     n_iter_ : int
         Newton steps over all rows.
     coef_names_, alpha_, alphas_, cv_scores_, n_features_in_, feature_names_in_
@@ -153,10 +154,10 @@ class LogisticClassifier(ClassifierMixin, LinearModel):
         fit = model.solve(alpha, verbose=int(self.verbose))
         self._warn(fit, alpha, options)
         line = model.line(fit)
-        self._keep_line(line)
         self.classes_ = classes
-        self.coef_ = np.ascontiguousarray(line.coef.T)
+        self.coef_ = np.array(line.coef.T, order="C")
         self.intercept_ = line.intercept if options.fit_intercept else np.zeros(n_outputs)
+        self._keep_line(line, self.intercept_)
         self.n_iter_ = fit.n_iter
         self.alpha_ = alpha * unit
         self._loss = Logistic() if n_outputs == 1 else Softmax(n_outputs)

@@ -84,6 +84,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
     ----------
     coef_ : ndarray of shape (n_columns,) or (n_targets, n_columns)
     intercept_ : float or ndarray of shape (n_targets,)
+        Predictions follow these two, also where they have been edited.
     coef_names_ : ndarray of str
         Names of the columns: those of the features (x0, x1, ... where they have none), then
         ``feature=category``, then ``feature is missing``.
@@ -187,10 +188,10 @@ class LinearRegressor(RegressorMixin, LinearModel):
         if not solution.converged:
             warn_not_converged(name, solution.n_iter, stacklevel=4)
         line = model.line(solution)
-        self._keep_line(line)
-        single = target.ndim == 1
-        self.coef_ = line.coef[:, 0].copy() if single else np.ascontiguousarray(line.coef.T)
         intercept = line.intercept if options.fit_intercept else np.zeros(targets.shape[1])
+        self._keep_line(line, intercept)
+        single = target.ndim == 1
+        self.coef_ = line.coef[:, 0].copy() if single else np.array(line.coef.T, order="C")
         self.intercept_ = float(intercept[0]) if single else intercept
         self.n_iter_ = solution.n_iter
         self.rank_ = solution.rank
@@ -318,10 +319,11 @@ class LinearRegressor(RegressorMixin, LinearModel):
 
         self._check_is_fitted()
         facts, k = self._facts, int(target)
-        n_targets = self._coef.shape[1]
+        coefs = self._line().coef
+        n_targets = coefs.shape[1]
         if not 0 <= k < n_targets:
             raise ValueError(f"target must be an integer in [0, {n_targets - 1}], got {target!r}")
-        names, coef = list(self.coef_names_), self._coef[:, k]
+        names, coef = list(self.coef_names_), coefs[:, k]
         error = facts["std_error"][k]
         if self.fit_intercept:
             names = ["intercept", *names]

@@ -73,6 +73,16 @@ class Loss:
             Name of the argument, for the message.
         """
 
+    def check_start(self, y: np.ndarray) -> None:
+        """Raise a ValueError if no finite raw score is the best for all targets together.
+
+        For trainings that start from that score, as Friedman's do.
+
+        Parameters
+        ----------
+        y : float64 array
+        """
+
     # -- loops over rows ------------------------------------------------------------------------
 
     def _parameters(self) -> np.ndarray:

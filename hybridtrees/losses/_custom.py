@@ -69,6 +69,13 @@ class CallableLoss(Loss):
             out[:] = np.clip(values, -_FLOAT32_MAX, _FLOAT32_MAX).T
         if hess.min() < 0:
             raise ValueError("the objective function returned a negative hessian")
+        for output in range(self.n_outputs):
+            # The step of a leaf is grad / hess: the penalty alone would make steps of any length.
+            if grad[output].any() and not hess[output].any():
+                raise ValueError(
+                    "the hess that the objective function returned is 0 in every row, but grad is "
+                    "not: return the second derivative, or ones where it is 0"
+                )
 
     def _checked(self, name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:
         try:

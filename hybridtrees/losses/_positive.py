@@ -50,6 +50,14 @@ class _LogLinkLoss(Loss):
             f"{'positive' if zero_too else 'at least 0'} for the {self.kind} loss",
         )
 
+    def check_start(self, y):
+        """Raise a ValueError if all targets are 0: their mean has no logarithm."""
+        if not np.any(y > 0):
+            raise ValueError(
+                f"y must have a positive sum for the {self.kind} loss, but all {len(y)} rows with "
+                "a weight are 0"
+            )
+
 
 class PoissonDeviance(_LogLinkLoss):
     """Negative log-likelihood of counts.

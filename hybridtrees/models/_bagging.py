@@ -8,11 +8,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from numbers import Integral
 from queue import SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from hybridtrees._parameters import check_boolean, check_integer, check_real
 from hybridtrees._persistence import register
 
 # Trees of n_estimators="auto": at most so many, judged by the last of them.
@@ -22,6 +24,23 @@ SETTLED_CHANGE = 0.003
 SETTLED_RANGE = 0.02
 
 Made = TypeVar("Made")
+
+
+def check_bagging(n_estimators: Any, bootstrap: Any, max_samples: Any, warm_start: Any) -> None:
+    """Check the parameters of samples and of their number, as far as they need no data."""
+    if isinstance(n_estimators, str):
+        if n_estimators != "auto":
+            raise ValueError(
+                f"n_estimators must be an integer of at least 1 or 'auto', got {n_estimators!r}"
+            )
+    else:
+        check_integer("n_estimators", n_estimators, 1)
+    check_boolean("bootstrap", bootstrap)
+    check_boolean("warm_start", warm_start)
+    if isinstance(max_samples, Integral) and not isinstance(max_samples, bool):
+        check_integer("max_samples", max_samples, 1)
+    elif max_samples is not None:
+        check_real("max_samples", max_samples, 0, 1, closed="right")
 
 
 @register

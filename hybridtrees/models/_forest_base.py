@@ -5,13 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
 
-from hybridtrees._parameters import check_boolean, check_integer, check_real
+from hybridtrees._parameters import check_real
 from hybridtrees._persistence import register
 from hybridtrees._random import seed_sequence
 from hybridtrees._threads import effective_threads
@@ -20,7 +21,14 @@ from hybridtrees.base import Estimator, atomic_fit
 from hybridtrees.core.forest import PackedTrees
 from hybridtrees.core.paths import decision_path
 from hybridtrees.metrics import Metric, callable_metric, get_metric
-from hybridtrees.models._bagging import MOST_TREES, BaggingPlan, BaggingResult, Sampler, bag
+from hybridtrees.models._bagging import (
+    MOST_TREES,
+    BaggingPlan,
+    BaggingResult,
+    Sampler,
+    bag,
+    check_bagging,
+)
 from hybridtrees.models._cart_base import CARTModel
 from hybridtrees.models._cart_growth import Recipe
 from hybridtrees.models._forest_growth import (
@@ -29,6 +37,7 @@ from hybridtrees.models._forest_growth import (
     digest,
     drawable_weight,
     in_c_order,
+    of_classes,
 )
 from hybridtrees.models._forest_reading import ForestReading
 from hybridtrees.models._forest_warm import (
@@ -64,7 +73,7 @@ _TREE_PARAMETERS = (
 )
 
 _OOB_STATE = ("_oob_sums", "_oob_counts", "_oob_metric")
-_OOB_NAMES = ("oob_score_", "oob_curve_", "oob_prediction_", "oob_decision_function_", *_OOB_STATE)
+OOB_NAMES = ("oob_score_", "oob_curve_", "oob_prediction_", "oob_decision_function_", *_OOB_STATE)
 
 
 class ForestModel(ForestReading, Estimator):
@@ -145,7 +154,8 @@ class ForestModel(ForestReading, Estimator):
                     "Warm-start fitting without increasing n_estimators does not fit new trees.",
                     stacklevel=3,
                 )
-                return self
+                if not self._asks_oob() or "oob_score_" in earlier:
+                    return self
         watch_oob = settle or self._asks_oob()
         if watch_oob and not sampler.leaves_out:
             raise ValueError(
@@ -153,14 +163,15 @@ class ForestModel(ForestReading, Estimator):
                 "below the number of rows"
             )
         fit = self._prepare(tree, values, target, sampler, factor, n_threads, watch_oob)
-        oob = self._watch(fit, target, weight, earlier) if watch_oob else None
+        oob = self._watch(fit, target, weight) if watch_oob else None
+        curve = self._curve_so_far(oob, fit, earlier)
         first = 0 if earlier is None else len(self._trees)
         grain = 0.0 if oob is None else oob.grain
         plan = BaggingPlan(n_trees, settle, first, n_threads, self.verbose, grain)
-        curve = [] if earlier is None else list(earlier.get("oob_curve_", ()))
         watch = None if oob is None else oob.add
         result = bag(fit.open_grower, fit.sampler, plan, seeds, watch, curve)
-        self._keep(fit, result, earlier)
+        if result.trees:
+            self._keep(fit, result, earlier)
         self._keep_watched(oob, result, sampler)
         return self
 
@@ -190,21 +201,8 @@ class ForestModel(ForestReading, Estimator):
 
     def _check_parameters(self) -> CARTModel:
         """Check all that can be checked without the data; returns the estimator of a tree."""
-        if isinstance(self.n_estimators, str):
-            if self.n_estimators != "auto":
-                raise ValueError(
-                    "n_estimators must be an integer of at least 1 or 'auto', got "
-                    f"{self.n_estimators!r}"
-                )
-        else:
-            check_integer("n_estimators", self.n_estimators, 1)
+        check_bagging(self.n_estimators, self.bootstrap, self.max_samples, self.warm_start)
         check_real("ccp_alpha", self.ccp_alpha, 0)
-        check_boolean("bootstrap", self.bootstrap)
-        check_boolean("warm_start", self.warm_start)
-        if isinstance(self.max_samples, Integral) and not isinstance(self.max_samples, bool):
-            check_integer("max_samples", self.max_samples, 1)
-        elif self.max_samples is not None:
-            check_real("max_samples", self.max_samples, 0, 1, closed="right")
         auto = isinstance(self.keep_rows, str) and self.keep_rows == "auto"
         if not auto and not isinstance(self.keep_rows, bool | np.bool_):
             raise ValueError(f"keep_rows must be True, False or 'auto', got {self.keep_rows!r}")
@@ -227,7 +225,8 @@ class ForestModel(ForestReading, Estimator):
                 )
             return get_metric(self.oob_score)
         if callable(self.oob_score):
-            return callable_metric(self.oob_score)
+            metric = callable_metric(self.oob_score)
+            return of_classes(metric) if self._estimator_type == "classifier" else metric
         raise TypeError(
             f"oob_score must be True, False, a function or a name, got {self.oob_score!r}"
         )
@@ -309,10 +308,10 @@ class ForestModel(ForestReading, Estimator):
             n_drawn = n_used
         elif isinstance(self.max_samples, Integral):
             n_drawn = int(self.max_samples)
-            if n_drawn > n_used and not self.bootstrap:
+            if n_drawn > n_used:
                 raise ValueError(
-                    f"max_samples must be at most {n_used}, the number of rows, with "
-                    f"bootstrap=False, got {n_drawn}"
+                    f"max_samples must be at most {n_used}, the number of rows with a weight, "
+                    f"got {n_drawn}"
                 )
         else:
             assert isinstance(self.max_samples, Real)
@@ -330,18 +329,19 @@ class ForestModel(ForestReading, Estimator):
         n_bytes = 4 * n_trees * min(sampler.n_drawn, sampler.n_rows)
         return self._n_classes() == 0 and n_bytes <= KEPT_BYTES
 
-    def _watch(
-        self, fit: ForestFit, target: np.ndarray, weight: np.ndarray | None, earlier: dict | None
-    ) -> OutOfBag:
+    def _watch(self, fit: ForestFit, target: np.ndarray, weight: np.ndarray | None) -> OutOfBag:
         n_classes = fit.recipe.n_classes
         n_values = (1 if n_classes == 2 else n_classes) if n_classes else target.shape[1]
         metric = self._metric()
         if metric.name == "error" and n_classes != 2:
             metric = get_metric("merror")
-        oob = OutOfBag(target, weight, metric, n_values, n_classes, self._votes())
-        if earlier is not None:
-            continue_oob(oob, earlier)
-        return oob
+        return OutOfBag(target, weight, metric, n_values, n_classes, self._votes())
+
+    def _curve_so_far(self, oob: OutOfBag | None, fit: ForestFit, earlier: dict | None) -> list:
+        if oob is None or earlier is None:
+            return []
+        said = partial(earlier["_trees"].values_of, fit.values)
+        return continue_oob(oob, earlier, fit.sampler, said)
 
     def _keep(self, fit: ForestFit, result: BaggingResult, earlier: dict | None) -> None:
         """Keep the trees, the importances and how the samples were drawn."""
@@ -375,7 +375,7 @@ class ForestModel(ForestReading, Estimator):
         self.n_estimators_ = len(trees)
 
     def _keep_watched(self, oob: OutOfBag | None, result: BaggingResult, sampler: Sampler) -> None:
-        for name in _OOB_NAMES:
+        for name in OOB_NAMES:
             self.__dict__.pop(name, None)
         if oob is None:
             return

@@ -225,9 +225,12 @@ class OutOfBag:
     def add(self, tree: ForestTree) -> float:
         """Take in what a tree says and return the error of all trees so far."""
         assert tree.oob_rows is not None and tree.oob_values is not None
-        said = as_votes(tree.oob_values) if self.votes else tree.oob_values
-        self.sums[tree.oob_rows] += said
-        self.counts[tree.oob_rows] += 1
+        return self.add_values(tree.oob_rows, tree.oob_values)
+
+    def add_values(self, rows: np.ndarray, values: np.ndarray) -> float:
+        """Take in what a tree says of the rows out of its bag; see `add`."""
+        self.sums[rows] += as_votes(values) if self.votes else values
+        self.counts[rows] += 1
         return self.error()
 
     def prediction(self) -> np.ndarray:
@@ -262,6 +265,20 @@ def as_votes(values: np.ndarray) -> np.ndarray:
     votes = np.zeros_like(values)
     votes[np.arange(len(values)), values.argmax(axis=1)] = 1.0
     return votes
+
+
+def most_probable(mean: np.ndarray) -> np.ndarray:
+    """Codes of the most probable classes; of two classes `mean` is about the second alone."""
+    return (mean > 0.5).astype(np.intp) if mean.ndim == 1 else mean.argmax(axis=1)
+
+
+def of_classes(metric: Metric) -> Metric:
+    """Return a metric that a function of predicted classes makes, not of their probabilities."""
+
+    def function(target: np.ndarray, mean: np.ndarray, *, sample_weight: Any = None) -> float:
+        return metric.function(target, most_probable(mean), sample_weight=sample_weight)
+
+    return metric._replace(function=function)
 
 
 def two_columns(second: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
@@ -84,12 +85,37 @@ def grown_with(
     return found
 
 
-def continue_oob(oob: OutOfBag, earlier: dict[str, Any]) -> None:
-    """Take over what the trees there are say of rows out of the bag."""
+def continue_oob(
+    oob: OutOfBag,
+    earlier: dict[str, Any],
+    sampler: Sampler,
+    said: Callable[[int, np.ndarray], np.ndarray],
+) -> list[float]:
+    """Take over what the trees there are say of rows out of the bag.
+
+    Parameters
+    ----------
+    oob : OutOfBag
+        Of the fit that adds trees.
+    earlier : dict
+        Attributes of the forest so far.
+    sampler : Sampler
+        Draws the samples of its trees again.
+    said : callable
+        From the number of a tree and some rows to what the tree says of them. Trees are asked
+        where the forest was fitted without `oob_score`.
+
+    Returns
+    -------
+    curve : list of float
+        Error after each tree that there is.
+    """
     if "_oob_sums" not in earlier:
-        raise ValueError(
-            "warm_start=True cannot add oob_score to a forest that was fitted without it"
-        )
+        curve = []
+        for tree, seed in enumerate(earlier["_draw_seeds"]):
+            rows = sampler.out_of_bag(sampler.counts(int(seed)))
+            curve.append(oob.add_values(rows, said(tree, rows)))
+        return curve
     if earlier["_oob_metric"] != oob.metric.name:
         raise ValueError(
             "warm_start=True continues oob_curve_, but oob_score changed its metric from "
@@ -97,6 +123,7 @@ def continue_oob(oob: OutOfBag, earlier: dict[str, Any]) -> None:
         )
     oob.sums = earlier["_oob_sums"].copy()
     oob.counts = earlier["_oob_counts"].copy()
+    return list(earlier["oob_curve_"])
 
 
 def check_same_growth(

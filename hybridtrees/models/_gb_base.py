@@ -228,6 +228,7 @@ class GradientBoostingModel(FittedGB):
         part = self._weighted_part(X, values, y, sample_weight, again)
         self._loss = self._same_loss() if again else self._make_loss()
         self._loss.check_target(part.y)
+        self._loss.check_start(part.y)
         if constraints["monotonic"] is not None and self._is_classifier:
             self._check_two_classes()
         metrics = read_loss_metrics(self._loss, self.eval_metric)

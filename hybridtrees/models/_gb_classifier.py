@@ -10,7 +10,7 @@ import numpy as np
 from hybridtrees._validation import check_target_classification
 from hybridtrees.base import ClassifierMixin
 from hybridtrees.losses import Loss, friedman_loss
-from hybridtrees.models._gb_base import GradientBoostingModel
+from hybridtrees.models._gb_base import GradientBoostingModel, Part
 
 
 class GradientBoostingClassifier(ClassifierMixin, GradientBoostingModel):
@@ -137,14 +137,20 @@ best_score_, max_features_, splitter_, feature_importances_, n_features_in_, fea
         codes, classes = check_target_classification(
             y, n_rows, classes=known, estimator_name=type(self).__name__
         )
-        if len(classes) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs at least two classes, but y holds the one class "
-                f"{classes[0]!r}"
-            )
         self.classes_ = classes
         self.n_classes_ = len(classes)
         return codes.astype(np.float64)
+
+    def _weighted_part(self, X: Any, values: Any, y: Any, sample_weight: Any, again: bool) -> Part:
+        """Rows with a weight, which must be of two classes or more."""
+        part = super()._weighted_part(X, values, y, sample_weight, again)
+        if part.y.min() == part.y.max():
+            where = "" if len(part.y) == values.shape[0] else " where sample_weight is positive"
+            raise ValueError(
+                f"{type(self).__name__} needs at least two classes, but y holds the one class "
+                f"{self.classes_[int(part.y[0])]!r}{where}"
+            )
+        return part
 
     def _encode_validation(self, y: Any, n_rows: int, name: str) -> np.ndarray:
         codes, _ = check_target_classification(

@@ -11,6 +11,7 @@ import numpy as np
 from hybridtrees.core.bins import BinMapper, BinnedMatrix
 from hybridtrees.core.exact_grow import ExactGrower, open_search, read_splits
 from hybridtrees.core.grow import PAIR, UNIT, Grower, GrowerParams, RowTarget
+from hybridtrees.core.sorted_table import LEAST_RANGE
 from hybridtrees.core.tree import Tree, TreeEnsemble
 
 
@@ -27,6 +28,7 @@ class ExactResiduals(ExactGrower):
     """
 
     takes_gradients = False
+    least_range = LEAST_RANGE
 
     def __init__(
         self,

@@ -30,7 +30,8 @@ class LossCurves(Watcher):
     Attributes
     ----------
     train, oob, oob_improvement : list of float
-        One per round; the last two are empty where all rows are used.
+        One per round. The last two are NaN for rounds grown on all rows, and empty where all
+        rounds are.
     """
 
     def __init__(self, loss: Loss, y: np.ndarray, weight: np.ndarray | None):
@@ -40,7 +41,7 @@ class LossCurves(Watcher):
         self.train: list[float] = []
         self.oob: list[float] = []
         self.oob_improvement: list[float] = []
-        self._initial = math.nan
+        self._before = math.nan
 
     def resume(self, train: np.ndarray, oob: np.ndarray, improvement: np.ndarray) -> None:
         """Continue the curves of an earlier part of the training."""
@@ -48,9 +49,11 @@ class LossCurves(Watcher):
         self.oob_improvement = improvement.tolist()
 
     def before_round(self, training: Training) -> bool:
-        """Take the loss that the first tree improves on."""
-        if training.rows is not None and not self.oob:
-            self._initial = self._mean(training, self._left_out(training))
+        """Take the loss that the round improves on, where no round before it has one."""
+        if training.rows is not None:
+            self._before = self.oob[-1] if self.oob else math.nan
+            if math.isnan(self._before):
+                self._before = self._mean(training, self._left_out(training))
         return False
 
     def after_round(self, training: Training) -> bool:
@@ -63,15 +66,22 @@ class LossCurves(Watcher):
                 "are too long, lower learning_rate or scale y down"
             )
         if rows is not None:
-            last = self.oob[-1] if self.oob else self._initial
-            self.oob.append(self._mean(training, self._left_out(training)))
-            self.oob_improvement.append(last - self.oob[-1])
+            loss = self._mean(training, self._left_out(training))
+            self._add_oob(loss, self._before - loss)
+        elif self.oob:
+            self._add_oob(math.nan, math.nan)
         return False
+
+    def _add_oob(self, loss: float, improvement: float) -> None:
+        """Add the figures of the latest round; rounds before it may have none."""
+        for curve, value in ((self.oob, loss), (self.oob_improvement, improvement)):
+            curve.extend([math.nan] * (len(self.train) - 1 - len(curve)))
+            curve.append(value)
 
     def latest(self) -> list[str]:
         """Return the losses of the latest round as short texts."""
         texts = [f"loss:{self.train[-1]:.5f}"]
-        if self.oob:
+        if self.oob and not math.isnan(self.oob[-1]):
             texts.append(f"out of bag:{self.oob[-1]:.5f}")
         return texts
 

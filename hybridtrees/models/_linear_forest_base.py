@@ -5,24 +5,21 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 
-from hybridtrees._parameters import check_boolean, check_integer, check_real
 from hybridtrees._threads import effective_threads
 from hybridtrees._validation import check_sample_weight
 from hybridtrees.base import atomic_fit
 from hybridtrees.core.tree import Tree, TreeEnsemble
 from hybridtrees.metrics import Metric
-from hybridtrees.models._bagging import BaggingPlan, BaggingResult, Sampler, bag
-from hybridtrees.models._forest_base import ForestModel
+from hybridtrees.models._bagging import BaggingPlan, BaggingResult, Sampler, bag, check_bagging
+from hybridtrees.models._forest_base import OOB_NAMES, ForestModel
 from hybridtrees.models._forest_growth import OutOfBag, digest
-from hybridtrees.models._forest_warm import check_same_growth, target_digest
+from hybridtrees.models._forest_warm import check_same_growth, continue_oob, target_digest
 from hybridtrees.models._linear_tree_base import LinearTreeParameters
 
-_OOB_NAMES = ("oob_score_", "oob_curve_", "oob_prediction_", "oob_decision_function_")
 # Parameters that trees, once grown, do not depend on.
 _MAY_CHANGE = ("n_estimators", "oob_score", "n_jobs", "verbose", "warm_start", "random_state")
 
@@ -206,7 +203,8 @@ class LinearForestModel(LinearTreeParameters):
                     "Warm-start fitting without increasing n_estimators does not fit new trees.",
                     stacklevel=3,
                 )
-                return self
+                if self.oob_score is False or "oob_score_" in earlier:
+                    return self
         sampler = self._sampler_for(values.shape[0], weight)
         watch_oob = settle or self.oob_score is not False
         if watch_oob and not sampler.leaves_out:
@@ -215,29 +213,18 @@ class LinearForestModel(LinearTreeParameters):
                 f"{what} needs rows out of the bag: bootstrap=True, or max_samples below the "
                 "number of rows"
             )
-        oob = self._watch(target, weight, earlier) if watch_oob else None
+        oob = self._watch(target, weight) if watch_oob else None
+        curve = self._curve_so_far(oob, values, sampler, earlier)
         n_first = 0 if earlier is None else len(earlier["_trees"])
         plan = BaggingPlan(n_trees, settle, n_first, n_threads, self.verbose)
-        result = self._grow(values, target, weight, sampler, plan, seeds, oob, earlier)
-        self._keep(values, sampler, result, earlier)
+        result = self._grow(values, target, weight, sampler, plan, seeds, oob, curve)
+        if result.trees:
+            self._keep(values, sampler, result, earlier)
         self._keep_watched(oob, result)
         return self
 
     def _check_forest_parameters(self) -> None:
-        if isinstance(self.n_estimators, str):
-            if self.n_estimators != "auto":
-                raise ValueError(
-                    "n_estimators must be an integer of at least 1 or 'auto', got "
-                    f"{self.n_estimators!r}"
-                )
-        else:
-            check_integer("n_estimators", self.n_estimators, 1)
-        check_boolean("bootstrap", self.bootstrap)
-        check_boolean("warm_start", self.warm_start)
-        if isinstance(self.max_samples, Integral) and not isinstance(self.max_samples, bool):
-            check_integer("max_samples", self.max_samples, 1)
-        elif self.max_samples is not None:
-            check_real("max_samples", self.max_samples, 0, 1, closed="right")
+        check_bagging(self.n_estimators, self.bootstrap, self.max_samples, self.warm_start)
         self._metric()
         self._check_tree_parameters()
 
@@ -250,12 +237,11 @@ class LinearForestModel(LinearTreeParameters):
         plan: BaggingPlan,
         seeds: np.random.SeedSequence,
         oob: OutOfBag | None,
-        earlier: dict | None,
+        curve: list[float],
     ) -> BaggingResult:
         from hybridtrees.linear.blas import sequential_blas
         from hybridtrees.models._linear_tree_growth import LinearTable
 
-        curve = [] if earlier is None else list(earlier.get("oob_curve_", ()))
         with sequential_blas():
             recipe = self._recipe(plan.n_threads)
             if not recipe.squared and values.shape[0] * values.shape[1] < _SMALL_TABLE:
@@ -270,9 +256,7 @@ class LinearForestModel(LinearTreeParameters):
             watch = None if oob is None else oob.add
             return bag(open_grower, sampler, plan, seeds, watch, curve)
 
-    def _watch(
-        self, target: np.ndarray, weight: np.ndarray | None, earlier: dict | None
-    ) -> OutOfBag:
+    def _watch(self, target: np.ndarray, weight: np.ndarray | None) -> OutOfBag:
         from hybridtrees.metrics import get_metric
 
         n_classes = self._n_classes()
@@ -280,15 +264,18 @@ class LinearForestModel(LinearTreeParameters):
         metric: Metric = self._metric()
         if metric.name == "error" and n_classes != 2:
             metric = get_metric("merror")
-        oob = OutOfBag(target, weight, metric, n_values, n_classes, False)
-        if earlier is not None:
-            if "_oob_sums" not in earlier:
-                raise ValueError(
-                    "warm_start=True cannot add oob_score to a forest that was fitted without it"
-                )
-            oob.sums = earlier["_oob_sums"].copy()
-            oob.counts = earlier["_oob_counts"].copy()
-        return oob
+        return OutOfBag(target, weight, metric, n_values, n_classes, False)
+
+    def _curve_so_far(
+        self, oob: OutOfBag | None, values: Any, sampler: Sampler, earlier: dict | None
+    ) -> list[float]:
+        if oob is None or earlier is None:
+            return []
+
+        def said(tree: int, rows: np.ndarray) -> np.ndarray:
+            return self._tree_values(earlier["_trees"], values[rows], tree)
+
+        return continue_oob(oob, earlier, sampler, said)
 
     def _growth(self, values: Any, target: np.ndarray, weight: np.ndarray | None) -> dict[str, Any]:
         """Return what the trees depend on, by which another fit is told from this one."""
@@ -322,7 +309,7 @@ class LinearForestModel(LinearTreeParameters):
         self.n_estimators_ = len(trees)
 
     def _keep_watched(self, oob: OutOfBag | None, result: BaggingResult) -> None:
-        for name in (*_OOB_NAMES, "_oob_sums", "_oob_counts"):
+        for name in OOB_NAMES:
             self.__dict__.pop(name, None)
         if oob is None:
             return
@@ -339,6 +326,7 @@ class LinearForestModel(LinearTreeParameters):
         self._keep_oob(oob)
         if self.warm_start:
             self._oob_sums, self._oob_counts = oob.sums, oob.counts
+            self._oob_metric = oob.metric.name
 
     # -- predict --------------------------------------------------------------------------------
 

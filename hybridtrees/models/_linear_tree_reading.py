@@ -306,7 +306,8 @@ def summarise(
                 "models": line(i),
             }
             if classes is not None:
-                out[i]["classes"] = classes[present[i]]
+                # By number: the engine has two classes where there is one.
+                out[i]["classes"] = classes[np.flatnonzero(present[i])]
             continue
         if only_leaves:
             continue

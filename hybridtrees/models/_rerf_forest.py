@@ -79,13 +79,11 @@ class ResidualForest(RandomForestRegressor):
         source: ReadTable | None = self.__dict__.get("_source")
         return super()._target_digest(target) if source is None else source.target_digest
 
-    def _watch(
-        self, fit: ForestFit, target: np.ndarray, weight: np.ndarray | None, earlier: dict | None
-    ) -> OutOfBag:
+    def _watch(self, fit: ForestFit, target: np.ndarray, weight: np.ndarray | None) -> OutOfBag:
         source: ReadTable | None = self.__dict__.get("_source")
         if source is not None and source.oob_target is not None:
             target = source.oob_target
-        return super()._watch(fit, target, weight, earlier)
+        return super()._watch(fit, target, weight)
 
     def _prepare(
         self,

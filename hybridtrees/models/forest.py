@@ -13,7 +13,7 @@ from hybridtrees.base import ClassifierMixin, RegressorMixin
 from hybridtrees.metrics import METRICS, accuracy_score
 from hybridtrees.models._cart_base import CARTModel
 from hybridtrees.models._forest_base import ForestModel
-from hybridtrees.models._forest_growth import OutOfBag, two_columns
+from hybridtrees.models._forest_growth import OutOfBag, most_probable, two_columns
 from hybridtrees.models._forest_quantiles import QuantilePrediction
 from hybridtrees.models.cart import CARTClassifier, CARTRegressor
 
@@ -35,7 +35,8 @@ class RandomForestRegressor(RegressorMixin, QuantilePrediction, ForestModel):
 default="squared_error"
         Impurity that splits reduce. Leaves predict the mean, under "absolute_error" the median.
     splitter : {"hist", "exact"}, default="hist"
-        Search the thresholds between at most `max_bins` bins of each feature, or all.
+        Search the thresholds between at most `max_bins` bins of each feature, or all, as in
+        `CARTRegressor`.
     max_depth, min_samples_split, min_weight_fraction_leaf, max_leaf_nodes, min_impurity_decrease
         Limits of each tree, as in `CARTRegressor`.
     min_samples_leaf : int or float, default=5
@@ -244,7 +245,7 @@ categorical_features, max_bins, random_state, n_jobs, verbose, warm_start
         Average the probabilities of the trees, or count their votes.
     oob_score : bool, str or callable, default=False
         Whether to judge the forest by rows out of the bag: True for the accuracy, or the name of
-        a metric, or a function of (codes of classes, probabilities).
+        a metric, or a function of (y, predicted classes), both as positions in `classes_`.
     monotonic_cst : array-like or dict, optional
         As in `CARTClassifier`, for the probability of the second of two classes.
     keep_rows : bool or "auto", default="auto"
@@ -404,8 +405,7 @@ n_outputs_, max_features_, n_features_in_, feature_names_in_
         target, mean, weight = oob.score_input()
         if not len(target):
             return float("nan")
-        codes = (mean > 0.5).astype(np.intp) if mean.ndim == 1 else mean.argmax(axis=1)
-        return accuracy_score(target, codes, sample_weight=weight)
+        return accuracy_score(target, most_probable(mean), sample_weight=weight)
 
     def _keep_oob(self, oob: OutOfBag) -> None:
         self.oob_decision_function_ = oob.prediction()

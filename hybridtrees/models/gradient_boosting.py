@@ -86,7 +86,8 @@ class GradientBoostingRegressor(RegressorMixin, GradientBoostingModel):
         Variance power of "tweedie", from 1 to 2.
     splitter : {"auto", "exact", "hist"}, default="auto"
         Search every threshold, or those between at most `max_bins` bins of each feature, which
-        is faster; "auto" takes bins above 10,000 rows.
+        is faster; "auto" takes bins above 10,000 rows. To the exact way a feature whose values
+        range over no more than 1e-7 is constant, as in scikit-learn.
     max_bins : int, default=255
         Most bins of a feature.
     categorical_features : array-like, optional
@@ -118,8 +119,9 @@ class GradientBoostingRegressor(RegressorMixin, GradientBoostingModel):
     train_score_ : ndarray of shape (n_estimators,)
         Loss after each round, of the rows that it was grown on.
     oob_improvement_, oob_scores_, oob_score_ : ndarray, ndarray, float
-        With ``subsample < 1``: the loss of the rows left out of each round, how much it fell
-        against the round before, and the last loss.
+        With ``subsample < 1``: how much the loss of the rows left out of a round fell against
+        the round before, this loss, and the last of them. After a warm start that changed
+        `subsample`, rounds grown on all rows have NaN.
     evals_result_ : dict
         Scores of every validation table after each round, where there are some:
         ``{"validation_0": {"loss": [...]}, ...}``.

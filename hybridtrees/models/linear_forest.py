@@ -11,7 +11,7 @@ from hybridtrees._validation import check_target_classification
 from hybridtrees.base import ClassifierMixin, RegressorMixin
 from hybridtrees.core.tree import TreeEnsemble
 from hybridtrees.metrics import METRICS, accuracy_score
-from hybridtrees.models._forest_growth import OutOfBag, two_columns
+from hybridtrees.models._forest_growth import OutOfBag, most_probable, two_columns
 from hybridtrees.models._linear_forest_base import LinearForestModel
 from hybridtrees.models.linear_tree import regression_target
 
@@ -45,7 +45,8 @@ categorical_effects
     oob_score : bool, str or callable, default=False
         Whether to score each row by the trees that have not seen it: by R2, or by a metric.
     warm_start : bool, default=False
-        Whether `fit` adds trees to those there are, on the same table.
+        Whether `fit` adds trees to those there are, on the same table. Only `n_estimators`,
+        `oob_score`, `n_jobs` and `verbose` may change.
     random_state : int, Generator, RandomState or None
         Seed of the samples and of the draws of features.
     n_jobs : int, optional
@@ -215,7 +216,7 @@ class LinearForestClassifier(ClassifierMixin, LinearForestModel):
         Features drawn for each split.
     oob_score : bool, str or callable, default=False
         Whether to score each row by the trees that have not seen it: by the share of right
-        classes, or by a metric.
+        classes, or by a metric. As in `RandomForestClassifier`.
     max_depth, min_samples_split, min_samples_leaf, min_impurity_decrease, max_leaf_nodes, \
 max_bins, candidates, search, linear_features, split_features, categorical_features, \
 categorical_effects, extrapolate, bound_factor, smoothing, pruning, bootstrap, max_samples, \
@@ -336,8 +337,7 @@ oob_score_, oob_curve_, n_features_in_, feature_names_in_
         target, mean, weight = oob.score_input()
         if not len(target):
             return float("nan")
-        codes = (mean > 0.5).astype(np.intp) if mean.ndim == 1 else mean.argmax(axis=1)
-        return accuracy_score(target, codes, sample_weight=weight)
+        return accuracy_score(target, most_probable(mean), sample_weight=weight)
 
     def _keep_oob(self, oob: OutOfBag) -> None:
         self.oob_decision_function_ = oob.prediction()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 
 import numpy as np
@@ -116,3 +117,36 @@ def test_classes_by_columns_too_small_for_float64(rng):
     model = LogisticClassifier().fit(small, codes)
     alone = LogisticClassifier().fit(X[:, :1], codes)
     np.testing.assert_allclose(model.predict_proba(small), alone.predict_proba(X[:, :1]))
+
+
+@pytest.mark.parametrize("kind", [LinearRegressor, LogisticClassifier])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_predictions_follow_edited_coefficients(rng, kind, n_outputs, fit_intercept):
+    X = rng.standard_normal((80, 4)) + [0, 3, -50, 0]
+    y = X @ rng.standard_normal((4, n_outputs)) + rng.standard_normal((80, n_outputs))
+    if kind is LogisticClassifier:
+        y -= y.mean(axis=0)
+        y = y[:, 0] > 0 if n_outputs == 1 else y.argmax(axis=1)
+    elif n_outputs == 1:
+        y = y[:, 0]
+    model = kind(penalty="ridge", alpha=0.1, fit_intercept=fit_intercept).fit(X, y)
+    as_fitted = model.predict_raw(X)
+
+    def by_hand():
+        coef = np.reshape(model.coef_, (n_outputs, 4))
+        return X @ coef.T + np.ravel(model.intercept_)
+
+    np.testing.assert_allclose(as_fitted, by_hand(), rtol=1e-9, atol=1e-9)
+    before = model.coef_.copy(), np.copy(model.intercept_)
+    model.coef_[..., 1] = 0.0  # in place
+    model.intercept_ = model.intercept_ + 0.25
+    edited = pickle.loads(pickle.dumps(model))
+    np.testing.assert_allclose(edited.predict_raw(X), by_hand(), rtol=1e-9, atol=1e-9)
+    assert np.abs(edited.predict_raw(X) - as_fitted).max() > 0.1
+    assert edited.summary().coef[fit_intercept + 1] == 0
+    model.coef_, model.intercept_ = before
+    np.testing.assert_array_equal(model.predict_raw(X), as_fitted)
+    model.coef_ = np.ones(3)
+    with pytest.raises(ValueError, match=r"coef_ and intercept_ must have .* got .*\(3,\)"):
+        model.predict_raw(X)

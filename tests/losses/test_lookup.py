@@ -157,11 +157,25 @@ def squared_columns(y_true, y_pred):
         (lambda y, p: (np.full(8, np.inf), p), "grad .* not finite"),
         (lambda y, p: (["a"] * 8, p), "grad .* no array of numbers"),
         (lambda y, p: (p, -np.ones(8)), "negative hessian"),
+        (lambda y, p: (p + 1, np.zeros(8)), "hess .* is 0 in every row"),
     ],
 )
 def test_own_functions_are_checked(result, message):
     with pytest.raises(ValueError, match=message):
         statistics(CallableLoss(result), np.zeros(8), np.zeros(8))
+
+
+def test_hessians_may_be_0_in_some_rows_and_where_nothing_is_to_be_gained():
+    some = np.r_[np.zeros(7), 1.0]
+    for result in ((np.ones(8), some), (np.zeros(8), np.zeros(8))):
+        grad, hess = statistics(CallableLoss(lambda y, p, r=result: r), np.zeros(8), np.zeros(8))
+        np.testing.assert_array_equal(grad[0], result[0])
+        np.testing.assert_array_equal(hess[0], result[1])
+    # Every output needs a step of its own.
+    hess = np.c_[np.ones(8), np.zeros(8)]
+    loss = CallableLoss(lambda y, p: (p + 1, hess), n_outputs=2)
+    with pytest.raises(ValueError, match="hess .* is 0 in every row"):
+        statistics(loss, np.zeros((8, 2)), np.zeros((8, 2)))
 
 
 def test_own_functions_cannot_spoil_the_arrays(rng):

@@ -7,7 +7,12 @@ import pytest
 import scipy.sparse
 from cart_data import integer_table, noisy_classes, smooth_table, whole_weights
 
-from hybridtrees import CARTClassifier, CARTRegressor
+from hybridtrees import (
+    CARTClassifier,
+    CARTRegressor,
+    GradientBoostingRegressor,
+    RandomForestRegressor,
+)
 
 SPLITTERS = pytest.mark.parametrize("splitter", ["exact", "hist"])
 REGRESSION = ("squared_error", "friedman_mse", "absolute_error", "poisson")
@@ -50,6 +55,35 @@ def test_constant_features(model):
         model.fit(X, y)
         assert model.get_n_leaves() == 1
         assert len(model.predict(X)) == 30
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        CARTRegressor(),
+        CARTRegressor(criterion="absolute_error", missing="stop"),
+        CARTClassifier(),
+        RandomForestRegressor(3, splitter="exact", min_samples_leaf=1, bootstrap=False),
+        GradientBoostingRegressor(n_estimators=3),
+    ],
+    ids=str,
+)
+def test_features_of_hardly_any_range_are_constant(model):
+    y = np.arange(40) % 2
+    small = np.where(y, 9e-8, 0.0)
+
+    def is_split(*columns, make=np.asarray):
+        model.fit(make(np.column_stack(columns)), y)
+        trees = getattr(model, "trees_", None) or [model.tree_]
+        return sorted({int(f) for tree in trees for f in tree.nodes["feature"] if f >= 0})
+
+    assert is_split(small) == is_split(small - 0.3) == []
+    assert is_split(2 * small) == is_split(2 * small - 0.3) == [0]
+    assert is_split(small, 2 * small) == [1]
+    assert is_split(small, 2 * small, make=scipy.sparse.csr_array) == [1]
+    if getattr(model, "missing", "learn") == "learn":
+        # A missing value is no value.
+        assert is_split(np.where(y, np.nan, small)) == [0]
 
 
 @EVERY_MODEL
@@ -122,7 +156,8 @@ def test_large_and_small_numbers(splitter):
         model = CARTRegressor(splitter=splitter).fit(X, factor * y)
         np.testing.assert_array_equal(model.tree_.nodes["feature"], base.tree_.nodes["feature"])
         np.testing.assert_allclose(model.predict(X), factor * base.predict(X), rtol=1e-12)
-    for factor in (2.0**-100, 2.0**100):
+    # Exact splits take features of hardly any range for constant, as scikit-learn does.
+    for factor in (2.0**-16 if splitter == "exact" else 2.0**-100, 2.0**100):
         wide = X.astype(np.float64) * factor
         model = CARTRegressor(splitter=splitter).fit(wide, y)
         np.testing.assert_array_equal(model.predict(wide), base.predict(X))

@@ -12,6 +12,7 @@ from cart_data import noisy_classes, smooth_table
 from hybridtrees import metrics
 from hybridtrees.models._bagging import SETTLED_TREES, has_settled
 from hybridtrees.models.forest import RandomForestClassifier, RandomForestRegressor
+from hybridtrees.models.linear_forest import LinearForestClassifier
 
 MANY_TREES = 25
 
@@ -83,9 +84,34 @@ def test_metrics_of_classes():
     model = RandomForestClassifier(40, oob_score="auc", random_state=0).fit(X, y)
     expected = metrics.roc_auc_score(y, model.oob_decision_function_[:, 1])
     assert model.oob_score_ == pytest.approx(expected)
-    own = RandomForestClassifier(40, oob_score=lambda y, p: float(p[y == 1].mean()), random_state=0)
-    own.fit(X, y)
-    assert own.oob_score_ == pytest.approx(model.oob_decision_function_[y == 1, 1].mean())
+
+
+@pytest.mark.parametrize("cls", [RandomForestClassifier, LinearForestClassifier])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_functions_are_given_predicted_classes(cls, n_classes):
+    X, y = noisy_classes(120, n_classes)
+    given = []
+
+    def score(truth, said):
+        given.append((truth, said))
+        return metrics.f1_score(truth, said, average="macro")
+
+    model = cls(40, oob_score=score, random_state=0).fit(X, np.array(["a", "b", "c"])[y])
+    truth, said = given[-1]
+    np.testing.assert_array_equal(truth, y)
+    np.testing.assert_array_equal(said, model.oob_decision_function_.argmax(axis=1))
+    assert model.oob_score_ == score(truth, said) == model.oob_curve_[-1]
+
+
+@pytest.mark.peer
+def test_functions_of_scikit_learn():
+    f1_score = pytest.importorskip("sklearn.metrics").f1_score
+    X, y = noisy_classes(120, 2)
+    weight = 0.5 + np.random.default_rng(0).random(120)
+    for own in (f1_score, metrics.f1_score):
+        model = RandomForestClassifier(40, oob_score=own, random_state=0).fit(X, y, weight)
+        said = model.oob_decision_function_.argmax(axis=1)
+        assert model.oob_score_ == pytest.approx(f1_score(y, said, sample_weight=weight))
 
 
 def test_weights_count_in_the_score():

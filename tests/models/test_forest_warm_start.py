@@ -1,11 +1,14 @@
 """Forests that are continued: what may change between two fits, and what may not."""
 
+import warnings
+
 import numpy as np
 import pytest
 from cart_data import noisy_classes
 
 import hybridtrees
 from hybridtrees.models.forest import RandomForestClassifier, RandomForestRegressor
+from hybridtrees.models.linear_forest import LinearForestClassifier, LinearForestRegressor
 from hybridtrees.models.rerf import RERFClassifier, RERFRegressor
 
 FORESTS = [RandomForestRegressor, RandomForestClassifier, RERFRegressor, RERFClassifier]
@@ -18,7 +21,7 @@ def trees_of(model):
 def grown(cls, **params):
     X, y = noisy_classes(120, 3)
     params = {"warm_start": True, "random_state": 0, "n_jobs": 1, "max_depth": 4, **params}
-    return cls(10, **params).fit(X, y), X, y
+    return cls(**{"n_estimators": 10, **params}).fit(X, y), X, y
 
 
 CHANGES = [
@@ -110,14 +113,31 @@ def test_what_may_change(cls, tmp_path):
     whole = cls(20, random_state=0, n_jobs=1, max_depth=4).fit(X, y)
     np.testing.assert_array_equal(model.predict(X), whole.predict(X))
     assert not hasattr(model, "oob_score_")
-    with pytest.raises(ValueError, match="cannot add oob_score"):
-        model.set_params(n_estimators=30, oob_score=True).fit(X, y)
     with pytest.raises(ValueError, match="cannot add keep_rows=True"):
         model.set_params(oob_score=False, keep_rows=True).fit(X, y)
 
 
-def test_one_curve_has_one_metric():
-    model, X, y = grown(RandomForestRegressor, oob_score=True)
+@pytest.mark.parametrize("cls", [*FORESTS, LinearForestRegressor, LinearForestClassifier])
+@pytest.mark.parametrize("n_trees", [20, 30])
+def test_oob_score_may_be_added(cls, n_trees, tmp_path):
+    # The trees there are give the same answers about rows out of their bags as when they grew.
+    model, X, y = grown(cls, n_estimators=20)
+    model.save(tmp_path / "model.zip")
+    model = hybridtrees.load(tmp_path / "model.zip")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model.set_params(n_estimators=n_trees, oob_score=True).fit(X, y)
+        whole, _, _ = grown(cls, n_estimators=n_trees, oob_score=True)
+    assert len(model.oob_curve_) == n_trees
+    for name in ("oob_score_", "oob_curve_", "oob_prediction_", "oob_decision_function_"):
+        assert hasattr(model, name) == hasattr(whole, name)
+        np.testing.assert_array_equal(getattr(model, name, 0), getattr(whole, name, 0))
+    np.testing.assert_array_equal(model.predict(X), whole.predict(X))
+
+
+@pytest.mark.parametrize("cls", [RandomForestRegressor, LinearForestRegressor])
+def test_one_curve_has_one_metric(cls):
+    model, X, y = grown(cls, oob_score=True)
     with pytest.raises(ValueError, match="oob_score changed its metric from 'mse' to 'mae'"):
         model.set_params(n_estimators=20, oob_score="mae").fit(X, y)
     model.set_params(oob_score="mse").fit(X, y)

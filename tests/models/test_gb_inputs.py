@@ -146,6 +146,43 @@ def test_labels():
         make("exponential").fit(X, labels)
 
 
+def test_weights_that_leave_one_class_are_refused():
+    X = table(90)
+    labels = np.array(["low", "mid", "top"])[target("multinomial", X)]
+    weight = np.where(labels == "mid", 2.0, 0.0)
+    with pytest.raises(ValueError, match="the one class .*'mid'.* where sample_weight is positive"):
+        make("log_loss").fit(X, labels, sample_weight=weight)
+    weight[labels == "top"] = 1e-9
+    assert make("log_loss").fit(X, labels, sample_weight=weight).n_classes_ == 3
+
+
+@pytest.mark.parametrize("loss", ["poisson", "tweedie"])
+def test_counts_that_are_all_0_are_refused(loss):
+    # The best constant is the logarithm of their mean.
+    X = table(60)
+    y = np.zeros(60)
+    with pytest.raises(ValueError, match=f"y must have a positive sum for the {loss} loss"):
+        make(loss).fit(X, y)
+    y[0] = 3
+    weight = np.r_[0.0, np.ones(59)]
+    with pytest.raises(ValueError, match="all 59 rows with a weight are 0"):
+        make(loss).fit(X, y, sample_weight=weight)
+    # A table to watch the training on may well have no counts.
+    model = make(loss, n_estimators=3).fit(X, y, X_val=X[1:], y_val=y[1:])
+    assert np.isfinite(model.validation_scores_).all()
+
+
+@pytest.mark.parametrize("splitter", ["exact", "hist"])
+@pytest.mark.parametrize("cls", [GradientBoostingRegressor, GradientBoostingClassifier])
+def test_weights_that_are_lost_in_a_sum(cls, splitter):
+    # 1e7 + 1e-42 is 1e7: what is left of a node's weight may be nothing.
+    X = np.arange(6.0).reshape(3, 2)
+    model = cls(n_estimators=3, splitter=splitter)
+    model.fit(X, [0, 1, 1], sample_weight=[1e7, 0.01, 1e-42])
+    assert np.isfinite(model.trees_.nodes["gain"]).all()
+    np.testing.assert_allclose(model.feature_importances_.sum(), 1)
+
+
 # -- where to start -----------------------------------------------------------------------------
 
 

@@ -162,6 +162,30 @@ def test_every_class_is_held_out_and_stays():
         make("log_loss", n_iter_no_change=2).fit(X[:2], [0, 1])
 
 
+def test_curves_of_rows_that_are_drawn_in_some_rounds():
+    X = table(200)
+    y = target("squared_error", X)
+    model = make("squared_error", n_estimators=4, warm_start=True, random_state=5).fit(X, y)
+    assert not hasattr(model, "oob_improvement_")
+    for n_rounds, share in ((7, 0.5), (9, 1.0), (10, 0.5)):
+        model.set_params(n_estimators=n_rounds, subsample=share).fit(X, y)
+        assert len(model.oob_improvement_) == len(model.oob_scores_) == n_rounds
+        np.testing.assert_array_equal(model.oob_score_, model.oob_scores_[-1])
+    drawn = np.isin(np.arange(10), [4, 5, 6, 9])
+    np.testing.assert_array_equal(np.isfinite(model.oob_scores_), drawn)
+    np.testing.assert_array_equal(np.isfinite(model.oob_improvement_), drawn)
+    # The first round after one on all rows is compared with the scores before it, on its own rows.
+    draws, _ = np.random.SeedSequence(5).spawn(2)
+    stages = [np.tile(model.init_, (200, 1)), *staged_raw(model, X)]
+    for k in (4, 9):
+        out = np.setdiff1d(np.arange(200), draw_share(0.5)(RoundDraws(draws).of(k), 200))
+        before, after = (
+            deviance("squared_error", model, y[out], stages[at][out]) for at in (k, k + 1)
+        )
+        assert model.oob_scores_[k] == pytest.approx(after, rel=1e-9)
+        assert model.oob_improvement_[k] == pytest.approx(before - after, rel=1e-6)
+
+
 @pytest.mark.parametrize("loss", ["squared_error", "quantile", "log_loss", "multinomial"])
 @pytest.mark.parametrize("subsample", [1.0, 0.5])
 def test_warm_start_is_one_long_run(loss, subsample):

@@ -112,6 +112,14 @@ def test_summary_as_optimisers_read_it():
         model.summary(feature_names=["a"])
 
 
+def test_summary_of_one_class():
+    frame, y = make(n=30)
+    model = LinearTreeClassifier().fit(frame, np.full(30, "all"))
+    (leaf,) = model.summary().values()
+    assert leaf["classes"].tolist() == leaf["models"].classes_.tolist() == ["all"]
+    assert model.predict(frame).tolist() == ["all"] * 30
+
+
 def test_equations_in_exports():
     frame, y = make()
     model = LinearTreeRegressor(max_depth=1, penalty="lasso", alpha=0.3).fit(frame, y)

@@ -288,3 +288,13 @@ def test_few_values_are_split_alike_by_all_methods():
     hist = XGBRegressor(**params, n_jobs=1).fit(X, y).predict(X)
     np.testing.assert_allclose(raw["exact"], hist, rtol=1e-9)
     np.testing.assert_allclose(raw["global"], hist, rtol=1e-9)
+
+
+def test_sides_without_hessian_gain_nothing_by_themselves():
+    # No penalty, no least weight: nothing but the rule keeps their scores from being infinite.
+    X, y = smooth_table(300)
+    hess = (X[:, 0] > 0).astype(float)
+    params = {"objective": lambda y, raw: (raw - y, hess), "reg_lambda": 0, "min_child_weight": 0}
+    model = make("regression", "exact", **params).fit(X, y)
+    assert np.isfinite(model.trees_.nodes["gain"]).all()
+    assert np.isfinite(model.feature_importances_).all()

@@ -157,6 +157,7 @@ def test_own_objective_that_fails():
         "shape": lambda y, raw: (raw[:3], raw[:3]),
         "not finite": lambda y, raw: (raw * np.nan, raw),
         "negative hessian": lambda y, raw: (raw, raw * 0 - 1),
+        "hess .* 0 in every row": lambda y, raw: (raw - y, raw * 0),
     }
     for message, objective in wrong.items():
         with pytest.raises(ValueError, match=message):

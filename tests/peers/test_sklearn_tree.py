@@ -291,17 +291,30 @@ def test_a_stump_of_absolute_deviations_takes_the_lowest_threshold():
     assert tree.nodes["gain"][0] == 0.0 and tree.nodes["threshold"][0] == 0.5
 
 
+def test_features_of_hardly_any_range_are_constant():
+    X = np.random.default_rng(0).random((60, 3)).astype(np.float32)
+    y = X[:, 0] + 0.1 * X[:, 1]
+    for scale in (1e-10, 9e-8):
+        X[:, 0] *= scale / X[:, 0].max()
+        ours, theirs = compare(CARTRegressor(min_samples_leaf=5), X, y)
+        assert ours.feature_importances_[0] == theirs.feature_importances_[0] == 0
+
+
 def test_close_values_are_told_apart():
-    # scikit-learn takes values that differ by 1e-7 or less for equal.
+    # scikit-learn takes values that differ by 1e-7 or less for equal; so do we where the feature
+    # has no others.
     X = np.array([[0.0], [2e-8], [4e-8], [6e-8]])
     y = [0.0, 0.0, 1.0, 1.0]
-    assert CARTRegressor().fit(X, y).get_n_leaves() == 2
-    assert sklearn_tree.DecisionTreeRegressor().fit(X, y).get_n_leaves() == 1
+    for model in (CARTRegressor(), sklearn_tree.DecisionTreeRegressor()):
+        assert model.fit(X, y).get_n_leaves() == 1
+    X, y = np.vstack([X, [[1.0]]]), [*y, 2.0]
+    assert CARTRegressor().fit(X, y).get_n_leaves() == 3
+    assert sklearn_tree.DecisionTreeRegressor().fit(X, y).get_n_leaves() == 2
 
 
 def test_float64_is_not_narrowed():
     # scikit-learn reads tables as float32, in which these values are equal.
-    X = 1.0 + np.array([[0.0], [1e-12], [2e-12], [3e-12]])
+    X = 1e3 + np.array([[0.0], [1e-7], [2e-7], [3e-7]])
     y = [0.0, 0.0, 1.0, 1.0]
     assert CARTRegressor().fit(X, y).predict(X).tolist() == y
     assert sklearn_tree.DecisionTreeRegressor().fit(X, y).get_n_leaves() == 1
