@@ -62,6 +62,21 @@ def test_gradients_of_zero_have_a_step():
     assert not tail(binned, np.int32).any()
 
 
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("n", [4095, 4096, 4097, 9000, 65_537])
+@pytest.mark.parametrize("place", [0, -1])
+def test_the_largest_may_stand_in_any_block(n, n_threads, place):
+    grad, hess = np.full(n, 0.25, dtype=np.float32), np.full(n, 0.5, dtype=np.float32)
+    grad[place], hess[place] = -40.0, 9.0
+    layout = filled(grad, hess, n_threads=n_threads)[0].layout
+    assert layout["name"] == "pair32"
+    assert layout["grad_unit"] == oracle.power_of_two_step(40.0, 30)
+    assert layout["hess_unit"] == oracle.power_of_two_step(9.0, 30)
+    unit = filled(grad, 1.0, n_threads=n_threads)[0].layout
+    bits = min(30, 62 - 2 * n.bit_length())
+    assert unit["grad_unit"] == oracle.power_of_two_step(40.0, bits)
+
+
 @pytest.mark.parametrize("n_sampled", [1, 3, 4, 255, 256, 65_535, 65_536, 10**6, 2**24 - 1])
 def test_unit_sums_cannot_overflow(n_sampled):
     layout = filled([1.0, -1.0], 1.0, n_sampled=n_sampled)[0].layout

@@ -122,6 +122,34 @@ def noisy(loss, n=300):
     return X, y if loss == "squared_error" else (y > 0).astype(int)
 
 
+def rounds_by_the_rule(scores, tol, patience):
+    """Rounds after which scikit-learn's rule ends a training."""
+    for i in range(patience, len(scores)):
+        if not any(scores[i] + tol < before for before in scores[i - patience : i]):
+            return i + 1
+    return len(scores)
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
+def test_the_tolerance_counts(loss):
+    X, y = table(300), target(loss, table(300))
+    if loss == "squared_error":
+        y = y / 20  # scores of the size of the tolerances
+    params = {"n_estimators": 60, "learning_rate": 0.2}
+    rows = {"X": X[:200], "y": y[:200], "X_val": X[200:], "y_val": y[200:]}
+    scores = make(loss, **params).fit(**rows).validation_scores_
+    ends = []
+    for tol in (0.0, None, 2e-3, 0.02):
+        own = {} if tol is None else {"tol": tol}
+        model = make(loss, **params, n_iter_no_change=2, **own).fit(**rows)
+        expected = rounds_by_the_rule(scores, 1e-4 if tol is None else tol, 2)
+        assert model.n_estimators_ == expected
+        ends.append(expected)
+    # The default, None, shows in one of the losses.
+    assert ends[0] >= ends[1] > ends[2] > ends[3]
+    assert ends[0] > ends[1] or loss == "log_loss"
+
+
 @pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
 def test_stops_by_the_rule(loss):
     X, y = noisy(loss)

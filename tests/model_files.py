@@ -1,0 +1,29 @@
+"""Rows and outputs of the model files in tests/data/models, as they are stored beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def readable(table: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the table as estimators take it: an empty name is a missing category."""
+    return {
+        name: np.where(column == "", None, column.astype(object))
+        if column.dtype.kind == "U"
+        else column
+        for name, column in table.items()
+    }
+
+
+def outputs(model: Any, X: Any) -> dict[str, np.ndarray]:
+    """Return what a model says of rows, by method; text of a table that it has filled."""
+    methods = ("predict", "predict_proba", "predict_quantiles", "transform", "apply")
+    found = {name: getattr(model, name)(X) for name in methods if hasattr(model, name)}
+    if hasattr(model, "feature_importances_"):
+        found["importances"] = model.feature_importances_
+    return {
+        name: value.astype(str) if np.asarray(value).dtype == object else np.asarray(value)
+        for name, value in found.items()
+    }
