@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import secrets
 import warnings
 import zipfile
 from io import BytesIO
@@ -25,6 +24,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hybridtrees._arrays import shorten
+from hybridtrees._replacing import find_target, replacing
 from hybridtrees._version import __version__
 
 __all__ = ["ModelFileError", "load", "register", "save"]
@@ -70,7 +70,8 @@ def save(estimator: Any, path: str | PathLike[str], *, compress: bool = True) ->
     estimator : Estimator
         Fitted or not, of a registered class.
     path : str or path-like
-        The file; replaced if it exists, and left as it was if anything goes wrong.
+        The file; replaced if it exists, with its mode kept, and left as it was if anything goes
+        wrong. Of a symbolic link the file is replaced that it leads to.
     compress : bool
         Whether to deflate the arrays.
 
@@ -79,8 +80,13 @@ def save(estimator: Any, path: str | PathLike[str], *, compress: bool = True) ->
     UserWarning
         If a parameter holds a random generator, which is not stored: after loading the
         parameter is None.
+
+    Raises
+    ------
+    OSError
+        If the path is that of a directory, a device or a pipe.
     """
-    path = Path(_path_text(path))
+    target = find_target(Path(_path_text(path)))
     encoder = _Encoder()
     header = {
         "format": "hybridtrees",
@@ -88,14 +94,8 @@ def save(estimator: Any, path: str | PathLike[str], *, compress: bool = True) ->
         "library_version": __version__,
         "model": encoder.encode(estimator, type(estimator).__name__),
     }
-    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        with open(part, "xb") as file:
-            _write(file, header, encoder.arrays, compress)
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    with replacing(target) as file:
+        _write(file, header, encoder.arrays, compress)
 
 
 def load(path: str | PathLike[str]) -> Any:
