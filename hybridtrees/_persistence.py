@@ -324,6 +324,8 @@ class _Decoder:
             return cls.from_state(state)
         made = cls(**self.decode(value["params"])) if "params" in value else cls.__new__(cls)
         vars(made).update(state)
+        if hasattr(made, "_check_state"):
+            made._check_state()
         return made
 
 

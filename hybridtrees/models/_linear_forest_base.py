@@ -14,6 +14,7 @@ from hybridtrees._parameters import check_boolean, check_integer, check_real
 from hybridtrees._threads import effective_threads
 from hybridtrees._validation import check_sample_weight
 from hybridtrees.base import atomic_fit
+from hybridtrees.core.checks import check_arrays
 from hybridtrees.core.tree import Tree, TreeEnsemble
 from hybridtrees.metrics import Metric
 from hybridtrees.models._bagging import BaggingPlan, BaggingResult, Sampler, bag
@@ -21,6 +22,7 @@ from hybridtrees.models._forest_base import ForestModel
 from hybridtrees.models._forest_growth import OutOfBag, digest
 from hybridtrees.models._forest_warm import check_same_growth, target_digest
 from hybridtrees.models._linear_tree_base import LinearTreeParameters
+from hybridtrees.models._state import check_ensemble, check_samples
 
 _OOB_NAMES = ("oob_score_", "oob_curve_", "oob_prediction_", "oob_decision_function_")
 # Parameters that trees, once grown, do not depend on.
@@ -336,6 +338,12 @@ class LinearForestModel(LinearTreeParameters):
         self._keep_oob(oob)
         if self.warm_start:
             self._oob_sums, self._oob_counts = oob.sums, oob.counts
+
+    def _check_fitted(self) -> None:
+        columns, n_outputs = self._check_columns()
+        trees = check_ensemble(self, "_trees", n_outputs, columns.n_columns)
+        check_samples(self, len(trees))
+        check_arrays(self, {"_tree_importances": ("f8", len(trees), "n_features")})
 
     # -- predict --------------------------------------------------------------------------------
 

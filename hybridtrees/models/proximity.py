@@ -15,8 +15,11 @@ from hybridtrees._random import seed_sequence
 from hybridtrees._threads import effective_threads
 from hybridtrees._validation import FeatureReader
 from hybridtrees.base import Estimator, atomic_fit
+from hybridtrees.core.checks import check_arrays, check_count, check_type
+from hybridtrees.models._forest_base import ForestModel
 from hybridtrees.models._forest_leaves import Proximities
 from hybridtrees.models._output import OutputMixin, fill_column, frame_kind
+from hybridtrees.models._state import check_codes
 from hybridtrees.models.forest import RandomForestClassifier, RandomForestRegressor
 
 _TASKS = ("auto", "regression", "classification")
@@ -174,6 +177,28 @@ class ProximityImputer(OutputMixin, Estimator):
         self._forest = self._grow(filled, y, classes, seeds[-1])
         self._train_values, self._train_filled = values, filled
         return filled.copy(), missing
+
+    def _check_fitted(self) -> None:
+        n_features = self.n_features_in_
+        forest = check_type(self, "_forest", ForestModel)
+        if forest.n_features_in_ != n_features:
+            raise ValueError("the forest of the imputer is about other features")
+        check_count(self, "n_iter_")
+        check_count(self, "_n_refills", 0, int(self.n_rounds))
+        check_arrays(
+            self,
+            {
+                "_nothing_known": (bool, n_features),
+                "statistics_": ("f8", n_features),
+                "_train_values": ("f8", "n_rows", n_features),
+                "_train_filled": ("f8", "n_rows", n_features),
+            },
+        )
+        for f, labels in enumerate(self._reader.categories):
+            if labels is not None:
+                check_codes(self._train_values[:, f], len(labels))
+                check_codes(self._train_filled[:, f], max(1, len(labels)))
+                check_codes(self.statistics_[[f]], max(1, len(labels)))
 
     def _warn_of_empty(self) -> None:
         """Say which columns have nothing that could be filled in."""
