@@ -14,23 +14,29 @@ from __future__ import annotations
 import json
 import math
 import os
-import secrets
 import warnings
 import zipfile
-from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
+from hybridtrees._archive import (
+    HEADER,
+    Archive,
+    ModelFileError,
+    check_dtype,
+    check_limit,
+    member_name,
+)
 from hybridtrees._arrays import shorten
+from hybridtrees._replacing import find_target, replacing
 from hybridtrees._version import __version__
 
 __all__ = ["ModelFileError", "load", "register", "save"]
 
 FORMAT_VERSION = 1
-_HEADER = "hybridtrees.json"
 _TAG = "$"
 
 _registry: dict[str, type] = {}
@@ -39,10 +45,6 @@ _registry: dict[str, type] = {}
 _NOT_STORED = frozenset(("_metadata_request", "_sklearn_output_config", "_skl_callbacks"))
 
 Class = TypeVar("Class", bound=type)
-
-
-class ModelFileError(ValueError):
-    """Raised when a file is no model file, is damaged, or is of a newer format."""
 
 
 def register(cls: Class) -> Class:
@@ -70,7 +72,8 @@ def save(estimator: Any, path: str | PathLike[str], *, compress: bool = True) ->
     estimator : Estimator
         Fitted or not, of a registered class.
     path : str or path-like
-        The file; replaced if it exists, and left as it was if anything goes wrong.
+        The file; replaced if it exists, with its mode kept, and left as it was if anything goes
+        wrong. Of a symbolic link the file is replaced that it leads to.
     compress : bool
         Whether to deflate the arrays.
 
@@ -79,8 +82,13 @@ def save(estimator: Any, path: str | PathLike[str], *, compress: bool = True) ->
     UserWarning
         If a parameter holds a random generator, which is not stored: after loading the
         parameter is None.
+
+    Raises
+    ------
+    OSError
+        If the path is that of a directory, a device or a pipe.
     """
-    path = Path(_path_text(path))
+    target = find_target(Path(_path_text(path)))
     encoder = _Encoder()
     header = {
         "format": "hybridtrees",
@@ -88,23 +96,26 @@ def save(estimator: Any, path: str | PathLike[str], *, compress: bool = True) ->
         "library_version": __version__,
         "model": encoder.encode(estimator, type(estimator).__name__),
     }
-    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        with open(part, "xb") as file:
-            _write(file, header, encoder.arrays, compress)
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    with replacing(target) as file:
+        _write(file, header, encoder.arrays, compress)
 
 
-def load(path: str | PathLike[str]) -> Any:
+def load(path: str | PathLike[str], *, max_bytes: int | None = None) -> Any:
     """Read an estimator from a file that `save` wrote.
+
+    A file holds data only, and all of it is checked before the estimator is returned: a damaged or
+    hostile file is refused.
 
     Parameters
     ----------
     path : str or path-like
         The file; a file descriptor or an open file is refused.
+    max_bytes : int, optional
+        Memory that the model may take, in bytes: that of its arrays, and sixteen times the text of
+        its header. The default is 256 MiB, or 100 times the size of the file if that is more: few
+        models shrink that much in a file, while a deflated file made to exhaust the memory may
+        grow a thousandfold. Larger values are for models that hold mostly zeros, smaller ones for
+        a service that loads files of others.
 
     Returns
     -------
@@ -113,15 +124,16 @@ def load(path: str | PathLike[str]) -> Any:
     Raises
     ------
     ModelFileError
-        If the file is not a model file, is damaged, or was written by a newer version.
+        If the file is not a model file, is damaged, needs more memory than `max_bytes` allows, or
+        was written by a newer version.
     """
     path = _path_text(path)
+    check_limit(max_bytes)
     with open(path, "rb") as file:
         if file.read(4) != b"PK\x03\x04":
             raise ModelFileError(f"{path!r} is not a hybridtrees model file")
         try:
-            with zipfile.ZipFile(file) as archive:
-                return _read(archive, path)
+            return _read(Archive(file, max_bytes), path)
         except (ModelFileError, MemoryError):
             raise
         except Exception as error:  # damage shows itself in many ways, from zlib to from_state
@@ -145,29 +157,27 @@ def _write(file: Any, header: dict, arrays: list[np.ndarray], compress: bool) ->
     # Level 1: the arrays shrink nearly as much as at higher levels, in a fraction of the time.
     method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
     with zipfile.ZipFile(file, "w", compression=method, compresslevel=1) as archive:
-        archive.writestr(_HEADER, json.dumps(header, allow_nan=False, indent=1))
+        archive.writestr(HEADER, json.dumps(header, allow_nan=False, indent=1))
         for number, array in enumerate(arrays):
-            with archive.open(_member(number), "w", force_zip64=True) as member:
+            with archive.open(member_name(number), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
 
 
-def _member(number: int) -> str:
-    return f"arrays/{number}.npy"
-
-
-def _read(archive: zipfile.ZipFile, path: str) -> Any:
+def _read(archive: Archive, path: str) -> Any:
     try:
-        header = json.loads(archive.read(_HEADER))
+        header = archive.header()
     except (KeyError, ValueError) as error:
+        if isinstance(error, ModelFileError):
+            raise
         raise ModelFileError(f"{path!r} is not a hybridtrees model file") from error
     if not isinstance(header, dict) or header.get("format") != "hybridtrees":
         raise ModelFileError(f"{path!r} is not a hybridtrees model file")
     version = header.get("format_version")
     if version != FORMAT_VERSION:
         raise ModelFileError(
-            f"{path!r} has the format version {version!r}, made by hybridtrees "
-            f"{header.get('library_version')}; this is hybridtrees {__version__}, which reads "
-            f"format {FORMAT_VERSION}"
+            f"{path!r} has the format version {shorten(version)}, made by hybridtrees "
+            f"{shorten(header.get('library_version'))}; this is hybridtrees {__version__}, which "
+            f"reads format {FORMAT_VERSION}"
         )
     return _Decoder(archive).decode(header["model"])
 
@@ -217,7 +227,7 @@ class _Encoder:
         return self._encode_object(value, where)
 
     def _encode_scalar(self, value: np.generic, where: str) -> dict:
-        if value.dtype.kind not in "biuf" or value.dtype.itemsize > 8:
+        if not _is_scalar_type(value.dtype):
             raise TypeError(f"{where} is a NumPy {value.dtype} scalar, which cannot be saved")
         inner = self.encode(value.item(), where)
         return {_TAG: "scalar", "dtype": value.dtype.str, "value": inner}
@@ -228,6 +238,10 @@ class _Encoder:
             if array.dtype != object or not all(isinstance(item, str) for item in items):
                 raise TypeError(f"{where} is an array of Python objects that are not all strings")
             return {_TAG: "strings", "shape": list(array.shape), "items": items}
+        try:
+            check_dtype(array.dtype)
+        except ModelFileError as error:
+            raise TypeError(f"{where} cannot be saved: {error}") from None
         number = self._numbers.get(id(array))
         if number is None:
             number = self._numbers[id(array)] = len(self.arrays)
@@ -264,9 +278,8 @@ class _Encoder:
 class _Decoder:
     """Turns the JSON of an `_Encoder` back into values."""
 
-    def __init__(self, archive: zipfile.ZipFile) -> None:
+    def __init__(self, archive: Archive) -> None:
         self._archive = archive
-        self._arrays: dict[int, np.ndarray] = {}
 
     def decode(self, value: Any) -> Any:
         """Decode one value."""
@@ -282,7 +295,7 @@ class _Decoder:
         if tag == "float":
             return float(value["value"])
         if tag == "scalar":
-            return _plain_dtype(value["dtype"]).type(self.decode(value["value"]))
+            return _scalar(_plain_dtype(value["dtype"]), self.decode(value["value"]))
         if tag == "dtype":
             return _plain_dtype(_tuples(value["value"]))
         if tag == "tuple":
@@ -290,20 +303,12 @@ class _Decoder:
         if tag == "dict":
             return {self.decode(key): self.decode(item) for key, item in value["items"]}
         if tag == "strings":
-            if not all(isinstance(item, str) for item in value["items"]):
-                raise ModelFileError("an array of strings holds something else")
-            return np.array(value["items"], dtype=object).reshape(value["shape"])
+            return _strings(value["shape"], value["items"])
         if tag == "array":
-            return self._decode_array(value["number"])
+            return self._archive.array(value["number"])
         if tag == "object":
             return self._decode_object(value)
-        raise ModelFileError(f"the header holds an unknown kind of value, {tag!r}")
-
-    def _decode_array(self, number: int) -> np.ndarray:
-        if number not in self._arrays:
-            data = self._archive.read(_member(int(number)))
-            self._arrays[number] = _read_array(data)
-        return self._arrays[number]
+        raise ModelFileError(f"the header holds an unknown kind of value, {shorten(tag)}")
 
     def _decode_object(self, value: dict) -> Any:
         cls = _registry.get(value["class"])
@@ -311,12 +316,16 @@ class _Decoder:
             _load_families()
             cls = _registry.get(value["class"])
         if cls is None:
-            raise ModelFileError(f"the file holds a {value['class']!r}, which is not known here")
+            raise ModelFileError(
+                f"the file holds a {shorten(value['class'])}, which is not known here"
+            )
         state = self.decode(value["state"])
         if hasattr(cls, "from_state"):
             return cls.from_state(state)
         made = cls(**self.decode(value["params"])) if "params" in value else cls.__new__(cls)
         vars(made).update(state)
+        if hasattr(made, "_check_state"):
+            made._check_state()
         return made
 
 
@@ -328,21 +337,22 @@ def _load_families() -> None:
         getattr(hybridtrees, name)
 
 
-def _read_array(data: bytes) -> np.ndarray:
-    """Read a ``.npy`` member, whose header must agree with its size before memory is taken."""
-    stream = BytesIO(data)
-    version = np.lib.format.read_magic(stream)
-    if version == (1, 0):
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-    elif version == (2, 0):
-        shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
-    else:
-        raise ModelFileError(f"an array has the unknown format {version}")
-    n_bytes = math.prod(shape) * dtype.itemsize
-    if dtype.hasobject or n_bytes != len(data) - stream.tell():
-        raise ModelFileError("an array is damaged: its size is not the one it states")
-    flat = np.frombuffer(data, dtype=np.uint8, offset=stream.tell()).copy().view(dtype)
-    return flat.reshape(shape, order="F" if fortran else "C")
+def _scalar(dtype: np.dtype, value: Any) -> np.generic:
+    if not _is_scalar_type(dtype) or not isinstance(value, bool | int | float):
+        raise ModelFileError(f"{shorten(value)} of the type {dtype} is no number of a model")
+    return dtype.type(value)
+
+
+def _is_scalar_type(dtype: np.dtype) -> bool:
+    return dtype.kind in "biuf" and dtype.itemsize <= 8
+
+
+def _strings(shape: Any, items: Any) -> np.ndarray:
+    if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+        raise ModelFileError("an array of strings holds something else")
+    if not all(type(length) is int and length >= 0 for length in shape):
+        raise ModelFileError(f"an array of strings has the shape {shorten(shape)}")
+    return np.array(items, dtype=object).reshape(shape)
 
 
 def _plain_dtype(descr: Any) -> np.dtype:

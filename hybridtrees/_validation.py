@@ -23,6 +23,7 @@ from hybridtrees._targets import (
     check_target_classification,
     check_target_regression,
 )
+from hybridtrees.core.checks import check_array, check_arrays, check_count, check_type
 
 __all__ = [
     "FeatureReader",
@@ -191,6 +192,29 @@ class FeatureReader:
         elif not np.array_equal(fitted, names):
             raise ValueError(_describe_mismatch(fitted, names))
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._check_state()
+
+    def _check_state(self) -> None:
+        """Refuse names or categories that are not those of so many features."""
+        n_features = check_count(self, "n_features_in")
+        categories = check_type(self, "categories", list)
+        if len(categories) != n_features:
+            raise ValueError("the state of a FeatureReader must list each feature's categories")
+        if self.feature_names_in is not None:
+            check_arrays(self, {"feature_names_in": (object, n_features)})
+            if not all(isinstance(name, str) for name in self.feature_names_in):
+                raise ValueError("the feature names of a FeatureReader must be strings")
+        check_arrays(self, {"is_categorical": (bool, n_features)})
+        for labels, categorical in zip(categories, self.is_categorical, strict=True):
+            if (labels is not None) != categorical:
+                raise ValueError("the categories of a FeatureReader are those of other features")
+            if labels is not None:
+                check_array(labels, "categories of FeatureReader", (np.float64, object), ["n"])
+        check_type(self, "missing", Real)
+        check_type(self, "estimator_name", str)
+
     def to_state(self) -> dict[str, Any]:
         """Return all that the reader knows as a dict of numbers, strings, lists and arrays."""
         names = self.feature_names_in
@@ -213,15 +237,15 @@ class FeatureReader:
             np.array(labels, dtype=object) if isinstance(labels, list) else labels
             for labels in state["categories"]
         ]
-        if len(categories) != state["n_features_in"]:
-            raise ValueError("the state of a FeatureReader must list each feature's categories")
-        return cls(
+        reader = cls(
             state["n_features_in"],
             None if names is None else np.array(names, dtype=object),
             categories,
             state["missing"],
             state["estimator_name"],
         )
+        reader._check_state()
+        return reader
 
 
 def feature_names(names: Sequence | None) -> np.ndarray | None:

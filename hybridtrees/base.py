@@ -24,6 +24,7 @@ from hybridtrees import _persistence
 from hybridtrees._routing import RoutingMixin
 from hybridtrees._validation import FeatureReader
 from hybridtrees._version import __version__
+from hybridtrees.core.checks import check_arrays, check_count, check_type
 from hybridtrees.core.errors import NotFittedError
 from hybridtrees.metrics import accuracy_score, r2_score
 
@@ -200,6 +201,26 @@ class Estimator(RoutingMixin):
                 stacklevel=2,
             )
         self.__dict__.update(state)
+        self._check_state()
+
+    def _check_state(self) -> None:
+        """Refuse a state, read from a file or unpickled, whose parts do not fit together."""
+        if "_reader" in vars(self):
+            reader = check_type(self, "_reader", FeatureReader)
+            check_count(self, "n_features_in_", reader.n_features_in, reader.n_features_in)
+        if "feature_names_in_" in vars(self):
+            check_arrays(self, {"feature_names_in_": (object, self.n_features_in_)})
+        if "classes_" in vars(self):
+            classes = check_type(self, "classes_", np.ndarray)
+            if classes.ndim != 1 or not len(classes):
+                raise ValueError(f"classes_ must list the classes, got the shape {classes.shape}")
+            if "n_classes_" in vars(self):
+                check_count(self, "n_classes_", len(classes), len(classes))
+        if "_reader" in vars(self) or self.__sklearn_is_fitted__():
+            self._check_fitted()
+
+    def _check_fitted(self) -> None:
+        """Refuse what fit has learned, beside features and classes, if it does not fit together."""
 
     def save(self, path: str | PathLike[str], *, compress: bool = True) -> None:
         """Write this estimator, fitted or not, to a file that `hybridtrees.load` reads.

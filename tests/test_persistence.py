@@ -12,25 +12,13 @@ import zipfile
 import numpy as np
 import pytest
 from fresh_python import run_python
-from toy_estimators import MajorityClassifier, MeanRegressor
+from toy_estimators import Holder, MajorityClassifier, MeanRegressor
 
 from hybridtrees import _persistence
 from hybridtrees._persistence import ModelFileError, load, register, save
-from hybridtrees.base import Estimator, RegressorMixin
 
 X = np.arange(20.0).reshape(10, 2)
 y = np.arange(10.0)
-
-
-@register
-class Holder(RegressorMixin, Estimator):
-    """Holds whatever it is given."""
-
-    def __init__(self, value=None):
-        self.value = value
-
-    def fit(self, X, y):
-        return self
 
 
 @register

@@ -74,3 +74,14 @@ class MajorityClassifier(ClassifierMixin, Estimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
         return tags
+
+
+@register
+class Holder(RegressorMixin, Estimator):
+    """Holds whatever it is given."""
+
+    def __init__(self, value=None):
+        self.value = value
+
+    def fit(self, X, y):
+        return self

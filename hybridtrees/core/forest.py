@@ -16,12 +16,42 @@ from hybridtrees.core._forest_pack import (
     unpack_nodes,
     widen_nodes,
 )
+from hybridtrees.core.checks import (
+    MOST,
+    check_arrays,
+    check_contiguous,
+    check_count,
+    check_numbers,
+    check_one_of,
+    check_starts,
+)
 from hybridtrees.core.dtypes import NODE_DTYPE
-from hybridtrees.core.forest_pack import NARROW_DTYPE, WIDE_DTYPE, PackedTree, walk_tree
+from hybridtrees.core.forest_pack import (
+    FEATURE_MASK,
+    NARROW_DTYPE,
+    WIDE_DTYPE,
+    PackedTree,
+    walk_tree,
+)
 from hybridtrees.core.tree import SPARSE_BLOCK, Tree, TreeEnsemble
 
 # Fields `feature` of splits on categories, and of those where rows may stop, are at least this.
 _SPECIAL = 2**29
+
+# Bits of the field `feature`: rows without a value stop there, the split is one of categories.
+_MISSING_STOPS = 2**29
+_HAS_SET = 2**30
+
+_CRITERIA = (
+    "squared_error",
+    "friedman_mse",
+    "absolute_error",
+    "poisson",
+    "gini",
+    "entropy",
+    "log_loss",
+    "misclassification",
+)
 
 # Rows of a table in another order of memory that are copied at a time.
 _BLOCK = 16384
@@ -86,7 +116,6 @@ class PackedTrees(Sequence):
         self.weight = _join([tree.weight for tree in trees])
         self.gain = np.concatenate([tree.gain for tree in trees])
         self._plain: Any = None
-        self._checked = True
 
     def extended(self, more: PackedTrees) -> PackedTrees:
         """Return these trees and then those of `more`, which must have the same layout."""
@@ -205,9 +234,6 @@ class PackedTrees(Sequence):
     def _check(self, X: Any) -> None:
         if X.shape[1] != self.n_features:
             raise ValueError(f"the forest knows {self.n_features} features, X has {X.shape[1]}")
-        if not self._checked:
-            _check_arrays(self)
-            self._checked = True
         if self._plain is None:
             self._plain = not np.any(self.nodes["feature"] >= _SPECIAL)
 
@@ -259,9 +285,6 @@ class PackedTrees(Sequence):
             raise TypeError(f"trees are picked by a number, got {index!r}")
         if not -self.n_trees <= index < self.n_trees:
             raise IndexError(f"tree {index} of {self.n_trees}")
-        if not self._checked:
-            _check_arrays(self)
-            self._checked = True
         index = int(index) % self.n_trees
         packed = self.part(index)
         nodes = np.zeros(len(packed), dtype=NODE_DTYPE)
@@ -297,6 +320,15 @@ class PackedTrees(Sequence):
         nodes["category_start"][has_set] -= first
         return self.sets[first:last].copy()
 
+    def category_sets(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Feature, number of words and limit of every split on categories, in all trees."""
+        feature = self.nodes["feature"]
+        found = np.flatnonzero((feature >= 0) & (feature & _HAS_SET != 0))
+        raw = self.nodes[found].view(np.uint8).reshape(len(found), self.nodes.dtype.itemsize)
+        start = raw[:, :4].copy().view(np.uint32)[:, 0].astype(np.int64)
+        limit = self.sets[start + 1].view(np.int32)
+        return feature[found] & FEATURE_MASK, self.sets[start].astype(np.int64), limit
+
     def expand(self) -> TreeEnsemble:
         """Return all trees in the form that other estimators keep them in."""
         n_outputs = 2 if self.n_classes == 2 else self.n_values
@@ -313,11 +345,11 @@ class PackedTrees(Sequence):
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state)
         self._plain = None
-        self._checked = False
+        check_forest(self)
 
     @classmethod
     def from_state(cls, state: dict) -> PackedTrees:
-        """Rebuild from `to_state`; the arrays are checked when first used."""
+        """Rebuild from `to_state`; the arrays are checked."""
         forest = cls.__new__(cls)
         forest.__setstate__(state)
         return forest
@@ -373,28 +405,45 @@ def _score(values: np.ndarray, criterion: str) -> np.ndarray:
     return score.mean(axis=1) if criterion == "poisson" else score.sum(axis=1) / np.log(2.0)
 
 
-def _check_arrays(forest: PackedTrees) -> None:
+def check_forest(forest: PackedTrees) -> None:
     """Refuse arrays that would lead a walk astray, as a damaged file could."""
-    nodes, start = forest.nodes, forest.tree_start
-    if nodes.ndim != 1 or nodes.dtype not in (NARROW_DTYPE, WIDE_DTYPE):
-        raise ValueError("the nodes of the forest are not an array of packed nodes")
-    if start.ndim != 1 or start.dtype != np.int64 or len(start) < 2 or start[0] != 0:
-        raise ValueError("the trees of the forest do not cover its nodes")
-    if start[-1] != len(nodes) or np.any(np.diff(start) < 1):
-        raise ValueError("the trees of the forest do not cover its nodes")
-    if forest.sets.dtype != np.uint32 or forest.sets.ndim != 1 or not len(forest.sets):
-        raise ValueError("the category sets of the forest are no words")
-    n_leaves = int(forest.leaf_start[-1])
-    table = forest.table
-    if table.dtype != np.float64 or table.shape != (len(table), forest.n_values):
-        raise ValueError("the table of values of the forest has another shape")
-    expected = len(nodes) if len(forest.gain) else n_leaves
-    if not (len(table) == expected or (len(table) == 0 and forest.n_values == 1)):
-        raise ValueError("the table of values of the forest has another length")
-    if len(forest.gain) not in (0, len(nodes)) or (len(forest.gain) and not len(table)):
+    check_count(forest, "n_features", 0, FEATURE_MASK + 1)
+    n_values = check_count(forest, "n_values", 1, 2**31 - 1)
+    n_classes = check_count(forest, "n_classes", 0, 2**31 - 1)
+    if n_classes and n_values != (1 if n_classes <= 2 else n_classes):
+        raise ValueError(f"a forest of {n_classes} classes cannot have {n_values} values per leaf")
+    check_one_of(forest, "criterion", _CRITERIA)
+    entries = "leaves or nodes"
+    sizes = check_arrays(
+        forest,
+        {
+            "nodes": ((NARROW_DTYPE, WIDE_DTYPE), "n_nodes"),
+            "tree_start": ("i8", "n_trees + 1"),
+            "sets": ("u4", "n_words"),
+            "table": ("f8", "n_rows", n_values),
+            "gain": ("f4", "n_gains"),
+            "n_samples": (("i8", "u1", "u2", "u4"), entries),
+            "weight": (("f8", "u1", "u2", "u4"), entries),
+        },
+    )
+    check_contiguous(forest, ("nodes", "tree_start", "sets", "table"))
+    check_starts(forest)
+    nodes = forest.nodes
+    if not sizes["n_words"]:
+        raise ValueError("the category sets of the forest have no words")
+    if sizes["n_gains"] not in (0, len(nodes)):
         raise ValueError("the forest needs the gain of every node or of none")
-    if not len(forest.n_samples) == len(forest.weight) == expected:
+    expected = len(nodes) if forest.by_node else int(forest.leaf_start[-1])
+    n_rows = sizes["n_rows"]
+    if n_rows != expected and (n_rows or n_values > 1 or forest.by_node):
+        raise ValueError("the table of values of the forest has another length")
+    if sizes[entries] != expected:
         raise ValueError("the forest needs rows and weight of every leaf")
-    scratch = np.empty(int(np.diff(start).max()) + 2, dtype=np.int32)
+    check_numbers(forest.n_samples, "n_samples of the forest", 0, MOST)
+    check_numbers(forest.weight, "weight of the forest", 0, np.inf)
+    stops = (nodes["feature"] >= 0) & (nodes["feature"] & _MISSING_STOPS != 0)
+    if not forest.by_node and np.any(stops):
+        raise ValueError("rows stop at an inner node of the forest, which has no value")
+    scratch = np.empty(int(np.diff(forest.tree_start).max()) + 2, dtype=np.int32)
     for index in range(forest.n_trees):
-        check_packed(forest.part(index), forest.n_features, forest.sets, len(table), scratch)
+        check_packed(forest.part(index), forest.n_features, forest.sets, n_rows, scratch)

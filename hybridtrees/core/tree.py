@@ -10,6 +10,7 @@ import scipy.sparse
 
 from hybridtrees.core._plan import TreePlans
 from hybridtrees.core._predict import add_predictions, find_leaves
+from hybridtrees.core.checks import check_nodes
 from hybridtrees.core.dtypes import NODE_DTYPE
 
 # Rows of a sparse table that are made dense at a time.
@@ -253,6 +254,11 @@ class TreeEnsemble:
             value_range=None if self.value_range is None else self.value_range[part],
         )
 
+    def category_sets(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Feature, number of words and limit of every split on categories, in all trees."""
+        found = self.nodes[self.nodes["category_start"] >= 0]
+        return found["feature"], found["category_words"], found["category_limit"]
+
     @property
     def plans(self) -> TreePlans:
         """The trees laid out for prediction, made when first needed."""
@@ -280,13 +286,14 @@ class TreeEnsemble:
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state)
         self._plans = None
+        check_nodes(self)
 
     # The arrays are the state, for files as for pickles.
     to_state = __getstate__
 
     @classmethod
     def from_state(cls, state: dict) -> TreeEnsemble:
-        """Rebuild from `to_state`; the arrays are checked when first used."""
+        """Rebuild from `to_state`; the arrays are checked."""
         ensemble = cls.__new__(cls)
         ensemble.__setstate__(state)
         return ensemble

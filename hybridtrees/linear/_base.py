@@ -9,11 +9,24 @@ import numpy as np
 from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
 from hybridtrees._threads import effective_threads
 from hybridtrees.base import Estimator
+from hybridtrees.core.checks import check_array, check_type
 from hybridtrees.linear.design import Design
 
 # The solvers are imported where they are used, to keep `import hybridtrees` quick.
 if TYPE_CHECKING:
     from hybridtrees.linear.regression import Line, Options
+
+
+def check_line(line: Any, n_columns: int) -> int:
+    """Return the number of outputs of a `Line`, given as a tuple, if its arrays fit together."""
+    if not isinstance(line, tuple) or len(line) != 4:
+        raise ValueError("a linear function is made of four arrays")
+    coef, center, fill, base = line
+    check_array(coef, "coef of a linear function", "f8", [n_columns, "n_outputs"])
+    check_array(center, "mean of a linear function", "f8", [n_columns])
+    check_array(fill, "fill of a linear function", "f8", [n_columns])
+    check_array(base, "base of a linear function", "f8", [coef.shape[1]])
+    return coef.shape[1]
 
 
 class LinearModel(Estimator):
@@ -129,6 +142,15 @@ class LinearModel(Estimator):
         if moved.any():
             base += self._center @ moved
         return Line(coef, self._center, self._fill, base)
+
+    def _check_fitted(self) -> None:
+        design = check_type(self, "_design", Design)
+        design.check_reader(self._reader)
+        line = self._coef, self._center, self._fill, self._at_center
+        n_outputs = check_line(line, design.n_columns)
+        classes = vars(self).get("classes_")
+        if classes is not None and n_outputs != (1 if len(classes) <= 2 else len(classes)):
+            raise ValueError(f"{len(classes)} classes cannot have {n_outputs} linear functions")
 
     def predict_raw(self, X: Any) -> np.ndarray:
         """Linear scores.

@@ -10,13 +10,14 @@ from scipy import sparse
 
 from hybridtrees._persistence import register
 from hybridtrees._validation import FeatureReader
+from hybridtrees.core.checks import MOST, Checked, check_arrays, check_numbers, check_type
 
 # Beyond this many columns of categories a table is made sparse.
 _MOST_DENSE = 64
 
 
 @register
-class Design:
+class Design(Checked):
     """Which columns a regression has, in terms of the features.
 
     Numeric features come first, each as it is; then a column of zeros and ones for each category
@@ -58,6 +59,41 @@ class Design:
             own = [f"{features[f]}={label}" for label in known[first:]]
             self.names += own or [str(features[f])]
         self.names += [f"{features[f]} is missing" for f in self.indicators]
+
+    def _check_state(self) -> None:
+        """Refuse columns of features or codes that do not exist."""
+        sizes = check_arrays(
+            self,
+            {
+                "numeric": ("i8", "n_numeric"),
+                "categorical": ("i8", "n_categorical"),
+                "first": ("i8", "n_categorical"),
+                "n_codes": ("i8", "n_categorical"),
+                "indicators": ("i8", "n_indicators"),
+            },
+        )
+        n_features = sizes["n_numeric"] + sizes["n_categorical"]
+        both = np.sort(np.concatenate([self.numeric, self.categorical]))
+        if not np.array_equal(both, np.arange(n_features)):
+            raise ValueError("a Design must have each feature once")
+        check_numbers(self.indicators, "indicators of Design", 0, n_features)
+        check_numbers(self.first, "first of Design", 0, 2)
+        check_numbers(self.n_codes, "n_codes of Design", 0, MOST)
+        widths = np.maximum(self.n_codes - self.first, 1)
+        n_columns = sizes["n_numeric"] + int(widths.sum()) + sizes["n_indicators"]
+        if len(check_type(self, "names", list)) != n_columns:
+            raise ValueError(f"a Design of {n_columns} columns has {len(self.names)} names")
+        if not all(isinstance(name, str) for name in self.names):
+            raise ValueError("the names of a Design must be strings")
+
+    def check_reader(self, reader: FeatureReader) -> None:
+        """Refuse a reader whose features, or numbers of categories, are others."""
+        labels = [known for known in reader.categories if known is not None]
+        if not np.array_equal(self.categorical, np.flatnonzero(reader.is_categorical)) or (
+            self.n_codes.tolist() != [len(known) for known in labels]
+            or len(self.numeric) + len(labels) != reader.n_features_in
+        ):
+            raise ValueError("the columns of a regression are those of other features")
 
     @property
     def n_columns(self) -> int:

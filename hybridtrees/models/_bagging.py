@@ -16,12 +16,17 @@ import numpy as np
 
 from hybridtrees._parameters import check_boolean, check_integer, check_real
 from hybridtrees._persistence import register
+from hybridtrees.core.checks import Checked, check_arrays, check_count, check_numbers, check_type
 
 # Trees of n_estimators="auto": at most so many, judged by the last of them.
 MOST_TREES = 1000
 SETTLED_TREES = 30
 SETTLED_CHANGE = 0.003
 SETTLED_RANGE = 0.02
+
+# Draws of a bootstrap sample per row of the table. By then each row is in nearly every sample; the
+# limit keeps the time and memory of a sample in proportion to the table.
+MOST_DRAWS = 100
 
 Made = TypeVar("Made")
 
@@ -44,7 +49,7 @@ def check_bagging(n_estimators: Any, bootstrap: Any, max_samples: Any, warm_star
 
 
 @register
-class Sampler:
+class Sampler(Checked):
     """Draws the rows of each tree, and draws them again when asked later.
 
     Parameters
@@ -61,10 +66,26 @@ class Sampler:
     def __init__(
         self, n_rows: int, n_drawn: int, replace: bool, weight: np.ndarray | None = None
     ) -> None:
+        if n_drawn > MOST_DRAWS * n_rows:
+            raise ValueError(
+                f"max_samples must be at most {MOST_DRAWS * n_rows}, {MOST_DRAWS} times the number "
+                f"of rows, got {n_drawn}"
+            )
         self.n_rows = n_rows
         self.n_drawn = n_drawn
         self.replace = replace
         self.weight = weight
+
+    def _check_state(self) -> None:
+        """Refuse numbers of rows that cannot have been drawn."""
+        n_rows = check_count(self, "n_rows", 1, 2**32)
+        check_type(self, "replace", bool)
+        check_count(self, "n_drawn", 1, MOST_DRAWS * n_rows if self.replace else n_rows)
+        if self.weight is not None:
+            check_arrays(self, {"weight": ("f8", n_rows)})
+            check_numbers(self.weight, "weight of Sampler", 0, np.inf)
+            if not self.weight.any():
+                raise ValueError("weight of Sampler must not be 0 throughout")
 
     @property
     def leaves_out(self) -> bool:

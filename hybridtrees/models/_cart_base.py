@@ -13,6 +13,7 @@ from hybridtrees._threads import effective_threads
 from hybridtrees._validation import check_sample_weight
 from hybridtrees.base import Estimator, atomic_fit
 from hybridtrees.core.cart import GrownTree
+from hybridtrees.core.checks import check_arrays, check_numbers
 from hybridtrees.core.paths import decision_path, leaf_weights
 from hybridtrees.core.pruning import (
     PruningPath,
@@ -34,6 +35,7 @@ from hybridtrees.models._cart_growth import (
     count_features,
 )
 from hybridtrees.models._constraints import read_monotonic
+from hybridtrees.models._state import check_one_tree
 
 # Features that a summary lists.
 _MOST_LISTED = 10
@@ -216,6 +218,13 @@ class CARTModel(Estimator):
         self._impurity = impurity
         self._train_leaves = leaf
         self._train_weight = weight
+
+    def _check_fitted(self) -> None:
+        trees = check_one_tree(self, self._n_classes() or self.n_outputs_)
+        sizes = check_arrays(self, {"_train_leaves": ("i4", "n_rows")})
+        check_numbers(self._train_leaves, "_train_leaves", -1, len(trees.nodes))
+        if self._train_weight is not None:
+            check_arrays(self, {"_train_weight": ("f8", "n_rows")}, sizes)
 
     # -- predict --------------------------------------------------------------------------------
 

@@ -15,7 +15,13 @@ from hybridtrees._validation import check_sample_weight
 from hybridtrees.base import Estimator, atomic_fit
 from hybridtrees.linear.design import Design
 from hybridtrees.models._cart_growth import Recipe, check_rows
-from hybridtrees.models._eblr_rules import Rule, RuleTree, check_depths, rule_text
+from hybridtrees.models._eblr_rules import (
+    Rule,
+    RuleTree,
+    check_depths,
+    check_enriched,
+    rule_text,
+)
 from hybridtrees.models._output import OutputMixin
 
 # The solvers are imported where they are used, to keep `import hybridtrees` quick.
@@ -306,6 +312,9 @@ class EBLRModel(OutputMixin, Estimator):
         self._set_coef(rounds.lines[rounds.best])
         self.n_iter_ = len(rounds.lines)
         self._keep_target()
+
+    def _check_fitted(self) -> None:
+        check_enriched(self)
 
     def _set_coef(self, line: Line) -> None:
         raise AttributeError("the regressor and the classifier bring this")

@@ -13,9 +13,20 @@ from numpy.typing import NDArray
 from hybridtrees._parameters import check_integer
 from hybridtrees._persistence import register
 from hybridtrees.core.cart import CartGrower, CartTable, GrownTree, TargetSums
+from hybridtrees.core.checks import (
+    MOST,
+    Checked,
+    check_arrays,
+    check_count,
+    check_numbers,
+    check_type,
+)
 from hybridtrees.core.grow import GrowerParams
 from hybridtrees.core.sorted_table import ALL_KEYS, SortedTable
 from hybridtrees.core.tree import Tree, TreeEnsemble
+from hybridtrees.linear._base import check_line
+from hybridtrees.linear.design import Design
+from hybridtrees.models._state import check_categories
 
 Floats = NDArray[np.float64]
 
@@ -173,7 +184,7 @@ def _best_leaves(grown: GrownTree, n_features: int) -> FoundRule:
 
 
 @register
-class RuleTree:
+class RuleTree(Checked):
     """A small tree and those of its leaves where a rule holds.
 
     Attributes
@@ -199,6 +210,27 @@ class RuleTree:
         self.features = features
         self.leaves = leaves
         self.n_features = n_features
+
+    def _check_state(self) -> None:
+        """Refuse a rule about leaves or columns that the tree does not have."""
+        ensemble = check_type(self, "ensemble", TreeEnsemble)
+        if len(ensemble) != 1:
+            raise ValueError(f"a rule is about one tree, got {len(ensemble)}")
+        check_count(self, "n_features", 1)
+        sizes = check_arrays(
+            self, {"features": ("i8", ensemble.n_features), "leaves": ("i4", "n_leaves")}
+        )
+        check_numbers(self.features, "features of RuleTree", 0, MOST)
+        check_numbers(self.leaves, "leaves of RuleTree", 0, len(ensemble.nodes))
+        if not sizes["n_leaves"] or np.any(ensemble.nodes["left"][self.leaves] >= 0):
+            raise ValueError("a rule holds in leaves of its tree")
+
+    def check_columns(self, n_rules: int, categories: Sequence[NDArray | None]) -> None:
+        """Refuse a rule about columns that there are not when `n_rules` are known already."""
+        check_count(self, "n_features", len(categories), len(categories))
+        check_numbers(self.features, "features of RuleTree", 0, len(categories) + n_rules)
+        feature, words, limit = self.ensemble.category_sets()
+        check_categories((self.features[feature], words, limit), categories)
 
     @classmethod
     def of(cls, tree: Tree, leaves: NDArray[np.int32], n_features: int) -> RuleTree:
@@ -257,6 +289,36 @@ class RuleTree:
                 _narrow(met, tree, node, child == tree.nodes["left"][node], self.n_features)
             found.append(list(met.values()))
         return found
+
+
+def check_enriched(model: Any) -> None:
+    """Refuse a fitted model whose rules are not about features and the rules before them.
+
+    Parameters
+    ----------
+    model : EBLRRegressor or EBLRClassifier
+    """
+    design, rules = check_type(model, "_design", Design), check_type(model, "_trees", list)
+    design.check_reader(model._reader)
+    n_rules = check_count(model, "n_rules_", len(rules), len(rules))
+    for k, rule in enumerate(rules):
+        if not isinstance(rule, RuleTree):
+            raise ValueError(f"rule {k} is a {type(rule).__name__}")
+        rule.check_columns(k, model._reader.categories)
+    lists = model._support, model._share, model._rule_residual, model.rule_names_
+    sizes = [len(own) for own in (*lists, model._lines[1:], model.train_losses_[1:])]
+    if sizes != [n_rules] * len(sizes):
+        raise ValueError(f"{n_rules} rules are described by lists of {sizes} entries")
+    for k, line in enumerate(model._lines):
+        check_line(line, design.n_columns + k)
+    check_arrays(
+        model,
+        {
+            "_with_missing": (bool, model.n_features_in_),
+            "_column_spread": ("f8", design.n_columns),
+            "coef_names_": (object, design.n_columns + n_rules),
+        },
+    )
 
 
 @dataclass

@@ -308,10 +308,10 @@ class ForestModel(ForestReading, Estimator):
             n_drawn = n_used
         elif isinstance(self.max_samples, Integral):
             n_drawn = int(self.max_samples)
-            if n_drawn > n_used:
+            if n_drawn > n_used and not self.bootstrap:
                 raise ValueError(
-                    f"max_samples must be at most {n_used}, the number of rows with a weight, "
-                    f"got {n_drawn}"
+                    f"max_samples must be at most {n_used}, the number of rows, with "
+                    f"bootstrap=False, got {n_drawn}"
                 )
         else:
             assert isinstance(self.max_samples, Real)

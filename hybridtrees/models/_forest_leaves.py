@@ -97,8 +97,6 @@ class LeafGroups:
             start = np.concatenate([[0], np.cumsum(trees.rows_ended(tree))]) + base
             starts.append(start)
             base = int(start[-1])
-        if base != len(leaf_rows):
-            raise ValueError("the rows of the leaves do not fit the trees")
         return cls(leaf_rows, starts)
 
     def segments(

@@ -30,6 +30,7 @@ from hybridtrees.models._forest_prototypes import (
     nearest_rows,
     neighbour_counts,
 )
+from hybridtrees.models._state import check_packed_model
 
 OUTPUTS = ("sparse", "dense")
 
@@ -55,6 +56,9 @@ class OOBImportance:
 
 class ForestReading:
     """Methods of forests that read leaves, samples and proximities."""
+
+    def _check_fitted(self) -> None:
+        check_packed_model(self)
 
     # -- the training rows ----------------------------------------------------------------------
 

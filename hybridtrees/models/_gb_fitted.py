@@ -9,10 +9,12 @@ import numpy as np
 
 from hybridtrees._threads import effective_threads
 from hybridtrees.base import Estimator
+from hybridtrees.core.checks import check_arrays
 from hybridtrees.core.tree import TreeEnsemble
 from hybridtrees.losses import Loss
 from hybridtrees.models._boosting_summary import boosting_summary
 from hybridtrees.models._gb_init import init_scores
+from hybridtrees.models._state import check_boosting, check_round
 
 
 class FittedGB(Estimator):
@@ -33,6 +35,13 @@ class FittedGB(Estimator):
     def __sklearn_is_fitted__(self) -> bool:
         """Whether there are trees: a monitor sees the estimator before."""
         return "trees_" in vars(self)
+
+    def _check_fitted(self) -> None:
+        if "trees_" in vars(self):
+            start = self.init_ if isinstance(self.init_, np.ndarray) else None
+            check_boosting(self, start)
+            check_round(self, "best_iteration_")
+            check_arrays(self, {"train_score_": ("f8", self.n_iter_)})
 
     # -- predict --------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import numpy as np
 from hybridtrees._threads import effective_threads
 from hybridtrees._validation import check_sample_weight
 from hybridtrees.base import atomic_fit
+from hybridtrees.core.checks import check_arrays
 from hybridtrees.core.tree import Tree, TreeEnsemble
 from hybridtrees.metrics import Metric
 from hybridtrees.models._bagging import BaggingPlan, BaggingResult, Sampler, bag, check_bagging
@@ -19,6 +20,7 @@ from hybridtrees.models._forest_base import OOB_NAMES, ForestModel
 from hybridtrees.models._forest_growth import OutOfBag, digest
 from hybridtrees.models._forest_warm import check_same_growth, continue_oob, target_digest
 from hybridtrees.models._linear_tree_base import LinearTreeParameters
+from hybridtrees.models._state import check_ensemble, check_samples
 
 # Parameters that trees, once grown, do not depend on.
 _MAY_CHANGE = ("n_estimators", "oob_score", "n_jobs", "verbose", "warm_start", "random_state")
@@ -327,6 +329,12 @@ class LinearForestModel(LinearTreeParameters):
         if self.warm_start:
             self._oob_sums, self._oob_counts = oob.sums, oob.counts
             self._oob_metric = oob.metric.name
+
+    def _check_fitted(self) -> None:
+        columns, n_outputs = self._check_columns()
+        trees = check_ensemble(self, "_trees", n_outputs, columns.n_columns)
+        check_samples(self, len(trees))
+        check_arrays(self, {"_tree_importances": ("f8", len(trees), "n_features")})
 
     # -- predict --------------------------------------------------------------------------------
 

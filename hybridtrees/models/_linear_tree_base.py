@@ -12,11 +12,14 @@ from hybridtrees._random import seed_sequence
 from hybridtrees._threads import effective_threads
 from hybridtrees._validation import check_sample_weight
 from hybridtrees.base import Estimator, atomic_fit
+from hybridtrees.core.checks import check_type
 from hybridtrees.core.paths import decision_path
 from hybridtrees.core.pruning import impurity_decrease
 from hybridtrees.core.tree import Tree, TreeEnsemble
 from hybridtrees.models._cart_growth import check_max_features, check_rows, count_features
 from hybridtrees.models._linear_tree_columns import LinearColumns
+from hybridtrees.models._linear_tree_reading import LeafFacts
+from hybridtrees.models._state import check_one_tree
 
 MAX_BINS = 255
 SEARCHES = ("auto", "exact", "screened")
@@ -113,6 +116,16 @@ class LinearTreeParameters(Estimator):
         Trees that are averaged may be larger than one that stands alone.
         """
         return "aic" if self.pruning == "auto" else self.pruning
+
+    def _check_columns(self: Any) -> tuple[LinearColumns, int]:
+        """Return the columns and the number of outputs that the trees must have."""
+        columns = check_type(self, "_columns", LinearColumns)
+        reader, k = self._reader, self._n_classes()
+        if columns.n_features != reader.n_features_in or not np.array_equal(
+            columns.is_categorical[: columns.n_features], reader.is_categorical
+        ):
+            raise ValueError("the columns of the model are those of other features")
+        return columns, (1 if k == 2 else k) or self.n_outputs_
 
     def _table_of(self, X: Any) -> Any:
         """Columns of a table to predict for."""
@@ -275,6 +288,11 @@ class LinearTreeModel(LinearTreeParameters):
         if self.pruning == "auto":
             return None if self.ccp_alpha or self.validation_fraction is not None else "bic"
         return self.pruning
+
+    def _check_fitted(self) -> None:
+        columns, n_outputs = self._check_columns()
+        tree = check_one_tree(self, n_outputs, columns.n_columns)
+        check_type(self, "_facts", LeafFacts).check_tree(tree, columns, self._n_classes())
 
     # -- predict --------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from hybridtrees._persistence import register
 from hybridtrees._validation import FeatureReader
+from hybridtrees.core.checks import Checked, check_arrays, check_count, check_numbers, check_type
 from hybridtrees.models._constraints import _feature as feature_number
 
 Indices = NDArray[np.int64]
@@ -40,7 +41,7 @@ def read_columns(given: Any, names: Any, n_features: int, parameter: str) -> Ind
 
 
 @register
-class LinearColumns:
+class LinearColumns(Checked):
     """Columns of the table that a linear tree reads: the features, then effects of categories.
 
     Parameters
@@ -95,6 +96,27 @@ class LinearColumns:
                 f"solves for all of them: name {MOST_REGRESSORS} at most"
             )
         self.is_categorical = np.concatenate([mask, np.zeros(len(pairs), dtype=bool)])
+
+    def _check_state(self) -> None:
+        """Refuse columns that do not exist."""
+        n_features = check_count(self, "n_features", 1)
+        n_columns = n_features + len(self.effects)
+        check_arrays(
+            self,
+            {
+                "split": ("i8", "n_split"),
+                "linear": ("i8", "n_linear"),
+                "effects": ("i8", "n_effects", 2),
+                "is_categorical": (bool, n_columns),
+            },
+        )
+        check_numbers(self.split, "split of LinearColumns", 0, n_features)
+        check_numbers(self.linear, "linear of LinearColumns", 0, n_columns)
+        check_numbers(self.effects[:, 0], "effects of LinearColumns", 0, n_features)
+        if len(check_type(self, "names", list)) != n_columns:
+            raise ValueError(f"{n_columns} columns have {len(self.names)} names")
+        if not all(isinstance(name, str) for name in self.names):
+            raise ValueError("the names of LinearColumns must be strings")
 
     @property
     def n_columns(self) -> int:

@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 
 from hybridtrees._parameters import check_integer
 from hybridtrees._persistence import register
-from hybridtrees.core.tree import Tree
+from hybridtrees.core.checks import Checked, check_arrays
+from hybridtrees.core.tree import Tree, TreeEnsemble
+from hybridtrees.models._linear_tree_columns import LinearColumns
 
 Floats = NDArray[np.float64]
 
 
 @register
-class LeafFacts:
+class LeafFacts(Checked):
     """What fit has learned of the models in the leaves, apart from the models themselves.
 
     Attributes
@@ -49,6 +51,30 @@ class LeafFacts:
         self.std_error = std_error
         self.intercept_error = intercept_error
         self.present = present
+
+    def _check_state(self) -> None:
+        check_arrays(
+            self,
+            {
+                "leaves": ("i8", "n_leaves"),
+                "loss": ("f8", "n_leaves"),
+                "quality": ("f8", "n_leaves", "n_qualities"),
+                "std_error": ("f8", "n_leaves", "n_outputs", "p"),
+                "intercept_error": ("f8", "n_leaves", "n_outputs"),
+                "present": (bool, "n_leaves", "n_classes"),
+            },
+        )
+
+    def check_tree(self, tree: TreeEnsemble, columns: LinearColumns, n_classes: int) -> None:
+        """Refuse facts that are not about the leaves of a tree."""
+        if not np.array_equal(self.leaves, np.flatnonzero(tree.nodes["left"] < 0)):
+            raise ValueError("the facts about leaves are about other nodes")
+        if self.std_error.shape[1:] != (tree.n_outputs, len(columns.linear)):
+            raise ValueError("the facts about leaves are about other coefficients")
+        if self.quality.shape[1] not in (1, tree.n_outputs) or (
+            self.present.shape[1] not in (0, n_classes)
+        ):
+            raise ValueError("the facts about leaves are about other outputs")
 
     @classmethod
     def of(cls, grown: Any, theta: Floats, grower: Any, weight: Floats | None) -> LeafFacts:

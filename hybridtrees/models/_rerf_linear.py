@@ -10,6 +10,13 @@ from numpy.typing import NDArray
 
 from hybridtrees._persistence import register
 from hybridtrees._validation import FeatureReader, _feature_index
+from hybridtrees.core.checks import (
+    Checked,
+    check_array,
+    check_arrays,
+    check_numbers,
+    check_type,
+)
 from hybridtrees.linear.design import Design
 
 if TYPE_CHECKING:
@@ -65,7 +72,7 @@ def choose_features(linear_features: Any, reader: FeatureReader) -> NDArray[np.i
 
 
 @register
-class RegressionColumns:
+class RegressionColumns(Checked):
     """From the features of a table to the columns of the regression.
 
     Attributes
@@ -84,6 +91,27 @@ class RegressionColumns:
         self.features = features
         self.design = design
         self.means = means
+
+    def _check_state(self) -> None:
+        check_type(self, "design", Design)
+        n_features = check_arrays(self, {"features": ("i8", "n_features")})["n_features"]
+        if len(check_type(self, "means", list)) != n_features:
+            raise ValueError(f"{n_features} features have means of {len(self.means)}")
+        for mean in self.means:
+            if mean is not None:
+                check_array(mean, "means of RegressionColumns", "f8", ["n_codes", "n_means"])
+
+    def check_reader(self, reader: FeatureReader) -> None:
+        """Refuse columns that are not made of the features of a reader."""
+        check_numbers(self.features, "features of RegressionColumns", 0, reader.n_features_in)
+        categories = [reader.categories[f] for f in self.features]
+        widths = [1 if mean is None else mean.shape[1] for mean in self.means]
+        for labels, mean in zip(categories, self.means, strict=True):
+            if mean is not None and (labels is None or len(labels) != len(mean)):
+                raise ValueError("the means of categories are about others")
+        if any(mean is not None for mean in self.means):
+            categories = [None] * sum(widths)
+        self.design.check_reader(FeatureReader(len(categories), None, categories))
 
     @classmethod
     def learn(

@@ -7,8 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hybridtrees._threads import effective_threads
+from hybridtrees.core.checks import check_type
+from hybridtrees.linear._base import check_line
 from hybridtrees.models._rerf_forest import ReadTable, ResidualForest
 from hybridtrees.models._rerf_linear import RegressionColumns
+from hybridtrees.models._state import check_categories
 
 
 class Parts(NamedTuple):
@@ -54,6 +57,15 @@ class RERFReading:
     def _level(self, raw: np.ndarray) -> np.ndarray:
         """Return what the regression predicts, in the units of `_indicators`, from its scores."""
         raise AttributeError("the regressor and the classifier bring this")
+
+    def _check_fitted(self: Any) -> None:
+        columns = check_type(self, "_columns", RegressionColumns)
+        columns.check_reader(self._reader)
+        check_line(self._line, columns.design.n_columns)
+        forest = check_type(self, "forest_", ResidualForest)
+        if forest.n_features_in_ != self.n_features_in_:
+            raise ValueError("the forest of the model is about other features")
+        check_categories(forest._trees.category_sets(), self._reader.categories)
 
     # -- predict --------------------------------------------------------------------------------
 

@@ -10,10 +10,12 @@ import numpy as np
 from hybridtrees._parameters import check_integer
 from hybridtrees._threads import effective_threads
 from hybridtrees.base import Estimator
+from hybridtrees.core.checks import check_arrays
 from hybridtrees.core.tree import TreeEnsemble
 from hybridtrees.losses import Loss
 from hybridtrees.models._boosting_summary import boosting_summary
 from hybridtrees.models._importance import split_importance
+from hybridtrees.models._state import check_boosting, check_round
 from hybridtrees.models._xgb_margin import read_margin
 
 
@@ -30,6 +32,12 @@ class FittedXGB(Estimator):
     _best_iteration: int | None
     _best_score: float | None
     _evals_result: dict[str, dict[str, list[float]]]
+
+    def _check_fitted(self) -> None:
+        if "trees_" in vars(self):
+            check_arrays(self, {"_base_raw_": ("f8", "n_outputs")})
+            check_boosting(self, self._base_raw_)
+            check_round(self, "_best_iteration")
 
     # -- predict --------------------------------------------------------------------------------
 

@@ -16,6 +16,8 @@ from hybridtrees._random import seed_sequence
 from hybridtrees._threads import effective_threads
 from hybridtrees._validation import FeatureReader
 from hybridtrees.base import Estimator, atomic_fit
+from hybridtrees.core.checks import check_arrays, check_count, check_type
+from hybridtrees.models._forest_base import ForestModel
 from hybridtrees.models._forest_leaves import Proximities
 from hybridtrees.models._output import OutputMixin, fill_column, frame_kind
 from hybridtrees.models._proximity_fill import (
@@ -25,6 +27,7 @@ from hybridtrees.models._proximity_fill import (
     first_values_by_class,
 )
 from hybridtrees.models._proximity_training import TASKS, Training
+from hybridtrees.models._state import check_codes
 from hybridtrees.models.forest import RandomForestClassifier, RandomForestRegressor
 
 _SPLITTERS = ("hist", "exact")
@@ -265,6 +268,34 @@ class ProximityImputer(OutputMixin, Estimator):
             if change < self.tol:
                 return done
         return len(seeds)
+
+    def _check_fitted(self) -> None:
+        n_features = self.n_features_in_
+        forest = check_type(self, "_forest", ForestModel)
+        if forest.n_features_in_ != n_features:
+            raise ValueError("the forest of the imputer is about other features")
+        check_count(self, "n_iter_")
+        check_count(self, "_n_refills", 0, int(self.n_rounds))
+        layout: dict[str, tuple] = {
+            "_nothing_known": (bool, n_features),
+            "statistics_": ("f8", n_features),
+            "_train_values": ("f8", "n_rows", n_features),
+            "_train_filled": ("f8", "n_rows", n_features),
+        }
+        optional = {
+            "class_statistics_": ("f8", "n_classes", n_features),
+            "_train_weight": ("f8", "n_rows"),
+        }
+        for name, shape in optional.items():
+            # Files of the first versions have neither.
+            if vars(self).setdefault(name, None) is not None:
+                layout[name] = shape
+        check_arrays(self, layout)
+        for f, labels in enumerate(self._reader.categories):
+            if labels is not None:
+                check_codes(self._train_values[:, f], len(labels))
+                check_codes(self._train_filled[:, f], max(1, len(labels)))
+                check_codes(self.statistics_[[f]], max(1, len(labels)))
 
     def _warn_of_empty(self) -> None:
         """Say which columns have nothing that could be filled in."""

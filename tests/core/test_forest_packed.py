@@ -171,8 +171,8 @@ def test_no_damage_crashes(name):
         if not len(raw):
             continue
         raw[rng.integers(len(raw), size=3)] = rng.integers(256, size=3)
-        forest = PackedTrees.from_state(damaged)
         try:
+            forest = PackedTrees.from_state(damaged)
             forest.add_raw(X, np.zeros((len(X), forest.n_values)), 1)
             with np.errstate(all="ignore"):  # a damaged value may be any number
                 forest[0]
@@ -186,10 +186,40 @@ def test_no_damage_crashes(name):
         {"nodes": np.zeros(5)},
         {"n_values": 9},
         {"sets": state["sets"][:0]},
+        {"n_samples": -state["n_samples"].astype(np.int64)},
+        {"n_samples": state["n_samples"][:, None]},
+        {"weight": state["weight"] * np.nan},
+        {"gain": np.zeros(1, dtype=np.float32)},
+        {"criterion": "none"},
+        {"n_classes": 7},
+        {"nodes": state["nodes"].astype(state["nodes"].dtype.newbyteorder())},
     ):
         with pytest.raises(ValueError):
-            forest = PackedTrees.from_state({**state, **change})
-            forest.add_raw(X, np.zeros((len(X), forest.n_values)), 1)
+            PackedTrees.from_state({**state, **change})
+
+
+@EVERY_MODEL
+def test_rows_that_stop_need_values_to_stop_at(name):
+    model, X = fitted(name)
+    state = model.trees_.to_state()
+    state["nodes"] = state["nodes"].copy()
+    inner = state["nodes"]["feature"] >= 0
+    state["nodes"]["feature"][inner] |= 2**29
+    if model.trees_.by_node:
+        assert np.isfinite(PackedTrees.from_state(state).node_values(0)).all()
+    else:
+        with pytest.raises(ValueError, match="rows stop at an inner node"):
+            PackedTrees.from_state(state)
+
+
+@EVERY_MODEL
+def test_a_forest_of_leaves_only_is_refused(name):
+    model, _ = fitted(name)
+    state = model.trees_.to_state()
+    state["nodes"] = state["nodes"].copy()
+    state["nodes"]["feature"] = -1
+    with pytest.raises(ValueError, match="impossible"):
+        PackedTrees.from_state(state)
 
 
 def test_groups_of_rows():

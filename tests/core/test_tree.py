@@ -151,13 +151,13 @@ def test_read_only_arrays_predict(rng):
 # ---- refusals -----------------------------------------------------------------------------------
 
 
-def damaged(**changes):
-    """The ensemble of two small trees with arrays replaced."""
+def damaged_state(**changes):
+    """The state of an ensemble of two small trees, with arrays replaced."""
     state = TreeEnsemble([small_tree(), small_tree()], 2).to_state()
     state = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in state.items()}
     for name, change in changes.items():
         state[name] = change(state[name])
-    return TreeEnsemble.from_state(state)
+    return state
 
 
 def put(field, node, value):
@@ -178,6 +178,7 @@ DAMAGE = {
     "same child twice": {"nodes": put("left", 0, 2)},
     "child of two": {"nodes": put("right", 0, 3)},
     "no right child": {"nodes": put("right", 0, -1)},
+    "no left child": {"nodes": put("right", 1, 3)},
     "split became a leaf": {"nodes": put("left", 5, -1)},
     "leaf became a split": {"nodes": put("left", 1, 3)},
     "feature too large": {"nodes": put("feature", 0, 2)},
@@ -191,11 +192,23 @@ DAMAGE = {
     "direction of missing categories": {"nodes": put("missing_left", 2, 127)},
     "depth too small": {"nodes": put("depth", 3, 0)},
     "depth negative": {"nodes": put("depth", 8, -3)},
+    "parent of another": {"nodes": put("parent", 3, 0)},
+    "own parent": {"nodes": put("parent", 2, 2)},
+    "parents in a circle": {"nodes": put("parent", 0, 4)},
+    "set of a leaf": {"nodes": put("category_start", 1, 0)},
+    "no features": {"n_features": lambda n: -1},
+    "half a feature": {"n_features": lambda n: 2.5},
+    "no outputs": {"n_outputs": lambda n: 0},
+    "too many outputs": {"n_outputs": lambda n: 2**62},
+    "nodes of another machine": {"nodes": lambda a: a.astype(a.dtype.newbyteorder())},
     "trees do not cover the nodes": {"tree_start": lambda a: a[:-1]},
     "trees start late": {"tree_start": lambda a: a + 1},
     "trees overlap": {"tree_start": lambda a: np.array([0, 7, 10])},
     "empty tree": {"tree_start": lambda a: np.array([0, 5, 5, 10])},
     "no trees": {"tree_start": lambda a: a[:0]},
+    "differences of starts overflow": {
+        "tree_start": lambda a: np.array([0, 2**63 - 1, -(2**63), -1, 10])
+    },
     "starts run backwards": {"tree_start": lambda a: np.array([0, 12, 10])},
     "values missing": {"values": lambda a: a[:-1]},
     "two values for one output": {"values": lambda a: np.hstack([a, a])},
@@ -215,12 +228,11 @@ DAMAGE = {
 
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_damage_is_refused(kind):
-    ensemble = damaged(**DAMAGE[kind])
-    X = np.ones((70, 2))
+    state = damaged_state(**DAMAGE[kind])
     with pytest.raises(ValueError):
-        predictions(ensemble, X)
+        TreeEnsemble.from_state(state)
     with pytest.raises(ValueError):
-        ensemble.apply(X, 1)
+        TreeEnsemble.__new__(TreeEnsemble).__setstate__(state)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +247,9 @@ def test_damaged_linear_leaves_are_refused(rng, change):
         ensemble.coef_center = ensemble.coef_center[:-1]
     else:
         ensemble.coef_feature[-1] = 3 if change == "feature too large" else -1
-    with pytest.raises(ValueError, match="linear leaves"):
+    with pytest.raises(
+        ValueError, match="coef_center of" if change == "centre" else "linear leaves"
+    ):
         predictions(ensemble, np.zeros((9, 3)))
 
 

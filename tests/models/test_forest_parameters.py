@@ -26,7 +26,7 @@ BOTH = pytest.mark.parametrize("cls", [RandomForestRegressor, RandomForestClassi
         ({"max_samples": 1.5}, "max_samples"),
         ({"max_samples": "all"}, "max_samples"),
         ({"bootstrap": False, "max_samples": 41}, "max_samples must be at most 40"),
-        ({"max_samples": 10**12}, "max_samples must be at most 40"),
+        ({"max_samples": 10**12}, "max_samples must be at most 4000, 100 times the number of rows"),
         ({"ccp_alpha": -1}, "ccp_alpha"),
         ({"ccp_alpha": "cv"}, "ccp_alpha"),
         ({"max_features": 0}, "max_features"),

@@ -1,0 +1,147 @@
+"""Members of a model file, read so that a small file cannot take a large memory.
+
+Nothing is unpacked before the directory of the archive has been held against a limit, and no more
+of a member is unpacked than the directory declares.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zipfile
+from io import BytesIO
+from numbers import Integral
+from typing import IO, Any
+
+import numpy as np
+
+HEADER = "hybridtrees.json"
+
+# The limit where none is given. Arrays of fitted models shrink by 2 to 20 times when deflated, so
+# 100 times the file leaves room for odd ones; the floor is for small models full of zeros.
+_LEAST_LIMIT = 2**28
+_MOST_GROWTH = 100
+
+# Python objects take up to this many times the memory of the JSON text that they are read from.
+_TEXT_GROWTH = 16
+
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENCRYPTED = 1
+
+_LAST_CHARACTER = 0x10FFFF
+
+
+class ModelFileError(ValueError):
+    """Raised when a file is no model file, is damaged, or is of a newer format."""
+
+
+def member_name(number: int) -> str:
+    """Return the name of the member that holds an array."""
+    return f"arrays/{number}.npy"
+
+
+def check_limit(max_bytes: Any) -> None:
+    """Refuse a limit that is not a number of bytes or None."""
+    if max_bytes is None:
+        return
+    if not isinstance(max_bytes, Integral) or isinstance(max_bytes, bool):
+        raise TypeError(f"max_bytes must be an integer or None, got {max_bytes!r}")
+    if max_bytes < 1:
+        raise ValueError(f"max_bytes must be at least 1, got {max_bytes}")
+
+
+class Archive:
+    """The header and the arrays of a model file.
+
+    Parameters
+    ----------
+    file : binary file
+    max_bytes : int or None
+        See `hybridtrees.load`.
+    """
+
+    def __init__(self, file: IO[bytes], max_bytes: int | None) -> None:
+        self._zip = zipfile.ZipFile(file)
+        self._arrays: dict[int, np.ndarray] = {}
+        members = self._zip.infolist()
+        if len({member.filename for member in members}) < len(members):
+            raise ModelFileError("two members of the file have the same name")
+        needed = 0
+        for member in members:
+            _check_member(member)
+            needed += member.file_size * (_TEXT_GROWTH if member.filename == HEADER else 1)
+        if max_bytes is None:
+            max_bytes = max(_LEAST_LIMIT, _MOST_GROWTH * file.seek(0, 2))
+        if needed > max_bytes:
+            raise ModelFileError(
+                f"the model needs up to {needed} bytes of memory, and max_bytes allows {max_bytes}"
+                ": if you trust the file, load it with a larger max_bytes"
+            )
+
+    def header(self) -> Any:
+        """Return the JSON of the header."""
+        return json.loads(self._read(HEADER))
+
+    def array(self, number: Any) -> np.ndarray:
+        """Return an array, the same each time it is asked for."""
+        if type(number) is not int:  # as text it would have other names: "0", "00", ...
+            raise ModelFileError(f"an array is named by {number!r}, which is not its number")
+        if number not in self._arrays:
+            self._arrays[number] = read_array(self._read(member_name(number)))
+        return self._arrays[number]
+
+    def _read(self, name: str) -> bytes:
+        member = self._zip.getinfo(name)
+        with self._zip.open(member) as stream:
+            # Without a size zipfile would unpack all there is before it cuts it off.
+            data = stream.read(member.file_size)
+        if len(data) != member.file_size:
+            raise ModelFileError(f"{name} is shorter than the directory of the file says")
+        return data
+
+
+def _check_member(member: zipfile.ZipInfo) -> None:
+    if member.compress_type not in _METHODS:
+        raise ModelFileError(
+            f"{member.filename} is compressed by method {member.compress_type}: members of a model "
+            "file are stored or deflated"
+        )
+    if member.flag_bits & _ENCRYPTED:
+        raise ModelFileError(f"{member.filename} is encrypted")
+
+
+def read_array(data: bytes) -> np.ndarray:
+    """Read a ``.npy`` member, whose header must agree with its size before memory is taken."""
+    stream = BytesIO(data)
+    version = np.lib.format.read_magic(stream)
+    if version == (1, 0):
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    elif version == (2, 0):
+        shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
+    else:
+        raise ModelFileError(f"an array has the unknown format {version}")
+    check_dtype(dtype)
+    n_bytes = math.prod(shape) * dtype.itemsize
+    if n_bytes != len(data) - stream.tell():
+        raise ModelFileError("an array is damaged: its size is not the one it states")
+    flat = np.frombuffer(data, dtype=np.uint8, offset=stream.tell()).copy().view(dtype)
+    _check_values(flat)
+    return flat.reshape(shape, order="F" if fortran else "C")
+
+
+def check_dtype(dtype: np.dtype) -> None:
+    """Refuse items of Python objects, of no bytes, and records of anything but numbers."""
+    fields = [dtype] if dtype.names is None else [dtype[name] for name in dtype.names]
+    kinds = "biufcmMSU" if dtype.names is None else "biuf"
+    if dtype.itemsize == 0 or any(field.kind not in kinds for field in fields):
+        raise ModelFileError(f"an array has items of the type {dtype.str}, which no model has")
+
+
+def _check_values(flat: np.ndarray) -> None:
+    """Refuse bytes that are no value of their type: NumPy trusts them."""
+    if flat.dtype.kind == "b" and np.any(flat.view(np.uint8) > 1):
+        raise ModelFileError("an array of booleans holds something else")
+    if flat.dtype.kind == "U":
+        codes = flat.view(flat.dtype.str[0] + "u4")
+        if np.any(codes > _LAST_CHARACTER):
+            raise ModelFileError("an array of text holds what is no character")
