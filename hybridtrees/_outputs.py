@@ -6,14 +6,15 @@ Files are checked before the work and written after it.
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import IO, TextIO
+
+from hybridtrees._replacing import find_target, replacing
 
 # Stands for the standard input or output where a file is named.
 STREAM = "-"
@@ -91,7 +92,7 @@ def check_writable(path: str, *, regular: bool = False) -> None:
 
 
 @contextmanager
-def replacing(path: str | PathLike[str]) -> Iterator[BinaryIO]:
+def writing_to(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a file that replaces the one at `path` once all is written.
 
     If anything goes wrong, the old file stays as it was. A link stays a link, and the
@@ -106,38 +107,23 @@ def replacing(path: str | PathLike[str]) -> Iterator[BinaryIO]:
     ------
     stream : binary stream
     """
-    try:
-        mode = os.stat(path).st_mode
-    except FileNotFoundError:
-        mode = None
-    if mode is not None and not stat.S_ISREG(mode):
+    if os.path.exists(path) and not os.path.isfile(path):
         with open(path, "wb") as stream:
             yield stream
         return
-    target = os.path.realpath(path)
-    part = f"{target}.{secrets.token_hex(4)}.part"
-    # From the first byte on the new file is no more open to others than the old one.
-    permissions = 0o666 if mode is None else stat.S_IMODE(mode)
-    try:
-        with open(part, "xb", opener=lambda p, flags: os.open(p, flags, permissions)) as stream:
-            yield stream
-        if mode is not None:
-            os.chmod(part, permissions)  # what the umask took away
-        os.replace(part, target)
-    except BaseException:
-        Path(part).unlink(missing_ok=True)
-        raise
+    with replacing(find_target(Path(path))) as stream:
+        yield stream
 
 
 def write_text(path: str | PathLike[str], text: str) -> None:
-    """Write text to a file as UTF-8; see `replacing`.
+    """Write text to a file as UTF-8; see `writing_to`.
 
     Parameters
     ----------
     path : str or path-like
     text : str
     """
-    with replacing(path) as stream:
+    with writing_to(path) as stream:
         stream.write(text.encode())
 
 

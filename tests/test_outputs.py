@@ -8,7 +8,13 @@ import stat
 import pytest
 
 from hybridtrees import _outputs
-from hybridtrees._outputs import check_distinct, check_writable, replacing, report_error, write_text
+from hybridtrees._outputs import (
+    check_distinct,
+    check_writable,
+    report_error,
+    write_text,
+    writing_to,
+)
 
 
 def names_of_one_file(folder, kind):
@@ -84,7 +90,7 @@ def test_paths_that_cannot_be_written(tmp_path, monkeypatch):
 def test_a_file_that_fails_leaves_the_old_one(tmp_path):
     path = tmp_path / "out"
     write_text(path, "old")
-    with pytest.raises(RuntimeError, match="no luck"), replacing(path) as stream:
+    with pytest.raises(RuntimeError, match="no luck"), writing_to(path) as stream:
         stream.write(b"new")
         stream.flush()
         raise RuntimeError("no luck")

@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from hybridtrees._outputs import replacing
+from hybridtrees._outputs import writing_to
 
 Columns = dict[str, Sequence[Any]]
 
@@ -25,7 +25,7 @@ def write_csv(path_or_stream: Any, columns: Columns) -> None:
     """
     if isinstance(path_or_stream, str | PathLike):
         with (
-            replacing(path_or_stream) as stream,
+            writing_to(path_or_stream) as stream,
             io.TextIOWrapper(stream, encoding="utf-8", newline="") as text,
         ):
             write_csv(text, columns)
@@ -46,7 +46,7 @@ def write_parquet(path: str | PathLike[str], columns: Columns) -> None:
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
-    with replacing(path) as stream:
+    with writing_to(path) as stream:
         parquet.write_table(pa.table(columns), stream)
 
 
