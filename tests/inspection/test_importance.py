@@ -130,6 +130,9 @@ def test_features_and_rows_are_chosen(rng):
         model, X, y, random_state=5, max_samples=40 / 150 + 1e-9, sample_weight=w
     )
     np.testing.assert_array_equal(few.importances, share.importances)
+    drawn = np.random.default_rng(seed_sequence(5).spawn(5)[0])
+    rows = np.sort(drawn.choice(150, 40, replace=False))
+    assert few.baseline_score == model.score(X[rows], y[rows], sample_weight=w[rows])
     assert few.baseline_score != every.baseline_score
 
 

@@ -160,8 +160,23 @@ def test_several_targets_are_fitted_as_if_alone(rng):
         model.summary(3)
 
 
-def test_cross_validation_equals_refits_fold_by_fold(rng):
+@pytest.mark.parametrize(
+    ("penalty", "l1_ratio", "share", "span"),
+    [("lasso", 0.5, 1.0, 1e-4), ("elasticnet", 0.2, 0.2, 1e-4), ("ridge", 0.5, 1e-3, 1e-7)],
+)
+def test_the_grid_of_alphas(rng, penalty, l1_ratio, share, span):
     X, y = table(rng, 60, 5, "plain")
+    path = linear_path(X, y, penalty=penalty, l1_ratio=l1_ratio, alphas=7)
+    # At the largest the coefficients have just become 0; a ridge takes a small share of L1 for it.
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    largest = np.abs(Z.T @ (y - y.mean())).max() / 60 / share
+    np.testing.assert_allclose(path.alphas, largest * span ** (np.arange(7) / 6), rtol=1e-9)
+
+
+# By moments, and by the rows of a table that is too wide for them.
+@pytest.mark.parametrize("n_columns", [5, 260])
+def test_cross_validation_equals_refits_fold_by_fold(rng, n_columns):
+    X, y = table(rng, 60, n_columns, "plain")
     w = rng.random(60) + 0.1
     alphas = np.array([1.0, 0.1, 0.01])
     order = rng.permutation(60)
@@ -187,9 +202,9 @@ def test_cross_validation_equals_refits_fold_by_fold(rng):
 
 
 def test_cross_validation_by_default(rng):
-    X = rng.standard_normal((100, 150))
+    X = rng.standard_normal((100, 260))
     y = X[:, 0] * 3 + rng.standard_normal(100)
-    for columns in (20, 150):  # from moments, and fold by fold
+    for columns in (20, 260):  # from moments, and fold by fold
         model = LinearRegressor(penalty="lasso", alpha="cv").fit(X[:, :columns], y)
         assert model.alphas_.shape == (100,) and model.cv_scores_.shape == (100, 5)
         assert model.alphas_[0] > model.alpha_ > model.alphas_[-1]

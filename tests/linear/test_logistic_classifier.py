@@ -180,8 +180,9 @@ def test_a_large_table_is_started_from_a_part(rng):
     assert LogisticClassifier(alpha=1e-3).fit(X, rare).predict_proba(X)[:, 1].mean() < 1e-3
 
 
-def test_cross_validation_equals_refits_fold_by_fold(rng):
-    X, y = table(rng, 90, 4, 3)
+@pytest.mark.parametrize("n_columns", [4, 260])
+def test_cross_validation_equals_refits_fold_by_fold(rng, n_columns):
+    X, y = table(rng, 90, n_columns, 3)
     w, alphas = rng.random(90) + 0.1, np.array([0.3, 0.03])
     order = rng.permutation(90)
     splits = [(np.setdiff1d(order, part), part) for part in np.array_split(order, 3)]

@@ -184,6 +184,31 @@ def test_compiled_tables_check_their_arguments(rng):
         _moments.cross(table, Table(X, zero, one, zero), None, 1)
 
 
+@pytest.mark.parametrize("n", [40, 9001])
+def test_some_rows_bring_their_own_weights(rng, n):
+    # Weights belong to the rows of the whole table, not to places among those chosen.
+    from hybridtrees.linear import _moments
+    from hybridtrees.linear._table import Table
+
+    X, Y, weight = rng.normal(size=(n, 3)), rng.normal(size=(n, 2)), rng.exponential(size=n)
+    X[::5, 1], weight[::4] = np.nan, 0.0
+    rows = rng.permutation(n)[: n // 2]
+    zero, one = np.zeros(3), np.ones(3)
+    mean, low, high, n_missing = _moments.column_ranges(
+        Table(X, zero, one, np.full(3, np.nan), rows), weight
+    )
+    for j in range(3):
+        used = rows[(weight[rows] > 0) & ~np.isnan(X[rows, j])]
+        np.testing.assert_allclose(mean[j], np.average(X[used, j], weights=weight[used]))
+        assert (low[j], high[j]) == (X[used, j].min(), X[used, j].max())
+        assert n_missing[j] == np.isnan(X[rows, j]).sum()
+    left, right = Table(X, zero, one, zero, rows), Table(Y, zero[:2], one[:2], zero[:2], rows)
+    filled = np.nan_to_num(X[rows])
+    for n_threads in (1, 2):
+        found = _moments.cross(left, right, weight, n_threads)
+        np.testing.assert_allclose(found, filled.T @ (weight[rows, None] * Y[rows]), atol=1e-9)
+
+
 @pytest.mark.parametrize("weight", [None, np.arange(1.0, 11.0)])
 def test_moments_without_a_target(weight):
     X = np.random.default_rng(0).normal(size=(10, 2))

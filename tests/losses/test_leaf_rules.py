@@ -68,6 +68,29 @@ def test_likelihood_formulas(rng, weight, leaf):
             np.testing.assert_allclose(ours[j], expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("n", [4095, 4096, 4097, 8193])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_leaves_of_several_blocks(rng, n, weighted):
+    # Rows far apart: one that were left out or taken twice would show.
+    y, raw = rng.integers(0, 2, n).astype(float), rng.normal(size=n)
+    weight = rng.exponential(size=n) if weighted else None
+    w = np.ones(n) if weight is None else weight
+    leaf = np.zeros(n, dtype=int)
+    leaf[::7] = 1
+    p = 1 / (1 + np.exp(-raw))
+    for loss, top, bottom in (
+        (losses.Logistic(), w * (y - p), w * p * (1 - p)),
+        (losses.SquaredError(), w * (y - raw), w),
+        (losses.PoissonDeviance(), w * y, w * np.exp(raw)),
+    ):
+        expected = np.bincount(leaf, top) / np.bincount(leaf, bottom)
+        expected = np.log(expected) if isinstance(loss, losses.PoissonDeviance) else expected
+        known = [None, y - p] if isinstance(loss, losses.Logistic) else [None]
+        for residual in known:
+            ours = leaf_values(loss, y, raw, weight, leaf, 2, residual=residual)
+            np.testing.assert_allclose(ours, expected, rtol=1e-11)
+
+
 def test_softmax_rule(rng, weight, leaf):
     loss, raw = losses.Softmax(3), rng.normal(size=(700, 3))
     y = rng.integers(0, 3, 700).astype(float)

@@ -34,6 +34,18 @@ def test_starts_minimise_the_loss(rng, name, weight):
     assert total(start[0]) <= best.fun + 1e-9 * abs(best.fun)
 
 
+def test_the_start_of_hinge_is_the_heavier_class():
+    y = np.array([0.0, 1.0, 1.0, 0.0])
+    for weight, expected in (
+        (None, 0.0),  # a tie, as XGBoost has it
+        ([1.0, 1.0, 1.5, 1.0], 1.0),
+        ([3.0, 1.0, 1.0, 0.0], 0.0),
+        ([3.0, 2.0, 2.0, 0.5], 1.0),
+    ):
+        weight = None if weight is None else np.array(weight)
+        assert losses.HingeLoss().init_raw(y, weight).tolist() == [expected]
+
+
 def test_starts_of_friedman_are_scikit_learns(rng, weight):
     dummy = pytest.importorskip("sklearn.dummy")
     for n in (300, 301):

@@ -150,6 +150,13 @@ def test_nothing_is_read_before_fit(cls):
         _ = model.tree_
 
 
+def test_the_summary_weighs_the_leaves():
+    X, y = np.array([[0.0], [0.0], [1.0], [1.0]]), np.array([0.0, 2.0, 10.0, 18.0])
+    # Impurities of the leaves: 1 of the weight 2 and 16 of the weight 6.
+    text = CARTRegressor(max_depth=1).fit(X, y, [1, 1, 3, 3]).summary()
+    assert f"mean of the leaves {(2 * 1 + 6 * 16) / 8:.6g}" in text
+
+
 def test_summary_says_what_there_is():
     pandas = pytest.importorskip("pandas")
     X, y = smooth_table()

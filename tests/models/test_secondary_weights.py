@@ -80,3 +80,20 @@ def test_the_least_weight_of_a_leaf_is_a_share_of_what_is_drawn(weighted, splitt
     assert len(leaves) >= 10
     assert leaves["weight"].min() >= 0.3 * 0.5 * weight.sum() * (1 - 1e-9)
     assert leaves["weight"].min() < 0.3 * weight.sum()
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "absolute_error"])
+@pytest.mark.parametrize("splitter", ["exact", "hist"])
+def test_pruning_within_boosting_is_that_of_rows_repeated(splitter, loss):
+    X, y, weight = problem()
+    times = weight.astype(int)
+    model = GradientBoostingRegressor(
+        loss=loss, n_estimators=3, max_depth=4, splitter=splitter, ccp_alpha=0.02
+    )
+    leaves = []
+    for data in ((X, y, weight), (X.repeat(times, axis=0), y.repeat(times)), (X, y)):
+        nodes = model.fit(*data).trees_.nodes
+        leaves.append((nodes["feature"] * (nodes["left"] >= 0)).tolist())
+    assert leaves[0] == leaves[1] != leaves[2]
+    whole = model.set_params(ccp_alpha=0.0).fit(X, y, weight)
+    assert 3 < len(leaves[0]) < len(whole.trees_.nodes)
