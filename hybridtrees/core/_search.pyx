@@ -8,9 +8,11 @@ grower decides which node comes next and knows nothing of either.
 from cython.parallel cimport prange
 
 from hybridtrees.core._frontier cimport NodeQueue
+from hybridtrees.core._interrupt cimport team_stops
 from hybridtrees.core._leaves cimport cut_in_blocks
 from hybridtrees.core._nodes cimport GrowNode, NodeStore
 from hybridtrees.core._rng cimport draw_few, draw_sorted, keyed
+from hybridtrees.core._team cimport team_of
 from hybridtrees.core._types cimport (
     TARGET_CLASS_WEIGHTED, float64_t, int8_t, int32_t, intp_t, uint32_t, uint64_t,
 )
@@ -96,7 +98,7 @@ cdef class SplitSearch:
         cdef intp_t i, n = self.n_rows
         if rows is None:
             self.n_sampled = n
-            for i in prange(n, num_threads=self.n_threads if n > 65536 else 1, nogil=True,
+            for i in prange(n, num_threads=team_of(self.n_threads if n > 65536 else 1), nogil=True,
                             schedule="static"):
                 self.rows[i] = <uint32_t>i
             return 0
@@ -206,8 +208,13 @@ cdef class SplitSearch:
             and n >= 2 * self.rules.min_samples_leaf
         )
 
+    cdef bint stops(self) noexcept nogil:
+        """Whether the growth is given up: an exception is set, and what was found is void."""
+        return team_stops(&self.stopped)
+
     cdef int open_root(self) except -1 nogil:
         """Make the root; its rows are those set."""
+        self.stopped = False
         self.store.clear()
         self.queue.n_open = 0
         self.store.new_node()

@@ -6,10 +6,11 @@ The best split of a node is found by one pass along its slice of every list.
 from cython.parallel cimport prange
 from libc.math cimport INFINITY
 from libc.stdlib cimport qsort
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from hybridtrees.core._categories cimport order_categories
 from hybridtrees.core._category_sets cimport SHORT_SET
+from hybridtrees.core._interrupt cimport raise_stop
 from hybridtrees.core._median cimport order_rows
 from hybridtrees.core._nodes cimport GrowNode
 from hybridtrees.core._openmp cimport omp_get_thread_num
@@ -20,6 +21,7 @@ from hybridtrees.core._sorted_scan cimport (
     SIDES, Cut, NodeView, ScanScratch, best_cut, draw_tied,
 )
 from hybridtrees.core._targets cimport row_weight, side_score
+from hybridtrees.core._team cimport team_of
 from hybridtrees.core._types cimport (
     ABSOLUTE, NEWTON, SQUARES, TARGET_PAIR, TARGET_UNIT,
     Entry, float64_t, int8_t, int32_t, intp_t, uint32_t,
@@ -113,13 +115,14 @@ cdef class SortedSearch(SortedLists):
         cdef int32_t j
         # A median takes as long as a score of sums over some twenty entries.
         cdef intp_t cost = 16 if self.rules.criterion == ABSOLUTE else 1
-        if self.n_threads == 1 or (node.stop - node.start) * n * cost < PARALLEL_ENTRIES:
+        if (node.stop - node.start) * n * cost < PARALLEL_ENTRIES:
             for j in range(n):
                 self.cuts[features[j]] = self.scan_feature(view, node, features[j], 0)
             return
-        for j in prange(n, num_threads=self.n_threads, schedule="dynamic", chunksize=1):
-            self.cuts[features[j]] = self.scan_feature(view, node, features[j],
-                                                       omp_get_thread_num())
+        for j in prange(n, num_threads=team_of(self.n_threads), schedule="dynamic", chunksize=1):
+            if not self.stops():
+                self.cuts[features[j]] = self.scan_feature(view, node, features[j],
+                                                           omp_get_thread_num())
 
     cdef int32_t best_feature(
         self, const GrowNode* node, const int32_t* features, int32_t n, float64_t margin
@@ -189,6 +192,7 @@ cdef class SortedSearch(SortedLists):
             margin = 1e-14 * abs(parent)
         features = self.draw_node_features(node, 0, &n_features)
         self.scan_features(&view, n, features, n_features)
+        raise_stop(self.stopped)
         best = self.best_feature(n, features, n_features, margin)
         if best < 0 and 0 < self.max_features and n_features < self.n_tree_features:
             best = self.first_that_cuts(&view, node)
@@ -284,7 +288,8 @@ cdef class SortedSearch(SortedLists):
             qsort(named, n_named, sizeof(uint32_t), compare_codes)
             start = self.store.new_words(n_named)
             n = &self.store.nodes[node]
-            memcpy(self.store.words + start, named, n_named * sizeof(uint32_t))
+            for i in range(n_named):
+                self.store.words[start + i] = named[i]
             n.split.category_words = <int32_t>n_named
             n.split.categories[0] = <uint32_t>(-n_categories if others_left else n_categories)
         else:

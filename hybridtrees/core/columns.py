@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hybridtrees.core import _bins, _columns
 from hybridtrees.core._sketch import cut_columns, exact_cuts
+from hybridtrees.core._team import startable_threads
 from hybridtrees.core.sketch import QuantileSketch
 
 Floats = NDArray[np.float64]
@@ -71,7 +72,8 @@ def raise_infinite(X: Any) -> None:
 
 def run_threads(function: Callable, items: Iterable, n_threads: int) -> list:
     """`map` over threads, for functions that let go of the interpreter's lock."""
-    if n_threads == 1:
+    n_threads = startable_threads(n_threads)
+    if n_threads <= 1:
         return list(map(function, items))
     # Here and not above: it takes milliseconds to import and is often not needed.
     from concurrent.futures import ThreadPoolExecutor

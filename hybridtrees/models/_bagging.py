@@ -16,6 +16,8 @@ import numpy as np
 
 from hybridtrees._parameters import check_boolean, check_integer, check_real
 from hybridtrees._persistence import register
+from hybridtrees.core._interrupt import StopFlag
+from hybridtrees.core._team import startable_threads
 from hybridtrees.core.checks import Checked, check_arrays, check_count, check_numbers, check_type
 
 # Trees of n_estimators="auto": at most so many, judged by the last of them.
@@ -266,7 +268,7 @@ def _grown_trees(
         return draw, grower.grow(sampler.counts(draw), growth)
 
     numbers = iter(range(plan.first, plan.first + plan.n_trees))
-    n_threads = min(plan.n_threads, plan.n_trees)
+    n_threads = startable_threads(min(plan.n_threads, plan.n_trees))
     if n_threads <= 1:
         grower = stack.enter_context(open_grower())
         for index in numbers:
@@ -279,16 +281,21 @@ def _grown_trees(
     for _ in range(n_threads):
         idle.put(stack.enter_context(open_grower()))
 
+    stop = StopFlag()
+
     def job(index: int) -> tuple[int, Any]:
         grower = idle.get()
         try:
-            return grow(grower, index)
+            with stop:
+                return grow(grower, index)
         finally:
             idle.put(grower)
 
     pool = ThreadPoolExecutor(n_threads, thread_name_prefix="hybridtrees-forest")
     # Entered after the growers, so that they are closed when no thread works any more.
     stack.callback(pool.shutdown, wait=True, cancel_futures=True)
+    # Trees under way when the loop ends, by an interruption perhaps, are not wanted any more.
+    stack.callback(stop.set)
     waiting: deque[Any] = deque()
     # Few trees ahead: an early stop wastes what is under way.
     for index in numbers:
@@ -297,27 +304,6 @@ def _grown_trees(
             yield waiting.popleft().result()
     while waiting:
         yield waiting.popleft().result()
-
-
-def map_trees(function: Callable[[int], Any], n_trees: int, n_threads: int) -> list[Any]:
-    """Return what a function says of every tree, asked by several threads.
-
-    Parameters
-    ----------
-    function : callable
-        From the number of a tree to anything.
-    n_trees, n_threads : int
-
-    Returns
-    -------
-    results : list
-    """
-    if min(n_trees, n_threads) <= 1:
-        return [function(tree) for tree in range(n_trees)]
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(min(n_trees, n_threads)) as pool:
-        return list(pool.map(function, range(n_trees)))
 
 
 class _Progress:
