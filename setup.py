@@ -11,7 +11,6 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 
-
 def switched_on(name: str) -> bool:
     """Whether an environment variable asks for a variant of the build."""
     return os.environ.get(name, "0") not in ("", "0")

@@ -43,8 +43,8 @@ FORBIDDEN = {
 STAGES = (
     ("_types", "dtypes", "errors", "_openmp", "_rng", "_simd", "_linear_kernels", "_category_sets"),
     (
-        "_interrupt", "_team", "_radix", "_summary", "_cuts", "_sketch", "sketch", "_columns", "columns",
-        "_bins", "shared_bins", "bins",
+        "_interrupt", "_team", "_radix", "_summary", "_cuts", "_sketch", "sketch", "_columns",
+        "columns", "_bins", "shared_bins", "bins",
     ),
     ("_views", "_statistics", "_partition", "_histogram", "_pool", "_frontier", "_walk_node"),
     ("_nodes", "_split", "_linear_problem", "_linear_scan", "_moment_solve", "_moment_histogram"),
@@ -233,7 +233,6 @@ def test_every_parallel_region_asks_how_many_threads_can_be_started():
     ]
     assert regions
     assert [region for region in regions if not region[1].startswith("team_of(")] == []
-
 
 
 def test_models_do_not_cimport():
