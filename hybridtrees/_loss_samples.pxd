@@ -5,21 +5,28 @@ always the same and is predicted, so that one loop serves all losses.
 
 Each takes the target y, the raw score r and two numbers a and b that shape the loss:
 
-=============  ==========================================================================
-SQUARED        (r - y)^2 / 2
-ABSOLUTE       |r - y|; b is the gradient where r = y
-QUANTILE       pinball loss of the quantile a; b is the gradient where r = y
-EXPECTILE      |a - 1[r >= y]| (r - y)^2 / 2
-HUBER          quadratic up to the distance a, linear beyond
-PSEUDO_HUBER   a^2 (sqrt(1 + ((r - y) / a)^2) - 1)
-POISSON        exp(r) - y r; the hessian has the factor a
-GAMMA          r + y exp(-r)
-TWEEDIE        of variance power a: exp((2 - a) r) / (2 - a) - y exp((1 - a) r) / (1 - a)
-LOGISTIC       log(1 + exp(r)) - y r, y in [0, 1]
-EXPONENTIAL    exp(-r) for y = 1, exp(r) for y = 0
-HINGE          max(0, 1 - (2 y - 1) r)
-SOFTMAX        -log p_y over several raw scores; not in this file's functions
-=============  ==========================================================================
+===============  ========================================================================
+SQUARED          (r - y)^2 / 2
+ABSOLUTE         |r - y|; b is the gradient where r = y
+QUANTILE         pinball loss of the quantile a; b is the gradient where r = y
+EXPECTILE        |a - 1[r >= y]| (r - y)^2 / 2
+HUBER            quadratic up to the distance a, linear beyond
+PSEUDO_HUBER     a^2 (sqrt(1 + ((r - y) / a)^2) - 1)
+SMOOTH_ABSOLUTE  as PSEUDO_HUBER, with the hessian of a majorising parabola
+SMOOTH_QUANTILE  b times the pinball loss of the quantile a, its kink rounded over a distance
+                 of 0.04 b; with the hessian of a majorising parabola
+POISSON          exp(r) - y r; the hessian has the factor a
+GAMMA            r + y exp(-r)
+TWEEDIE          of variance power a: exp((2 - a) r) / (2 - a) - y exp((1 - a) r) / (1 - a)
+LOGISTIC         log(1 + exp(r)) - y r, y in [0, 1]
+EXPONENTIAL      exp(-r) for y = 1, exp(r) for y = 0
+HINGE            max(0, 1 - (2 y - 1) r)
+SOFTMAX          -log p_y over several raw scores; not in this file's functions
+===============  ========================================================================
+
+A majorising parabola touches the loss at r and lies nowhere below it. A Newton step to its lowest
+point never raises the loss, where one with the true second derivative, almost 0 far from the
+target, would overshoot.
 
 Exponentials are cut off where they would leave the range of float64, so that no raw score gives
 a NaN.
@@ -44,6 +51,8 @@ cdef enum LossKind:
     TWEEDIE = 10
     EXPONENTIAL = 11
     HINGE = 12
+    SMOOTH_ABSOLUTE = 13
+    SMOOTH_QUANTILE = 14
 
 
 cdef struct Derivatives:
@@ -77,10 +86,43 @@ cdef inline Derivatives d_huber(float64_t y, float64_t r, float64_t delta) noexc
     return Derivatives(delta if d > 0 else -delta, 0.0)
 
 
+cdef inline float64_t pseudo_root(float64_t z) noexcept nogil:
+    return sqrt(1.0 + z * z) if fabs(z) < 1e150 else fabs(z)
+
+
 cdef inline Derivatives d_pseudo_huber(float64_t y, float64_t r, float64_t slope) noexcept nogil:
-    cdef float64_t z = (r - y) / slope
-    cdef float64_t root = sqrt(1.0 + z * z) if fabs(z) < 1e150 else fabs(z)
+    cdef float64_t root = pseudo_root((r - y) / slope)
     return Derivatives((r - y) / root, 1.0 / root / root / root)
+
+
+cdef inline Derivatives d_smooth_absolute(
+    float64_t y, float64_t r, float64_t scale
+) noexcept nogil:
+    cdef float64_t root = pseudo_root((r - y) / scale)
+    return Derivatives((r - y) / root, 1.0 / root)
+
+
+cdef inline float64_t kink_width(float64_t scale) noexcept nogil:
+    return 0.04 * scale     # XGBoost's, and so is the least ratio below
+
+
+cdef inline Derivatives d_smooth_quantile(
+    float64_t y, float64_t r, float64_t alpha, float64_t scale
+) noexcept nogil:
+    # tanh(x) by exp(-2 |x|); where the difference of that and 1 would lose digits, by a series.
+    cdef float64_t width = kink_width(scale), x = (r - y) / width
+    cdef float64_t size = fabs(x), e = ht_exp(-2.0 * size), tanh, ratio
+    if size < 1e-3:
+        ratio = 1.0 - x * x * (1.0 / 3.0 - x * x * (2.0 / 15.0))
+        tanh = size * ratio
+    else:
+        tanh = (1.0 - e) / (1.0 + e)
+        ratio = tanh / size
+    if x < 0:
+        tanh = -tanh
+    if ratio < 3e-4:    # far rows alone in a leaf would take too long a step
+        ratio = 3e-4
+    return Derivatives(0.5 * scale * (tanh + 1.0 - 2.0 * alpha), 0.5 * scale / width * ratio)
 
 
 cdef inline Derivatives d_poisson(float64_t y, float64_t r, float64_t factor) noexcept nogil:
@@ -135,6 +177,10 @@ cdef inline Derivatives derivatives(
         return d_huber(y, r, a)
     elif kind == PSEUDO_HUBER:
         return d_pseudo_huber(y, r, a)
+    elif kind == SMOOTH_ABSOLUTE:
+        return d_smooth_absolute(y, r, a)
+    elif kind == SMOOTH_QUANTILE:
+        return d_smooth_quantile(y, r, a, b)
     elif kind == POISSON:
         return d_poisson(y, r, a)
     elif kind == GAMMA:
@@ -164,6 +210,15 @@ cdef inline float64_t l_pseudo_huber(float64_t y, float64_t r, float64_t slope) 
     return slope * slope * z * z / (sqrt(1.0 + z * z) + 1.0)
 
 
+cdef inline float64_t l_smooth_quantile(
+    float64_t y, float64_t r, float64_t alpha, float64_t scale
+) noexcept nogil:
+    # The integral of the gradient; log(cosh(x)) = |x| + log(1 + exp(-2 |x|)) - log(2).
+    cdef float64_t width = kink_width(scale), size = fabs(r - y) / width
+    cdef float64_t log_cosh = size + log1p(ht_exp(-2.0 * size)) - log1p(1.0)
+    return 0.5 * scale * (width * log_cosh + (1.0 - 2.0 * alpha) * (r - y))
+
+
 cdef inline float64_t value(
     int kind, float64_t y, float64_t r, float64_t a, float64_t b
 ) noexcept nogil:
@@ -179,8 +234,10 @@ cdef inline float64_t value(
         return 0.5 * (1.0 - a if d >= 0 else a) * d * d
     elif kind == HUBER:
         return 0.5 * d * d if fabs(d) <= a else a * (fabs(d) - 0.5 * a)
-    elif kind == PSEUDO_HUBER:
+    elif kind == PSEUDO_HUBER or kind == SMOOTH_ABSOLUTE:
         return l_pseudo_huber(y, r, a)
+    elif kind == SMOOTH_QUANTILE:
+        return l_smooth_quantile(y, r, a, b)
     elif kind == POISSON:
         return ht_exp(r) - y * r
     elif kind == GAMMA:

@@ -11,7 +11,8 @@ from libc.math cimport log
 
 from hybridtrees._loss_samples cimport (
     ABSOLUTE, EXPECTILE, EXPONENTIAL, GAMMA, HINGE, HUBER, LOGISTIC, POISSON, PSEUDO_HUBER,
-    QUANTILE, SOFTMAX, SQUARED, TWEEDIE, Derivatives, d_logistic, derivatives, value
+    QUANTILE, SMOOTH_ABSOLUTE, SMOOTH_QUANTILE, SOFTMAX, SQUARED, TWEEDIE, Derivatives, d_logistic,
+    derivatives, value
 )
 from hybridtrees.core._openmp cimport omp_get_thread_num
 from hybridtrees.core._simd cimport ht_exp, ht_logistic, ht_vector_bytes
@@ -46,6 +47,8 @@ LOSS_KINDS = {
     "expectile": EXPECTILE,
     "huber": HUBER,
     "pseudo_huber": PSEUDO_HUBER,
+    "smooth_absolute": SMOOTH_ABSOLUTE,
+    "smooth_quantile": SMOOTH_QUANTILE,
     "poisson": POISSON,
     "gamma": GAMMA,
     "tweedie": TWEEDIE,

@@ -62,6 +62,31 @@ class FixedHuber(losses.HuberError):
         self.delta = 0.8
 
 
+class FixedSmoothAbsolute(losses.SmoothAbsoluteError):
+    """The smooth absolute error with a scale that stays."""
+
+    def _prepare(self, y, raw, weight):
+        self.scale = (0.8,)
+
+
+class FixedSmoothQuantile(losses.SmoothQuantileError):
+    """The smooth pinball loss with a scale that stays, so wide that curves show."""
+
+    def _prepare(self, y, raw, weight):
+        self.scale = (20.0,)
+
+
+def smooth_pinball(alpha, scale):
+    """The integral of scale / 2 (tanh(x) + 1 - 2 alpha), x = (r - y) / (0.04 scale)."""
+
+    def value(y, r):
+        x = (r - y) / (0.04 * scale)
+        log_cosh = np.logaddexp(x, -x) - np.log(2)
+        return scale / 2 * (0.04 * scale * log_cosh + (1 - 2 * alpha) * (r - y))
+
+    return value
+
+
 CASES = {
     "squared": Case(losses.SquaredError(), lambda y, r: (y - r) ** 2 / 2, normal),
     "absolute": Case(losses.AbsoluteError(), lambda y, r: np.abs(y - r), normal),
@@ -73,6 +98,10 @@ CASES = {
         lambda y, r: 1.7**2 * (np.sqrt(1 + ((y - r) / 1.7) ** 2) - 1),
         normal,
     ),
+    "smooth_absolute": Case(
+        FixedSmoothAbsolute(), lambda y, r: 0.8 * (np.hypot(0.8, y - r) - 0.8), normal
+    ),
+    "smooth_quantile": Case(FixedSmoothQuantile(0.3), smooth_pinball(0.3, 20.0), normal),
     "poisson": Case(losses.PoissonDeviance(), lambda y, r: np.exp(r) - y * r, counts),
     "poisson_xgb": Case(
         losses.PoissonDeviance(max_delta_step=0.7),
@@ -93,6 +122,9 @@ CASES = {
 
 # Flat or linear between kinks: no second derivative to compare with.
 KINKED = {"absolute", "quantile", "hinge"}
+
+# Their hessian is that of a parabola above the loss.
+MAJORISED = {"smooth_absolute", "smooth_quantile"}
 
 
 def statistics(loss, y, raw, weight=None, n_threads=1, method="statistics"):

@@ -35,7 +35,7 @@ class Loss:
         Whether the mean of the residuals is what `leaf_values` gives, so that a regression tree
         on them needs no second look.
     adaptive_leaves : bool
-        Whether XGBoost replaces the leaf values of a grown tree by those of `leaf_values`.
+        Whether a tree grown on gradients and hessians gets its leaf values from `leaf_values`.
     deviance_factor : float
         Factor that makes `mean_loss` the deviance that scikit-learn reports as train score.
     """

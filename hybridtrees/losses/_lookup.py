@@ -16,6 +16,8 @@ from hybridtrees.losses._regression import (
     HuberError,
     PseudoHuberError,
     QuantileError,
+    SmoothAbsoluteError,
+    SmoothQuantileError,
     SquaredError,
 )
 
@@ -101,6 +103,7 @@ def xgboost_loss(
     huber_slope: float = 1.0,
     tweedie_variance_power: float = 1.5,
     max_delta_step: float | None = None,
+    smooth: bool = True,
 ) -> Loss:
     """Return the loss of an objective of XGBoost, or of a function in its style.
 
@@ -120,6 +123,9 @@ def xgboost_loss(
         Variance power of "reg:tweedie", in [1, 2).
     max_delta_step : float, optional
         Of "count:poisson"; 0.7 by default.
+    smooth : bool
+        Whether the absolute and the quantile error are smoothed, as in XGBoost since 3.4, or
+        their leaves are quantiles of the residuals, as before.
 
     Returns
     -------
@@ -142,10 +148,14 @@ def xgboost_loss(
             raise ValueError(f"objective={name!r} needs {level}, a level from 0 to 1 or several")
         if n_targets > 1:
             raise ValueError(f"objective={name!r} is for one target, but y has {n_targets}")
-        return QuantileError(alpha, "xgboost") if level[0] == "q" else ExpectileError(alpha)
+        if level == "expectile_alpha":
+            return ExpectileError(alpha)
+        return SmoothQuantileError(alpha) if smooth else QuantileError(alpha, "xgboost")
     makers: dict[str, Callable[[], Loss]] = {
         "reg:squarederror": lambda: SquaredError(n_targets),
-        "reg:absoluteerror": lambda: AbsoluteError(n_targets, "xgboost"),
+        "reg:absoluteerror": lambda: (
+            SmoothAbsoluteError(n_targets) if smooth else AbsoluteError(n_targets, "xgboost")
+        ),
         "reg:pseudohubererror": lambda: PseudoHuberError(huber_slope, n_targets),
         "count:poisson": lambda: PoissonDeviance(
             n_targets, 0.7 if max_delta_step is None else max_delta_step

@@ -141,6 +141,75 @@ class QuantileError(_SeveralLevels, _RobustLoss):
         return alpha, -alpha if self.dialect == "friedman" else 1 - alpha
 
 
+class _Smoothed(Loss):
+    """A robust loss whose kink is rounded in proportion to the residuals of the round.
+
+    Leaves are Newton steps, so that penalties and least weights count as for any other loss, and
+    a split is judged by how far residuals reach and not by their signs alone. As in XGBoost since
+    3.4 the scale of the residuals is the square of their mean root, which outliers hardly move.
+
+    Attributes
+    ----------
+    scale : tuple of floats
+        Scale of the residuals in the latest round, of each output.
+    """
+
+    def __init__(self, n_outputs: int = 1):
+        super().__init__(n_outputs)
+        self.scale = (1.0,) * n_outputs
+
+    def _prepare(self, y, raw, weight):
+        root = np.sqrt(np.abs(y.reshape(len(y), -1) - raw))
+        scale = np.average(root, axis=0, weights=weight) ** 2
+        # Without residuals any positive scale gives the gradient 0.
+        self.scale = tuple(np.maximum(scale, np.finfo(np.float64).tiny).tolist())
+
+
+class SmoothAbsoluteError(_Smoothed):
+    """The absolute error with a rounded kink; starts at the median.
+
+    XGBoost starts one step away from the mean, which is not the best constant.
+
+    Parameters
+    ----------
+    n_outputs : int
+    """
+
+    kind = "smooth_absolute"
+    metrics = AbsoluteError.metrics
+
+    def _shape(self, output):
+        return self.scale[output], 0.0
+
+    def _start(self, y, weight, output):
+        return quantile(y, weight, 0.5, _START_RULES["xgboost"])
+
+
+class SmoothQuantileError(_SeveralLevels, _Smoothed):
+    """The pinball loss with a rounded kink, of one or several quantiles, a raw score for each.
+
+    Predictions of several quantiles are rearranged so that they never cross.
+
+    Parameters
+    ----------
+    alpha : float or sequence of floats
+        Levels of the quantiles, from 0 to 1.
+    """
+
+    kind = "smooth_quantile"
+    metrics = QuantileError.metrics
+
+    def __init__(self, alpha: float | Sequence[float] = 0.5):
+        self.alpha = check_levels("alpha", alpha)
+        super().__init__(len(self.alpha))
+
+    def _shape(self, output):
+        return self.alpha[output], self.scale[output]
+
+    def _start(self, y, weight, output):
+        return quantile(y, weight, self.alpha[output], _START_RULES["xgboost"])
+
+
 class ExpectileError(_SeveralLevels):
     """Squared error, weighted differently above and below; one raw score per level.
 

@@ -76,7 +76,7 @@ class NewtonSteps:
     learning_rate : float
     n_threads : int
     monotonic : int8 array of shape (n_features,), optional
-        Monotone constraints, for losses that estimate leaves anew; the grower keeps them itself.
+        Monotone constraints, for steps that estimate leaves anew; the grower keeps them itself.
     """
 
     def __init__(
@@ -117,10 +117,6 @@ class NewtonSteps:
                 seed=int(seeds[k]),
                 scale=self.learning_rate,
             )
-            if loss.adaptive_leaves:
-                segments = self.grower.segments()
-                nodes, values = estimate(self, tree, segments, k, None, self.monotonic)
-                tree.values[nodes, 0] = self.learning_rate * values
             self.grower.update_raw(tree, self.raw[:, k])
             trees.append(tree)
         return trees

@@ -132,6 +132,10 @@ class PiecewiseLinearModel(XGBModel):
         least = check_integer("min_samples_leaf", self.min_samples_leaf, 1, allow_none=True)
         return replace(super()._grower_params(), min_samples_leaf=least or 1)
 
+    def _takes_smooth_losses(self) -> bool:
+        # Lines are fitted to the losses themselves.
+        return self.max_leaf_features == 0
+
     def _open_grower(
         self, values: Any, weight: np.ndarray | None, params: GrowerParams, n_threads: int
     ) -> Grower:

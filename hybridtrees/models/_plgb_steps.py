@@ -47,7 +47,7 @@ class PiecewiseSteps(NewtonSteps):
 
     def take(self, rows: np.ndarray | None, seeds: np.ndarray) -> list[Tree]:
         """Grow one tree per output on the rows, and add them to `raw` of all rows."""
-        if not self.loss.adaptive_leaves or not isinstance(self.grower, MomentGrower):
+        if not self.loss.adaptive_leaves:
             return super().take(rows, seeds)
         loss, hess = self.loss, self._hess
         loss.statistics(self.y, self.raw, self.weight, self._grad, hess, self.n_threads)

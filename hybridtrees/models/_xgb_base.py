@@ -422,7 +422,12 @@ class XGBModel(FittedXGB):
             huber_slope=self.huber_slope,
             tweedie_variance_power=self.tweedie_variance_power,
             max_delta_step=self._longest_step(),
+            smooth=self._takes_smooth_losses(),
         )
+
+    def _takes_smooth_losses(self) -> bool:
+        """Whether the leaves of robust losses are Newton steps."""
+        return True
 
     def _class_weight(
         self, loss: Loss, target: np.ndarray, weight: np.ndarray | None

@@ -25,7 +25,8 @@ class XGBRegressor(RegressorMixin, XGBModel):
         Loss to minimise: "reg:squarederror" (default), "reg:absoluteerror",
         "reg:pseudohubererror", "reg:quantileerror", "reg:expectileerror", "count:poisson",
         "reg:gamma", "reg:tweedie", or a function ``objective(y_true, raw[, sample_weight])``
-        that returns gradients and hessians.
+        that returns gradients and hessians. The kinks of the absolute and of the quantile error
+        are rounded, in every round in proportion to the residuals, as in xgboost since 3.4.
     n_estimators : int, default=100
         Boosting rounds.
     max_depth : int or None, default=6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from loss_cases import CASES, KINKED, residuals, statistics
+from loss_cases import CASES, KINKED, MAJORISED, residuals, statistics
 
 from hybridtrees import _losses, losses
 
@@ -38,10 +38,47 @@ def test_derivatives_are_those_of_the_formula(rng, name):
     step = 1e-4
     low, middle, high = (case.value(y, raw + d) for d in (-step, 0, step))
     np.testing.assert_allclose(grad[0], (high - low) / (2 * step), rtol=2e-5, atol=2e-6)
-    if name in KINKED:
+    if name in KINKED | MAJORISED:
         return
     second = case.hessian_factor * (high - 2 * middle + low) / step**2
     np.testing.assert_allclose(hess[0], second, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", sorted(MAJORISED))
+def test_parabolas_lie_above_the_smooth_losses(rng, name):
+    case = CASES[name]
+    y, raw = np.zeros(400), np.concatenate([3 * rng.normal(size=398), [0.0, 1e-9]])
+    grad, hess = (a[0].astype(np.float64) for a in statistics(case.loss, y, raw))
+    step = np.linspace(-12, 12, 481)[:, None]
+    parabola = case.value(y, raw) + grad * step + hess * step**2 / 2
+    assert np.all(parabola >= case.value(y, raw + step) - 1e-4)
+    # And touch it on the other side of the target: none lower would do.
+    mirror = -2 * raw
+    touch = case.value(y, raw) + grad * mirror + hess * mirror**2 / 2
+    np.testing.assert_allclose(touch, case.value(y, -raw), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_scales_of_smooth_losses_adapt(rng, weighted):
+    y, raw = rng.normal(size=(101, 2)), rng.normal(size=(101, 2))
+    weight = rng.random(101) if weighted else None
+    for loss, targets in (
+        (losses.SmoothAbsoluteError(2), y),
+        (losses.SmoothQuantileError([0.2, 0.7]), y[:, :1]),
+    ):
+        statistics(loss, np.squeeze(targets), raw, weight)
+        roots = np.sqrt(np.abs(targets - raw))
+        np.testing.assert_allclose(loss.scale, np.average(roots, axis=0, weights=weight) ** 2)
+
+
+def test_smooth_losses_stop_where_nothing_is_left():
+    y = np.array([3.0, -1.0, 2.0])
+    for loss in (losses.SmoothAbsoluteError(), losses.SmoothQuantileError(0.3)):
+        for weight in (None, np.array([1.0, 2.0, 0.0])):
+            raw = y + (0.0 if weight is None else np.array([0.0, 0.0, 5.0]))
+            grad, hess = statistics(loss, y, raw, weight)
+            np.testing.assert_allclose(grad, 0, atol=1e-30)
+            assert np.isfinite(hess).all()
 
 
 def test_kinked_losses_have_a_hessian_of_one(rng):

@@ -35,10 +35,12 @@ def test_names_of_xgboost():
     for name in losses.XGBOOST_OBJECTIVES["regression"]:
         loss = xgboost_loss(name, **extra)
         assert loss.n_outputs == 1
-        assert loss.adaptive_leaves == (name in ("reg:absoluteerror", "reg:quantileerror"))
+        assert not loss.adaptive_leaves
+        exact = xgboost_loss(name, **extra, smooth=False)
+        assert exact.adaptive_leaves == (name in ("reg:absoluteerror", "reg:quantileerror"))
         if name not in ("reg:quantileerror", "reg:expectileerror"):
             assert xgboost_loss(name, n_targets=3).n_outputs == 3
-    assert xgboost_loss("reg:absoluteerror").dialect == "xgboost"
+    assert xgboost_loss("reg:absoluteerror", smooth=False).dialect == "xgboost"
     assert xgboost_loss("count:poisson").max_delta_step == 0.7
     assert xgboost_loss("count:poisson", max_delta_step=0.0).max_delta_step == 0
     assert xgboost_loss("reg:pseudohubererror", huber_slope=3).slope == 3
@@ -200,6 +202,8 @@ STORED = [
     losses.HuberError(0.8),
     losses.PseudoHuberError(2.0),
     losses.QuantileError([0.1, 0.9], "xgboost"),
+    losses.SmoothAbsoluteError(2),
+    losses.SmoothQuantileError([0.1, 0.9]),
     losses.ExpectileError(0.7),
     losses.PoissonDeviance(1, 0.7),
     losses.GammaDeviance(),

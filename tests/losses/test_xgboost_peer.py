@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 from loss_cases import binary, counts, leaf_values, normal, positive, statistics
+from xgb_versions import SMOOTH_ROBUST_LOSSES, smooth_derivatives
 
 from hybridtrees.losses import xgboost_loss
 
@@ -27,6 +28,7 @@ CASES = [
     ("binary:logistic", {}, binary),
     ("binary:hinge", {}, binary),
 ]
+ROBUST = ("reg:absoluteerror", "reg:quantileerror")
 IDS = [f"{name}-{len(extra)}" for name, extra, _ in CASES]
 
 
@@ -34,10 +36,10 @@ def our_loss(objective, extra):
     return xgboost_loss(objective, n_classes=2 if objective.startswith("binary") else 0, **extra)
 
 
-def train(objective, extra, X, y, weight=None, margin=None, **params):
+def train(objective, extra, X, y, weight=None, margin=None, own=None, **params):
     data = xgboost.DMatrix(X, y, weight=weight, base_margin=margin)
     params = {"nthread": 1, "verbosity": 0, "objective": objective, **extra, **params}
-    return xgboost.train(params, data, 1)
+    return xgboost.train(params, data, 1, obj=own)
 
 
 def model(booster):
@@ -50,6 +52,13 @@ def test_gradients_and_hessians(rng, objective, extra, targets, weighted):
     # A stump that keeps two rows apart shows both hessians, and both gradients by the weights
     # of its nodes. XGBoost limits these for Poisson; that limit is the tree's and is undone.
     loss = our_loss(objective, extra)
+
+    def smooth(prediction, data):
+        weight = data.get_weight() if weighted else None
+        level = extra.get("quantile_alpha", 0.5)
+        return smooth_derivatives(objective, prediction - data.get_label(), weight, level)
+
+    older = objective in ROBUST and not SMOOTH_ROBUST_LOSSES
     for _ in range(15):
         y, raw = targets(rng, 2), 0.5 * rng.normal(size=2)
         weight = rng.random(2) + 0.5 if weighted else None
@@ -60,6 +69,7 @@ def test_gradients_and_hessians(rng, objective, extra, targets, weighted):
             y,
             weight,
             raw,
+            smooth if older else None,
             max_depth=1,
             reg_lambda=50.0,
             min_child_weight=0,
@@ -114,7 +124,16 @@ def test_starts(rng, objective, extra, targets, n, weighted):
     ours = loss.init_raw(y, weight)[:, None]
     # XGBoost keeps the start on the scale of predictions.
     prediction = loss.score_input(ours) if "hinge" not in objective else ours[:, 0]
-    np.testing.assert_allclose(prediction, np.ravel(base_score(booster)), rtol=1e-5, atol=1e-6)
+    theirs = np.ravel(base_score(booster))
+    if objective == "reg:absoluteerror" and SMOOTH_ROBUST_LOSSES:
+        # A step away from the mean, towards the median, which is the best constant.
+        mean = np.average(y, weights=weight)
+        grad, hess = smooth_derivatives(objective, mean - y, weight)
+        np.testing.assert_allclose(mean - grad.sum() / hess.sum(), theirs, rtol=1e-5, atol=1e-6)
+        errors = [np.average(np.abs(y - start), weights=weight) for start in (prediction, theirs)]
+        assert errors[0] <= errors[1]
+        return
+    np.testing.assert_allclose(prediction, theirs, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -139,11 +158,17 @@ def test_leaves_are_re_estimated(rng, objective, extra, weighted):
     leaf = booster.predict(xgboost.DMatrix(X), pred_leaf=True).astype(int).ravel()
     numbers, leaf = np.unique(leaf, return_inverse=True)
     assert len(numbers) > 3
-    loss = our_loss(objective, extra)
+    loss = xgboost_loss(objective, **extra, smooth=False)
     raw = np.tile(loss.init_raw(y, weight), (203, 1))
     values = leaf_values(loss, y, raw, weight, leaf, len(numbers))
-    theirs = booster.predict(xgboost.DMatrix(X))
-    np.testing.assert_allclose(raw[:, 0] + values[leaf], theirs, rtol=1e-5, atol=1e-5)
+    level, rule = extra.get("quantile_alpha", 0.5), "inverted_cdf" if weighted else "weibull"
+    for k in range(len(numbers)):
+        gap, w = (y - raw[:, 0])[leaf == k], None if weight is None else weight[leaf == k]
+        expected = np.quantile(gap, level, method=rule, weights=w)
+        np.testing.assert_allclose(values[k], expected, rtol=1e-12, atol=1e-12)
+    if not SMOOTH_ROBUST_LOSSES:  # which re-estimate no leaves
+        theirs = booster.predict(xgboost.DMatrix(X))
+        np.testing.assert_allclose(raw[:, 0] + values[leaf], theirs, rtol=1e-5, atol=1e-5)
 
 
 def test_own_objectives_start_where_xgboost_does():

@@ -94,7 +94,7 @@ def test_constraints_by_name_and_without_effect(splitter):
 
 @pytest.mark.parametrize("objective", ["reg:absoluteerror", "reg:quantileerror"])
 @pytest.mark.parametrize("tree_method", ["hist", "exact", "approx"])
-def test_leaves_that_xgboost_estimates_anew(objective, tree_method):
+def test_robust_losses_of_xgboost(objective, tree_method):
     X = table(200, seed=2)
     y = 100 * np.sin(3 * X[:, 0]) + X[:, 1]
     model = XGBRegressor(
