@@ -17,8 +17,8 @@ VERSION = tuple(int(part) for part in xgboost.__version__.split(".")[:2])
 # 12373 and 12386). hybridtrees follows 3.4.
 SMOOTH_ROBUST_LOSSES = VERSION >= (3, 4)
 
-# 3.4 no longer takes the weight of a category, or a gain, for 0 below min_child_weight, and keeps
-# reg_alpha in the gain where max_delta_step is set (12296 and 12322). hybridtrees always did.
+# 3.4 no longer takes the value and the gain of a category lighter than min_child_weight for 0
+# (12322), and keeps reg_alpha in the gain where max_delta_step is set (12325). So does hybridtrees.
 PLAIN_GAINS = VERSION >= (3, 4)
 
 

@@ -44,7 +44,7 @@ def test_derivatives_are_those_of_the_formula(rng, name):
     np.testing.assert_allclose(hess[0], second, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", MAJORISED)
+@pytest.mark.parametrize("name", sorted(MAJORISED))
 def test_parabolas_lie_above_the_smooth_losses(rng, name):
     case = CASES[name]
     y, raw = np.zeros(400), np.concatenate([3 * rng.normal(size=398), [0.0, 1e-9]])
