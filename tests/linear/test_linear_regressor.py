@@ -173,6 +173,17 @@ def test_the_grid_of_alphas(rng, penalty, l1_ratio, share, span):
     np.testing.assert_allclose(path.alphas, largest * span ** (np.arange(7) / 6), rtol=1e-9)
 
 
+@pytest.mark.parametrize("n_columns", [4, 260])
+def test_a_path_has_the_models_of_its_alphas(rng, n_columns):
+    X, y = table(rng, 50, n_columns, "plain")
+    w = rng.exponential(size=50)
+    path = linear_path(X, y, sample_weight=w, penalty="elasticnet", alphas=[0.5, 0.05], tol=1e-13)
+    for alpha, coef, intercept in zip(path.alphas, path.coefs, path.intercepts, strict=True):
+        model = LinearRegressor(penalty="elasticnet", alpha=alpha, tol=1e-13).fit(X, y, w)
+        np.testing.assert_allclose(coef, model.coef_, atol=1e-7)
+        np.testing.assert_allclose(intercept, model.intercept_, atol=1e-7)
+
+
 # By moments, and by the rows of a table that is too wide for them.
 @pytest.mark.parametrize("n_columns", [5, 260])
 def test_cross_validation_equals_refits_fold_by_fold(rng, n_columns):

@@ -7,7 +7,7 @@ import pytest
 from xgb_data import integer_table, target
 
 import hybridtrees
-from hybridtrees import XGBClassifier
+from hybridtrees import GradientBoostingClassifier, XGBClassifier
 
 
 def fitted(X, y, weight=None, **params):
@@ -176,6 +176,19 @@ def test_many_classes():
     np.testing.assert_array_equal(model.trees_.tree_output, np.tile(np.arange(20), 10))
     assert model.score(X, y) > 0.99
     assert model.feature_importances_[0] > 0.9
+
+
+@pytest.mark.parametrize("family", [XGBClassifier, GradientBoostingClassifier])
+def test_the_trees_of_the_classes_draw_their_own_features(family, rng):
+    X = rng.normal(size=(200, 6))
+    y = np.digitize(X.sum(axis=1), [-1.0, 1.0])
+    draw = {"colsample_bytree": 1 / 6} if family is XGBClassifier else {"max_features": 1}
+    model = family(n_estimators=8, max_depth=1, random_state=0, **draw).fit(X, y)
+    roots = np.reshape([model.trees_[i].nodes["feature"][0] for i in range(24)], (8, 3))
+    assert (roots >= 0).all()
+    # Of six features two classes draw the same one time in six.
+    for k in (1, 2):
+        assert (roots[:, k] != roots[:, 0]).sum() >= 3
 
 
 def test_extreme_scores_do_not_overflow():

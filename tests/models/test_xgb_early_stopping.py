@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from xgb_data import TASKS, integer_table, output, target
 
-from hybridtrees import XGBClassifier, XGBRegressor
+from hybridtrees import XGBClassifier, XGBRegressor, metrics
 
 METRICS = {
     "regression": ["rmse", "mae"],
@@ -89,6 +89,28 @@ def test_scores_are_those_of_the_predictions(task):
             chosen = prediction[np.arange(len(labels)), labels]
             expected = np.average(-np.log(chosen), weights=w)
         assert scores[METRICS[task][0]][-1] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("objective", "own", "metric"),
+    [
+        ("reg:pseudohubererror", {"huber_slope": 2.5}, "mphe"),
+        ("reg:quantileerror", {"quantile_alpha": 0.8}, "quantile"),
+        ("reg:tweedie", {"tweedie_variance_power": 1.2}, "tweedie-nloglik@1.2"),
+    ],
+)
+def test_the_score_has_the_parameter_of_the_objective(objective, own, metric):
+    X, y, _ = integer_table(200)
+    y = np.exp(y / np.abs(y).max())
+    model = make("regression", objective=objective, n_estimators=4, **own)
+    model.fit(X, y, eval_set=[(X, y)])
+    functions = {
+        "mphe": lambda *pair: metrics.mean_pseudo_huber_error(*pair, slope=2.5),
+        "quantile": lambda *pair: metrics.mean_pinball_loss(*pair, alpha=0.8),
+        "tweedie-nloglik@1.2": lambda *pair: metrics.tweedie_nloglik(*pair, rho=1.2),
+    }
+    curve = model.evals_result()["validation_0"][metric]
+    assert curve[-1] == pytest.approx(functions[metric](y, model.predict(X)), rel=1e-9)
 
 
 def test_area_under_the_curve_is_maximised():
