@@ -146,10 +146,6 @@ class PiecewiseLinearModel(XGBModel):
         # Lines are fitted to the losses themselves.
         return self.max_leaf_features == 0
 
-    def _takes_smooth_losses(self) -> bool:
-        # Lines are fitted to the losses themselves.
-        return self.max_leaf_features == 0
-
     def _open_grower(
         self, values: Any, weight: np.ndarray | None, params: GrowerParams, n_threads: int
     ) -> Grower:
