@@ -123,7 +123,7 @@ cdef class DrawnSearch(SortedSearch):
         cdef int32_t missing_code = self.missing_code[feature], code
         cdef uint8_t missing = node.split.missing_left
         cdef uint32_t row, key = node.split.key
-        cdef const uint32_t* words = self.store.words + node.split.category_start
+        cdef const uint32_t* words = self.store.words_of(node)
         cdef intp_t i
         for i in range(node.start, node.stop):
             row = self.rows[i]

@@ -300,8 +300,7 @@ cdef class TreeGrower:
         if node.split.category_start < 0:
             words = <uint32_t[:8]>node.split.categories
         else:
-            words = <uint32_t[:node.split.category_words]>(
-                self.search.store.words + node.split.category_start)
+            words = <uint32_t[:node.split.category_words]>self.search.store.words_of(node)
         return np.array(words)
 
     def row_nodes(self):

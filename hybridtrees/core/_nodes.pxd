@@ -33,6 +33,7 @@ cdef class NodeStore:
     cdef int new_node(self) except -1 nogil
     cdef int new_children(self, int32_t parent) except -1 nogil
     cdef int new_words(self, intp_t n) except -1 nogil
+    cdef uint32_t* words_of(self, const GrowNode* node) noexcept nogil
     cdef int copy(self, NodeStore other) except -1 nogil
     cdef void prune(self, float64_t least_gain) noexcept nogil
     cdef int graft(self, int32_t at, NodeStore other, intp_t shift) except -1 nogil

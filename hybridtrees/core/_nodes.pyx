@@ -82,6 +82,8 @@ cdef class NodeStore:
         """Start of n zero words for a category set."""
         cdef uint32_t* words
         cdef intp_t start = self.n_words
+        if n == 0:              # there may be no array yet
+            return <int>start
         if start + n > 0x7FFFFFFF:
             with gil:
                 raise MemoryError("the category sets of a tree are too large")
@@ -95,6 +97,12 @@ cdef class NodeStore:
         memset(self.words + start, 0, n * sizeof(uint32_t))
         self.n_words = start + n
         return <int>start
+
+    cdef uint32_t* words_of(self, const GrowNode* node) noexcept nogil:
+        """Category set of a node's split, NULL where it has none or it is empty."""
+        if node.split.category_words == 0:
+            return NULL
+        return self.words + node.split.category_start
 
     cdef int copy(self, NodeStore other) except -1 nogil:
         """Hold what another store holds."""

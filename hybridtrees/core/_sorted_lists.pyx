@@ -155,7 +155,7 @@ cdef class SortedLists(SplitSearch):
         cdef const Entry* entries = self.lists + node.split.feature * self.stride
         cdef uint32_t key, split_key = node.split.key
         cdef uint8_t missing = node.split.missing_left
-        cdef const uint32_t* words = self.store.words + node.split.category_start
+        cdef const uint32_t* words = self.store.words_of(node)
         cdef intp_t i
         if node.split.is_categorical and node.split.categories[0] == 0:
             for i in range(node.start, node.stop):

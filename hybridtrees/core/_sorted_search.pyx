@@ -6,7 +6,7 @@ The best split of a node is found by one pass along its slice of every list.
 from cython.parallel cimport prange
 from libc.math cimport INFINITY
 from libc.stdlib cimport qsort
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from hybridtrees.core._categories cimport order_categories
 from hybridtrees.core._category_sets cimport SHORT_SET
@@ -284,7 +284,8 @@ cdef class SortedSearch(SortedLists):
             qsort(named, n_named, sizeof(uint32_t), compare_codes)
             start = self.store.new_words(n_named)
             n = &self.store.nodes[node]
-            memcpy(self.store.words + start, named, n_named * sizeof(uint32_t))
+            for i in range(n_named):
+                self.store.words[start + i] = named[i]
             n.split.category_words = <int32_t>n_named
             n.split.categories[0] = <uint32_t>(-n_categories if others_left else n_categories)
         else:
