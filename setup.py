@@ -1,4 +1,4 @@
-"""Build the compiled kernels: a table of extensions, flags by compiler, a debug switch."""
+"""Build the compiled kernels: a table of extensions, flags by compiler, switches for tests."""
 
 import os
 import subprocess
@@ -10,7 +10,15 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-DEBUG = os.environ.get("HYBRIDTREES_DEBUG", "0") not in ("", "0")
+
+def switched_on(name: str) -> bool:
+    """Whether an environment variable asks for a variant of the build."""
+    return os.environ.get(name, "0") not in ("", "0")
+
+
+DEBUG = switched_on("HYBRIDTREES_DEBUG")
+NO_OPENMP = switched_on("HYBRIDTREES_NO_OPENMP")
+SANITIZE = switched_on("HYBRIDTREES_SANITIZE")
 
 # module -> uses OpenMP
 EXTENSIONS = {
@@ -79,9 +87,9 @@ DIRECTIVES = {
 
 # Contraction to fused multiply-add is off so that a model does not depend on the vector
 # width that the loop happened to be compiled for.
-# Kernels with bounds checks are for tests, and compile in half the time with less effort.
+# Kernels with checks are for tests, and compile in half the time with less effort.
 UNIX_FLAGS = [
-    "-O1" if DEBUG else "-O3",
+    "-O1" if DEBUG or SANITIZE else "-O3",
     "-g0",  # a quarter less time to compile; names of functions stay
     "-ffp-contract=off",
     "-fno-math-errno",
@@ -90,9 +98,13 @@ UNIX_FLAGS = [
 if DEBUG:
     # Newer compilers stop at these by themselves.
     UNIX_FLAGS += ["-Werror=incompatible-pointer-types", "-Werror=implicit-function-declaration"]
+# The first finding of either sanitizer ends the process: a test run cannot pass over it.
+SANITIZE_FLAGS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+if SANITIZE:
+    UNIX_FLAGS += [*SANITIZE_FLAGS, "-fno-omit-frame-pointer"]
 MSVC_FLAGS = ["/O2", "/fp:precise", "/std:c11"]
 
-NO_OPENMP = """
+SERIAL_BUILD = """
 ***************************************************************************
 hybridtrees: the compiler cannot build OpenMP programs. The package is built
 SERIAL: every result is the same, but n_jobs has no effect on speed. Install
@@ -136,13 +148,15 @@ class BuildExtensions(build_ext):
         """Add the flags, then build."""
         kind = self.compiler.compiler_type
         openmp = None
-        if os.environ.get("HYBRIDTREES_NO_OPENMP", "0") in ("", "0"):
+        if not NO_OPENMP:
             command = [*getattr(self.compiler, "compiler_so", ["cc"])]
             openmp = openmp_flags(kind, command + os.environ.get("LDFLAGS", "").split())
         if openmp is None:
-            print(NO_OPENMP, file=sys.stderr)
+            print(SERIAL_BUILD, file=sys.stderr)
         for extension in self.extensions:
             extension.extra_compile_args += MSVC_FLAGS if kind == "msvc" else UNIX_FLAGS
+            if SANITIZE:
+                extension.extra_link_args += SANITIZE_FLAGS
             if openmp is not None and EXTENSIONS[extension.name]:
                 extension.extra_compile_args += openmp[0]
                 extension.extra_link_args += openmp[1]
@@ -153,7 +167,7 @@ def build_mode_stamp() -> str:
     """Touch a file whose time changes when the mode does, so that switching modes rebuilds."""
     stamp = Path("build", "mode.txt")
     stamp.parent.mkdir(exist_ok=True)
-    mode = f"debug={DEBUG} no_openmp={os.environ.get('HYBRIDTREES_NO_OPENMP', '0')}\n"
+    mode = f"debug={DEBUG} no_openmp={NO_OPENMP} sanitize={SANITIZE}\n"
     if not stamp.exists() or stamp.read_text() != mode:
         stamp.write_text(mode)
     return str(stamp)
