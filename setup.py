@@ -64,7 +64,7 @@ EXTENSIONS = {
     "hybridtrees.core._split": True,
     "hybridtrees.core._statistics": True,
     "hybridtrees.core._targets": False,
-    "hybridtrees.core._team": False,
+    "hybridtrees.core._team": True,
     "hybridtrees.core._views": False,
     "hybridtrees.core._walk": True,
     "hybridtrees.linear._descent": False,

@@ -22,7 +22,7 @@ from hybridtrees._loss_samples cimport (
 from hybridtrees._losses import LOSS_KINDS
 from hybridtrees._order cimport max_depth, select, sort
 from hybridtrees.core._simd cimport ht_exp
-from hybridtrees.core._team cimport threads_for
+from hybridtrees.core._team cimport team_of, threads_for
 from hybridtrees.core._types cimport float64_t, int32_t, int64_t, intp_t, uint32_t
 
 cdef enum:
@@ -143,7 +143,7 @@ def leaf_sums(
         out[:] = 0
         return
     n_threads = threads_for(<int>min(n_threads, n_blocks), rows.shape[0], 2 * BLOCK)
-    for block in prange(n_blocks, num_threads=n_threads, nogil=True, schedule="static"):
+    for block in prange(n_blocks, num_threads=team_of(n_threads), nogil=True, schedule="static"):
         sum_block(&sample, &rows[0], &start[0], &first_block[0], n_leaves, block,
                   &partial[block, 0])
     for leaf in range(n_leaves):
@@ -355,7 +355,7 @@ def leaf_quantiles(
         weight_pointer = &weights[0]
         weight_scratch = &scratch[1, 0]
     n_threads = threads_for(<int>min(n_threads, n_leaves), rows.shape[0], BLOCK)
-    for leaf in prange(n_leaves, num_threads=n_threads, nogil=True, schedule="dynamic"):
+    for leaf in prange(n_leaves, num_threads=team_of(n_threads), nogil=True, schedule="dynamic"):
         one_quantile(
             &values[0], weight_pointer, &rows[0] + start[leaf], start[leaf + 1] - start[leaf],
             &scratch[0, 0] + start[leaf],
@@ -405,7 +405,7 @@ def add_clipped_means(
             raise ValueError("weight and values do not fit together")
         weight_pointer = &weights[0]
     n_threads = threads_for(<int>min(n_threads, n_leaves), rows.shape[0], BLOCK)
-    for leaf in prange(n_leaves, num_threads=n_threads, nogil=True, schedule="dynamic"):
+    for leaf in prange(n_leaves, num_threads=team_of(n_threads), nogil=True, schedule="dynamic"):
         clipped_mean(&values[0], weight_pointer, &rows[0] + start[leaf],
                      start[leaf + 1] - start[leaf], delta, &out[leaf])
 

@@ -15,7 +15,7 @@ from hybridtrees._loss_samples cimport (
 )
 from hybridtrees.core._openmp cimport omp_get_thread_num
 from hybridtrees.core._simd cimport ht_exp, ht_logistic, ht_vector_bytes
-from hybridtrees.core._team cimport threads_for
+from hybridtrees.core._team cimport team_of, threads_for
 from hybridtrees.core._types cimport float32_t, float64_t, int32_t, intp_t
 
 import numpy as np
@@ -190,7 +190,7 @@ def statistics(
     n_threads = threads_for(<int>min(n_threads, n_blocks), n * raw.shape[1], 2 * BLOCK)
     # Of each thread: what the softmax keeps of a few rows.
     kept = np.empty((n_threads, raw.shape[1] * HT_LOSS_ROWS if kind == SOFTMAX else 1))
-    for block in prange(n_blocks, num_threads=n_threads, nogil=True, schedule="static"):
+    for block in prange(n_blocks, num_threads=team_of(n_threads), nogil=True, schedule="static"):
         block_statistics(&rows, block * BLOCK, min(BLOCK, n - block * BLOCK), n, &grad[0, 0],
                          hess_pointer, newton, width, &kept[omp_get_thread_num(), 0])
 
@@ -247,7 +247,7 @@ def residuals(
     if out.shape[0] != raw.shape[1] or out.shape[1] != n:
         raise ValueError("raw, y and out do not fit together")
     n_threads = threads_for(<int>min(n_threads, n_blocks), n * raw.shape[1], 2 * BLOCK)
-    for block in prange(n_blocks, num_threads=n_threads, nogil=True, schedule="static"):
+    for block in prange(n_blocks, num_threads=team_of(n_threads), nogil=True, schedule="static"):
         block_residuals(&rows, block * BLOCK, min(BLOCK, n - block * BLOCK), n, &out[0, 0])
 
 
@@ -334,7 +334,7 @@ def sum_loss(
             raise ValueError("weight and y do not fit together")
         rows.weight = &weights[0]
     n_threads = threads_for(<int>min(n_threads, n_blocks), n * raw.shape[1], 2 * BLOCK)
-    for block in prange(n_blocks, num_threads=n_threads, nogil=True, schedule="static"):
+    for block in prange(n_blocks, num_threads=team_of(n_threads), nogil=True, schedule="static"):
         block_loss(&rows, block * BLOCK, min(BLOCK, n - block * BLOCK), width,
                    &partial[block, 0])
     for block in range(n_blocks):

@@ -43,8 +43,8 @@ FORBIDDEN = {
 STAGES = (
     ("_types", "dtypes", "errors", "_openmp", "_rng", "_simd", "_linear_kernels", "_category_sets"),
     (
-        "_team", "_radix", "_summary", "_cuts", "_sketch", "sketch", "_columns", "columns", "_bins",
-        "shared_bins", "bins",
+        "_team", "workers", "_radix", "_summary", "_cuts", "_sketch", "sketch",
+        "_columns", "columns", "_bins", "shared_bins", "bins",
     ),
     ("_views", "_statistics", "_partition", "_histogram", "_pool", "_frontier", "_walk_node"),
     ("_nodes", "_split", "_linear_problem", "_linear_scan", "_moment_solve", "_moment_histogram"),
@@ -222,6 +222,17 @@ def test_engine_stages_import_downward():
     assert upward == []
     modules = {f.stem for f in (PACKAGE / "core").iterdir() if f.suffix in (".py", ".pyx", ".pxd")}
     assert {f"hybridtrees.core.{name}" for name in modules - {"__init__"}} == set(RANK)
+
+
+def test_every_parallel_region_asks_how_many_threads_can_be_started():
+    # Otherwise OpenMP would end the process where they cannot.
+    regions = [
+        (f.name, size)
+        for f in source_files(".pyx", ".pxd")
+        for size in re.findall(r"num_threads=(\S*)", f.read_text())
+    ]
+    assert regions
+    assert [region for region in regions if not region[1].startswith("team_of(")] == []
 
 
 def test_models_do_not_cimport():

@@ -24,6 +24,7 @@ from libc.string cimport memchr, memcpy, memset
 import numpy as np
 
 from hybridtrees.core._openmp cimport omp_get_thread_num
+from hybridtrees.core._team cimport team_of
 from hybridtrees.core._types cimport float32_t, float64_t, intp_t, real_t
 
 cdef enum:
@@ -418,7 +419,7 @@ def encode_table(
     # By turns: a thread whose pages are new, or that is held up, leaves more to the others.
     for row in prange(
         0, table.n_rows, step, schedule="dynamic", chunksize=LONG_ROWS // step,
-        num_threads=n_threads, nogil=True,
+        num_threads=team_of(n_threads), nogil=True,
     ):
         n_infinite += encode_block[real_t](
             &table, &codec.codec, &target, row, &scratch[omp_get_thread_num(), 0],
@@ -466,7 +467,7 @@ def encode_csc(
             or codec.is_narrow != (sizeof(real_t) == 4):
         raise ValueError("matrix, codec and columns must belong together")
     for f in prange(
-        p, schedule="dynamic", chunksize=1, num_threads=n_threads, nogil=True
+        p, schedule="dynamic", chunksize=1, num_threads=team_of(n_threads), nogil=True
     ):
         has_missing[f] = 0
         n_infinite += encode_stored(
@@ -481,6 +482,6 @@ def records_from_columns(uint8_t[:, ::1] columns, uint8_t[:, ::1] records, int n
     cdef Target target = target_of(records, columns)
     cdef intp_t row, step = LONG_ROWS, n_rows = target.n_rows
     for row in prange(
-        0, n_rows, step, schedule="dynamic", chunksize=1, num_threads=n_threads, nogil=True
+        0, n_rows, step, schedule="dynamic", chunksize=1, num_threads=team_of(n_threads), nogil=True
     ):
         records_of_rows(&target, row, min(row + step, n_rows))

@@ -10,6 +10,7 @@ import numpy as np
 from hybridtrees.core._openmp cimport omp_get_thread_num
 from hybridtrees.core._radix cimport key_at, key_t, value_from_key
 from hybridtrees.core._rng cimport keyed, uniform
+from hybridtrees.core._team cimport team_of
 from hybridtrees.core._types cimport float64_t, intp_t, real_t
 
 cdef enum:
@@ -182,7 +183,8 @@ def distinct_values(const real_t[:, :] X, weights, int limit, int n_threads):
         memset(&tables[0, 0], 0, n_threads * tables.shape[1])
         memset(&counts[0, 0], 0, n_threads * GROUP * sizeof(int))
         for row in prange(
-            0, n, PART_ROWS, schedule="dynamic", chunksize=1, num_threads=n_threads, nogil=True
+            0, n, PART_ROWS, schedule="dynamic", chunksize=1,
+            num_threads=team_of(n_threads), nogil=True
         ):
             t = omp_get_thread_num()
             part = Part(
@@ -232,7 +234,8 @@ def gather(
     if out.shape[0] != p or out.shape[1] != n:
         raise ValueError("out must have a row for each column and a column for each row")
     for start in prange(
-        0, n, BLOCK_ROWS, schedule="dynamic", chunksize=8, num_threads=n_threads, nogil=True
+        0, n, BLOCK_ROWS, schedule="dynamic", chunksize=8,
+        num_threads=team_of(n_threads), nogil=True
     ):
         gather_block(X, &rows[start], min(<intp_t> BLOCK_ROWS, n - start), columns, start, out)
 

@@ -21,6 +21,7 @@ from hybridtrees.core._category_sets cimport category_side
 from hybridtrees.core._forest cimport (
     FEATURE_MASK, HAS_SET, MISSING_LEFT, MISSING_STOPS, SET_HEAD, NarrowNode, WideNode, node_t,
 )
+from hybridtrees.core._team cimport team_of
 from hybridtrees.core._types cimport (
     float64_t, int32_t, int64_t, intp_t, real_t, uint16_t, uint32_t,
 )
@@ -334,7 +335,8 @@ cdef int add_typed(
     chunk = chunk_size(n, n_threads)
     n_chunks = (n + chunk - 1) // chunk
     n_threads = <int>min(n_threads, n_chunks)
-    for c in prange(n_chunks, num_threads=n_threads, schedule="dynamic", chunksize=1, nogil=True):
+    for c in prange(n_chunks, num_threads=team_of(n_threads),
+                    schedule="dynamic", chunksize=1, nogil=True):
         add_chunk(&nodes[0], &start[0], first, last, &sets[0], &X[c * chunk, 0], n_columns,
                   min(chunk, n - c * chunk), values, n_values, by_node, votes, plain,
                   &raw[c * chunk, 0])
@@ -369,7 +371,8 @@ cdef int find_typed(
     chunk = chunk_size(n, n_threads)
     n_chunks = (n + chunk - 1) // chunk
     n_threads = <int>min(n_threads, n_chunks)
-    for c in prange(n_chunks, num_threads=n_threads, schedule="dynamic", chunksize=1, nogil=True):
+    for c in prange(n_chunks, num_threads=team_of(n_threads),
+                    schedule="dynamic", chunksize=1, nogil=True):
         find_chunk(&nodes[0], &start[0], first, last, &sets[0], &X[c * chunk, 0], n_columns,
                    min(chunk, n - c * chunk), plain, &leaves[c * chunk, 0])
     return 0

@@ -9,6 +9,7 @@ from cython.parallel cimport prange
 from libc.stdlib cimport qsort
 
 from hybridtrees.core._openmp cimport omp_get_thread_num
+from hybridtrees.core._team cimport team_of
 from hybridtrees.core._types cimport (
     float64_t, int32_t, int64_t, intp_t, real_t, uint32_t, uint64_t,
 )
@@ -154,7 +155,8 @@ def count_met(const int64_t[:, ::1] first, const int64_t[:, ::1] last, const uin
     n_threads = <int>max(1, min(n_threads, n))
     cdef int32_t[:, ::1] count = np.zeros((n_threads, n_others), dtype=np.int32)
     cdef uint32_t[:, ::1] met = np.empty((n_threads, n_others), dtype=np.uint32)
-    for i in prange(n, num_threads=n_threads, schedule="dynamic", chunksize=64, nogil=True):
+    for i in prange(n, num_threads=team_of(n_threads),
+                    schedule="dynamic", chunksize=64, nogil=True):
         thread = omp_get_thread_num()
         n_met[i] = meet(&first[i, 0], &last[i, 0], n_trees, &rows[0], &count[thread, 0],
                         &met[thread, 0])
@@ -206,7 +208,8 @@ def write_met(const int64_t[:, ::1] first, const int64_t[:, ::1] last, const uin
     n_threads = <int>max(1, min(n_threads, n))
     cdef int32_t[:, ::1] count = np.zeros((n_threads, n_others), dtype=np.int32)
     cdef uint32_t[:, ::1] met = np.empty((n_threads, n_others), dtype=np.uint32)
-    for i in prange(n, num_threads=n_threads, schedule="dynamic", chunksize=64, nogil=True):
+    for i in prange(n, num_threads=team_of(n_threads),
+                    schedule="dynamic", chunksize=64, nogil=True):
         thread = omp_get_thread_num()
         n_met = meet(&first[i, 0], &last[i, 0], n_trees, &rows[0], &count[thread, 0],
                      &met[thread, 0])
@@ -283,7 +286,8 @@ def leaf_quantiles(const int64_t[:, ::1] first, const int64_t[:, ::1] last,
     n_threads = <int>max(1, min(n_threads, n))
     cdef float64_t[:, ::1] sums = np.zeros((n_threads, ordered.shape[0]))
     cdef uint32_t[:, ::1] met = np.empty((n_threads, ordered.shape[0]), dtype=np.uint32)
-    for i in prange(n, num_threads=n_threads, schedule="dynamic", chunksize=16, nogil=True):
+    for i in prange(n, num_threads=team_of(n_threads),
+                    schedule="dynamic", chunksize=16, nogil=True):
         thread = omp_get_thread_num()
         quantiles_of_row(&first[i, 0], &last[i, 0], n_trees, &rank[0], &weight[0], &ordered[0],
                          levels, &sums[thread, 0], &met[thread, 0], &out[i, 0])

@@ -13,7 +13,7 @@ from hybridtrees.core._leaves cimport SUM_BLOCK, add_to_leaves
 from hybridtrees.core._nodes cimport GrowNode, NodeStore
 from hybridtrees.core._openmp cimport omp_get_thread_num, omp_get_wtime
 from hybridtrees.core._search cimport SplitSearch
-from hybridtrees.core._team cimport Team, note_time, open_team, team_size
+from hybridtrees.core._team cimport Team, note_time, open_team, team_of, team_size
 from hybridtrees.core._types cimport Node, float64_t, int32_t, intp_t, uint32_t
 
 import numpy as np
@@ -156,7 +156,8 @@ cdef class TreeGrower:
         cdef intp_t[::1] helpers = np.array([id(helper) for helper in self.helpers], np.intp)
         stores = [NodeStore() for _ in range(n)]
         cdef intp_t[::1] grown = np.array([id(store) for store in stores], np.intp)
-        for k in prange(n, num_threads=n_threads, schedule="dynamic", chunksize=1, nogil=True):
+        for k in prange(n, num_threads=team_of(n_threads),
+                        schedule="dynamic", chunksize=1, nogil=True):
             self.grow_apart(<TreeGrower><void*>helpers[omp_get_thread_num()], self.lent_nodes[k],
                             <NodeStore><void*>grown[k])
         k = self.search.store.n_nodes
@@ -352,7 +353,7 @@ cdef class TreeGrower:
         if not self.search.can_walk():
             return False
         with nogil:
-            for block in prange(n_blocks, num_threads=n_threads, schedule="static"):
+            for block in prange(n_blocks, num_threads=team_of(n_threads), schedule="static"):
                 self.walk_rows(block * SUM_BLOCK, min(n, (block + 1) * SUM_BLOCK), &by_node[0],
                                &raw[0], raw.strides[0])
         return True

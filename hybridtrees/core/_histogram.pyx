@@ -19,6 +19,7 @@ from cython.parallel cimport parallel, prange
 from libc.string cimport memset
 
 from hybridtrees.core._openmp cimport omp_get_thread_num
+from hybridtrees.core._team cimport team_of
 from hybridtrees.core._types cimport (
     PAIR16, BinView, StatsView, int32_t, int64_t, intp_t, uint8_t, uint32_t,
 )
@@ -211,7 +212,7 @@ cdef void build_histogram(
                       min(n_threads, MAX_THREADS), values, then)
         return
     # Blocks of features write disjoint cells of one histogram and of one packed scratch.
-    for block in prange(n_blocks, num_threads=n_threads, schedule="dynamic", chunksize=1):
+    for block in prange(n_blocks, num_threads=team_of(n_threads), schedule="dynamic", chunksize=1):
         add_features(bins, stats, rows, n_rows, features, block * size,
                      min((block + 1) * size, n_features), hist, packed, values, then)
 
@@ -254,7 +255,7 @@ cdef void add_in_chunks(
         parts[thread].has_cells = False
     n_chunks = max(n_rows // CHUNK_ROWS,
                    min(n_rows // LEAST_CHUNK_ROWS, MIN_CHUNKS * n_threads), 1)
-    with parallel(num_threads=n_threads):
+    with parallel(num_threads=team_of(n_threads)):
         for chunk in prange(n_chunks, schedule="dynamic", chunksize=1):
             add_chunk(bins, stats, rows, n_rows * chunk // n_chunks,
                       n_rows * (chunk + 1) // n_chunks, features, n_features,

@@ -13,6 +13,7 @@ from cython.parallel cimport prange
 from libc.math cimport INFINITY
 
 from hybridtrees.core._simd cimport ht_vector_bytes
+from hybridtrees.core._team cimport team_of
 from hybridtrees.core._types cimport (
     float32_t, float64_t, int32_t, int64_t, intp_t, real_t, uint8_t, uint32_t,
 )
@@ -267,7 +268,8 @@ def leaf_moments(
                 out[part, leaf, 6 * j + 4] = -INFINITY
     n_threads = <int>min(n_threads, parts.n_parts)
     with nogil:
-        for part in prange(parts.n_parts, num_threads=n_threads, schedule="dynamic", chunksize=1):
+        for part in prange(parts.n_parts, num_threads=team_of(n_threads),
+                           schedule="dynamic", chunksize=1):
             sum_part(&work, &values[0, 0], parts, part, &out[part, 0, 0])
         for part in range(1, parts.n_parts):
             for leaf in range(n_leaves):
@@ -386,7 +388,8 @@ def add_lines(
     n_threads = <int>min(n_threads, parts.n_parts)
     cdef int width = ht_vector_bytes()
     with nogil:
-        for part in prange(parts.n_parts, num_threads=n_threads, schedule="dynamic", chunksize=1):
+        for part in prange(parts.n_parts, num_threads=team_of(n_threads),
+                           schedule="dynamic", chunksize=1):
             for leaf in range(n_leaves):
                 add_line(lines + leaf, &values[0, 0], row_step, column_step,
                          &rows[0] + parts.bound[leaf, part],

@@ -14,7 +14,7 @@ from libc.string cimport memset
 
 from hybridtrees.core._openmp cimport omp_get_thread_num
 from hybridtrees.core._targets cimport add_row
-from hybridtrees.core._team cimport threads_for
+from hybridtrees.core._team cimport team_of, threads_for
 from hybridtrees.core._types cimport TargetView, float32_t, float64_t, intp_t, uint32_t
 
 import numpy as np
@@ -112,7 +112,7 @@ cdef int sum_leaves(
         n_rows += blocks[block, 2] - blocks[block, 1]
     n_threads = threads_for(<int>min(n_threads, n_groups), n_rows, 4 * SUM_BLOCK)
     with nogil:
-        for group in prange(n_groups, num_threads=n_threads, schedule="dynamic"):
+        for group in prange(n_groups, num_threads=team_of(n_threads), schedule="dynamic"):
             sum_blocks(grad, rows, blocks, &order[CHAINS * group],
                        min(CHAINS, n_blocks - CHAINS * group), &partial[0, 0])
             if hess != NULL:
@@ -220,7 +220,8 @@ cdef int add_to_leaves(
         return add_to_blocks(values, rows, blocks, raw, n_threads)
     at = np.empty((n_threads, n_leaves + 8), dtype=np.intp)
     with nogil:
-        for first in prange(0, n, part, num_threads=n_threads, schedule="dynamic", chunksize=1):
+        for first in prange(0, n, part, num_threads=team_of(n_threads),
+                            schedule="dynamic", chunksize=1):
             add_to_windows(&values[0], rows, leaves, &raw[0], raw.strides[0], window, first,
                            min(first + part, n), &at[omp_get_thread_num(), 0])
     return 0
@@ -235,7 +236,7 @@ cdef int add_to_blocks(
     cdef intp_t[::1] order = by_place(rows, blocks)
     cdef intp_t k, block, n_blocks = blocks.shape[0]
     with nogil:
-        for k in prange(n_blocks, num_threads=n_threads, schedule="dynamic", chunksize=32):
+        for k in prange(n_blocks, num_threads=team_of(n_threads), schedule="dynamic", chunksize=32):
             block = order[k]
             add_to_rows(&raw[0], raw.strides[0], rows, blocks[block, 1], blocks[block, 2],
                         values[blocks[block, 0]])
@@ -259,7 +260,7 @@ cdef int sum_targets(
     cdef float64_t[:, ::1] partial = np.zeros((n_blocks, n))
     n_threads = <int>max(1, min(n_threads, n_blocks // 4))
     with nogil:
-        for block in prange(n_blocks, num_threads=n_threads, schedule="dynamic",
+        for block in prange(n_blocks, num_threads=team_of(n_threads), schedule="dynamic",
                             chunksize=4):
             sum_target_rows(target, rows, blocks[block, 1], blocks[block, 2], &partial[block, 0])
     for block in range(n_blocks):

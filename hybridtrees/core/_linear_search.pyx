@@ -27,6 +27,7 @@ from hybridtrees.core._openmp cimport omp_get_thread_num
 from hybridtrees.core._partition cimport fill_direction, split_rows
 from hybridtrees.core._pool cimport HistogramPool
 from hybridtrees.core._search cimport SplitSearch
+from hybridtrees.core._team cimport team_of
 from hybridtrees.core._types cimport (
     SplitInfo, float64_t, int32_t, intp_t, uint8_t, uint32_t,
 )
@@ -283,7 +284,7 @@ cdef class LinearSearch(SplitSearch):
             self.scores[features[j]] = 0.0
         for target in range(self.problem.rules.n_targets):
             self.look.take_residuals(at, target, rows, n_rows)
-            for j in prange((n + size - 1) // size, num_threads=self.n_threads,
+            for j in prange((n + size - 1) // size, num_threads=team_of(self.n_threads),
                             schedule="dynamic", chunksize=1):
                 self.look.score(at, rows, n_rows, features + j * size, min(size, n - j * size),
                                 omp_get_thread_num(), &self.scores[0])
@@ -323,7 +324,7 @@ cdef class LinearSearch(SplitSearch):
         if 0 < self.n_screened < n:
             n = self.screen(&at, node, features, n)
             features = &self.chosen[0]
-        for j in prange(n, num_threads=self.n_threads, schedule="dynamic", chunksize=1):
+        for j in prange(n, num_threads=team_of(self.n_threads), schedule="dynamic", chunksize=1):
             thread = omp_get_thread_num()
             self.collect(node, features[j], &self.thread_cells[thread, 0])
             self.scan.search(&at, features[j], &self.thread_cells[thread, 0], thread,
@@ -340,13 +341,13 @@ cdef class LinearSearch(SplitSearch):
             return self.search_rows(0)
         self.take_slot(0)
         features = self.draw_node_features(0, 0, &n)
-        for j in prange(n, num_threads=self.n_threads, schedule="dynamic", chunksize=1):
+        for j in prange(n, num_threads=team_of(self.n_threads), schedule="dynamic", chunksize=1):
             self.collect(0, features[j], self.cells_of(0, features[j]))
         self.total_of_slot(0, &self.totals[0, 0])
         self.open_scan(0, 0, &at)
         if at.loss <= at.least_gain:
             return 0
-        for j in prange(n, num_threads=self.n_threads, schedule="dynamic", chunksize=1):
+        for j in prange(n, num_threads=team_of(self.n_threads), schedule="dynamic", chunksize=1):
             self.scan.search(&at, features[j], self.cells_of(0, features[j]),
                              omp_get_thread_num(), self.found_for(0, features[j]), self.n_kept)
         return self.pick(0, 0, features, n)
@@ -378,7 +379,7 @@ cdef class LinearSearch(SplitSearch):
         cdef int32_t n = 0, j
         cdef const int32_t* features = self.draw_node_features(node, 0, &n)
         self.take_slot(node)
-        for j in prange(n, num_threads=self.n_threads, schedule="dynamic", chunksize=1):
+        for j in prange(n, num_threads=team_of(self.n_threads), schedule="dynamic", chunksize=1):
             self.collect(node, features[j], self.cells_of(node, features[j]))
         return self.search_slot(node, 0)
 
@@ -392,7 +393,7 @@ cdef class LinearSearch(SplitSearch):
         self.open_scan(node, lane, &at)
         if at.loss <= at.least_gain:
             return 0
-        for j in prange(n, num_threads=self.n_threads, schedule="dynamic", chunksize=1):
+        for j in prange(n, num_threads=team_of(self.n_threads), schedule="dynamic", chunksize=1):
             self.scan.search(&at, features[j], self.cells_of(node, features[j]),
                              omp_get_thread_num(), self.found_for(lane, features[j]),
                              self.n_kept)
@@ -406,7 +407,7 @@ cdef class LinearSearch(SplitSearch):
         self.take_slot(small)
         self.store.nodes[large].slot = self.store.nodes[node].slot
         self.store.nodes[node].slot = -1
-        for j in prange(n, num_threads=self.n_threads, schedule="dynamic", chunksize=1):
+        for j in prange(n, num_threads=team_of(self.n_threads), schedule="dynamic", chunksize=1):
             self.collect(small, features[j], self.cells_of(small, features[j]))
             ht_combine(self.problem.width, self.cells_of(large, features[j]),
                        self.cells_of(small, features[j]),
@@ -453,7 +454,8 @@ cdef class LinearSearch(SplitSearch):
     cdef int sum_nodes(self, float64_t[:, ::1] sums) except -1:
         cdef int32_t k, n = self.store.n_nodes
         with nogil:
-            for k in prange(n, num_threads=self.n_threads, schedule="dynamic", chunksize=1):
+            for k in prange(n, num_threads=team_of(self.n_threads),
+                            schedule="dynamic", chunksize=1):
                 if self.store.nodes[k].left < 0:
                     self.sum_node(k, &sums[k, 0])
         return 0

@@ -26,6 +26,7 @@ from hybridtrees.core._openmp cimport omp_get_thread_num
 from hybridtrees.core._rng cimport keyed
 from hybridtrees.core._simd cimport ht_vector_bytes
 from hybridtrees.core._split cimport node_score
+from hybridtrees.core._team cimport team_of
 from hybridtrees.core._types cimport (
     UNIT, SplitInfo, float32_t, float64_t, int8_t, int32_t, intp_t, uint32_t, uint64_t,
 )
@@ -326,7 +327,8 @@ cdef class MomentSearch(HistogramSearch):
         cdef int32_t task, lane, n_first = works[0].n_groups
         cdef int32_t n_tasks = n_first + (works[1].n_groups if n_nodes > 1 else 0)
         n_threads = max(1, min(n_threads, n_tasks))
-        for task in prange(n_tasks, num_threads=n_threads, schedule="dynamic", chunksize=1):
+        for task in prange(n_tasks, num_threads=team_of(n_threads),
+                           schedule="dynamic", chunksize=1):
             if task < n_first:
                 self.scan_group(&works[0], task, omp_get_thread_num())
             else:
@@ -335,7 +337,7 @@ cdef class MomentSearch(HistogramSearch):
             self.choose(&works[lane])
         if works[0].first_cells >= 0:
             n_threads = 1            # nothing is summed again
-        for lane in prange(n_nodes, num_threads=min(n_threads, 2), schedule="static"):
+        for lane in prange(n_nodes, num_threads=team_of(min(n_threads, 2)), schedule="static"):
             self.describe(&works[lane], omp_get_thread_num())
 
     cdef void search(self, int32_t node, int32_t lane, int n_threads) noexcept nogil:

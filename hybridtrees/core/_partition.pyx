@@ -20,6 +20,7 @@ from cython.parallel cimport parallel, prange
 from libc.string cimport memcpy, memset
 
 from hybridtrees.core._openmp cimport omp_get_thread_num
+from hybridtrees.core._team cimport team_of
 from hybridtrees.core._types cimport BinView, SplitInfo, int32_t, intp_t, uint8_t, uint32_t
 
 cdef enum:
@@ -162,7 +163,7 @@ cdef intp_t split_from_ends(
     cdef intp_t n_blocks = (n_rows + BLOCK_ROWS - 1) // BLOCK_ROWS, _ticket
     cdef int part
     memset(ends, 0, sizeof(ends))
-    with parallel(num_threads=2):
+    with parallel(num_threads=team_of(2)):
         for _ticket in prange(n_blocks, schedule="dynamic", chunksize=1):
             take_block(codes, goes_left, rows, n_rows, n_blocks, scratch,
                        &ends[omp_get_thread_num()], omp_get_thread_num())
@@ -193,7 +194,7 @@ cdef intp_t split_rows(
     n_chunks = <int>max(4 * n_threads, min(n_rows // CHUNK_ROWS, MAX_CHUNKS))
     n_chunks = min(n_chunks, MAX_CHUNKS)
     to_left[0] = 0
-    for chunk in prange(n_chunks, num_threads=n_threads, schedule="dynamic", chunksize=1):
+    for chunk in prange(n_chunks, num_threads=team_of(n_threads), schedule="dynamic", chunksize=1):
         start = n_rows * chunk // n_chunks
         size = n_rows * (chunk + 1) // n_chunks - start
         to_left[chunk + 1] = split_chunk(codes, goes_left, rows + start, size, left + start,
@@ -203,7 +204,7 @@ cdef intp_t split_rows(
     total = to_left[n_chunks]
     for chunk in range(n_chunks + 1):
         to_right[chunk] = total + n_rows * chunk // n_chunks - to_left[chunk]
-    for chunk in prange(n_chunks, num_threads=n_threads, schedule="dynamic", chunksize=1):
+    for chunk in prange(n_chunks, num_threads=team_of(n_threads), schedule="dynamic", chunksize=1):
         start = n_rows * chunk // n_chunks
         memcpy(rows + to_left[chunk], left + start,
                (to_left[chunk + 1] - to_left[chunk]) * sizeof(uint32_t))

@@ -22,6 +22,7 @@ from hybridtrees.core._openmp cimport HT_HAS_OPENMP, omp_get_max_threads, omp_ge
 from hybridtrees.core._plan cimport TreePlan, TreePlans
 from hybridtrees.core._plan_walk cimport block_t, walk_row, walk_trees
 from hybridtrees.core._simd cimport ht_vector_bytes
+from hybridtrees.core._team cimport team_of
 from hybridtrees.core._types cimport float64_t, int32_t, intp_t, real_t
 
 import numpy as np
@@ -211,7 +212,8 @@ cdef int run_blocks(
     if real_t is float or plans.float_thresholds:
         masks = plans.narrow_masks
         narrow = aligned_empty(n_threads * block_size, np.float32)
-        for block in prange(n_blocks, num_threads=n_threads, nogil=True, schedule="static"):
+        for block in prange(n_blocks, num_threads=team_of(n_threads),
+                            nogil=True, schedule="static"):
             thread = omp_get_thread_num()
             first = block * n_rows
             run_block(plans, masks, X, first, <int32_t>min(n_rows, n - first), first_tree,
@@ -221,7 +223,8 @@ cdef int run_blocks(
     else:
         masks = plans.wide_masks
         wide = aligned_empty(n_threads * block_size, np.float64)
-        for block in prange(n_blocks, num_threads=n_threads, nogil=True, schedule="static"):
+        for block in prange(n_blocks, num_threads=team_of(n_threads),
+                            nogil=True, schedule="static"):
             thread = omp_get_thread_num()
             first = block * n_rows
             run_block(plans, masks, X, first, <int32_t>min(n_rows, n - first), first_tree,

@@ -11,6 +11,7 @@ from hybridtrees.core._frontier cimport NodeQueue
 from hybridtrees.core._leaves cimport cut_in_blocks
 from hybridtrees.core._nodes cimport GrowNode, NodeStore
 from hybridtrees.core._rng cimport draw_few, draw_sorted, keyed
+from hybridtrees.core._team cimport team_of
 from hybridtrees.core._types cimport (
     TARGET_CLASS_WEIGHTED, float64_t, int8_t, int32_t, intp_t, uint32_t, uint64_t,
 )
@@ -96,7 +97,7 @@ cdef class SplitSearch:
         cdef intp_t i, n = self.n_rows
         if rows is None:
             self.n_sampled = n
-            for i in prange(n, num_threads=self.n_threads if n > 65536 else 1, nogil=True,
+            for i in prange(n, num_threads=team_of(self.n_threads if n > 65536 else 1), nogil=True,
                             schedule="static"):
                 self.rows[i] = <uint32_t>i
             return 0

@@ -20,6 +20,7 @@ from hybridtrees.core._summary cimport (
     Entry, Thinner, above_prev, below_next, count_thinned, cut_ranks, emit, push, push_merged,
     sort_and_thin, start_thinner, workspace_bytes,
 )
+from hybridtrees.core._team cimport team_of
 from hybridtrees.core._types cimport float32_t, float64_t, intp_t, real_t
 
 __all__ = ["ENTRY_DTYPE", "Summary", "cut_columns", "exact_cuts", "merge", "summarize"]
@@ -315,7 +316,7 @@ def cut_columns(const real_t[:, ::1] columns, weights, intp_t n_bins, int n_thre
         if weight_view.shape[0] != n:
             raise ValueError(f"weights must be {n} as the values, got {weight_view.shape[0]}")
         weight_start = &weight_view[0]
-    for f in prange(p, schedule="dynamic", chunksize=1, num_threads=n_threads, nogil=True):
+    for f in prange(p, schedule="dynamic", chunksize=1, num_threads=team_of(n_threads), nogil=True):
         t = omp_get_thread_num()
         if real_t is float:
             n_cuts[f] = cut_column[uint32_t](

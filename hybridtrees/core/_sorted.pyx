@@ -15,6 +15,7 @@ from libc.string cimport memcpy, memset
 
 from hybridtrees.core._openmp cimport omp_get_thread_num
 from hybridtrees.core._radix cimport RADIX_BITS, RADIX_SIZE, key_at, value_from_key
+from hybridtrees.core._team cimport team_of
 from hybridtrees.core._types cimport Entry, intp_t, uint8_t, uint32_t, uint64_t
 
 import numpy as np
@@ -195,7 +196,7 @@ def sort_columns(X, const uint8_t[::1] is_categorical, Entry[:, ::1] lists, intp
     cdef char* buffers = <char*>malloc(n_threads * buffer_bytes)
     if buffers == NULL:
         raise MemoryError("no memory to sort the columns")
-    for f in prange(p, num_threads=n_threads, schedule="dynamic", chunksize=1, nogil=True):
+    for f in prange(p, num_threads=team_of(n_threads), schedule="dynamic", chunksize=1, nogil=True):
         n_present[f] = sort_column(
             start + f * column_stride, row_stride, n, wide, is_categorical[f],
             &lists[first + f, 0], buffers + omp_get_thread_num() * buffer_bytes,
@@ -213,7 +214,7 @@ def list_codes(const uint8_t[:, ::1] columns, const int[::1] missing_code, Entry
     present = np.zeros(p, dtype=np.intp)
     cdef intp_t[::1] n_present = present
     n_threads = <int>max(1, min(n_threads, p))
-    for f in prange(p, num_threads=n_threads, schedule="static", nogil=True):
+    for f in prange(p, num_threads=team_of(n_threads), schedule="static", nogil=True):
         n_present[f] = count_codes(&columns[f, 0], n, missing_code[f], &lists[f, 0])
     return present
 
@@ -271,7 +272,7 @@ def bin_ends(X, const uint8_t[:, ::1] columns, double[:, ::1] least, double[:, :
     n_threads = <int>max(1, min(n_threads, p))
     for first in range(0, n, ENDS_BLOCK):
         n_block = min(n - first, ENDS_BLOCK)
-        for f in prange(p, num_threads=n_threads if n_block * p > 65536 else 1, nogil=True,
+        for f in prange(p, num_threads=team_of(n_threads if n_block * p > 65536 else 1), nogil=True,
                         schedule="static"):
             ends_of_column(start + first * row_stride + f * column_stride, row_stride, wide,
                            &columns[f, first], n_block, &least[f, 0], &largest[f, 0])

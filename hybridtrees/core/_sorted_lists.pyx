@@ -16,6 +16,7 @@ from hybridtrees.core._search cimport SplitSearch
 from hybridtrees.core._sorted cimport MISSING_KEY, divide_ids, divide_list
 from hybridtrees.core._split cimport bounded_weight
 from hybridtrees.core._targets cimport list_median, sum_rows
+from hybridtrees.core._team cimport team_of
 from hybridtrees.core._types cimport (
     ABSOLUTE, NEWTON, BinView, Entry, float64_t, int32_t, intp_t, uint8_t, uint32_t,
 )
@@ -125,7 +126,7 @@ cdef class SortedLists(SplitSearch):
             self.side[self.rows[i]] = 1
         with nogil:
             self.draw_tree_features()
-            for k in prange(self.n_lists, num_threads=self.n_threads, schedule="static"):
+            for k in prange(self.n_lists, num_threads=team_of(self.n_threads), schedule="static"):
                 self.fill_list(k)
 
     cdef void fill_list(self, int32_t k) noexcept nogil:
@@ -209,7 +210,7 @@ cdef class SortedLists(SplitSearch):
                 divide_list(self.lists + k * self.stride + node.start, size, self.side,
                             self.list_scratch[0])
             return
-        for k in prange(first, last, num_threads=self.n_threads, schedule="dynamic",
+        for k in prange(first, last, num_threads=team_of(self.n_threads), schedule="dynamic",
                         chunksize=1):
             divide_list(self.lists + k * self.stride + node.start, size, self.side,
                         self.list_scratch[omp_get_thread_num()])

@@ -20,6 +20,7 @@ from hybridtrees.core._sorted_scan cimport (
     SIDES, Cut, NodeView, ScanScratch, best_cut, draw_tied,
 )
 from hybridtrees.core._targets cimport row_weight, side_score
+from hybridtrees.core._team cimport team_of
 from hybridtrees.core._types cimport (
     ABSOLUTE, NEWTON, SQUARES, TARGET_PAIR, TARGET_UNIT,
     Entry, float64_t, int8_t, int32_t, intp_t, uint32_t,
@@ -117,7 +118,7 @@ cdef class SortedSearch(SortedLists):
             for j in range(n):
                 self.cuts[features[j]] = self.scan_feature(view, node, features[j], 0)
             return
-        for j in prange(n, num_threads=self.n_threads, schedule="dynamic", chunksize=1):
+        for j in prange(n, num_threads=team_of(self.n_threads), schedule="dynamic", chunksize=1):
             self.cuts[features[j]] = self.scan_feature(view, node, features[j],
                                                        omp_get_thread_num())
 

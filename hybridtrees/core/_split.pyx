@@ -16,6 +16,7 @@ from hybridtrees.core._openmp cimport omp_get_thread_num
 from hybridtrees.core._simd cimport (
     ht_newton_best, ht_newton_scores, ht_unit_sums, ht_vector_bytes,
 )
+from hybridtrees.core._team cimport team_of
 from hybridtrees.core._types cimport (
     UNIT, Bounds, BinView, NodeSums, SplitInfo, SplitRules, StatsView,
     float64_t, int8_t, int32_t, int64_t, intp_t, uint8_t, uint32_t,
@@ -476,6 +477,6 @@ cdef void find_split(
         for j in range(n_features):
             scan_gain(scan, features[j], scratch)
     else:
-        for j in prange(n_features, num_threads=n_threads, schedule="static"):
+        for j in prange(n_features, num_threads=team_of(n_threads), schedule="static"):
             scan_gain(scan, features[j], scratch + omp_get_thread_num() * SCAN_WORDS)
     choose_split(scan, features, n_features, scratch, best)

@@ -10,6 +10,7 @@ from cython.parallel cimport prange
 from libc.math cimport copysign, fabsf, frexp, isfinite, ldexp
 from libc.string cimport memcpy
 
+from hybridtrees.core._team cimport team_of
 from hybridtrees.core._types cimport (
     PAIR16, PAIR32, UNIT, StatsView, float32_t, int16_t, int32_t, intp_t, uint8_t, uint16_t,
 )
@@ -95,7 +96,7 @@ cdef void range_of(
     cdef intp_t n_blocks = (n + BLOCK - 1) // BLOCK, block
     cdef double top = 0, total = 0
     n_threads = <int>max(1, min(n_threads, n_blocks // 8))
-    for block in prange(n_blocks, num_threads=n_threads, schedule="static"):
+    for block in prange(n_blocks, num_threads=team_of(n_threads), schedule="static"):
         block_range(values + block * BLOCK, min(BLOCK, n - block * BLOCK), blocks + 2 * block,
                     blocks + 2 * block + 1)
     for block in range(n_blocks):
@@ -183,7 +184,7 @@ cdef class RowStatistics:
         cdef intp_t n = self.bins.view.n_rows
         cdef intp_t n_blocks = (n + BLOCK - 1) // BLOCK, block
         n_threads = <int>min(n_threads, n_blocks)
-        for block in prange(n_blocks, num_threads=n_threads, schedule="static"):
+        for block in prange(n_blocks, num_threads=team_of(n_threads), schedule="static"):
             write_rows(&self.view, values, block * BLOCK, min(n, (block + 1) * BLOCK))
 
     def fill(self, const float32_t[::1] grad, hess, intp_t n_sampled, bint need_counts,

@@ -5,6 +5,9 @@ from libc.math cimport INFINITY
 from hybridtrees.core._types cimport float64_t, intp_t
 
 
+cdef int team_of(int n_threads) noexcept nogil
+
+
 cdef inline int threads_for(int n_threads, intp_t n_rows, intp_t least) noexcept nogil:
     """Threads among which rows are shared: each has some, or is not worth waking."""
     return <int>max(1, min(<intp_t>n_threads, n_rows // least))

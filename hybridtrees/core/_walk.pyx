@@ -11,6 +11,7 @@ from libc.stdlib cimport free, malloc
 
 from hybridtrees.core._category_sets cimport category_side
 from hybridtrees.core._simd cimport ht_round_down
+from hybridtrees.core._team cimport team_of
 from hybridtrees.core._types cimport Node, int32_t, int64_t, intp_t, real_t, uint32_t
 
 import numpy as np
@@ -212,9 +213,11 @@ cdef int walk_table(
     cdef intp_t n = X.shape[0], n_chunks = (n + CHUNK - 1) // CHUNK, chunk
     n_threads = <int>max(1, min(n_threads, n_chunks))
     if walk.plain:
-        for chunk in prange(n_chunks, num_threads=n_threads, nogil=True, schedule="static"):
+        for chunk in prange(n_chunks, num_threads=team_of(n_threads),
+                            nogil=True, schedule="static"):
             walk_rows(walk, nodes, X, chunk * CHUNK, min(n, (chunk + 1) * CHUNK), out, True)
     else:
-        for chunk in prange(n_chunks, num_threads=n_threads, nogil=True, schedule="static"):
+        for chunk in prange(n_chunks, num_threads=team_of(n_threads),
+                            nogil=True, schedule="static"):
             walk_rows(walk, nodes, X, chunk * CHUNK, min(n, (chunk + 1) * CHUNK), out, False)
     return 0

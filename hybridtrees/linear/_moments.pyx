@@ -13,6 +13,7 @@ from libc.math cimport sqrt
 from scipy.linalg.cython_blas cimport dgemm, dsyrk
 
 from hybridtrees.core._openmp cimport omp_get_thread_num
+from hybridtrees.core._team cimport team_of
 from hybridtrees.core._types cimport float64_t, int64_t, intp_t
 from hybridtrees.linear._rows cimport ht_rows_wide, ht_scale_row, ht_sum_row
 from hybridtrees.linear._table cimport Table, TableView, block_rows, count_parts, load_block
@@ -86,7 +87,7 @@ def gram(Table table, const float64_t[:, ::1] targets, weight, int n_threads):
     buffers = np.empty((n_threads, block_rows(width) * width))
     cdef float64_t[:, :, ::1] sums_view = sums
     cdef float64_t[:, ::1] buffers_view = buffers
-    for part in prange(n_parts, num_threads=n_threads, nogil=True, schedule="dynamic",
+    for part in prange(n_parts, num_threads=team_of(n_threads), nogil=True, schedule="dynamic",
                        chunksize=1):
         gram_part(&table.view, target_pointer, k, weight_pointer, min(n, part * share),
                   min(n, (part + 1) * share), &buffers_view[omp_get_thread_num(), 0],
@@ -147,7 +148,7 @@ def cross(Table left, Table right, weight, int n_threads):
     buffers = np.empty((n_threads, step * (a + b)))
     cdef float64_t[:, :, ::1] sums_view = sums
     cdef float64_t[:, ::1] buffers_view = buffers
-    for part in prange(n_parts, num_threads=n_threads, nogil=True, schedule="dynamic",
+    for part in prange(n_parts, num_threads=team_of(n_threads), nogil=True, schedule="dynamic",
                        chunksize=1):
         cross_part(&left.view, &right.view, weight_pointer, min(n, part * share),
                    min(n, (part + 1) * share), &buffers_view[omp_get_thread_num(), 0],
@@ -182,7 +183,7 @@ def project(Table table, const float64_t[:, ::1] coef, const float64_t[::1] inte
     buffers = np.empty((n_threads, step * p))
     cdef float64_t[:, ::1] out_view = out
     cdef float64_t[:, ::1] buffers_view = buffers
-    for block in prange(n_blocks, num_threads=n_threads, nogil=True, schedule="static"):
+    for block in prange(n_blocks, num_threads=team_of(n_threads), nogil=True, schedule="static"):
         project_block(&table.view, &coef[0, 0], &intercept[0], k, block * step,
                       min(step, n - block * step), &buffers_view[omp_get_thread_num(), 0],
                       &out_view[block * step, 0])
@@ -241,7 +242,7 @@ def column_sums(Table table, weight, int n_threads):
     sums, buffers = np.zeros((n_parts, 2, p)), np.empty((n_threads, step * p))
     cdef float64_t[:, :, ::1] sums_view = sums
     cdef float64_t[:, ::1] buffers_view = buffers
-    for part in prange(n_parts, num_threads=n_threads, nogil=True, schedule="dynamic",
+    for part in prange(n_parts, num_threads=team_of(n_threads), nogil=True, schedule="dynamic",
                        chunksize=1):
         sums_part(&table.view, weight_pointer, min(n, part * share), min(n, (part + 1) * share),
                   &buffers_view[omp_get_thread_num(), 0], &sums_view[part, 0, 0])

@@ -18,6 +18,7 @@ from scipy.linalg.cython_blas cimport dgemm, dgemv, dsyrk
 
 from hybridtrees.core._openmp cimport omp_get_thread_num
 from hybridtrees.core._simd cimport ht_exp
+from hybridtrees.core._team cimport team_of
 from hybridtrees.core._types cimport float64_t, int32_t, intp_t
 from hybridtrees.linear._rows cimport ht_logit_rows, ht_rows_wide, ht_scale_row
 from hybridtrees.linear._table cimport Table, TableView, block_rows, count_parts, load_block
@@ -241,7 +242,7 @@ def log_loss_pass(
     buffers = np.empty((n_threads, buffer_size(width, k, step)))
     cdef float64_t[::1] losses_view = losses
     cdef float64_t[:, ::1] grads_view = grads, hessians_view = hessians, buffers_view = buffers
-    for part in prange(n_parts, num_threads=n_threads, nogil=True, schedule="dynamic",
+    for part in prange(n_parts, num_threads=team_of(n_threads), nogil=True, schedule="dynamic",
                        chunksize=1):
         run_part(&job, &table.view, min(n, part * share), min(n, (part + 1) * share), step,
                  &buffers_view[omp_get_thread_num(), 0], &losses_view[part],

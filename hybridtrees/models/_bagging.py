@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from hybridtrees._persistence import register
+from hybridtrees.core.workers import start_workers
 
 # Trees of n_estimators="auto": at most so many, judged by the last of them.
 MOST_TREES = 1000
@@ -226,18 +227,18 @@ def _grown_trees(
         return draw, grower.grow(sampler.counts(draw), growth)
 
     numbers = iter(range(plan.first, plan.first + plan.n_trees))
-    n_threads = min(plan.n_threads, plan.n_trees)
-    if n_threads <= 1:
+    pool, n_threads = start_workers(min(plan.n_threads, plan.n_trees))
+    if pool is None:
         grower = stack.enter_context(open_grower())
         for index in numbers:
             yield grow(grower, index)
         return
-    # Imported where it is needed: it takes a while.
-    from concurrent.futures import ThreadPoolExecutor
-
+    # Closed in reverse: the growers when no thread works with them.
+    growers = stack.enter_context(ExitStack())
+    stack.callback(pool.shutdown, wait=True, cancel_futures=True)
     idle: SimpleQueue[Any] = SimpleQueue()
     for _ in range(n_threads):
-        idle.put(stack.enter_context(open_grower()))
+        idle.put(growers.enter_context(open_grower()))
 
     def job(index: int) -> tuple[int, Any]:
         grower = idle.get()
@@ -246,9 +247,6 @@ def _grown_trees(
         finally:
             idle.put(grower)
 
-    pool = ThreadPoolExecutor(n_threads, thread_name_prefix="hybridtrees-forest")
-    # Entered after the growers, so that they are closed when no thread works any more.
-    stack.callback(pool.shutdown, wait=True, cancel_futures=True)
     waiting: deque[Any] = deque()
     # Few trees ahead: an early stop wastes what is under way.
     for index in numbers:
@@ -257,27 +255,6 @@ def _grown_trees(
             yield waiting.popleft().result()
     while waiting:
         yield waiting.popleft().result()
-
-
-def map_trees(function: Callable[[int], Any], n_trees: int, n_threads: int) -> list[Any]:
-    """Return what a function says of every tree, asked by several threads.
-
-    Parameters
-    ----------
-    function : callable
-        From the number of a tree to anything.
-    n_trees, n_threads : int
-
-    Returns
-    -------
-    results : list
-    """
-    if min(n_trees, n_threads) <= 1:
-        return [function(tree) for tree in range(n_trees)]
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(min(n_trees, n_threads)) as pool:
-        return list(pool.map(function, range(n_trees)))
 
 
 class _Progress:

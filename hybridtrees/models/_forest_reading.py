@@ -13,7 +13,7 @@ from hybridtrees._parameters import check_boolean, check_integer, check_option
 from hybridtrees._random import seed_sequence
 from hybridtrees._threads import effective_threads
 from hybridtrees.core.forest_pack import FEATURE_MASK
-from hybridtrees.models._bagging import map_trees
+from hybridtrees.core.workers import run_threads
 from hybridtrees.models._forest_growth import digest, in_c_order
 from hybridtrees.models._forest_leaves import (
     LeafGroups,
@@ -186,10 +186,10 @@ class ForestReading:
         target = self._known_target(y, values.shape[0])  # type: ignore[attr-defined]
         seeds = seed_sequence(random_state).spawn(len(self._trees))  # type: ignore[attr-defined]
         n_threads = effective_threads(self.n_jobs)  # type: ignore[attr-defined]
-        columns = map_trees(
+        columns = run_threads(
             lambda tree: self._error_increase(tree, values, target, seeds[tree]),
-            len(seeds),
-            n_threads,
+            range(len(seeds)),
+            min(len(seeds), n_threads),
         )
         importances = np.stack(columns, axis=1)
         return OOBImportance(importances.mean(axis=1), importances.std(axis=1), importances)
