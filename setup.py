@@ -33,6 +33,7 @@ EXTENSIONS = {
     "hybridtrees.core._grow": True,
     "hybridtrees.core._histogram": True,
     "hybridtrees.core._histogram_search": True,
+    "hybridtrees.core._interrupt": False,
     "hybridtrees.core._leaf_moments": True,
     "hybridtrees.core._leaves": True,
     "hybridtrees.core._linear_leaves": False,

@@ -43,7 +43,7 @@ FORBIDDEN = {
 STAGES = (
     ("_types", "dtypes", "errors", "_openmp", "_rng", "_simd", "_linear_kernels", "_category_sets"),
     (
-        "_team", "workers", "_radix", "_summary", "_cuts", "_sketch", "sketch",
+        "_interrupt", "_team", "workers", "_radix", "_summary", "_cuts", "_sketch", "sketch",
         "_columns", "columns", "_bins", "shared_bins", "bins",
     ),
     ("_views", "_statistics", "_partition", "_histogram", "_pool", "_frontier", "_walk_node"),

@@ -9,6 +9,7 @@ in which they were put aside, so the tree is the same for any number of threads.
 
 from cython.parallel cimport prange
 
+from hybridtrees.core._interrupt cimport raise_stop
 from hybridtrees.core._leaves cimport SUM_BLOCK, add_to_leaves
 from hybridtrees.core._nodes cimport GrowNode, NodeStore
 from hybridtrees.core._openmp cimport omp_get_thread_num, omp_get_wtime
@@ -19,6 +20,9 @@ from hybridtrees.core._types cimport Node, float64_t, int32_t, intp_t, uint32_t
 import numpy as np
 
 from hybridtrees.core.dtypes import NODE_DTYPE
+
+# Updates of cells after which a grower asks whether it is to stop; they take milliseconds.
+cdef float64_t POLLED_UPDATES = 1e6
 
 
 cdef class TreeGrower:
@@ -128,6 +132,7 @@ cdef class TreeGrower:
     cdef int grow_nodes(self) except -1 nogil:
         """From the root, which is open, to the last leaf."""
         cdef int32_t node, n_leaves = 1
+        cdef float64_t updates = 0
         self.n_lent = 0
         if not (self.search.may_split(0) and self.lends(0)):
             self.visit(0, False)
@@ -138,6 +143,10 @@ cdef class TreeGrower:
             self.search.store.new_children(node)
             n_leaves += 1
             self.visit(node, n_leaves == self.max_leaves)
+            updates += self.updates_of(node)
+            if updates > POLLED_UPDATES:
+                updates = 0
+                raise_stop(self.search.stops())
         while self.search.queue.n_open > 0:
             self.search.store.nodes[self.search.queue.pop()].split.feature = -1
         return 0
@@ -150,6 +159,7 @@ cdef class TreeGrower:
         if n_threads == 1:
             with nogil:
                 for k in range(n):
+                    raise_stop(self.search.stops())
                     self.grow_one(helper, self.lent_nodes[k])
                     self.graft(self.lent_nodes[k], helper.search.store)
             return 0
@@ -158,8 +168,10 @@ cdef class TreeGrower:
         cdef intp_t[::1] grown = np.array([id(store) for store in stores], np.intp)
         for k in prange(n, num_threads=team_of(n_threads),
                         schedule="dynamic", chunksize=1, nogil=True):
-            self.grow_apart(<TreeGrower><void*>helpers[omp_get_thread_num()], self.lent_nodes[k],
-                            <NodeStore><void*>grown[k])
+            if not self.search.stops():
+                self.grow_apart(<TreeGrower><void*>helpers[omp_get_thread_num()],
+                                self.lent_nodes[k], <NodeStore><void*>grown[k])
+        raise_stop(self.search.stopped)
         k = self.search.store.n_nodes
         for store in stores:
             k += (<NodeStore>store).n_nodes

@@ -14,6 +14,7 @@ cdef class SplitSearch:
     cdef TargetView target         # of the exact search; its data is NULL without one
     cdef object target_owner
     cdef readonly int n_threads
+    cdef int stopped               # whether the growth of the tree was given up
     cdef int32_t n_features, max_depth, max_features
     cdef int64_t min_samples_split
     cdef float64_t by_tree, by_level, by_node
@@ -41,6 +42,7 @@ cdef class SplitSearch:
     cdef void constrain_children(self, int32_t node) noexcept nogil
     cdef void part_bounds(self, int32_t node, float64_t left, float64_t right) noexcept nogil
     cdef bint may_split(self, int32_t node) noexcept nogil
+    cdef bint stops(self) noexcept nogil
     cdef int open_root(self) except -1 nogil
     cdef int divide(self, int32_t node) except -1 nogil
     cdef int evaluate_root(self) except -1 nogil

@@ -8,6 +8,7 @@ grower decides which node comes next and knows nothing of either.
 from cython.parallel cimport prange
 
 from hybridtrees.core._frontier cimport NodeQueue
+from hybridtrees.core._interrupt cimport team_stops
 from hybridtrees.core._leaves cimport cut_in_blocks
 from hybridtrees.core._nodes cimport GrowNode, NodeStore
 from hybridtrees.core._rng cimport draw_few, draw_sorted, keyed
@@ -207,8 +208,13 @@ cdef class SplitSearch:
             and n >= 2 * self.rules.min_samples_leaf
         )
 
+    cdef bint stops(self) noexcept nogil:
+        """Whether the growth is given up: an exception is set, and what was found is void."""
+        return team_stops(&self.stopped)
+
     cdef int open_root(self) except -1 nogil:
         """Make the root; its rows are those set."""
+        self.stopped = False
         self.store.clear()
         self.queue.n_open = 0
         self.store.new_node()

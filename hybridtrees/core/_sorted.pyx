@@ -13,6 +13,7 @@ from cython.parallel cimport prange
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
+from hybridtrees.core._interrupt cimport raise_stop, team_stops
 from hybridtrees.core._openmp cimport omp_get_thread_num
 from hybridtrees.core._radix cimport RADIX_BITS, RADIX_SIZE, key_at, value_from_key
 from hybridtrees.core._team cimport team_of
@@ -193,15 +194,18 @@ def sort_columns(X, const uint8_t[::1] is_categorical, Entry[:, ::1] lists, intp
     cdef intp_t[::1] n_present = present
     cdef uint32_t[:, ::1] counts = np.empty((n_threads, 6 * RADIX_SIZE), dtype=np.uint32)
     cdef intp_t buffer_bytes = 2 * n * sizeof(WideEntry)
+    cdef int[1] stopped = [False]
     cdef char* buffers = <char*>malloc(n_threads * buffer_bytes)
     if buffers == NULL:
         raise MemoryError("no memory to sort the columns")
     for f in prange(p, num_threads=team_of(n_threads), schedule="dynamic", chunksize=1, nogil=True):
-        n_present[f] = sort_column(
-            start + f * column_stride, row_stride, n, wide, is_categorical[f],
-            &lists[first + f, 0], buffers + omp_get_thread_num() * buffer_bytes,
-            &counts[omp_get_thread_num(), 0])
+        if not team_stops(stopped):
+            n_present[f] = sort_column(
+                start + f * column_stride, row_stride, n, wide, is_categorical[f],
+                &lists[first + f, 0], buffers + omp_get_thread_num() * buffer_bytes,
+                &counts[omp_get_thread_num(), 0])
     free(buffers)
+    raise_stop(stopped[0])
     return present
 
 

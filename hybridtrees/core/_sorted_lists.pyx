@@ -9,6 +9,7 @@ from 0: they fit the cache, and other threads can grow other nodes meanwhile.
 from cython.parallel cimport prange
 from libc.string cimport memcpy, memset
 
+from hybridtrees.core._interrupt cimport raise_stop
 from hybridtrees.core._leaves cimport sum_targets
 from hybridtrees.core._nodes cimport GrowNode
 from hybridtrees.core._openmp cimport omp_get_thread_num
@@ -192,12 +193,12 @@ cdef class SortedLists(SplitSearch):
             self.divide_lists(n, self.n_features, self.n_lists)
             self.part_bounds(node, self.value_of(left), self.value_of(right))
             self.divide_lists(n, 0, self.n_features)
-            return 0
+            return raise_stop(self.stopped)
         if self.rules.monotone != NULL:
             self.part_bounds(node, self.value_of(left), self.value_of(right))
         if self.may_split(n.left) or self.may_split(n.right):
             self.divide_lists(n, 0, self.n_lists)
-        return 0
+        return raise_stop(self.stopped)
 
     cdef void divide_lists(
         self, const GrowNode* node, int32_t first, int32_t last
@@ -205,15 +206,16 @@ cdef class SortedLists(SplitSearch):
         """Bring the lists [first, last) into the order of the node's children."""
         cdef intp_t size = node.stop - node.start
         cdef int32_t k
-        if self.n_threads == 1 or size * (last - first) < PARALLEL_ENTRIES:
+        if size * (last - first) < PARALLEL_ENTRIES:
             for k in range(first, last):
                 divide_list(self.lists + k * self.stride + node.start, size, self.side,
                             self.list_scratch[0])
             return
         for k in prange(first, last, num_threads=team_of(self.n_threads), schedule="dynamic",
                         chunksize=1):
-            divide_list(self.lists + k * self.stride + node.start, size, self.side,
-                        self.list_scratch[omp_get_thread_num()])
+            if not self.stops():
+                divide_list(self.lists + k * self.stride + node.start, size, self.side,
+                            self.list_scratch[omp_get_thread_num()])
 
     cdef float64_t value_of(self, const GrowNode* node) noexcept nogil:
         """Leaf weight or mean of a node's rows; the median where absolute deviations count."""

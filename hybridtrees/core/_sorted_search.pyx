@@ -10,6 +10,7 @@ from libc.string cimport memset
 
 from hybridtrees.core._categories cimport order_categories
 from hybridtrees.core._category_sets cimport SHORT_SET
+from hybridtrees.core._interrupt cimport raise_stop
 from hybridtrees.core._median cimport order_rows
 from hybridtrees.core._nodes cimport GrowNode
 from hybridtrees.core._openmp cimport omp_get_thread_num
@@ -114,13 +115,14 @@ cdef class SortedSearch(SortedLists):
         cdef int32_t j
         # A median takes as long as a score of sums over some twenty entries.
         cdef intp_t cost = 16 if self.rules.criterion == ABSOLUTE else 1
-        if self.n_threads == 1 or (node.stop - node.start) * n * cost < PARALLEL_ENTRIES:
+        if (node.stop - node.start) * n * cost < PARALLEL_ENTRIES:
             for j in range(n):
                 self.cuts[features[j]] = self.scan_feature(view, node, features[j], 0)
             return
         for j in prange(n, num_threads=team_of(self.n_threads), schedule="dynamic", chunksize=1):
-            self.cuts[features[j]] = self.scan_feature(view, node, features[j],
-                                                       omp_get_thread_num())
+            if not self.stops():
+                self.cuts[features[j]] = self.scan_feature(view, node, features[j],
+                                                           omp_get_thread_num())
 
     cdef int32_t best_feature(
         self, const GrowNode* node, const int32_t* features, int32_t n, float64_t margin
@@ -190,6 +192,7 @@ cdef class SortedSearch(SortedLists):
             margin = 1e-14 * abs(parent)
         features = self.draw_node_features(node, 0, &n_features)
         self.scan_features(&view, n, features, n_features)
+        raise_stop(self.stopped)
         best = self.best_feature(n, features, n_features, margin)
         if best < 0 and 0 < self.max_features and n_features < self.n_tree_features:
             best = self.first_that_cuts(&view, node)

@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from hybridtrees._persistence import register
+from hybridtrees.core._interrupt import StopFlag
 from hybridtrees.core.workers import start_workers
 
 # Trees of n_estimators="auto": at most so many, judged by the last of them.
@@ -233,9 +234,12 @@ def _grown_trees(
         for index in numbers:
             yield grow(grower, index)
         return
-    # Closed in reverse: the growers when no thread works with them.
+    stop = StopFlag()
+    # Closed in reverse: trees under way when the loop ends, by an interruption perhaps, are not
+    # wanted any more, and the growers are closed when no thread works with them.
     growers = stack.enter_context(ExitStack())
     stack.callback(pool.shutdown, wait=True, cancel_futures=True)
+    stack.callback(stop.set)
     idle: SimpleQueue[Any] = SimpleQueue()
     for _ in range(n_threads):
         idle.put(growers.enter_context(open_grower()))
@@ -243,7 +247,8 @@ def _grown_trees(
     def job(index: int) -> tuple[int, Any]:
         grower = idle.get()
         try:
-            return grow(grower, index)
+            with stop:
+                return grow(grower, index)
         finally:
             idle.put(grower)
 
