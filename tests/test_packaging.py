@@ -43,8 +43,8 @@ FORBIDDEN = {
 STAGES = (
     ("_types", "dtypes", "errors", "_openmp", "_rng", "_simd", "_linear_kernels", "_category_sets"),
     (
-        "_interrupt", "_team", "_radix", "_summary", "_cuts", "_sketch", "sketch", "_columns",
-        "columns", "_bins", "shared_bins", "bins",
+        "_interrupt", "_team", "workers", "_radix", "_summary", "_cuts", "_sketch", "sketch",
+        "_columns", "columns", "_bins", "shared_bins", "bins",
     ),
     ("_views", "_statistics", "_partition", "_histogram", "_pool", "_frontier", "_walk_node"),
     ("_nodes", "_split", "_linear_problem", "_linear_scan", "_moment_solve", "_moment_histogram"),

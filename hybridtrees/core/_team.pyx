@@ -15,7 +15,7 @@ that it has do the work.
 from hybridtrees.core._types cimport float64_t
 
 cdef extern from "start_threads.h" nogil:
-    int ht_startable(int n)
+    int ht_startable(int n, bint allocating)
     int ht_team_of(int n)
 
 
@@ -34,7 +34,7 @@ def startable_threads(int n_threads):
     if n_threads <= 1:
         return n_threads
     with nogil:
-        n = ht_startable(n_threads)
+        n = ht_startable(n_threads, True)
     return n
 
 

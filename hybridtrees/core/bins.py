@@ -14,6 +14,7 @@ from hybridtrees.core import columns as tables
 from hybridtrees.core.dtypes import aligned_empty
 from hybridtrees.core.errors import NotFittedError
 from hybridtrees.core.sketch import QuantileSketch, check_weights
+from hybridtrees.core.workers import run_threads
 
 Floats = NDArray[np.float64]
 
@@ -373,7 +374,7 @@ class BinMapper:
     ) -> tables.Learned:
         """Learn distinct values and categories, which take all rows."""
         found = tables.distinct_values(table, weights, self.max_bins, n_threads)
-        counts = tables.run_threads(
+        counts = run_threads(
             lambda f: tables.category_weights(table, weights, f) if mask[f] else None,
             range(len(mask)),
             n_threads if mask.any() else 1,

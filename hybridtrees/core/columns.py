@@ -6,7 +6,7 @@ of such numbers. NaN is missing, and what a sparse table does not store is 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from hybridtrees.core import _bins, _columns
 from hybridtrees.core._sketch import cut_columns, exact_cuts
-from hybridtrees.core._team import startable_threads
 from hybridtrees.core.sketch import QuantileSketch
+from hybridtrees.core.workers import run_threads
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -68,18 +68,6 @@ def raise_infinite(X: Any) -> None:
         column = X.data[X.indptr[f] : X.indptr[f + 1]] if is_sparse(X) else X[:, f]
         if np.isinf(column).any():
             raise ValueError(f"X must be finite or NaN, got inf in column {f}")
-
-
-def run_threads(function: Callable, items: Iterable, n_threads: int) -> list:
-    """`map` over threads, for functions that let go of the interpreter's lock."""
-    n_threads = startable_threads(n_threads)
-    if n_threads <= 1:
-        return list(map(function, items))
-    # Here and not above: it takes milliseconds to import and is often not needed.
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(function, items))
 
 
 def distinct_values(

@@ -7,7 +7,7 @@ import copy
 import numpy as np
 
 from hybridtrees.core.bins import BinnedMatrix
-from hybridtrees.core.columns import run_threads
+from hybridtrees.core.workers import run_threads
 
 # Threads are not started to read fewer values.
 _FEW_VALUES = 1 << 19

@@ -11,7 +11,7 @@
 
 #ifdef _WIN32
 
-static inline int ht_startable(int n) { return n; }
+static inline int ht_startable(int n, int allocating) { return n; }
 static inline int ht_team_of(int n) { return n; }
 
 #else
@@ -70,9 +70,18 @@ static void *ht_wait_for_gate(void *gate)
     return NULL;
 }
 
-/* Start n threads that live at the same time, and end them; returns how many there were. */
-static inline int ht_startable(int n)
+/* Where a thread allocates, the C library takes a good deal of addresses for it alone. */
+static void *ht_allocate_and_wait(void *gate)
 {
+    void *volatile block = malloc(1);
+    free(block);
+    return ht_wait_for_gate(gate);
+}
+
+/* Start n threads that live at the same time, and end them; returns how many there were. */
+static inline int ht_startable(int n, int allocating)
+{
+    void *(*work)(void *) = allocating ? ht_allocate_and_wait : ht_wait_for_gate;
     pthread_t *threads = malloc((size_t) n * sizeof(pthread_t));
     void *spare = ht_reserve(HT_SPARE_BYTES);
     pthread_attr_t attributes;
@@ -81,7 +90,7 @@ static inline int ht_startable(int n)
     ht_thread_attributes(&attributes);
     pthread_mutex_lock(&gate);
     while (threads != NULL && spare != NULL && started < n
-           && pthread_create(&threads[started], &attributes, ht_wait_for_gate, &gate) == 0)
+           && pthread_create(&threads[started], &attributes, work, &gate) == 0)
         started++;
     pthread_mutex_unlock(&gate);
     for (k = 0; k < started; k++)
@@ -106,7 +115,7 @@ static inline int ht_team_of(int n)
     if (n <= 1 || !HT_HAS_OPENMP)
         return n;
     if (n > ht_most) {
-        n = ht_alive + ht_startable(n - ht_alive);
+        n = ht_alive + ht_startable(n - ht_alive, 0);
         ht_most = n > ht_most ? n : ht_most;
     }
     else if (n > ht_alive) {

@@ -17,8 +17,8 @@ import numpy as np
 from hybridtrees._parameters import check_boolean, check_integer, check_real
 from hybridtrees._persistence import register
 from hybridtrees.core._interrupt import StopFlag
-from hybridtrees.core._team import startable_threads
 from hybridtrees.core.checks import Checked, check_arrays, check_count, check_numbers, check_type
+from hybridtrees.core.workers import start_workers
 
 # Trees of n_estimators="auto": at most so many, judged by the last of them.
 MOST_TREES = 1000
@@ -268,20 +268,21 @@ def _grown_trees(
         return draw, grower.grow(sampler.counts(draw), growth)
 
     numbers = iter(range(plan.first, plan.first + plan.n_trees))
-    n_threads = startable_threads(min(plan.n_threads, plan.n_trees))
-    if n_threads <= 1:
+    pool, n_threads = start_workers(min(plan.n_threads, plan.n_trees))
+    if pool is None:
         grower = stack.enter_context(open_grower())
         for index in numbers:
             yield grow(grower, index)
         return
-    # Imported where it is needed: it takes a while.
-    from concurrent.futures import ThreadPoolExecutor
-
+    stop = StopFlag()
+    # Closed in reverse: trees under way when the loop ends, by an interruption perhaps, are not
+    # wanted any more, and the growers are closed when no thread works with them.
+    growers = stack.enter_context(ExitStack())
+    stack.callback(pool.shutdown, wait=True, cancel_futures=True)
+    stack.callback(stop.set)
     idle: SimpleQueue[Any] = SimpleQueue()
     for _ in range(n_threads):
-        idle.put(stack.enter_context(open_grower()))
-
-    stop = StopFlag()
+        idle.put(growers.enter_context(open_grower()))
 
     def job(index: int) -> tuple[int, Any]:
         grower = idle.get()
@@ -291,11 +292,6 @@ def _grown_trees(
         finally:
             idle.put(grower)
 
-    pool = ThreadPoolExecutor(n_threads, thread_name_prefix="hybridtrees-forest")
-    # Entered after the growers, so that they are closed when no thread works any more.
-    stack.callback(pool.shutdown, wait=True, cancel_futures=True)
-    # Trees under way when the loop ends, by an interruption perhaps, are not wanted any more.
-    stack.callback(stop.set)
     waiting: deque[Any] = deque()
     # Few trees ahead: an early stop wastes what is under way.
     for index in numbers:

@@ -12,8 +12,8 @@ import scipy.sparse
 from hybridtrees._parameters import check_boolean, check_integer, check_option
 from hybridtrees._random import seed_sequence
 from hybridtrees._threads import effective_threads
-from hybridtrees.core.columns import run_threads
 from hybridtrees.core.forest_pack import FEATURE_MASK
+from hybridtrees.core.workers import run_threads
 from hybridtrees.models._forest_growth import digest, in_c_order
 from hybridtrees.models._forest_leaves import (
     LeafGroups,

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from hybridtrees.core._team import team_sizes
 
 QUICK, SLOW, ALONE = 1e-5, 5e-3, 1e-4
