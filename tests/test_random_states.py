@@ -28,7 +28,8 @@ DRAWING = {
     "LinearTreeRegressor": {"max_features": 1, "max_depth": 2, "pruning": None},
     "PLGBClassifier": _SAMPLED,
     "PLGBRegressor": _SAMPLED,
-    "ProximityImputer": {"n_rounds": 1, **_FEW},
+    # Without held-out entries, which may find that no round helps.
+    "ProximityImputer": {"n_rounds": 1, "validation_fraction": None, **_FEW},
     "RERFClassifier": _FEW,
     "RERFRegressor": _FEW,
     "RandomForestClassifier": _FEW,

@@ -24,11 +24,10 @@ def write_csv(path_or_stream: Any, columns: Columns) -> None:
     columns : dict from str to sequence
     """
     if isinstance(path_or_stream, str | PathLike):
-        with (
-            writing_to(path_or_stream) as stream,
-            io.TextIOWrapper(stream, encoding="utf-8", newline="") as text,
-        ):
+        with writing_to(path_or_stream) as stream:
+            text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
             write_csv(text, columns)
+            text.detach()  # writes what is left, and leaves the file open
         return
     writer = csv.writer(path_or_stream, lineterminator="\n")
     writer.writerow(columns)

@@ -148,6 +148,9 @@ class LinearModel(Estimator):
         design.check_reader(self._reader)
         line = self._coef, self._center, self._fill, self._at_center
         n_outputs = check_line(line, design.n_columns)
+        # Files of the first versions lack it.
+        vars(self).setdefault("_at_origin", np.array(self.intercept_, dtype=np.float64).ravel())
+        check_array(self._at_origin, "_at_origin", "f8", [n_outputs])
         classes = vars(self).get("classes_")
         if classes is not None and n_outputs != (1 if len(classes) <= 2 else len(classes)):
             raise ValueError(f"{len(classes)} classes cannot have {n_outputs} linear functions")
