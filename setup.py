@@ -22,59 +22,33 @@ SANITIZE = switched_on("HYBRIDTREES_SANITIZE")
 
 # module -> uses OpenMP
 EXTENSIONS = {
-    "hybridtrees.core._bins": True,
-    "hybridtrees.core._categories": False,
-    "hybridtrees.core._columns": True,
-    "hybridtrees.core._drawn_search": False,
-    "hybridtrees.core._forest": True,
-    "hybridtrees.core._forest_pack": False,
-    "hybridtrees.core._forest_weights": True,
-    "hybridtrees.core._frontier": False,
-    "hybridtrees.core._grow": True,
-    "hybridtrees.core._histogram": True,
-    "hybridtrees.core._histogram_search": True,
-    "hybridtrees.core._interrupt": False,
-    "hybridtrees.core._leaf_moments": True,
-    "hybridtrees.core._leaves": True,
-    "hybridtrees.core._linear_leaves": False,
-    "hybridtrees.core._linear_problem": False,
-    "hybridtrees.core._linear_scan": False,
-    "hybridtrees.core._linear_screen": False,
-    "hybridtrees.core._linear_search": True,
-    "hybridtrees.core._masks": False,
-    "hybridtrees.core._median": False,
-    "hybridtrees.core._moment_histogram": False,
-    "hybridtrees.core._moment_scan": False,
-    "hybridtrees.core._moment_score": False,
-    "hybridtrees.core._moment_search": True,
-    "hybridtrees.core._moment_solve": False,
-    "hybridtrees.core._node_models": False,
-    "hybridtrees.core._node_values": False,
-    "hybridtrees.core._nodes": False,
-    "hybridtrees.core._partition": True,
-    "hybridtrees.core._plan": False,
-    "hybridtrees.core._pool": False,
-    "hybridtrees.core._predict": True,
-    "hybridtrees.core._pruning": False,
-    "hybridtrees.core._search": True,
-    "hybridtrees.core._sketch": True,
-    "hybridtrees.core._sorted": True,
-    "hybridtrees.core._sorted_lists": True,
-    "hybridtrees.core._sorted_scan": False,
-    "hybridtrees.core._sorted_search": True,
-    "hybridtrees.core._split": True,
-    "hybridtrees.core._statistics": True,
-    "hybridtrees.core._targets": False,
-    "hybridtrees.core._team": True,
-    "hybridtrees.core._views": False,
-    "hybridtrees.core._walk": True,
+    "hybridtrees.core.base._threads": True,
+    "hybridtrees.core.bins._sketch": True,
+    "hybridtrees.core.bins._bins": True,
+    "hybridtrees.core.search._histogram": True,
+    "hybridtrees.core.search._split": True,
+    "hybridtrees.core.search._sorted": True,
+    "hybridtrees.core.search._criteria": False,
+    "hybridtrees.core.search._search": True,
+    "hybridtrees.core.search._sorted_search": True,
+    "hybridtrees.core.search._histogram_search": True,
+    "hybridtrees.core.search._linear_fit": False,
+    "hybridtrees.core.search._linear_search": True,
+    "hybridtrees.core.search._moment_scan": False,
+    "hybridtrees.core.search._moment_search": True,
+    "hybridtrees.core.grow._grow": True,
+    "hybridtrees.core.grow._leaf_passes": True,
+    "hybridtrees.core.tree._plan": False,
+    "hybridtrees.core.tree._predict": True,
+    "hybridtrees.core.tree._packed": True,
+    "hybridtrees.core.tree._walk": True,
+    "hybridtrees.losses._kernels": True,
     "hybridtrees.linear._descent": False,
-    "hybridtrees.linear._moments": True,
-    "hybridtrees.linear._newton": True,
-    "hybridtrees.linear._table": False,
-    "hybridtrees._loss_leaves": True,
-    "hybridtrees._losses": True,
+    "hybridtrees.linear._passes": True,
 }
+
+# One module holds the run-time code of Cython (memoryviews and the like) for all the others.
+SHARED = "hybridtrees._cython_runtime"
 
 DIRECTIVES = {
     "language_level": 3,
@@ -158,7 +132,7 @@ class BuildExtensions(build_ext):
             extension.extra_compile_args += MSVC_FLAGS if kind == "msvc" else UNIX_FLAGS
             if SANITIZE:
                 extension.extra_link_args += SANITIZE_FLAGS
-            if openmp is not None and EXTENSIONS[extension.name]:
+            if openmp is not None and EXTENSIONS.get(extension.name, False):
                 extension.extra_compile_args += openmp[0]
                 extension.extra_link_args += openmp[1]
         super().build_extensions()
@@ -184,17 +158,18 @@ def extensions() -> list[Extension]:
             name,
             [name.replace(".", "/") + ".pyx"],
             depends=shared,
-            include_dirs=["hybridtrees/core"],
+            include_dirs=["hybridtrees/core/base/simd", "hybridtrees/losses", "hybridtrees/linear"],
             define_macros=macros,
         )
         for name in EXTENSIONS
-    ]
+    ] + [Extension(SHARED, [], depends=shared[:1])]
 
 
 setup(
     ext_modules=cythonize(
         extensions(),
         compiler_directives=DIRECTIVES,
+        shared_utility_qualified_name=SHARED,
         build_dir="build/cython-debug" if DEBUG else "build/cython",
         # Elsewhere new processes would run this file again.
         nthreads=os.cpu_count() if sys.platform == "linux" else 0,

@@ -25,7 +25,7 @@ def forest(job: dict, **changes):
     name = "RandomForestRegressor" if job["task"] == "regression" else "RandomForestClassifier"
     params = {**job["params"], "random_state": 0, "n_jobs": job["threads"], **changes}
     if job["library"] == "hybridtrees":
-        from hybridtrees.models import forest as forests
+        from hybridtrees.models.forest import estimators as forests
 
         return getattr(forests, name)(**params, **job["ours"])
     from sklearn import ensemble
@@ -70,7 +70,7 @@ def measure_forest(job: dict) -> dict:
 
 def measure_imputation(job: dict) -> dict:
     """Time to fill a table of which a tenth is missing."""
-    from hybridtrees.models.proximity import ProximityImputer
+    from hybridtrees.models.forest.imputer import ProximityImputer
 
     data = load(Path(job["folder"]))
     X = np.array(data["X"])

@@ -107,7 +107,7 @@ def friedman_model(case: Case, library: str, threads: int, n_trees: int):
     kind = "Regressor" if case.task == "regression" else "Classifier"
     loss = {} if case.loss is None else {"loss": case.loss}
     if library == US:
-        from hybridtrees.models import gradient_boosting
+        from hybridtrees.models.gradient_boosting import estimators as gradient_boosting
 
         cls = getattr(gradient_boosting, f"GradientBoosting{kind}")
         return cls(n_estimators=n_trees, splitter=case.grow, n_jobs=threads, **loss)

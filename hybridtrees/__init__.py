@@ -4,7 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 try:
-    from hybridtrees.core import _grow  # noqa: F401
+    from hybridtrees.core.grow import _grow  # noqa: F401
 except ImportError as error:  # pragma: no cover
     raise ImportError(
         "the compiled kernels of hybridtrees are missing. If this is the source folder, leave it "
@@ -13,51 +13,52 @@ except ImportError as error:  # pragma: no cover
 
 from hybridtrees._persistence import load
 from hybridtrees._version import __version__
-from hybridtrees.core.bins import BinMapper, BinnedMatrix
-from hybridtrees.core.sketch import QuantileSketch
+from hybridtrees.core.bins.mapper import BinMapper
+from hybridtrees.core.bins.matrix import BinnedMatrix
+from hybridtrees.core.bins.sketch import QuantileSketch
 
 if TYPE_CHECKING:
     from hybridtrees import inspection
     from hybridtrees._compare import compare
     from hybridtrees.linear.classifier import LogisticClassifier
     from hybridtrees.linear.regressor import LinearRegressor, linear_path
-    from hybridtrees.models.cart import CARTClassifier, CARTRegressor
-    from hybridtrees.models.eblr import EBLRClassifier, EBLRRegressor
-    from hybridtrees.models.forest import RandomForestClassifier, RandomForestRegressor
-    from hybridtrees.models.gradient_boosting import (
+    from hybridtrees.models.cart.estimators import CARTClassifier, CARTRegressor
+    from hybridtrees.models.eblr.estimators import EBLRClassifier, EBLRRegressor
+    from hybridtrees.models.forest.estimators import RandomForestClassifier, RandomForestRegressor
+    from hybridtrees.models.forest.imputer import ProximityImputer
+    from hybridtrees.models.gradient_boosting.estimators import (
         GradientBoostingClassifier,
         GradientBoostingRegressor,
     )
-    from hybridtrees.models.linear_forest import LinearForestClassifier, LinearForestRegressor
-    from hybridtrees.models.linear_tree import LinearTreeClassifier, LinearTreeRegressor
-    from hybridtrees.models.plgb import PLGBClassifier, PLGBRegressor
-    from hybridtrees.models.proximity import ProximityImputer
-    from hybridtrees.models.rerf import RERFClassifier, RERFRegressor
-    from hybridtrees.models.xgboosting import XGBClassifier, XGBRegressor
+    from hybridtrees.models.linear_tree.estimators import LinearTreeClassifier, LinearTreeRegressor
+    from hybridtrees.models.linear_tree.forest import LinearForestClassifier, LinearForestRegressor
+    from hybridtrees.models.plgb.estimators import PLGBClassifier, PLGBRegressor
+    from hybridtrees.models.rerf.estimators import RERFClassifier, RERFRegressor
+    from hybridtrees.models.xgb.estimators import XGBClassifier, XGBRegressor
 
 # Families are loaded when first asked for: a program that uses one does not wait for the others.
 _HOMES = {
-    "CARTClassifier": "hybridtrees.models.cart",
-    "CARTRegressor": "hybridtrees.models.cart",
-    "EBLRClassifier": "hybridtrees.models.eblr",
-    "EBLRRegressor": "hybridtrees.models.eblr",
-    "GradientBoostingClassifier": "hybridtrees.models.gradient_boosting",
-    "GradientBoostingRegressor": "hybridtrees.models.gradient_boosting",
-    "LinearForestClassifier": "hybridtrees.models.linear_forest",
-    "LinearForestRegressor": "hybridtrees.models.linear_forest",
+    "CARTClassifier": "hybridtrees.models.cart.estimators",
+    "CARTRegressor": "hybridtrees.models.cart.estimators",
+    "EBLRClassifier": "hybridtrees.models.eblr.estimators",
+    "EBLRRegressor": "hybridtrees.models.eblr.estimators",
+    "GradientBoostingClassifier": "hybridtrees.models.gradient_boosting.estimators",
+    "GradientBoostingRegressor": "hybridtrees.models.gradient_boosting.estimators",
+    "LinearForestClassifier": "hybridtrees.models.linear_tree.forest",
+    "LinearForestRegressor": "hybridtrees.models.linear_tree.forest",
     "LinearRegressor": "hybridtrees.linear.regressor",
-    "LinearTreeClassifier": "hybridtrees.models.linear_tree",
-    "LinearTreeRegressor": "hybridtrees.models.linear_tree",
+    "LinearTreeClassifier": "hybridtrees.models.linear_tree.estimators",
+    "LinearTreeRegressor": "hybridtrees.models.linear_tree.estimators",
     "LogisticClassifier": "hybridtrees.linear.classifier",
-    "PLGBClassifier": "hybridtrees.models.plgb",
-    "PLGBRegressor": "hybridtrees.models.plgb",
-    "ProximityImputer": "hybridtrees.models.proximity",
-    "RERFClassifier": "hybridtrees.models.rerf",
-    "RERFRegressor": "hybridtrees.models.rerf",
-    "RandomForestClassifier": "hybridtrees.models.forest",
-    "RandomForestRegressor": "hybridtrees.models.forest",
-    "XGBClassifier": "hybridtrees.models.xgboosting",
-    "XGBRegressor": "hybridtrees.models.xgboosting",
+    "PLGBClassifier": "hybridtrees.models.plgb.estimators",
+    "PLGBRegressor": "hybridtrees.models.plgb.estimators",
+    "ProximityImputer": "hybridtrees.models.forest.imputer",
+    "RERFClassifier": "hybridtrees.models.rerf.estimators",
+    "RERFRegressor": "hybridtrees.models.rerf.estimators",
+    "RandomForestClassifier": "hybridtrees.models.forest.estimators",
+    "RandomForestRegressor": "hybridtrees.models.forest.estimators",
+    "XGBClassifier": "hybridtrees.models.xgb.estimators",
+    "XGBRegressor": "hybridtrees.models.xgb.estimators",
     "compare": "hybridtrees._compare",
     "linear_path": "hybridtrees.linear.regressor",
 }

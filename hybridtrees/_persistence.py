@@ -30,9 +30,9 @@ from hybridtrees._archive import (
     check_limit,
     member_name,
 )
-from hybridtrees._arrays import shorten
 from hybridtrees._replacing import find_target, replacing
 from hybridtrees._version import __version__
+from hybridtrees.input.arrays import shorten
 
 __all__ = ["ModelFileError", "load", "register", "save"]
 

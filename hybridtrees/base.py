@@ -22,10 +22,10 @@ import numpy as np
 
 from hybridtrees import _persistence
 from hybridtrees._routing import RoutingMixin
-from hybridtrees._validation import FeatureReader
 from hybridtrees._version import __version__
-from hybridtrees.core.checks import check_arrays, check_count, check_type
-from hybridtrees.core.errors import NotFittedError
+from hybridtrees.core.base.checks import check_arrays, check_count, check_type
+from hybridtrees.core.base.errors import NotFittedError
+from hybridtrees.input.validation import FeatureReader
 from hybridtrees.metrics import accuracy_score, r2_score
 
 __all__ = ["ClassifierMixin", "Estimator", "NotFittedError", "RegressorMixin", "atomic_fit"]

@@ -172,7 +172,7 @@ def _run_compare(options: argparse.Namespace) -> int:
     """Print a table for each data set, each as soon as it is ready, and write what is asked for."""
     from hybridtrees._compare.delivery import Delivery
     from hybridtrees._compare.helpers import Helpers
-    from hybridtrees._threads import effective_threads
+    from hybridtrees.core.base.threads import effective_threads
 
     for path in (options.save, options.json, options.html):
         if path not in (None, STREAM):
@@ -223,17 +223,17 @@ def _version(package: str) -> str:
 
 def _run_info(options: argparse.Namespace) -> int:
     """Print versions and what the compiled part can do."""
-    from hybridtrees._threads import effective_threads, usable_cpus
-    from hybridtrees.core import _predict
+    from hybridtrees.core.base import _threads
+    from hybridtrees.core.base.threads import effective_threads, usable_cpus
 
     facts = {
         "hybridtrees": __version__,
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
         "platform": platform.platform(),
-        "OpenMP": "yes" if _predict.has_openmp() else "no: built serial, n_jobs has no effect",
+        "OpenMP": "yes" if _threads.has_openmp() else "no: built serial, n_jobs has no effect",
         "usable CPUs": str(usable_cpus()),
         "threads by default": str(effective_threads(None)),
-        "vector width": f"{_predict.vector_bits()} bits",
+        "vector width": f"{_threads.vector_bits()} bits",
     }
     facts |= {package: _version(package) for package in RUN_TIME_PACKAGES}
     facts |= {f"{package} (optional)": _version(package) for package in OPTIONAL_PACKAGES}

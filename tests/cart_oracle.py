@@ -1,7 +1,7 @@
 """A slow CART that tries every split of every node, for comparison with the compiled one.
 
-Trees come in the form of `hybridtrees.core.tree.Tree`, nodes in preorder. Categories are parted
-in every possible way. Ties go to the lowest feature, then the lowest threshold.
+Trees come in the form of `hybridtrees.core.tree.tree.Tree`, nodes in preorder. Categories are
+parted in every possible way. Ties go to the lowest feature, then the lowest threshold.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hybridtrees.core.dtypes import NODE_DTYPE
-from hybridtrees.core.tree import Tree
+from hybridtrees.core.base.dtypes import NODE_DTYPE
+from hybridtrees.core.tree.tree import Tree
 
 TIE = 1e-10  # gains that differ by less than this share of the node's cost are equal
 STOP = 2

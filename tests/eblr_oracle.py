@@ -8,7 +8,7 @@ import numpy as np
 
 from hybridtrees.linear.classifier import LogisticClassifier
 from hybridtrees.linear.regressor import LinearRegressor
-from hybridtrees.models.cart import CARTRegressor
+from hybridtrees.models.cart.estimators import CARTRegressor
 
 
 def enrich(X, y, n_rules, tree_parameters, model, residual, sample_weight=None):

@@ -13,44 +13,45 @@ from itertools import combinations, pairwise
 import numpy as np
 import oracle
 
-from hybridtrees.core.exact_grow import open_search, read_splits
-from hybridtrees.core.grow import CLASS, CLASS_WEIGHTED, PAIR, UNIT, VECTOR, GrowerParams, RowTarget
-from hybridtrees.core.sorted_table import SortedTable
-from hybridtrees.core.tree import Tree
+from hybridtrees.core.grow import grower
+from hybridtrees.core.grow.exact import open_search, read_splits
+from hybridtrees.core.grow.sorted_table import SortedTable
+from hybridtrees.core.tree.tree import Tree
 
 SLACK = 1e-9  # share of a node's cost that rounding may be worth
 
 # ---- targets ------------------------------------------------------------------------------------
 
 
-def unit_target(y, binary=False) -> RowTarget:
-    return RowTarget(np.array(y, dtype=np.float64).reshape(-1, 1), UNIT, 1, binary)
+def unit_target(y, binary=False) -> grower.RowTarget:
+    return grower.RowTarget(np.array(y, dtype=np.float64).reshape(-1, 1), grower.UNIT, 1, binary)
 
 
-def weighted_target(y, weight, binary=False) -> RowTarget:
+def weighted_target(y, weight, binary=False) -> grower.RowTarget:
     y, w = np.array(y, dtype=np.float64).reshape(len(weight), -1), np.asarray(weight, float)
     data = np.column_stack([y * w[:, None], w])
-    return RowTarget(data, PAIR if y.shape[1] == 1 else VECTOR, y.shape[1], binary)
+    layout = grower.PAIR if y.shape[1] == 1 else grower.VECTOR
+    return grower.RowTarget(data, layout, y.shape[1], binary)
 
 
-def newton_target(grad, hess) -> RowTarget:
-    return RowTarget(np.column_stack([grad, hess]).astype(np.float64), PAIR, 1)
+def newton_target(grad, hess) -> grower.RowTarget:
+    return grower.RowTarget(np.column_stack([grad, hess]).astype(np.float64), grower.PAIR, 1)
 
 
-def class_target(codes, n_classes, weight=None) -> RowTarget:
+def class_target(codes, n_classes, weight=None) -> grower.RowTarget:
     columns = [np.asarray(codes, float)] + ([] if weight is None else [np.asarray(weight, float)])
-    layout = CLASS if weight is None else CLASS_WEIGHTED
-    return RowTarget(np.ascontiguousarray(np.column_stack(columns)), layout, n_classes)
+    layout = grower.CLASS if weight is None else grower.CLASS_WEIGHTED
+    return grower.RowTarget(np.ascontiguousarray(np.column_stack(columns)), layout, n_classes)
 
 
-def row_sums(target: RowTarget) -> np.ndarray:
+def row_sums(target: grower.RowTarget) -> np.ndarray:
     """What each row adds to its node: one number per output or class, and its weight."""
     data = target.data
-    if target.layout == UNIT:
+    if target.layout == grower.UNIT:
         return np.column_stack([data, np.ones(len(data))])
-    if target.layout in (PAIR, VECTOR):
+    if target.layout in (grower.PAIR, grower.VECTOR):
         return data
-    weight = data[:, 1] if target.layout == CLASS_WEIGHTED else np.ones(len(data))
+    weight = data[:, 1] if target.layout == grower.CLASS_WEIGHTED else np.ones(len(data))
     return np.column_stack(
         [np.eye(target.n_sums)[data[:, 0].astype(int)] * weight[:, None], weight]
     )
@@ -186,8 +187,8 @@ class Problem:
     """A table, its targets and the rules; everything that the oracle looks at."""
 
     X: np.ndarray
-    target: RowTarget
-    params: GrowerParams
+    target: grower.RowTarget
+    params: grower.GrowerParams
     kinds: np.ndarray | None = None
     rows: np.ndarray | None = None
     sums: np.ndarray = field(init=False)
@@ -315,14 +316,13 @@ def grow(problem: Problem, *, n_threads=1, seed=0) -> Grown:
     params, target = problem.params, problem.target
     n_extra = target.n_sums if params.criterion == "absolute" else 0
     table = SortedTable.from_values(problem.X, problem.kinds, n_extra, n_threads)
-    search, grower = open_search(
+    search, engine = open_search(
         table, params, n_threads, target.n_sums, target.data.shape[1], keep_lists=False
     )
     search.begin(target, problem.rows, seed)
-    grown = grower.grow()
-    sets = read_splits(table, grown)
-    tree = Tree(grown[0], grown[1], sets)
-    return Grown(tree, grower.row_nodes(), grown[2], grower.segments())
+    grown = engine.grow()
+    tree = Tree(grown[0], grown[1], read_splits(table, grown))
+    return Grown(tree, engine.row_nodes(), grown[2], engine.segments())
 
 
 def same_grown(a: Grown, b: Grown, *, same_words: bool = False) -> None:

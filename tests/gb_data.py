@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hybridtrees import XGBClassifier, XGBRegressor
-from hybridtrees.models.gradient_boosting import (
+from hybridtrees.models.gradient_boosting.estimators import (
     GradientBoostingClassifier,
     GradientBoostingRegressor,
 )

@@ -8,7 +8,7 @@ import numpy as np
 import oracle
 from strategies import random_tree
 
-from hybridtrees.core.tree import TreeEnsemble
+from hybridtrees.core.tree.tree import TreeEnsemble
 
 N_FEATURES = 6
 

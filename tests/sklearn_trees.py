@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from hybridtrees.core.dtypes import NODE_DTYPE
-from hybridtrees.core.pruning import reorder
-from hybridtrees.core.tree import Tree
+from hybridtrees.core.base.dtypes import NODE_DTYPE
+from hybridtrees.core.tree.pruning import reorder
+from hybridtrees.core.tree.tree import Tree
 
 
 def convert_tree(theirs) -> tuple[Tree, np.ndarray]:

@@ -12,10 +12,10 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hybridtrees.core.bins import BinnedMatrix
-from hybridtrees.core.dtypes import NODE_DTYPE, aligned_empty
-from hybridtrees.core.grow import Grower, GrowerParams
-from hybridtrees.core.tree import Tree
+from hybridtrees.core.base.dtypes import NODE_DTYPE, aligned_empty
+from hybridtrees.core.bins.matrix import BinnedMatrix
+from hybridtrees.core.grow.grower import Grower, GrowerParams
+from hybridtrees.core.tree.tree import Tree
 
 # ---- tables of codes ----------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from hybridtrees._validation import FeatureReader
+from hybridtrees.input.validation import FeatureReader
 
 nan = np.nan
 

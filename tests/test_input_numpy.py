@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hybridtrees import _arrays
-from hybridtrees._arrays import _has_infinity
-from hybridtrees._validation import FeatureReader
+from hybridtrees.input import arrays
+from hybridtrees.input.arrays import _has_infinity
+from hybridtrees.input.validation import FeatureReader
 
 NARROW = ["bool", "int8", "uint8", "int16", "uint16", "float16", "float32"]
 WIDE = ["int32", "uint32", "int64", "uint64", "float64", "longdouble"]
@@ -153,7 +153,7 @@ def test_wrong_number_of_columns():
 @pytest.mark.parametrize("layout", ["C", "F", "strided"])
 @pytest.mark.parametrize("shape", [(1, 5), (700, 3), (3, 60_000)])
 def test_infinity_is_found_anywhere(layout, shape, rng, monkeypatch):
-    monkeypatch.setattr(_arrays, "_BLOCK", 1000)
+    monkeypatch.setattr(arrays, "_BLOCK", 1000)
     for dtype in (np.float32, np.float64):
         X = rng.normal(size=shape).astype(dtype)
         X[rng.random(shape) < 0.1] = np.nan

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from hybridtrees._validation import FeatureReader
+from hybridtrees.input.validation import FeatureReader
 
 FORMATS = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]
 

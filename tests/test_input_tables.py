@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from fresh_python import check_python
 
-from hybridtrees._validation import FeatureReader
+from hybridtrees.input.validation import FeatureReader
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -345,7 +345,7 @@ def test_reader_of_tables_travels():
 def test_libraries_are_not_imported_for_arrays():
     code = (
         "import sys, numpy as np\n"
-        "from hybridtrees._validation import FeatureReader, check_target_classification\n"
+        "from hybridtrees.input.validation import FeatureReader, check_target_classification\n"
         "reader, _ = FeatureReader.fit(np.ones((3, 2), dtype=int))\n"
         "reader.read([[1, 2]])\n"
         "check_target_classification(['a', 'b'])\n"

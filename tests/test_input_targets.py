@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from hybridtrees._validation import (
+from hybridtrees.input.validation import (
     check_sample_weight,
     check_target_classification,
     check_target_regression,

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hybridtrees import _losses
-from hybridtrees.losses import Logistic, Softmax, SquaredError
+from hybridtrees.losses import Logistic, Softmax, SquaredError, _kernels
 
 
 def statistics(loss, y, raw, weight=None, n_threads=1):
@@ -151,7 +150,7 @@ def test_softmax_far_out():
 def test_sigmoid_is_exact_to_a_few_units(raw):
     raw = np.array(raw)
     out = np.empty_like(raw)
-    _losses.sigmoid(raw, out)
+    _kernels.sigmoid(raw, out)
     expected = [math.exp(min(r, 0)) / (1 + math.exp(-abs(r))) for r in raw]
     # exp is cut off at +-708, where probabilities are below 1e-307.
     np.testing.assert_allclose(out, expected, rtol=1e-14, atol=1e-307)
@@ -159,7 +158,7 @@ def test_sigmoid_is_exact_to_a_few_units(raw):
 
 def test_missing_raw_scores_stay_missing():
     out = np.empty(1)
-    _losses.sigmoid(np.array([np.nan]), out)
+    _kernels.sigmoid(np.array([np.nan]), out)
     assert np.isnan(out[0])
 
 
@@ -237,11 +236,11 @@ def test_shapes_that_do_not_fit_are_refused():
     ]
     for arguments in bad:
         with pytest.raises(ValueError):
-            _losses.statistics(*arguments, 1)
+            _kernels.statistics(*arguments, 1)
     with pytest.raises(KeyError):
-        _losses.statistics("hinge", raw, y, None, grad, hess, 1)
+        _kernels.statistics("hinge", raw, y, None, grad, hess, 1)
     with pytest.raises(ValueError, match="do not fit"):
-        _losses.sigmoid(np.zeros(3), np.zeros(2))
+        _kernels.sigmoid(np.zeros(3), np.zeros(2))
 
 
 def test_any_label_is_harmless():

@@ -8,8 +8,8 @@ import threading
 import pytest
 from fresh_python import run_python
 
-from hybridtrees.core._team import startable_threads, team_threads
-from hybridtrees.core.workers import run_threads, start_workers
+from hybridtrees.core.base._threads import startable_threads, team_threads
+from hybridtrees.core.base.workers import run_threads, start_workers
 
 # Sixteen threads have stacks of 8 MB each as a rule: addresses for a few of them are left.
 LIMITED = """

@@ -4,7 +4,7 @@ import pytest
 import width_models
 from fresh_python import run_python
 
-from hybridtrees.core._predict import vector_bits
+from hybridtrees.core.base._threads import vector_bits
 
 
 def printed(monkeypatch, bits):
@@ -26,7 +26,7 @@ def test_models_are_equal_for_all_widths(monkeypatch):
 
 
 def test_the_variable_takes_effect_only_for_known_widths(monkeypatch):
-    code = "from hybridtrees.core._predict import vector_bits; print(vector_bits())"
+    code = "from hybridtrees.core.base._threads import vector_bits; print(vector_bits())"
     monkeypatch.delenv("HYBRIDTREES_VECTOR_BITS", raising=False)
     widest = run_python("-c", code).stdout
     for unknown in ("7", "512", "all"):

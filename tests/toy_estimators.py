@@ -7,12 +7,12 @@ import math
 import numpy as np
 
 from hybridtrees._persistence import register
-from hybridtrees._validation import (
+from hybridtrees.base import ClassifierMixin, Estimator, RegressorMixin, atomic_fit
+from hybridtrees.input.validation import (
     check_sample_weight,
     check_target_classification,
     check_target_regression,
 )
-from hybridtrees.base import ClassifierMixin, Estimator, RegressorMixin, atomic_fit
 
 
 @register

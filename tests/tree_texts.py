@@ -10,8 +10,8 @@ import re
 import numpy as np
 
 from hybridtrees.base import Estimator
-from hybridtrees.core.dtypes import NODE_DTYPE
-from hybridtrees.core.tree import Tree
+from hybridtrees.core.base.dtypes import NODE_DTYPE
+from hybridtrees.core.tree.tree import Tree
 
 LABELS = [
     "red",

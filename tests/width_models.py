@@ -14,7 +14,7 @@ from hybridtrees import (
     XGBClassifier,
     XGBRegressor,
 )
-from hybridtrees.core._predict import vector_bits
+from hybridtrees.core.base._threads import vector_bits
 
 
 def digest(*arrays: np.ndarray) -> str:

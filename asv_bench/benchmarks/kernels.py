@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from hybridtrees import BinMapper, QuantileSketch, XGBRegressor
-from hybridtrees.core import _histogram, _partition, _statistics, _views
-from hybridtrees.core.grow import Grower, GrowerParams
+from hybridtrees.core.grow.grower import Grower, GrowerParams
+from hybridtrees.core.search import _histogram, _split
 from hybridtrees.losses import Logistic, SquaredError
 
 from .common import MODE, N_FEATURES, N_JOBS
@@ -85,8 +85,8 @@ class Histogram:
 
     def setup(self, n: int, columns: str, hessian: str, n_jobs: int) -> None:
         X = make_table(n, columns == "zero-inflated")
-        self.bins = _views.BinnedView(BinMapper().fit_transform(X))
-        self.statistics = _statistics.RowStatistics(self.bins, True)
+        self.bins = _histogram.BinnedView(BinMapper().fit_transform(X))
+        self.statistics = _histogram.RowStatistics(self.bins, True)
         self.grad, hess = make_gradients(n)
         self.hess = 1.0 if hessian == "constant" else hess
         self.statistics.fill(self.grad, self.hess, n, False, n_jobs)
@@ -141,7 +141,7 @@ class Partition:
         self.goes_left = (np.arange(256) < 100).astype(np.uint8)
 
     def time_partition(self, n: int, rows: str, n_jobs: int) -> None:
-        _partition.partition_rows(self.codes, self.goes_left, self.rows.copy(), n_jobs)
+        _split.partition_rows(self.codes, self.goes_left, self.rows.copy(), n_jobs)
 
 
 class Losses:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hybridtrees._arrays import is_missing_object
-from hybridtrees._validation import (
+from hybridtrees.input.arrays import is_missing_object
+from hybridtrees.input.validation import (
     FeatureReader,
     check_target_classification,
     check_target_regression,

@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from typing import Any, Protocol
 
-from hybridtrees._threads import usable_cpus
-from hybridtrees.core.shared_bins import sharing_bins
+from hybridtrees.core.base.threads import usable_cpus
+from hybridtrees.core.bins.shared import sharing_bins
 from hybridtrees.linear.blas import sequential_blas
 
 # A process takes half a second to start and its own copy of the table.

@@ -20,8 +20,8 @@ from hybridtrees._compare.scores import ask, choose_score, scores_of
 from hybridtrees._compare.search import SEARCHES, Limits, Search, Trial
 from hybridtrees._compare.splits import make_plan
 from hybridtrees._parameters import check_integer, check_option, check_real
-from hybridtrees._random import seed_sequence, spawn_seeds
-from hybridtrees._threads import effective_threads
+from hybridtrees.core.base.random_state import seed_sequence, spawn_seeds
+from hybridtrees.core.base.threads import effective_threads
 
 # The quickest of several calls is reported: one call is too short to time.
 _PREDICT_REPEATS, _PREDICT_SECONDS = 5, 1.0

@@ -15,7 +15,7 @@ from hybridtrees._compare.helpers import Helpers
 from hybridtrees._compare.progress import Progress
 from hybridtrees._compare.scores import Score
 from hybridtrees._compare.splits import Plan, nested_parts
-from hybridtrees._threads import effective_threads
+from hybridtrees.core.base.threads import effective_threads
 
 SEARCHES = ("halving", "grid")
 # A rung of halving has a third of the next one's rows and hands on a third of its settings.

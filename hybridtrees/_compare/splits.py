@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hybridtrees._random import seed_sequence
+from hybridtrees.core.base.random_state import seed_sequence
 
 TRAIN, VALIDATION = 0.70, 0.15  # the rest tests
 FEWEST_ROWS = 10

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hybridtrees._parameters import check_integer, check_real
-from hybridtrees._random import seed_sequence
+from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.datasets._dataset import Dataset
 
 HOUSE_PRICES = """\

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from hybridtrees._arrays import is_masked, is_missing_object
-from hybridtrees._sources import _as_array
-from hybridtrees._tables import _loaded_classes
+from hybridtrees.input.arrays import is_masked, is_missing_object
+from hybridtrees.input.sources import _as_array
+from hybridtrees.input.tables import _loaded_classes
 
 
 class Columns(ABC):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._parameters import check_integer
-from hybridtrees.core.tree import Tree
+from hybridtrees.core.tree.tree import Tree
 
 MISSING_RIGHT, MISSING_LEFT, MISSING_STOPS = 0, 1, 2
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees import metrics
-from hybridtrees._targets import check_target_classification
+from hybridtrees.input.targets import check_target_classification
 from hybridtrees.metrics import METRICS, Metric, get_metric
 
 # Names that scikit-learn has for the same scores.

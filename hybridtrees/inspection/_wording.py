@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from hybridtrees._labels_text import category_list, one_line
+from hybridtrees.input.labels_text import category_list, one_line
 from hybridtrees.inspection._reading import MISSING_LEFT, MISSING_RIGHT, TreeReading
 
 # Larger numbers are written with an exponent: nobody reads thirteen digits.

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._parameters import check_integer, check_real
-from hybridtrees._random import seed_sequence
-from hybridtrees._targets import check_sample_weight
+from hybridtrees.core.base.random_state import seed_sequence
+from hybridtrees.input.targets import check_sample_weight
 from hybridtrees.inspection._columns import Columns, feature_index, open_columns
 from hybridtrees.inspection._result import Result
 from hybridtrees.inspection._scoring import Predictions, make_scorers

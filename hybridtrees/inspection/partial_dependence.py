@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._parameters import check_integer, check_option
-from hybridtrees._targets import check_sample_weight
+from hybridtrees.input.targets import check_sample_weight
 from hybridtrees.inspection._columns import Columns, feature_index, open_columns
 from hybridtrees.inspection._grid import GRIDS, custom_grids, feature_grid
 from hybridtrees.inspection._result import Result

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._parameters import check_boolean, check_integer, check_option
-from hybridtrees._random import seed_sequence
+from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.inspection._columns import open_columns
 from hybridtrees.inspection._grid import weighted_quantiles
 from hybridtrees.inspection.partial_dependence import (

@@ -144,7 +144,7 @@ def plot_pieces(
 
 
 def _feature_number(model: Any, feature: int | str) -> int:
-    from hybridtrees.models._constraints import _feature
+    from hybridtrees.models.shared.constraints import _feature
 
     names = model._reader.feature_names_in
     return _feature(feature, names, model.n_features_in_, "feature")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
-from hybridtrees._threads import effective_threads
 from hybridtrees.base import Estimator
-from hybridtrees.core.checks import check_array, check_type
+from hybridtrees.core.base.checks import check_array, check_type
+from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.linear.design import Design
 
 # The solvers are imported where they are used, to keep `import hybridtrees` quick.

@@ -15,13 +15,14 @@ equations on the support are solved directly, which ends the slow tail of the de
 collinear columns.
 """
 
-import numpy as np
-
 from libc.math cimport fabs, sqrt
 from scipy.linalg.cython_blas cimport daxpy, ddot
 from scipy.linalg.cython_lapack cimport dposv
 
-from hybridtrees.core._types cimport float64_t, int64_t, intp_t
+from hybridtrees.core.base._types cimport float64_t, int64_t, intp_t
+
+import numpy as np
+
 
 cdef enum:
     SUPPORT_SWEEPS = 4         # sweeps over the support before it is solved for directly

@@ -1,6 +1,6 @@
 """The vectorised loops of rows.h."""
 
-from hybridtrees.core._types cimport intp_t
+from hybridtrees.core.base._types cimport intp_t
 
 # The folder of the engine is the one that the compiler looks in.
 cdef extern from "../linear/rows.h" nogil:

@@ -69,12 +69,12 @@ class NarrowClassification:
 
     def derivatives(self, theta: Floats, order: int) -> tuple[Floats, Floats]:
         """Gradient and hessian of the mean loss."""
-        from hybridtrees.linear import _newton
+        from hybridtrees.linear import _passes
         from hybridtrees.linear.blas import sequential_blas
 
         problem = self.problem
         with sequential_blas():
-            _, grad, hess = _newton.log_loss_pass(
+            _, grad, hess = _passes.log_loss_pass(
                 problem.make_table(problem.rows),
                 problem.codes,
                 problem.weight,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from hybridtrees._validation import check_sample_weight, check_target_classification
 from hybridtrees.base import ClassifierMixin, atomic_fit
+from hybridtrees.input.validation import check_sample_weight, check_target_classification
 from hybridtrees.linear._base import LinearModel
 from hybridtrees.losses import Logistic, Softmax
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hybridtrees._persistence import register
-from hybridtrees._validation import FeatureReader
-from hybridtrees.core.checks import MOST, Checked, check_arrays, check_numbers, check_type
+from hybridtrees.core.base.checks import MOST, Checked, check_arrays, check_numbers, check_type
+from hybridtrees.input.validation import FeatureReader
 
 # Beyond this many columns of categories a table is made sparse.
 _MOST_DENSE = 64

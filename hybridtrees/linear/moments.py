@@ -177,8 +177,8 @@ def collect_moments(
     -------
     moments : Moments
     """
-    from hybridtrees.linear import _moments
-    from hybridtrees.linear._table import Table
+    from hybridtrees.linear import _passes
+    from hybridtrees.linear._passes import Table
 
     p = values.shape[1]
     w = weight if rows is None or weight is None else weight[rows]
@@ -192,7 +192,7 @@ def collect_moments(
 
         def products() -> Floats:
             table = Table(values, center, 1.0 / unit, empty if fill is None else fill, rows)
-            return _moments.gram(table, targets, weight, n_threads) / total
+            return _passes.gram(table, targets, weight, n_threads) / total
 
         found = products()
         if not np.isfinite(found).all():
@@ -222,8 +222,8 @@ def column_scales(
     n_threads: int = 1,
 ) -> tuple[Floats, Floats, Floats]:
     """Means, scales and fills of the columns, as in `Moments` but without their products."""
-    from hybridtrees.linear import _moments
-    from hybridtrees.linear._table import Table
+    from hybridtrees.linear import _passes
+    from hybridtrees.linear._passes import Table
 
     p = values.shape[1]
     w = weight if rows is None or weight is None else weight[rows]
@@ -234,7 +234,7 @@ def column_scales(
 
     def sums() -> Floats:
         table = Table(values, center, 1.0 / unit, empty if fill is None else fill, rows)
-        return _moments.column_sums(table, weight, n_threads) / total
+        return _passes.column_sums(table, weight, n_threads) / total
 
     found = sums()
     if not np.isfinite(found).all():
@@ -293,12 +293,12 @@ def cross_correlation(
     cross : ndarray of shape (p, p_other)
         For `Moments.append`.
     """
-    from hybridtrees.linear import _moments
+    from hybridtrees.linear import _passes
 
     with sequential_blas():
         left = standardised(values, moments.mean, moments.scale, moments.fill)
         right = standardised(others, other_moments.mean, other_moments.scale, other_moments.fill)
-        return _moments.cross(left, right, weight, n_threads) / moments.weight
+        return _passes.cross(left, right, weight, n_threads) / moments.weight
 
 
 def standardised(
@@ -309,7 +309,7 @@ def standardised(
     rows: NDArray[np.int64] | None = None,
 ) -> Any:
     """Return the compiled view of a table with (x - mean) / scale, 0 for constant columns."""
-    from hybridtrees.linear._table import Table
+    from hybridtrees.linear._passes import Table
 
     with np.errstate(divide="ignore"):
         inverse = np.where(scale > 0, 1.0 / scale, 0.0)
@@ -320,12 +320,12 @@ def column_ranges(
     values: Any, weight: Floats | None, rows: NDArray[np.int64] | None = None
 ) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
     """Means, least and largest values and numbers of missing entries; 0 for an empty column."""
-    from hybridtrees.linear import _moments
-    from hybridtrees.linear._table import Table
+    from hybridtrees.linear import _passes
+    from hybridtrees.linear._passes import Table
 
     p = values.shape[1]
     plain = Table(values, np.zeros(p), np.ones(p), np.full(p, np.nan), rows)
-    mean, low, high, n_missing = _moments.column_ranges(plain, weight)
+    mean, low, high, n_missing = _passes.column_ranges(plain, weight)
     if hasattr(values, "indptr"):  # what is not stored is 0 and has been seen as such
         mean = mean + 0.0
     return np.nan_to_num(mean), np.nan_to_num(low), np.nan_to_num(high), n_missing

@@ -198,9 +198,9 @@ class _Newton:
     """State of one fit."""
 
     def __init__(self, problem: LogLoss) -> None:
-        from hybridtrees.linear import _newton
+        from hybridtrees.linear import _passes
 
-        self._pass = _newton.log_loss_pass
+        self._pass = _passes.log_loss_pass
         self.problem = problem
         self.table = problem.make_table(problem.rows)
         self.l1, self.l2 = problem.penalties()

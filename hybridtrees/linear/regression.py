@@ -73,7 +73,7 @@ class Line:
 
     def predict(self, values: Any, rows: Rows | None = None, n_threads: int = 1) -> Floats:
         """Predictions of shape (n_rows, k)."""
-        from hybridtrees.linear import _moments
+        from hybridtrees.linear import _passes
         from hybridtrees.linear.blas import sequential_blas
 
         # BLAS does not split the work on a few rows anyway, and telling it so takes time.
@@ -81,7 +81,7 @@ class Line:
         with nullcontext() if few else sequential_blas():
             table = standardised(values, self.mean, np.ones(len(self.mean)), self.fill, rows)
             coef = np.ascontiguousarray(self.coef)
-            return _moments.project(table, coef, np.ascontiguousarray(self.base), n_threads)
+            return _passes.project(table, coef, np.ascontiguousarray(self.base), n_threads)
 
 
 class NarrowRegression:

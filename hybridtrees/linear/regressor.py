@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from hybridtrees._validation import check_sample_weight, check_target_regression
 from hybridtrees.base import RegressorMixin, atomic_fit
+from hybridtrees.input.validation import check_sample_weight, check_target_regression
 from hybridtrees.linear._base import LinearModel
 
 if TYPE_CHECKING:

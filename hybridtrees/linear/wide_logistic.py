@@ -97,7 +97,7 @@ def fit_wide(
 
 
 def _rotated(problem: WideLogLoss, rotated, tol: float, max_iter: int, verbose: int) -> LogisticFit:
-    from hybridtrees.linear._table import Table
+    from hybridtrees.linear._passes import Table
 
     features, back = rotated
     r = features.shape[1]

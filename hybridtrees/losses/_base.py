@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridtrees import _loss_leaves, _losses
+from hybridtrees.losses import _kernels
 from hybridtrees.metrics import Metric, get_metric
 
 _BLOCK = 4096  # rows of one partial sum of the kernels
@@ -53,7 +53,7 @@ class Loss:
     # -- what the subclasses say ----------------------------------------------------------------
 
     def _shape(self, output: int) -> tuple[float, float]:
-        """Return the numbers a and b of _loss_samples.pxd for an output."""
+        """Return the numbers a and b of _samples.pxd for an output."""
         return 0.0, 0.0
 
     def _start(self, y: np.ndarray, weight: np.ndarray | None, output: int) -> float:
@@ -102,7 +102,7 @@ class Loss:
         They are float32, weighted and finite. `hess` may be None where it is 1 throughout.
         """
         self._prepare(y, raw, weight)
-        _losses.statistics(self.kind, raw, y, weight, grad, hess, n_threads, self._parameters())
+        _kernels.statistics(self.kind, raw, y, weight, grad, hess, n_threads, self._parameters())
 
     def first_order(
         self,
@@ -119,7 +119,7 @@ class Loss:
         boosting. `hess` may be None without weights.
         """
         self._prepare(y, raw, weight)
-        _losses.statistics(
+        _kernels.statistics(
             self.kind, raw, y, weight, grad, hess, n_threads, self._parameters(), False
         )
 
@@ -136,7 +136,7 @@ class Loss:
         They are not weighted; the weights only serve losses that adapt to the raw scores.
         """
         self._prepare(y, raw, weight)
-        _losses.residuals(self.kind, raw, y, out, n_threads, self._parameters())
+        _kernels.residuals(self.kind, raw, y, out, n_threads, self._parameters())
 
     def mean_loss(
         self, y: np.ndarray, raw: np.ndarray, weight: np.ndarray | None, n_threads: int = 1
@@ -144,10 +144,10 @@ class Loss:
         """Return the weighted mean of the loss, over outputs too.
 
         Terms that depend on the targets alone are left out, as they are of the formulas in
-        _loss_samples.pxd.
+        _samples.pxd.
         """
         partial = np.empty((-(-len(raw) // _BLOCK), 2))
-        total, total_weight = _losses.sum_loss(
+        total, total_weight = _kernels.sum_loss(
             self.kind, raw, y, weight, partial, n_threads, self._parameters()
         )
         return total / total_weight / self._n_terms()
@@ -190,10 +190,10 @@ class Loss:
             Before shrinkage; 0 for a leaf without rows or weight.
         """
         first_block = np.empty(len(start), dtype=np.int64)
-        _loss_leaves.block_starts(start, first_block)
+        _kernels.block_starts(start, first_block)
         out = np.empty(len(start) - 1)
         a, b = self._leaf_shape(output)
-        _loss_leaves.leaf_sums(
+        _kernels.leaf_sums(
             self.kind,
             raw,
             y.reshape(len(y), -1),

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from hybridtrees import _losses
+from hybridtrees.losses import _kernels
 from hybridtrees.losses._base import Loss, reject_targets
 
 _LEAST_SHARE = 1e-7
@@ -34,7 +34,7 @@ class _BinaryLoss(Loss):
     def predict(self, raw):
         """Return the probabilities of both classes, or of the second for each of several y."""
         positive = np.empty(raw.size)
-        _losses.sigmoid(np.ascontiguousarray(raw).ravel() / self.odds_scale, positive)
+        _kernels.sigmoid(np.ascontiguousarray(raw).ravel() / self.odds_scale, positive)
         if self.n_outputs > 1:
             return positive.reshape(raw.shape)
         return np.column_stack([1.0 - positive, positive])

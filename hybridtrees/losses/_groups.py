@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hybridtrees import _loss_leaves
+from hybridtrees.losses import _kernels
 
 
 def group_rows(leaf: np.ndarray, n_leaves: int) -> tuple[np.ndarray, np.ndarray]:
@@ -25,7 +25,7 @@ def group_rows(leaf: np.ndarray, n_leaves: int) -> tuple[np.ndarray, np.ndarray]
     """
     rows = np.empty(len(leaf), dtype=np.uint32)
     start = np.empty(n_leaves + 1, dtype=np.int64)
-    count = _loss_leaves.group_rows(np.ascontiguousarray(leaf, dtype=np.int32), rows, start)
+    count = _kernels.group_rows(np.ascontiguousarray(leaf, dtype=np.int32), rows, start)
     return rows[:count], start
 
 
@@ -41,7 +41,7 @@ def leaf_quantiles(
     """Quantile of the values in every group; 0 where there is no row or no weight."""
     scratch = np.empty((1 if weight is None else 2, len(rows)))
     out = np.empty(len(start) - 1)
-    _loss_leaves.leaf_quantiles(values, weight, rows, start, level, rule, scratch, out, n_threads)
+    _kernels.leaf_quantiles(values, weight, rows, start, level, rule, scratch, out, n_threads)
     return out
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hybridtrees import _loss_leaves
 from hybridtrees._parameters import check_option, check_real
+from hybridtrees.losses import _kernels
 from hybridtrees.losses._base import Loss
 from hybridtrees.losses._groups import leaf_quantiles, quantile
 
@@ -288,7 +288,7 @@ class HuberError(Loss):
         """Re-estimate leaf values: median plus mean cut-off deviation; see `Loss.leaf_values`."""
         distance = (y if y.ndim == 1 else y[:, output]) - raw[:, output]
         out = leaf_quantiles(distance, weight, rows, start, 0.5, "inverted_cdf", n_threads)
-        _loss_leaves.add_clipped_means(distance, weight, rows, start, self.delta, out, n_threads)
+        _kernels.add_clipped_means(distance, weight, rows, start, self.delta, out, n_threads)
         return out
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridtrees._targets import check_sample_weight, check_target_regression
+from hybridtrees.input.targets import check_sample_weight, check_target_regression
 
 
 def regression_pair(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._parameters import check_option
-from hybridtrees._targets import check_sample_weight, check_target_classification
+from hybridtrees.input.targets import check_sample_weight, check_target_classification
 from hybridtrees.metrics._checks import (
     check_n_columns,
     check_probabilities,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._parameters import check_option
-from hybridtrees._targets import (
+from hybridtrees.input.targets import (
     check_sample_weight,
     check_target_classification,
     check_target_regression,

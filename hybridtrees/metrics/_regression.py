@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._parameters import check_real
-from hybridtrees._targets import check_target_regression
+from hybridtrees.input.targets import check_target_regression
 from hybridtrees.metrics._checks import (
     check_same_length,
     mean,

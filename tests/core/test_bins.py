@@ -9,8 +9,9 @@ import sketch_oracle as so
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hybridtrees.core.bins import BinMapper, BinnedMatrix
-from hybridtrees.core.dtypes import CACHE_LINE
+from hybridtrees.core.base.dtypes import CACHE_LINE
+from hybridtrees.core.bins.mapper import BinMapper
+from hybridtrees.core.bins.matrix import BinnedMatrix
 
 
 def mixed_table(n, seed=0, dtype=np.float64):
@@ -154,8 +155,8 @@ def test_sample_is_seeded_and_representative():
 
 
 def test_many_rows_go_through_the_sketch(monkeypatch):
-    monkeypatch.setattr("hybridtrees.core.columns.EXACT_ROWS", 5000)
-    monkeypatch.setattr("hybridtrees.core.columns._BATCH_ROWS", 1700)
+    monkeypatch.setattr("hybridtrees.core.bins.columns.EXACT_ROWS", 5000)
+    monkeypatch.setattr("hybridtrees.core.bins.columns._BATCH_ROWS", 1700)
     X = mixed_table(12_000, seed=5, dtype=np.float32)
     weights = np.random.default_rng(5).exponential(size=12_000)
     mapper = BinMapper(max_bins=20, subsample=None, n_jobs=1).fit(X, weights)

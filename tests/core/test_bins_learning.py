@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import sketch_oracle as so
 
-from hybridtrees.core.bins import BinMapper, NotFittedError
+from hybridtrees.core.bins.mapper import BinMapper, NotFittedError
 
 
 def table(n, seed=0):

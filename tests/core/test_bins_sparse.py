@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from hybridtrees.core.bins import BinMapper
+from hybridtrees.core.bins.mapper import BinMapper
 
 
 def sparse_table(n, seed=0, dtype=np.float64):

@@ -7,9 +7,9 @@ import pickle
 import numpy as np
 import pytest
 
-from hybridtrees.core.bins import BinMapper
-from hybridtrees.core.grow import Grower, GrowerParams
-from hybridtrees.core.tree import TreeEnsemble
+from hybridtrees.core.bins.mapper import BinMapper
+from hybridtrees.core.grow.grower import Grower, GrowerParams
+from hybridtrees.core.tree.tree import TreeEnsemble
 
 # Sets of more than 32,767 words once trained and then could not predict.
 LAST_OF_SHORT_SETS = 32 * 32_767 - 1

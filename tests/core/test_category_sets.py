@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from strategies import random_tree
 
 from hybridtrees import CARTClassifier, CARTRegressor, RandomForestRegressor
-from hybridtrees.core.forest import PackedTrees
-from hybridtrees.core.forest_pack import pack_tree
-from hybridtrees.core.tree import TreeEnsemble, pack_categories
-from hybridtrees.core.walk import find_leaves
+from hybridtrees.core.tree.packed import PackedTrees
+from hybridtrees.core.tree.packing import pack_tree
+from hybridtrees.core.tree.tree import TreeEnsemble, pack_categories
+from hybridtrees.core.tree.walk import find_leaves
 
 # Codes at the ends of sets, of words, and far away.
 STRANGE = [-1.0, -0.5, 0.0, 0.5, 31.0, 32.0, 255.0, 256.0, 2.0**31, 2.0**33, 1e30, np.nan]

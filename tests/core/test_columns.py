@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from hybridtrees.core import _columns
-from hybridtrees.core.columns import category_bins, edges_between, round_down
+from hybridtrees.core.bins import _bins
+from hybridtrees.core.bins.columns import category_bins, edges_between, round_down
 
 
 def layouts(X):
@@ -47,7 +47,7 @@ def test_distinct_values(dtype):
         for limit in (2, 100, 255):
             for name, table in layouts(X).items():
                 for n_threads in (1, 2, 3):
-                    found = _columns.distinct_values(table, weights, limit, n_threads)
+                    found = _bins.distinct_values(table, weights, limit, n_threads)
                     for f, values in enumerate(found):
                         if len(expected[f]) > limit:
                             assert values is None, (name, f)
@@ -62,20 +62,20 @@ def test_distinct_values_find_infinities(dtype, sign):
         X = np.random.default_rng(1).standard_normal((1000, 7)).astype(dtype)
         X[row, column] = sign * np.inf
         for table in layouts(X).values():
-            assert _columns.distinct_values(table, None, 255, 2) is None
+            assert _bins.distinct_values(table, None, 255, 2) is None
 
 
 def test_sample_rows():
     for n, m in ((10, 10), (1000, 1), (5000, 700), (7, 0)):
-        rows = _columns.sample_rows(n, m, 3)
+        rows = _bins.sample_rows(n, m, 3)
         assert len(rows) == m
         assert (np.diff(rows) > 0).all()
         assert m == 0 or (rows[0] >= 0 and rows[-1] < n)
-    assert np.array_equal(_columns.sample_rows(999, 50, 5), _columns.sample_rows(999, 50, 5))
-    assert not np.array_equal(_columns.sample_rows(999, 50, 5), _columns.sample_rows(999, 50, 6))
+    assert np.array_equal(_bins.sample_rows(999, 50, 5), _bins.sample_rows(999, 50, 5))
+    assert not np.array_equal(_bins.sample_rows(999, 50, 5), _bins.sample_rows(999, 50, 6))
     # Every row has the same chance: the counts of 400 draws of 50 of 200 are binomial.
     counts = np.bincount(
-        np.concatenate([_columns.sample_rows(200, 50, seed) for seed in range(400)]), minlength=200
+        np.concatenate([_bins.sample_rows(200, 50, seed) for seed in range(400)]), minlength=200
     )
     assert abs(counts - 100).max() < 5 * np.sqrt(75)
 
@@ -88,19 +88,19 @@ def test_gather(dtype):
     for table in layouts(X).values():
         for n_threads in (1, 3):
             out = np.empty((3, 600), dtype=dtype)
-            _columns.gather(table, rows, columns, out, n_threads)
+            _bins.gather(table, rows, columns, out, n_threads)
             assert np.array_equal(out, X[rows][:, columns].T)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_count_categories(dtype):
     column = np.array([3, 0, np.nan, 3, -1, 7, 0, 0], dtype=dtype)
-    assert _columns.count_categories(column, None).tolist() == [3, 0, 0, 2, 0, 0, 0, 1]
+    assert _bins.count_categories(column, None).tolist() == [3, 0, 0, 2, 0, 0, 0, 1]
     weights = np.array([0.5, 1, 1, 1, 1, 0, 2, 0.25])
-    assert _columns.count_categories(column, weights).tolist() == [3.25, 0, 0, 1.5]
-    assert len(_columns.count_categories(np.full(5, np.nan, dtype=dtype), None)) == 0
+    assert _bins.count_categories(column, weights).tolist() == [3.25, 0, 0, 1.5]
+    assert len(_bins.count_categories(np.full(5, np.nan, dtype=dtype), None)) == 0
     for bad in (0.5, 2.0**24, 1e30, np.inf, -np.inf):
-        assert _columns.count_categories(np.array([0, bad], dtype=dtype), None) is None
+        assert _bins.count_categories(np.array([0, bad], dtype=dtype), None) is None
 
 
 def test_category_bins():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import sketch_oracle as so
 
-from hybridtrees.core._sketch import cut_columns, exact_cuts, summarize
-from hybridtrees.core.sketch import QuantileSketch
+from hybridtrees.core.bins._sketch import cut_columns, exact_cuts, summarize
+from hybridtrees.core.bins.sketch import QuantileSketch
 
 
 def random_column(rng):

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hybridtrees.core import cart
-from hybridtrees.core._node_values import feature_gains, leaf_means, pair_gains
-from hybridtrees.core._sorted import bin_ends
-from hybridtrees.core.cart import CartGrower, CartTable, TargetSums
-from hybridtrees.core.dtypes import NODE_DTYPE
-from hybridtrees.core.exact_grow import open_search, read_splits
-from hybridtrees.core.grow import GrowerParams
-from hybridtrees.core.sorted_table import BinThresholds, SortedTable
+from hybridtrees.core.base.dtypes import NODE_DTYPE
+from hybridtrees.core.grow import cart
+from hybridtrees.core.grow._leaf_passes import feature_gains, leaf_means, pair_gains
+from hybridtrees.core.grow.cart import CartGrower, CartTable, TargetSums
+from hybridtrees.core.grow.exact import open_search, read_splits
+from hybridtrees.core.grow.grower import GrowerParams
+from hybridtrees.core.grow.sorted_table import BinThresholds, SortedTable
+from hybridtrees.core.search._sorted import bin_ends
 
 RULES = {"max_depth": 0, "min_gain": -np.inf, "min_child_weight": 0.0, "frontier": "depth-first"}
 

@@ -12,10 +12,10 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hybridtrees.core.bins import BinMapper
-from hybridtrees.core.exact_grow import LENT_ROWS, ApproxGrower, ExactGrower
-from hybridtrees.core.grow import Grower, GrowerParams
-from hybridtrees.core.tree import TreeEnsemble
+from hybridtrees.core.bins.mapper import BinMapper
+from hybridtrees.core.grow.exact import LENT_ROWS, ApproxGrower, ExactGrower
+from hybridtrees.core.grow.grower import Grower, GrowerParams
+from hybridtrees.core.tree.tree import TreeEnsemble
 
 DEEP = GrowerParams(max_depth=0, min_child_weight=0.0, reg_lambda=0.5)
 

@@ -11,10 +11,10 @@ from cart_data import integer_table, noisy_classes, smooth_table
 
 import hybridtrees
 from hybridtrees import CARTClassifier, CARTRegressor
-from hybridtrees.core._forest_weights import count_met, group_rows, leaf_quantiles
-from hybridtrees.core.forest import PackedTrees
-from hybridtrees.core.forest_pack import NARROW_DTYPE, WIDE_DTYPE, pack_tree
-from hybridtrees.models.forest import RandomForestClassifier, RandomForestRegressor
+from hybridtrees.core.tree._walk import count_met, group_rows, leaf_quantiles
+from hybridtrees.core.tree.packed import PackedTrees
+from hybridtrees.core.tree.packing import NARROW_DTYPE, WIDE_DTYPE, pack_tree
+from hybridtrees.models.forest.estimators import RandomForestClassifier, RandomForestRegressor
 
 MODELS = {
     "one value": lambda X, y: RandomForestRegressor(4, random_state=0).fit(X, y),

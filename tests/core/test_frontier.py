@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hybridtrees.core._frontier import FRONTIERS, NodeQueue
+from hybridtrees.core.search._search import FRONTIERS, NodeQueue
 
 # Few distinct gains, so that ties are common; more nodes than the first buffer holds.
 gains = st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0, 1e300, 1e-300]), max_size=200)

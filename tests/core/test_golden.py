@@ -14,9 +14,9 @@ import oracle
 import pytest
 from strategies import grow_tree, make_binned, values_of
 
-from hybridtrees.core.dtypes import NODE_DTYPE
-from hybridtrees.core.grow import GrowerParams
-from hybridtrees.core.tree import Tree, TreeEnsemble
+from hybridtrees.core.base.dtypes import NODE_DTYPE
+from hybridtrees.core.grow.grower import GrowerParams
+from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 
 CASES = json.loads(Path(__file__).parents[1].joinpath("golden", "trees.json").read_text())
 LEAF = {"feature": -1, "threshold": "0", "missing_left": 0, "left": -1, "right": -1, "gain": "0"}

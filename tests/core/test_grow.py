@@ -19,11 +19,11 @@ from strategies import (
     values_of,
 )
 
-from hybridtrees.core._grow import TreeGrower
-from hybridtrees.core._histogram_search import HistogramSearch
-from hybridtrees.core.bins import BinMapper
-from hybridtrees.core.grow import Grower, GrowerParams
-from hybridtrees.core.tree import TreeEnsemble
+from hybridtrees.core.bins.mapper import BinMapper
+from hybridtrees.core.grow._grow import TreeGrower
+from hybridtrees.core.grow.grower import Grower, GrowerParams
+from hybridtrees.core.search._histogram_search import HistogramSearch
+from hybridtrees.core.tree.tree import TreeEnsemble
 
 FRONTIERS = ("depth-wise", "best-first", "depth-first")
 DEEP = GrowerParams(max_depth=0, min_child_weight=0.0, reg_lambda=0.5)

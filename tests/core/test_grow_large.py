@@ -11,9 +11,8 @@ import oracle
 import pytest
 from strategies import eighths, grow_tree, make_binned, random_codes
 
-from hybridtrees.core._statistics import RowStatistics
-from hybridtrees.core._views import BinnedView
-from hybridtrees.core.grow import Grower, GrowerParams
+from hybridtrees.core.grow.grower import Grower, GrowerParams
+from hybridtrees.core.search._histogram import BinnedView, RowStatistics
 
 BEST = GrowerParams(frontier="best-first", max_depth=0, max_leaves=31)
 

@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import eighths, make_binned, problems, random_codes
 
-from hybridtrees.core._histogram import histogram
-from hybridtrees.core._statistics import RowStatistics
-from hybridtrees.core._views import BinnedView, histogram_offsets
+from hybridtrees.core.search._histogram import (
+    BinnedView,
+    RowStatistics,
+    histogram,
+    histogram_offsets,
+)
 
 
 class Kernel:

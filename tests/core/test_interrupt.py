@@ -7,11 +7,11 @@ import threading
 import numpy as np
 import pytest
 
-from hybridtrees.core._interrupt import StopFlag
-from hybridtrees.core._sorted import sort_columns
-from hybridtrees.core.cart import grow_cart
-from hybridtrees.core.dtypes import ENTRY_DTYPE
-from hybridtrees.core.grow import GrowerParams
+from hybridtrees.core.base._threads import StopFlag
+from hybridtrees.core.base.dtypes import ENTRY_DTYPE
+from hybridtrees.core.grow.cart import grow_cart
+from hybridtrees.core.grow.grower import GrowerParams
+from hybridtrees.core.search._sorted import sort_columns
 
 # Enough for a kernel to ask whether it is to stop.
 SHAPE = (30_000, 8)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hybridtrees.core._leaf_moments import add_lines, leaf_moments
-from hybridtrees.core._moment_histogram import moments
-from hybridtrees.core._views import BinnedView
-from hybridtrees.core.bins import BinMapper
-from hybridtrees.core.grow import GrowerParams
-from hybridtrees.core.leaf_fit import LeafRules
-from hybridtrees.core.moment_columns import RegressorColumns
-from hybridtrees.core.moment_grow import MomentGrower
-from hybridtrees.core.tree import TreeEnsemble
+from hybridtrees.core.bins.mapper import BinMapper
+from hybridtrees.core.grow._leaf_passes import add_lines, leaf_moments
+from hybridtrees.core.grow.grower import GrowerParams
+from hybridtrees.core.grow.leaf_fit import LeafRules
+from hybridtrees.core.grow.piecewise import MomentGrower
+from hybridtrees.core.grow.regressor_columns import RegressorColumns
+from hybridtrees.core.search._histogram import BinnedView
+from hybridtrees.core.search._moment_search import moments
+from hybridtrees.core.tree.tree import TreeEnsemble
 
 
 def leaves_of(n, n_leaves, rng):

@@ -16,8 +16,8 @@ from linear_leaf_cases import N_FEATURES, check, linear_tree, predictions, table
 from strategies import random_tree
 
 from hybridtrees._persistence import load, register, save
-from hybridtrees.core.tree import Tree, TreeEnsemble
-from hybridtrees.core.walk import find_values
+from hybridtrees.core.tree.tree import Tree, TreeEnsemble
+from hybridtrees.core.tree.walk import find_values
 
 # Leaves of a tree by what finds the leaf: one word of bits, several, the walk.
 FORMS = {"one word": [1, 8, 31], "words": [40, 64, 130], "walk": [900]}

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hybridtrees.core.bins import BinMapper
-from hybridtrees.core.grow import GrowerParams
-from hybridtrees.core.linear_grow import LinearGrower, LinearPenalty, LinearProblem, bin_at
+from hybridtrees.core.bins.mapper import BinMapper
+from hybridtrees.core.grow.grower import GrowerParams
+from hybridtrees.core.grow.linear import LinearGrower, LinearPenalty, LinearProblem, bin_at
 
 RIDGES = {
     "none": (LinearPenalty(), None),

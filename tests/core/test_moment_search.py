@@ -6,14 +6,14 @@ import numpy as np
 import plgb_oracle as oracle
 import pytest
 
-from hybridtrees.core._moment_histogram import moments
-from hybridtrees.core._moment_solve import minimise, minimise_many
-from hybridtrees.core._views import BinnedView
-from hybridtrees.core.bins import BinMapper
-from hybridtrees.core.grow import GrowerParams
-from hybridtrees.core.leaf_fit import LeafRules
-from hybridtrees.core.moment_columns import RegressorColumns
-from hybridtrees.core.moment_grow import MomentGrower
+from hybridtrees.core.bins.mapper import BinMapper
+from hybridtrees.core.grow.grower import GrowerParams
+from hybridtrees.core.grow.leaf_fit import LeafRules
+from hybridtrees.core.grow.piecewise import MomentGrower
+from hybridtrees.core.grow.regressor_columns import RegressorColumns
+from hybridtrees.core.search._histogram import BinnedView
+from hybridtrees.core.search._moment_scan import minimise, minimise_many
+from hybridtrees.core.search._moment_search import moments
 
 
 def make(seed=0, n=250, p=4, missing=0.0, weights=False):

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hybridtrees.core._median import weighted_medians
-from hybridtrees.core.cart import grow_cart
-from hybridtrees.core.grow import GrowerParams
-from hybridtrees.core.node_values import class_values, median_values
+from hybridtrees.core.grow.cart import grow_cart
+from hybridtrees.core.grow.grower import GrowerParams
+from hybridtrees.core.grow.node_values import class_values, median_values
+from hybridtrees.core.search._criteria import weighted_medians
 
 REGRESSION = {
     "squared_error": "squares",

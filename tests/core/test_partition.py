@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hybridtrees.core._partition import partition_rows
+from hybridtrees.core.search._split import partition_rows
 
 
 def check(codes, goes_left, rows, n_threads=1):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import random_tree
 
-from hybridtrees.core.tree import TreeEnsemble
+from hybridtrees.core.tree.tree import TreeEnsemble
 
 # Leaves of a tree, by the form that scores it: one word of leaves, several, the walk. Words have
 # 32 leaves, or 64 where blocks are float64; there the walk begins at fewer leaves.
@@ -341,7 +341,7 @@ def test_raw_of_any_strides(rng):
 @pytest.mark.parametrize("make", [scipy.sparse.csr_matrix, scipy.sparse.csc_array])
 def test_sparse_tables(rng, make, monkeypatch):
     # Small pieces, so that several are needed.
-    monkeypatch.setattr("hybridtrees.core.tree.SPARSE_BLOCK", 30)
+    monkeypatch.setattr("hybridtrees.core.tree.tree.SPARSE_BLOCK", 30)
     trees = make_trees(rng, [9, 70], 6)
     X = table(rng, trees, 100, 6)
     X[rng.random(X.shape) < 0.6] = 0.0

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import random_tree
 
-from hybridtrees.core.tree import TreeEnsemble
+from hybridtrees.core.tree.tree import TreeEnsemble
 
 DTYPES = (np.float32, np.float64)
 # Forms of trees that do not stop: 32-bit masks, 64-bit masks, the walk.

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hybridtrees.core.dtypes import NODE_DTYPE
-from hybridtrees.core.pruning import (
+from hybridtrees.core.base.dtypes import NODE_DTYPE
+from hybridtrees.core.tree.pruning import (
     branch_sizes,
     collapse_alphas,
     impurity_decrease,
@@ -20,7 +20,7 @@ from hybridtrees.core.pruning import (
     pruning_path,
     reorder,
 )
-from hybridtrees.core.tree import Tree
+from hybridtrees.core.tree.tree import Tree
 
 
 def make_tree(children: dict[int, tuple[int, int]], cost: list[float]) -> Tree:

@@ -10,11 +10,11 @@ import numpy as np
 import plgb_oracle as oracle
 import pytest
 
-from hybridtrees.core.bins import BinMapper
-from hybridtrees.core.grow import GrowerParams
-from hybridtrees.core.leaf_fit import LeafRules
-from hybridtrees.core.moment_columns import RegressorColumns
-from hybridtrees.core.moment_grow import MomentGrower
+from hybridtrees.core.bins.mapper import BinMapper
+from hybridtrees.core.grow.grower import GrowerParams
+from hybridtrees.core.grow.leaf_fit import LeafRules
+from hybridtrees.core.grow.piecewise import MomentGrower
+from hybridtrees.core.grow.regressor_columns import RegressorColumns
 
 FITS = ["half_additive", "additive", "full"]
 

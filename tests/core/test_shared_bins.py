@@ -15,7 +15,7 @@ from hybridtrees import (
     RERFRegressor,
     XGBRegressor,
 )
-from hybridtrees.core.shared_bins import sharing_bins
+from hybridtrees.core.bins.shared import sharing_bins
 
 
 @pytest.fixture

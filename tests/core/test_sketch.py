@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hybridtrees.core._sketch import Summary, merge, summarize
-from hybridtrees.core.sketch import QuantileSketch
+from hybridtrees.core.bins._sketch import Summary, merge, summarize
+from hybridtrees.core.bins.sketch import QuantileSketch
 
 ROUNDING = 1e-11
 

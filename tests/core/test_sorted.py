@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from strategies import make_binned, random_codes
 
-from hybridtrees.core._sorted import list_codes, sort_columns
-from hybridtrees.core.dtypes import ENTRY_DTYPE, aligned_empty
-from hybridtrees.core.sorted_table import ALL_KEYS, SortedTable
+from hybridtrees.core.base.dtypes import ENTRY_DTYPE, aligned_empty
+from hybridtrees.core.grow.sorted_table import ALL_KEYS, SortedTable
+from hybridtrees.core.search._sorted import list_codes, sort_columns
 
 DTYPES = (np.float32, np.float64)
 RUBBISH = 0xDEADBEEF

@@ -11,9 +11,9 @@ from exact_problems import KINDS, ONE_OUTPUT, params_of, problems, random_proble
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hybridtrees.core._sorted_search import SortedSearch
-from hybridtrees.core.exact_grow import open_search
-from hybridtrees.core.sorted_table import SortedTable
+from hybridtrees.core.grow.exact import open_search
+from hybridtrees.core.grow.sorted_table import SortedTable
+from hybridtrees.core.search._sorted_search import SortedSearch
 
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from strategies import make_binned
 
-from hybridtrees.core._statistics import RowStatistics
-from hybridtrees.core._views import BinnedView
+from hybridtrees.core.search._histogram import BinnedView, RowStatistics
 
 LARGE = 100_000  # from here on pairs of 16 bits are used
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hybridtrees.core._team import team_sizes
+from hybridtrees.core.base._threads import team_sizes
 
 QUICK, SLOW, ALONE = 1e-5, 5e-3, 1e-4
 SMALL, LARGE = 2e4, 1e7

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import random_tree
 
-from hybridtrees.core.dtypes import NODE_DTYPE
-from hybridtrees.core.tree import Tree, TreeEnsemble
+from hybridtrees.core.base.dtypes import NODE_DTYPE
+from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 
 
 def small_tree():

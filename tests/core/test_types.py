@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from strategies import grow_tree, make_binned, random_tree
 
-import hybridtrees.core.dtypes as dtypes
-from hybridtrees.core._plan import TreePlans
-from hybridtrees.core.dtypes import NODE_DTYPE, aligned_empty
-from hybridtrees.core.tree import TreeEnsemble
+import hybridtrees.core.base.dtypes as dtypes
+from hybridtrees.core.base.dtypes import NODE_DTYPE, aligned_empty
+from hybridtrees.core.tree._plan import TreePlans
+from hybridtrees.core.tree.tree import TreeEnsemble
 
 C_TYPES = {
     "float32_t": ctypes.c_float,
@@ -96,7 +96,7 @@ def test_aligned_arrays_start_with_a_cache_line(shape, dtype):
 
 # ---- stubs --------------------------------------------------------------------------------------
 
-PACKAGE = Path(dtypes.__file__).parents[1]
+PACKAGE = Path(dtypes.__file__).parents[2]
 STUBS = sorted(path.relative_to(PACKAGE.parent) for path in PACKAGE.rglob("*.pyi"))
 
 

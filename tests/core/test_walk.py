@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import random_tree
 
-from hybridtrees.core._walk import TreeWalk
-from hybridtrees.core.paths import decision_path, leaf_weights
-from hybridtrees.core.pruning import reorder
-from hybridtrees.core.tree import TreeEnsemble
-from hybridtrees.core.walk import find_leaves, find_values
+from hybridtrees.core.tree._walk import TreeWalk
+from hybridtrees.core.tree.paths import decision_path, leaf_weights
+from hybridtrees.core.tree.pruning import reorder
+from hybridtrees.core.tree.tree import TreeEnsemble
+from hybridtrees.core.tree.walk import find_leaves, find_values
 
 
 def random_rows(rng, n_rows, n_features, categorical=(), missing=0.1):

@@ -17,7 +17,7 @@ from tree_texts import (
 )
 
 from hybridtrees import CARTRegressor, XGBClassifier, XGBRegressor
-from hybridtrees.core.errors import NotFittedError
+from hybridtrees.core.base.errors import NotFittedError
 from hybridtrees.inspection import export_dot, export_text
 
 pd = pytest.importorskip("pandas")
@@ -83,7 +83,7 @@ def test_text_of_boosted_trees_adds_up(kind, rng):
 @pytest.mark.parametrize("options", [{}, {"missing": "stop"}])
 @pytest.mark.parametrize("name", ["CARTRegressor", "CARTClassifier"])
 def test_text_of_cart(name, options, rng):
-    cart = pytest.importorskip("hybridtrees.models.cart")
+    cart = pytest.importorskip("hybridtrees.models.cart.estimators")
     frame = mixed_table(rng, 400)
     y = np.nan_to_num(frame["f0"]) + frame["f1"].isin(LABELS[:3]) * 2 + rng.normal(size=400) * 0.1
     y = y if name.endswith("Regressor") else np.digitize(y, [0, 1, 2])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hybridtrees import XGBClassifier, XGBRegressor, metrics
-from hybridtrees._random import seed_sequence
+from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.inspection import permutation_importance
 
 

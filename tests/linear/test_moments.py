@@ -158,8 +158,8 @@ def test_select_and_append(rng):
 
 
 def test_compiled_tables_check_their_arguments(rng):
-    from hybridtrees.linear import _moments
-    from hybridtrees.linear._table import Table
+    from hybridtrees.linear import _passes
+    from hybridtrees.linear._passes import Table
 
     X, zero, one = rng.standard_normal((5, 2)), np.zeros(2), np.ones(2)
     with pytest.raises(TypeError):
@@ -173,28 +173,28 @@ def test_compiled_tables_check_their_arguments(rng):
     with pytest.raises(ValueError):
         table.load(0, 4)
     with pytest.raises(ValueError):
-        _moments.project(table, np.ones((3, 1)), np.zeros(1), 1)
+        _passes.project(table, np.ones((3, 1)), np.zeros(1), 1)
     with pytest.raises(ValueError, match="weight"):
-        _moments.gram(table, np.zeros((5, 1)), np.ones(4), 1)
+        _passes.gram(table, np.zeros((5, 1)), np.ones(4), 1)
     with pytest.raises(ValueError, match="targets"):
-        _moments.gram(table, np.zeros((4, 1)), None, 1)
+        _passes.gram(table, np.zeros((4, 1)), None, 1)
     with pytest.raises(ValueError):
         Table(X, zero, one, zero, np.zeros(0, dtype=np.int64))
     with pytest.raises(ValueError):
-        _moments.cross(table, Table(X, zero, one, zero), None, 1)
+        _passes.cross(table, Table(X, zero, one, zero), None, 1)
 
 
 @pytest.mark.parametrize("n", [40, 9001])
 def test_some_rows_bring_their_own_weights(rng, n):
     # Weights belong to the rows of the whole table, not to places among those chosen.
-    from hybridtrees.linear import _moments
-    from hybridtrees.linear._table import Table
+    from hybridtrees.linear import _passes
+    from hybridtrees.linear._passes import Table
 
     X, Y, weight = rng.normal(size=(n, 3)), rng.normal(size=(n, 2)), rng.exponential(size=n)
     X[::5, 1], weight[::4] = np.nan, 0.0
     rows = rng.permutation(n)[: n // 2]
     zero, one = np.zeros(3), np.ones(3)
-    mean, low, high, n_missing = _moments.column_ranges(
+    mean, low, high, n_missing = _passes.column_ranges(
         Table(X, zero, one, np.full(3, np.nan), rows), weight
     )
     for j in range(3):
@@ -205,7 +205,7 @@ def test_some_rows_bring_their_own_weights(rng, n):
     left, right = Table(X, zero, one, zero, rows), Table(Y, zero[:2], one[:2], zero[:2], rows)
     filled = np.nan_to_num(X[rows])
     for n_threads in (1, 2):
-        found = _moments.cross(left, right, weight, n_threads)
+        found = _passes.cross(left, right, weight, n_threads)
         np.testing.assert_allclose(found, filled.T @ (weight[rows, None] * Y[rows]), atol=1e-9)
 
 

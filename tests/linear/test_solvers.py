@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hybridtrees.linear import _descent, _newton
-from hybridtrees.linear._table import Table
+from hybridtrees.linear import _descent, _passes
+from hybridtrees.linear._passes import Table
 from hybridtrees.linear.moments import collect_moments, standardised
 from hybridtrees.linear.solvers import (
     original_scale,
@@ -172,7 +172,7 @@ def test_log_loss_and_its_derivatives(rng, n_outputs, p):
         coef = flat.reshape(n_outputs, p + 1)
         return float(w @ slow.log_losses(X @ coef[:, :p].T + coef[:, p], codes))
 
-    value, grad, hess = _newton.log_loss_pass(table, codes, w, theta, 2, 1)
+    value, grad, hess = _passes.log_loss_pass(table, codes, w, theta, 2, 1)
     flat, step = theta.T.ravel().copy(), 1e-5
     assert value == pytest.approx(loss(flat), rel=1e-12)
     axes = np.eye(len(flat)) * step
@@ -181,19 +181,19 @@ def test_log_loss_and_its_derivatives(rng, n_outputs, p):
 
     def gradient(at):
         coef = np.ascontiguousarray(at.reshape(n_outputs, p + 1).T)
-        return _newton.log_loss_pass(table, codes, w, coef, 1, 1)[1]
+        return _passes.log_loss_pass(table, codes, w, coef, 1, 1)[1]
 
     numeric = [(gradient(flat + e) - gradient(flat - e)) / (2 * step) for e in axes]
     np.testing.assert_allclose(hess, numeric, atol=1e-6)
     np.testing.assert_array_equal(hess, hess.T)
-    assert _newton.log_loss_pass(table, codes, w, theta, 0, 1)[1:] == (None, None)
+    assert _passes.log_loss_pass(table, codes, w, theta, 0, 1)[1:] == (None, None)
     with pytest.raises(ValueError):
-        _newton.log_loss_pass(table, codes + 5, w, theta, 0, 1)
+        _passes.log_loss_pass(table, codes + 5, w, theta, 0, 1)
 
 
 def test_log_loss_far_out(rng):
     table = Table(np.array([[1e4], [-1e4], [1e4]]), np.zeros(1), np.ones(1), np.zeros(1))
     codes = np.array([1, 0, 0], dtype=np.int32)
-    value, grad, hess = _newton.log_loss_pass(table, codes, None, np.array([[1.0], [0.0]]), 2, 1)
+    value, grad, hess = _passes.log_loss_pass(table, codes, None, np.array([[1.0], [0.0]]), 2, 1)
     assert value == pytest.approx(1e4) and np.isfinite(hess).all()
     np.testing.assert_allclose(grad, [1e4, 1.0])

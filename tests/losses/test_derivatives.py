@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from loss_cases import CASES, KINKED, MAJORISED, residuals, statistics
 
-from hybridtrees import _losses, losses
+from hybridtrees import losses
+from hybridtrees.losses import _kernels
 
 EXTREMES = np.array([0, 1e-300, 1, 30, 40, 100, 700, 709, 745, 1e4, 1e30])
 EXTREMES = np.concatenate([EXTREMES, -EXTREMES])
@@ -260,10 +261,10 @@ def test_kernels_refuse_what_does_not_fit():
     ]
     for arguments in bad:
         with pytest.raises(ValueError):
-            _losses.statistics(*arguments)
+            _kernels.statistics(*arguments)
     with pytest.raises(ValueError, match="out do not fit"):
-        _losses.residuals("squared", raw, y, np.zeros((1, 3)), 1)
+        _kernels.residuals("squared", raw, y, np.zeros((1, 3)), 1)
     with pytest.raises(ValueError, match="no room"):
-        _losses.sum_loss("squared", raw, y, None, np.zeros((0, 2)), 1)
+        _kernels.sum_loss("squared", raw, y, None, np.zeros((0, 2)), 1)
     with pytest.raises(ValueError, match="weight"):
-        _losses.sum_loss("squared", raw, y, np.zeros(3), np.zeros((1, 2)), 1)
+        _kernels.sum_loss("squared", raw, y, np.zeros(3), np.zeros((1, 2)), 1)

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loss_cases import CASES, FixedHuber, leaf_values, residuals
 
-from hybridtrees import _loss_leaves, losses
+from hybridtrees import losses
+from hybridtrees.losses import _kernels
 
 N_LEAVES = 5
 
@@ -294,7 +295,7 @@ def test_groups_out_of_range_are_refused():
     arguments = ("squared", raw, y[:, None], None, None)
     for rows, start in bad[:3]:
         with pytest.raises(ValueError):
-            _loss_leaves.leaf_sums(*arguments, 0, 0, 0, rows, start, blocks, partial, 1, out, 1)
+            _kernels.leaf_sums(*arguments, 0, 0, 0, rows, start, blocks, partial, 1, out, 1)
     for changed in (
         {"blocks": np.array([0, 2], dtype=np.int64)},
         {"partial": np.zeros((0, 3))},
@@ -310,7 +311,7 @@ def test_groups_out_of_range_are_refused():
             "y": y[:, None],
         } | changed
         with pytest.raises(ValueError):
-            _loss_leaves.leaf_sums(
+            _kernels.leaf_sums(
                 "squared", raw, given["y"], given["weight"], None, given["output"], 0, 0, *good,
                 given["blocks"], given["partial"], 1, out, 1,
             )  # fmt: skip

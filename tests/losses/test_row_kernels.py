@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hybridtrees import _losses
+from hybridtrees.losses import _kernels
 
 SIZES = (1, 7, 63, 64, 65, 129, 4095, 4097)
 
@@ -25,20 +25,20 @@ def test_softmax_statistics(n, n_classes):
     expected = share.T - (y == np.arange(n_classes)[:, None])
     second = np.maximum(2 * share * (1 - share), 1e-16).T
     grad, hess = (np.full((n_classes, n), np.nan, dtype=np.float32) for _ in range(2))
-    _losses.statistics("softmax", raw, y, None, grad, hess, 1)
+    _kernels.statistics("softmax", raw, y, None, grad, hess, 1)
     np.testing.assert_allclose(grad, expected, rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(hess, second, rtol=1e-6)
     for n_threads in (2, 3):
         again = [np.empty_like(grad), np.empty_like(hess)]
-        _losses.statistics("softmax", raw, y, None, *again, n_threads)
+        _kernels.statistics("softmax", raw, y, None, *again, n_threads)
         np.testing.assert_array_equal(again[0], grad)
         np.testing.assert_array_equal(again[1], hess)
-    _losses.statistics("softmax", raw, y, weight, grad, hess, 2)
+    _kernels.statistics("softmax", raw, y, weight, grad, hess, 2)
     np.testing.assert_allclose(grad, expected * weight, rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(hess, second * weight, rtol=1e-6)
     # Without weights and second derivatives there is nothing to write but gradients.
     alone = np.empty_like(grad)
-    _losses.statistics("softmax", raw, y, None, alone, None, 1, None, False)
+    _kernels.statistics("softmax", raw, y, None, alone, None, 1, None, False)
     np.testing.assert_allclose(alone, expected, rtol=1e-6, atol=1e-12)
 
 
@@ -52,6 +52,6 @@ def test_sum_of_logistic_losses(n, scale):
     expected = np.sum(np.logaddexp(0.0, np.where(y == 1, -r, r)))
     partial = np.empty((2, 2))
     for n_threads in (1, 2):
-        total, count = _losses.sum_loss("logistic", raw, y, None, partial, n_threads)
+        total, count = _kernels.sum_loss("logistic", raw, y, None, partial, n_threads)
         assert total == pytest.approx(expected, rel=1e-12)
         assert count == n

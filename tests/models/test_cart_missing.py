@@ -9,7 +9,7 @@ from cart_oracle import Oracle
 from sklearn_trees import assert_same_up_to_ties
 
 from hybridtrees import CARTClassifier, CARTRegressor
-from hybridtrees.core.pruning import branch_sizes
+from hybridtrees.core.tree.pruning import branch_sizes
 
 NAN = np.nan
 

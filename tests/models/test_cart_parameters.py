@@ -10,7 +10,7 @@ import pytest
 from cart_data import integer_table, noisy_classes, smooth_table
 
 from hybridtrees import CARTClassifier, CARTRegressor
-from hybridtrees.models._cart_growth import count_features
+from hybridtrees.models.shared.tree_parameters import count_features
 
 BOTH = pytest.mark.parametrize("cls", [CARTRegressor, CARTClassifier])
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn_trees import assert_same_tree, assert_same_up_to_ties
 
 from hybridtrees import CARTClassifier, CARTRegressor
-from hybridtrees.core.bins import BinMapper
+from hybridtrees.core.bins.mapper import BinMapper
 
 CRITERIA = ("squared_error", "absolute_error", "poisson", "gini", "entropy", "misclassification")
 EVERY_CRITERION = pytest.mark.parametrize("criterion", CRITERIA)

@@ -7,7 +7,7 @@ import pytest
 from cart_data import integer_table, noisy_classes, smooth_table, whole_weights
 
 from hybridtrees import CARTClassifier, CARTRegressor
-from hybridtrees.core.pruning import prune
+from hybridtrees.core.tree.pruning import prune
 
 MODELS = pytest.mark.parametrize(
     "model",
@@ -131,7 +131,7 @@ def test_noise_is_pruned_away():
 
 
 def test_folds_have_equal_shares_of_the_classes():
-    from hybridtrees.models._cart_cv import make_folds
+    from hybridtrees.models.cart.cross_validation import make_folds
 
     codes = np.repeat([0, 1, 2], [50, 30, 7]).astype(np.int32)
     folds = make_folds(5, codes, None, np.random.default_rng(0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hybridtrees.models.eblr import EBLRClassifier, EBLRRegressor
+from hybridtrees.models.eblr.estimators import EBLRClassifier, EBLRRegressor
 
 pytest.importorskip("sklearn")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from eblr_oracle import enrich, hamming, plain_logistic
 
-from hybridtrees.models.eblr import EBLRClassifier
+from hybridtrees.models.eblr.estimators import EBLRClassifier
 
 
 def planted(rng, n=800, n_classes=2):

@@ -11,8 +11,8 @@ from scipy import sparse
 from hybridtrees.linear.moments import collect_moments
 from hybridtrees.linear.path import Penalty
 from hybridtrees.linear.regression import Options
-from hybridtrees.models._eblr_factor import RowFactor
-from hybridtrees.models._eblr_lines import GrowingLeastSquares, GrowingLogistic, open_line
+from hybridtrees.models.eblr.factor import RowFactor
+from hybridtrees.models.eblr.lines import GrowingLeastSquares, GrowingLogistic, open_line
 
 PLAIN = Options(Penalty(0.0, 0.0))
 

@@ -7,8 +7,8 @@ import pytest
 from eblr_oracle import enrich, linear_residual, plain_linear, read_rule
 
 import hybridtrees
-from hybridtrees.models._eblr_classifier import EBLRClassifier
-from hybridtrees.models.eblr import EBLRRegressor
+from hybridtrees.models.eblr.classifier import EBLRClassifier
+from hybridtrees.models.eblr.estimators import EBLRRegressor
 
 
 def planted(rng, n=600, noise=0.1):

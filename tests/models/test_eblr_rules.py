@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hybridtrees
-from hybridtrees.models.eblr import EBLRClassifier, EBLRRegressor
+from hybridtrees.models.eblr.estimators import EBLRClassifier, EBLRRegressor
 
 
 def rules_from_text(model, table):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hybridtrees.models.forest import RandomForestClassifier, RandomForestRegressor
-from hybridtrees.models.proximity import ProximityImputer
+from hybridtrees.models.forest.estimators import RandomForestClassifier, RandomForestRegressor
+from hybridtrees.models.forest.imputer import ProximityImputer
 
 pytest.importorskip("sklearn")
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import hybridtrees
-from hybridtrees.models.forest import RandomForestRegressor
-from hybridtrees.models.proximity import ProximityImputer
+from hybridtrees.models.forest.estimators import RandomForestRegressor
+from hybridtrees.models.forest.imputer import ProximityImputer
 
 
 def correlated_table(n=250, share=0.15, seed=0):

@@ -6,9 +6,9 @@ import forest_oracle as oracle
 import numpy as np
 import pytest
 
-from hybridtrees.models._proximity_fill import HeldOut
-from hybridtrees.models.forest import RandomForestClassifier
-from hybridtrees.models.proximity import ProximityImputer
+from hybridtrees.models.forest.estimators import RandomForestClassifier
+from hybridtrees.models.forest.imputer import ProximityImputer
+from hybridtrees.models.forest.imputer_fill import HeldOut
 
 
 def separated(seed, n=300, p=6, distance=3.0):

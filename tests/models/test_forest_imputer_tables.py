@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hybridtrees.linear.regressor import LinearRegressor
-from hybridtrees.models.forest import RandomForestClassifier, RandomForestRegressor
-from hybridtrees.models.proximity import ProximityImputer
+from hybridtrees.models.forest.estimators import RandomForestClassifier, RandomForestRegressor
+from hybridtrees.models.forest.imputer import ProximityImputer
 
 
 def quick(**parameters):

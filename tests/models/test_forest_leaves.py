@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from cart_data import noisy_classes, smooth_table
 
-from hybridtrees.models._bagging import Sampler
-from hybridtrees.models.forest import RandomForestClassifier, RandomForestRegressor
+from hybridtrees.models.forest.estimators import RandomForestClassifier, RandomForestRegressor
+from hybridtrees.models.shared.bagging import Sampler
 
 LEVELS = [0.9, 0.1, 0.5, 0.0, 1.0]
 

@@ -10,9 +10,9 @@ import pytest
 from cart_data import noisy_classes, smooth_table
 
 from hybridtrees import metrics
-from hybridtrees.models._bagging import SETTLED_TREES, has_settled
-from hybridtrees.models.forest import RandomForestClassifier, RandomForestRegressor
-from hybridtrees.models.linear_forest import LinearForestClassifier
+from hybridtrees.models.forest.estimators import RandomForestClassifier, RandomForestRegressor
+from hybridtrees.models.linear_tree.forest import LinearForestClassifier
+from hybridtrees.models.shared.bagging import SETTLED_TREES, has_settled
 
 MANY_TREES = 25
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cart_data import integer_table, noisy_classes, smooth_table
 
-from hybridtrees.models.forest import RandomForestClassifier, RandomForestRegressor
+from hybridtrees.models.forest.estimators import RandomForestClassifier, RandomForestRegressor
 
 BOTH = pytest.mark.parametrize("cls", [RandomForestRegressor, RandomForestClassifier])
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from hybridtrees.models._forest_prototypes import dense_places, nearest_rows
-from hybridtrees.models.forest import RandomForestClassifier, RandomForestRegressor
+from hybridtrees.models.forest.estimators import RandomForestClassifier, RandomForestRegressor
+from hybridtrees.models.forest.prototypes import dense_places, nearest_rows
 
 
 def unequal_classes(rng):

@@ -7,9 +7,9 @@ import pytest
 from cart_data import integer_table, noisy_classes, smooth_table
 
 from hybridtrees import CARTClassifier, CARTRegressor
-from hybridtrees.core.forest_pack import FEATURE_MASK
-from hybridtrees.models._bagging import Sampler
-from hybridtrees.models.forest import RandomForestClassifier, RandomForestRegressor
+from hybridtrees.core.tree.packing import FEATURE_MASK
+from hybridtrees.models.forest.estimators import RandomForestClassifier, RandomForestRegressor
+from hybridtrees.models.shared.bagging import Sampler
 
 SAME_FIELDS = (
     "threshold", "left", "right", "parent", "feature", "missing_left", "n_samples", "weight",

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from hybridtrees import LinearTreeRegressor
-from hybridtrees.core.pruning import collapse_alphas
-from hybridtrees.models._forest_growth import as_votes
-from hybridtrees.models.forest import RandomForestClassifier, RandomForestRegressor
+from hybridtrees.core.tree.pruning import collapse_alphas
+from hybridtrees.models.forest.estimators import RandomForestClassifier, RandomForestRegressor
+from hybridtrees.models.forest.growing import as_votes
 
 
 def even_classes(n_classes):

@@ -7,9 +7,9 @@ import pytest
 from cart_data import noisy_classes
 
 import hybridtrees
-from hybridtrees.models.forest import RandomForestClassifier, RandomForestRegressor
-from hybridtrees.models.linear_forest import LinearForestClassifier, LinearForestRegressor
-from hybridtrees.models.rerf import RERFClassifier, RERFRegressor
+from hybridtrees.models.forest.estimators import RandomForestClassifier, RandomForestRegressor
+from hybridtrees.models.linear_tree.forest import LinearForestClassifier, LinearForestRegressor
+from hybridtrees.models.rerf.estimators import RERFClassifier, RERFRegressor
 
 FORESTS = [RandomForestRegressor, RandomForestClassifier, RERFRegressor, RERFClassifier]
 
@@ -164,7 +164,7 @@ def test_forests_of_different_layouts_are_not_joined():
 def test_tables_of_another_shape_are_other_tables():
     X = np.arange(24.0).reshape(12, 2)
     model = RandomForestRegressor(3, random_state=0).fit(X, X[:, 0])
-    from hybridtrees.models._forest_growth import digest
+    from hybridtrees.models.forest.growing import digest
 
     assert digest(X) != digest(X.reshape(2, 12))
     assert digest(X) == digest(X.astype(np.float32)) == model._digest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hybridtrees.models.gradient_boosting import (
+from hybridtrees.models.gradient_boosting.estimators import (
     GradientBoostingClassifier,
     GradientBoostingRegressor,
 )

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hybridtrees import GradientBoostingClassifier, GradientBoostingRegressor, XGBRegressor
-from hybridtrees.models._constraints import bounded_values, read_interactions
+from hybridtrees.models.shared.constraints import bounded_values, read_interactions
 
 SPLITTERS = ("exact", "hist")
 ONE_SCORE = tuple(loss for loss in LOSSES if loss != "multinomial")

@@ -10,7 +10,7 @@ import scipy.sparse
 from gb_data import CLASSIFICATION, LOSSES, make, output, signal, table, target, weights
 
 import hybridtrees
-from hybridtrees.models.gradient_boosting import (
+from hybridtrees.models.gradient_boosting.estimators import (
     GradientBoostingClassifier,
     GradientBoostingRegressor,
 )

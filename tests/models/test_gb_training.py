@@ -8,7 +8,7 @@ from gb_data import LOSSES, make, output, signal, staged_output, table, target, 
 
 from hybridtrees import load
 from hybridtrees.base import NotFittedError
-from hybridtrees.models._boosting import RoundDraws, draw_share
+from hybridtrees.models.shared.boosting import RoundDraws, draw_share
 
 
 def deviance(loss, model, y, raw, weight=None):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from hybridtrees import EBLRClassifier, EBLRRegressor, RERFClassifier, RERFRegressor
-from hybridtrees._random import seed_sequence
+from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.linear.path import make_folds
-from hybridtrees.models._eblr_growth import split_rows
+from hybridtrees.models.eblr.growing import split_rows
 
 GRID = {"max_depth": [1, 4], "alpha": [1.0, 1e-3]}
 

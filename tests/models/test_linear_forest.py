@@ -10,7 +10,7 @@ import pytest
 
 import hybridtrees
 from hybridtrees import LinearForestClassifier, LinearForestRegressor, LinearTreeRegressor
-from hybridtrees.models import _linear_forest_base
+from hybridtrees.models.linear_tree import forest_base
 
 
 def make(seed=0, n=300):
@@ -91,7 +91,7 @@ def test_threads_do_not_change_classifiers(monkeypatch):
     label = np.digitize(y, np.quantile(y, [0.3, 0.7]))
     options = {"n_estimators": 4, "max_depth": 1, "max_bins": 8, "random_state": 0, "n_jobs": 3}
     one = LinearForestClassifier(**options).fit(X, label).predict_proba(X)
-    monkeypatch.setattr(_linear_forest_base, "_SMALL_TABLE", 0)
+    monkeypatch.setattr(forest_base, "_SMALL_TABLE", 0)
     many = LinearForestClassifier(**options).fit(X, label).predict_proba(X)
     np.testing.assert_array_equal(one, many)
 

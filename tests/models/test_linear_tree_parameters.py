@@ -256,7 +256,7 @@ def test_no_regressors_is_a_tree_of_means():
 
 @pytest.mark.parametrize("n", [1, 2, 7, 100, 1001])
 def test_quantiles_are_those_of_numpy(n):
-    from hybridtrees.models._linear_tree_growth import quantiles
+    from hybridtrees.models.linear_tree.growing import quantiles
 
     column = np.sort(np.random.default_rng(n).normal(size=n).round(2) * 1e5)
     shares = np.linspace(0, 1, 25)[1:-1]

@@ -15,7 +15,7 @@ from hybridtrees import (
     LinearTreeRegressor,
     LogisticClassifier,
 )
-from hybridtrees.models._linear_tree_growth import LinearTreeGrower
+from hybridtrees.models.linear_tree.growing import LinearTreeGrower
 
 
 def make(seed=0, n=400, p=3, noise=0.5):
@@ -96,7 +96,7 @@ def test_no_branch_is_worth_its_price(name, kind):
 
 def root_size(model, X, y):
     """Return the coefficients that the model of the root counts for."""
-    from hybridtrees.models import _linear_tree_information as information
+    from hybridtrees.models.linear_tree import information
 
     found = {}
     original = information._size

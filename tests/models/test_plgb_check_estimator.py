@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hybridtrees.models.plgb import PLGBClassifier, PLGBRegressor
+from hybridtrees.models.plgb.estimators import PLGBClassifier, PLGBRegressor
 
 pytest.importorskip("sklearn")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hybridtrees.models.rerf import RERFClassifier, RERFRegressor
+from hybridtrees.models.rerf.estimators import RERFClassifier, RERFRegressor
 
 pytest.importorskip("sklearn")
 

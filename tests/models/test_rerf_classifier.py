@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from hybridtrees.linear.classifier import LogisticClassifier
-from hybridtrees.models.forest import RandomForestRegressor
-from hybridtrees.models.rerf import RERFClassifier
+from hybridtrees.models.forest.estimators import RandomForestRegressor
+from hybridtrees.models.rerf.estimators import RERFClassifier
 
 
 def corner(rng, n=600, n_classes=2):

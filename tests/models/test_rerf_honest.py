@@ -5,8 +5,8 @@ import pytest
 
 from hybridtrees.linear.classifier import LogisticClassifier
 from hybridtrees.linear.regressor import LinearRegressor
-from hybridtrees.models._rerf_linear import few_folds
-from hybridtrees.models.rerf import RERFClassifier, RERFRegressor
+from hybridtrees.models.rerf.estimators import RERFClassifier, RERFRegressor
+from hybridtrees.models.rerf.linear import few_folds
 
 
 def forest_part(model, X):

@@ -9,8 +9,8 @@ import pytest
 
 import hybridtrees
 from hybridtrees.linear.regressor import LinearRegressor
-from hybridtrees.models.forest import RandomForestRegressor
-from hybridtrees.models.rerf import RERFClassifier, RERFRegressor
+from hybridtrees.models.forest.estimators import RandomForestRegressor
+from hybridtrees.models.rerf.estimators import RERFClassifier, RERFRegressor
 
 
 def line_and_step(rng, n=500, noise=0.1):
@@ -127,7 +127,7 @@ def test_tuning_by_folds_is_cross_validation(rng):
 
 
 def test_what_does_not_change_is_made_once(rng, monkeypatch):
-    from hybridtrees.core import cart
+    from hybridtrees.core.grow import cart
     from hybridtrees.linear import regression
 
     X, y = line_and_step(rng)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hybridtrees.models.rerf import RERFClassifier, RERFRegressor
+from hybridtrees.models.rerf.estimators import RERFClassifier, RERFRegressor
 
 TWO_DEPTHS = {"max_depth": [1, 2]}
 

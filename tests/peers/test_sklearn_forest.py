@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hybridtrees.models import forest
-from hybridtrees.models.forest import RandomForestClassifier, RandomForestRegressor
+from hybridtrees.models.forest import estimators as forest
+from hybridtrees.models.forest.estimators import RandomForestClassifier, RandomForestRegressor
 
 ensemble = pytest.importorskip("sklearn.ensemble")
 pytestmark = pytest.mark.peer

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from gb_data import CLASSIFICATION, make, output, signal, table, target, weights
 
-from hybridtrees.models._boosting import RoundDraws, draw_share
-from hybridtrees.models.gradient_boosting import GradientBoostingRegressor
+from hybridtrees.models.gradient_boosting.estimators import GradientBoostingRegressor
+from hybridtrees.models.shared.boosting import RoundDraws, draw_share
 
 sklearn_gb = pytest.importorskip("sklearn.ensemble._gb")
 linear_model = pytest.importorskip("sklearn.linear_model")

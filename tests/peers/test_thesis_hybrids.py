@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from hybridtrees.metrics import roc_auc_score
-from hybridtrees.models.eblr import EBLRClassifier, EBLRRegressor
-from hybridtrees.models.rerf import RERFClassifier, RERFRegressor
+from hybridtrees.models.eblr.estimators import EBLRClassifier, EBLRRegressor
+from hybridtrees.models.rerf.estimators import RERFClassifier, RERFRegressor
 
 pytestmark = pytest.mark.peer
 

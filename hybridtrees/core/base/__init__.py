@@ -1,0 +1,1 @@
+"""Types, enums, random streams and threads: what every stage of the engine stands on."""

@@ -1,0 +1,41 @@
+"""Sets of categories at the splits of a tree.
+
+The words of a set are bits, or a sorted list of codes where that is shorter; `limit` says which:
+
+    0       bits: the codes whose bit is set go left; there are 32 per word
+    n > 0   a list: of the codes below n, those listed go left
+    n < 0   a list: of the codes below -n, those listed go right
+
+A code that has no bit, or is not below the limit, counts as missing.
+"""
+
+from hybridtrees.core.base._types cimport float64_t, int32_t, int64_t, uint32_t
+
+cdef enum:
+    SHORT_SET = 8            # words up to which a set is always made of bits
+
+
+cdef inline int32_t category_side(
+    const uint32_t* words, int32_t n_words, int32_t limit, float64_t code
+) noexcept nogil:
+    """1 for a code that goes left, 0 for one that goes right, -1 for one that counts as missing."""
+    cdef int64_t category
+    cdef int32_t first, last, middle
+    cdef float64_t end = 32.0 * n_words
+    if limit != 0:
+        end = limit if limit > 0 else -<float64_t>limit
+    # A missing code fails both comparisons.
+    if not (code >= 0 and code < end):
+        return -1
+    category = <int64_t>code
+    if limit == 0:
+        return (words[category >> 5] >> (category & 31)) & 1
+    first = 0
+    last = n_words
+    while first < last:
+        middle = first + (last - first) // 2
+        if words[middle] < category:
+            first = middle + 1
+        else:
+            last = middle
+    return (first < n_words and words[first] == category) != (limit < 0)

@@ -1,0 +1,68 @@
+"""How many threads to use: asked once per public call, passed down as an int."""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+from numbers import Integral
+from pathlib import Path
+
+from hybridtrees.core.base._threads import openmp_max_threads
+
+# OpenMP ends the process when it cannot start as many threads as it is asked for.
+MOST_THREADS = 64
+
+# A child made by fork() inherits an OpenMP runtime whose worker threads are gone: a parallel
+# region there would wait for them for ever. Such a child computes with one thread.
+_in_forked_child = False
+
+
+def _note_fork() -> None:
+    global _in_forked_child
+    _in_forked_child = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_fork)
+
+
+def _cgroup_quota() -> float:
+    """CPUs that the control group grants, or infinity."""
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        if quota != "max":
+            return int(quota) / int(period)
+    except (OSError, ValueError):
+        pass
+    return math.inf
+
+
+@functools.cache
+def usable_cpus() -> int:
+    """CPUs this process may use: affinity mask and control-group quota both count."""
+    if hasattr(os, "sched_getaffinity"):
+        count = len(os.sched_getaffinity(0))
+    else:
+        count = os.cpu_count() or 1
+    quota = _cgroup_quota()
+    return max(1, min(count, math.ceil(quota)) if quota < math.inf else count)
+
+
+def effective_threads(n_jobs: int | None) -> int:
+    """Threads for `n_jobs`: None and -1 mean every usable CPU, -2 all but one, and so on.
+
+    An explicit positive number is taken as it is, up to `MOST_THREADS` or the usable CPUs if
+    they are more; the automatic one obeys ``threadpool_limits`` and ``OMP_NUM_THREADS``. Results
+    never depend on it.
+    """
+    if n_jobs is not None and (not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool)):
+        raise TypeError(f"n_jobs must be None or an integer other than 0, got {n_jobs!r}")
+    if n_jobs == 0:
+        raise ValueError("n_jobs must be None or an integer other than 0, got 0")
+    if _in_forked_child:
+        return 1
+    if n_jobs is not None and n_jobs > 0:
+        return int(min(n_jobs, max(MOST_THREADS, usable_cpus())))
+    limit = min(usable_cpus(), openmp_max_threads())
+    return max(1, limit if n_jobs is None else limit + 1 + int(n_jobs))

@@ -1,0 +1,1 @@
+"""Binning: sketches, cuts, the mapper and the binned table."""

@@ -1,0 +1,389 @@
+"""BinMapper: where to cut each column, and its values as codes."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hybridtrees.core.base.errors import NotFittedError
+from hybridtrees.core.base.random_state import spawn_seeds
+from hybridtrees.core.base.workers import run_threads
+from hybridtrees.core.bins import _bins
+from hybridtrees.core.bins import columns as tables
+from hybridtrees.core.bins import shared as shared_bins
+from hybridtrees.core.bins.matrix import BinnedMatrix, empty_codes
+from hybridtrees.core.bins.sketch import QuantileSketch, check_weights
+
+Floats = NDArray[np.float64]
+
+MAX_BINS = 255
+
+
+def _check_integer(value: Any, name: str, low: int, high: int | None) -> None:
+    allowed = f"an integer of at least {low}" if high is None else f"an integer, {low} to {high}"
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise TypeError(f"{name} must be {allowed}, got {value!r}")
+    if value < low or (high is not None and value > high):
+        raise ValueError(f"{name} must be {allowed}, got {value}")
+
+
+class BinMapper:
+    """Learns up to 255 bins for each column and turns tables into bin codes.
+
+    A numeric column with no more than `max_bins` distinct values has one bin for each, with the
+    edges halfway between neighbours. Any other is cut into bins of like weight, halfway between
+    neighbouring values; a value heavier than an even share of the rest has a bin of its own.
+    Missing values have a bin after all others.
+
+    Parameters
+    ----------
+    max_bins : int, default=255
+        Most value bins of a column, 2 to 255.
+    categorical_features : array-like of int or bool, default=None
+        Columns that hold category codes 0, 1, ..., below 2**24: their numbers, or a mask.
+    subsample : int or None, default=200_000
+        `fit` takes the quantiles of a table with more rows from so many rows, drawn at random.
+        Distinct values and categories are counted over all rows. None: quantiles too.
+    random_state : int, SeedSequence, Generator, RandomState or None, default=0
+        Source of that draw.
+    n_jobs : int or None, default=None
+        Threads; None and -1 mean all. The result does not depend on it.
+
+    Attributes
+    ----------
+    bin_edges_ : list of (float64 ndarray or None)
+        Ascending edges of each numeric column: bin b holds ``edges[b - 1] < x <= edges[b]``.
+    n_bins_ : int32 ndarray of shape (n_features_in_,)
+        Value bins; a column that is constant or missing throughout has 1.
+    missing_bin_ : int32 ndarray of shape (n_features_in_,)
+        Code of missing values, equal to `n_bins_`.
+    is_categorical_ : uint8 ndarray of shape (n_features_in_,)
+    category_to_bin_ : list of (uint8 ndarray or None)
+        Bin of each category code of a categorical column. With codes up to `max_bins` - 1 they are
+        the bins. Otherwise the categories met take bins in their order, and if there are more than
+        `max_bins` of them, the heaviest ``max_bins - 1`` do and the others share the last bin.
+        Categories not met, negative codes and NaN are missing.
+    n_features_in_ : int
+
+    Notes
+    -----
+    `partial_fit` keeps a `QuantileSketch` of each numeric column and its distinct values while
+    there are at most `max_bins`. With so few values it learns exactly what `fit` on all batches
+    together learns; otherwise the ranks of its edges may be off by 1 / (8 max_bins) of the weight.
+    Rows of weight 0 do not count. Sparse input stays sparse; what it does not store is 0.
+
+    Examples
+    --------
+    >>> mapper = BinMapper().fit([[1.0], [2.0], [4.0]])
+    >>> mapper.bin_edges_[0]
+    array([1.5, 3. ])
+    >>> mapper.transform([[1.7], [float("nan")]]).columns
+    array([[1, 3]], dtype=uint8)
+    """
+
+    def __init__(
+        self,
+        *,
+        max_bins: int = MAX_BINS,
+        categorical_features: ArrayLike | None = None,
+        subsample: int | None = 200_000,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        _check_integer(max_bins, "max_bins", 2, MAX_BINS)
+        if subsample is not None:
+            _check_integer(subsample, "subsample", 1, None)
+        self.max_bins = int(max_bins)
+        self.categorical_features = categorical_features
+        self.subsample = subsample
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self._forget()
+
+    def fit(self, X: Any, sample_weight: ArrayLike | None = None) -> BinMapper:
+        """Learn the bins of a table, forgetting what was learned before.
+
+        Parameters
+        ----------
+        X : array-like or CSR/CSC matrix of shape (n, p)
+            Real numbers; NaN are missing, infinities an error.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows, which the quantiles and the counts of categories respect.
+
+        Returns
+        -------
+        self
+        """
+        self._fit(tables.as_table(X), sample_weight)
+        return self
+
+    def fit_transform(self, X: Any, sample_weight: ArrayLike | None = None) -> BinnedMatrix:
+        """`fit`, then `transform` the same table."""
+        table = tables.as_table(X)
+
+        def fit_encode() -> tuple[dict[str, Any], BinnedMatrix]:
+            self._fit(table, sample_weight)
+            return dict(self.__dict__), self._encode(table)
+
+        recipe = (self.max_bins, self.subsample, self.random_state, self.categorical_features)
+        learned, binned = shared_bins.fetch(recipe, table, sample_weight, fit_encode)
+        self.__dict__.update(learned, n_jobs=self.n_jobs)
+        return binned
+
+    def transform(self, X: Any) -> BinnedMatrix:
+        """Turn a table into codes.
+
+        Parameters
+        ----------
+        X : array-like or CSR/CSC matrix of shape (n, n_features_in_)
+
+        Returns
+        -------
+        BinnedMatrix
+        """
+        self._settle()
+        table = tables.as_table(X)
+        self._check_columns(table.shape[1])
+        return self._encode(table)
+
+    def partial_fit(self, X: Any, sample_weight: ArrayLike | None = None) -> BinMapper:
+        """Learn from one more batch of rows; a batch that raises an error leaves no trace.
+
+        Parameters
+        ----------
+        X, sample_weight
+            As for `fit`.
+
+        Returns
+        -------
+        self
+        """
+        if self._sketches is None and self._learned is not None:
+            raise ValueError("partial_fit cannot go on from fit: use a new BinMapper")
+        table = tables.as_table(X)
+        if self._sketches is not None:
+            self._check_columns(table.shape[1])
+        mask = self._categorical_mask(table.shape[1])
+        table, weights = self._check_rows(table, sample_weight)
+        n_threads = self._threads(table)
+        learned = self._look(table, weights, mask, n_threads)
+        if self._sketches is None:
+            self._start(mask)
+            error = tables.sketch_error(self.max_bins)
+            self._sketches = [QuantileSketch(error) for _ in np.flatnonzero(mask == 0)]
+        rows = np.arange(table.shape[0])
+        numeric = np.flatnonzero(mask == 0)
+        tables.update_sketches(self._sketches, table, weights, rows, numeric, n_threads)
+        self._join(learned)
+        return self
+
+    def merge(self, other: BinMapper) -> BinMapper:
+        """Take in what `other` learned by `partial_fit`; `other` stays as it is.
+
+        Parameters
+        ----------
+        other : BinMapper
+            With the same `max_bins` and the same columns.
+
+        Returns
+        -------
+        self
+        """
+        if not isinstance(other, BinMapper):
+            raise TypeError(f"other must be a BinMapper, got {type(other).__name__}")
+        if self._sketches is None or other._sketches is None:
+            raise ValueError("merge needs two mappers that have learned by partial_fit")
+        if self.max_bins != other.max_bins or not np.array_equal(
+            self.is_categorical_, other.is_categorical_
+        ):
+            raise ValueError("other must have the same max_bins and the same kinds of columns")
+        for mine, others in zip(self._sketches, other._sketches, strict=True):
+            mine.merge(others)
+        self._join(other._learned)
+        return self
+
+    @property
+    def bin_edges_(self) -> list[Floats | None]:
+        """Ascending edges of each numeric column, None for a categorical one."""
+        return self._settle().edges
+
+    @property
+    def n_bins_(self) -> NDArray[np.int32]:
+        """Value bins of each column."""
+        return self._settle().n_bins
+
+    @property
+    def missing_bin_(self) -> NDArray[np.int32]:
+        """Code of a missing value in each column."""
+        return self._settle().n_bins
+
+    @property
+    def category_to_bin_(self) -> list[NDArray[np.uint8] | None]:
+        """Bin of each category code of a categorical column, None for a numeric one."""
+        return self._settle().category_to_bin
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_codecs": {}}
+
+    def __repr__(self) -> str:
+        fitted = "" if self._learned is None else f", {self.n_features_in_} columns"
+        return f"BinMapper(max_bins={self.max_bins}{fitted})"
+
+    def _start(self, mask: NDArray[np.uint8]) -> None:
+        """Forget what was learned; columns are known from here on."""
+        self.is_categorical_ = mask
+        self.n_features_in_ = len(mask)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._learned: tables.Learned | None = None
+        self._cuts: list[tables.Pair] | None = None
+        self._sketches: list[QuantileSketch] | None = None
+        self._settled: tables.Settled | None = None
+        self._codecs: dict[np.dtype, _bins.BinCodec] = {}
+
+    def _fit(self, table: Any, sample_weight: ArrayLike | None) -> None:
+        seed = int(spawn_seeds(self.random_state, 1)[0])
+        mask = self._categorical_mask(table.shape[1])
+        table, weights = self._check_rows(table, sample_weight)
+        n_threads = self._threads(table)
+        learned = self._look(table, weights, mask, n_threads)
+        rows = self._sample(table.shape[0], weights, seed)
+        many = learned.many(mask)
+        cuts = tables.sample_cuts(table, weights, rows, many, self.max_bins, n_threads)
+        self._start(mask)
+        self._learned, self._cuts = learned, cuts
+        self._settle()
+
+    def _look(
+        self, table: Any, weights: Floats | None, mask: NDArray[np.uint8], n_threads: int
+    ) -> tables.Learned:
+        """Learn distinct values and categories, which take all rows."""
+        found = tables.distinct_values(table, weights, self.max_bins, n_threads)
+        counts = run_threads(
+            lambda f: tables.category_weights(table, weights, f) if mask[f] else None,
+            range(len(mask)),
+            n_threads if mask.any() else 1,
+        )
+        return tables.Learned(found, counts, table.dtype == np.float32)
+
+    def _join(self, learned: tables.Learned) -> None:
+        self._learned = (
+            learned if self._learned is None else self._learned.joined(learned, self.max_bins)
+        )
+        self._settled, self._codecs = None, {}
+
+    def _sample(self, n_rows: int, weights: Floats | None, seed: int) -> NDArray[np.int64]:
+        """Rows to take quantiles from, all of positive weight."""
+        rows = None if weights is None else np.flatnonzero(weights)
+        n_usable = n_rows if rows is None else len(rows)
+        if self.subsample is None or n_usable <= self.subsample:
+            return np.arange(n_rows) if rows is None else rows
+        drawn = _bins.sample_rows(n_usable, self.subsample, seed)
+        return drawn if rows is None else rows[drawn]
+
+    def _settle(self) -> tables.Settled:
+        """Edges and bins from what was learned so far."""
+        learned = self._learned
+        if learned is None:
+            raise NotFittedError("this BinMapper is not fitted: call fit or partial_fit first")
+        if self._settled is not None:
+            return self._settled
+        mask = self.is_categorical_
+        many = learned.many(mask)
+        cuts = self._cuts
+        if self._sketches is not None:
+            sketch_of = dict(zip(np.flatnonzero(mask == 0), self._sketches, strict=True))
+            cuts = [sketch_of[f].cuts(self.max_bins) for f in many]
+        edges: list[Floats | None] = [None] * len(mask)
+        few = np.flatnonzero((mask == 0) & ~np.isin(np.arange(len(mask)), many))
+        # Midpoints of few float32 values stay as they are: they divide the range exactly.
+        tables.set_edges(edges, few, [learned.ends(f) for f in few], not learned.all_narrow)
+        tables.set_edges(edges, many, cuts, True)
+        n_bins = np.array([1 if e is None else len(e) + 1 for e in edges], dtype=np.int32)
+        category_to_bin: list[NDArray[np.uint8] | None] = [None] * len(mask)
+        for f in np.flatnonzero(mask):
+            category_to_bin[f], n_bins[f] = tables.category_bins(learned.counts[f], self.max_bins)
+        self._settled = tables.Settled(edges, n_bins, category_to_bin)
+        return self._settled
+
+    def _encode(self, table: Any) -> BinnedMatrix:
+        settled = self._settle()
+        n_rows, n_features = table.shape
+        records, columns = empty_codes(n_rows, n_features)
+        has_missing = np.zeros(n_features, dtype=np.uint8)
+        if n_rows:
+            n_threads = self._threads(table)
+            codec = self._codecs.get(table.dtype)
+            if codec is None:
+                codec = self._codecs[table.dtype] = settled.codec(table.dtype, self.is_categorical_)
+            if tables.is_sparse(table):
+                infinite = _bins.encode_csc(
+                    *tables.csc_arrays(table), codec, columns, has_missing, n_threads
+                )
+                _bins.records_from_columns(columns, records, n_threads)
+            else:
+                infinite = _bins.encode_table(
+                    table, codec, records, columns, has_missing, n_threads
+                )
+            if infinite:
+                tables.raise_infinite(table)
+        return BinnedMatrix(
+            records,
+            columns,
+            settled.n_bins.copy(),
+            has_missing,
+            self.is_categorical_.copy(),
+            list(settled.edges),
+        )
+
+    def _threads(self, table: Any) -> int:
+        """Threads worth starting for a table."""
+        # Here and not above: bins need not wait for what that module imports.
+        from hybridtrees.core.base.threads import effective_threads
+
+        n_values = table.nnz if tables.is_sparse(table) else table.size
+        return min(effective_threads(self.n_jobs), 1 + n_values // 65_536)
+
+    def _check_rows(self, table: Any, sample_weight: ArrayLike | None) -> tuple[Any, Any]:
+        """Table and weights; a sparse table without its rows of weight 0."""
+        n_rows = table.shape[0]
+        if n_rows == 0:
+            raise ValueError("X must have at least one row, got none")
+        if sample_weight is None:
+            return table, None
+        weights = check_weights(sample_weight, n_rows, "sample_weight")
+        if not 0.0 < weights.sum() < np.inf:
+            raise ValueError(f"sample_weight must have a positive finite sum, got {weights.sum()}")
+        if tables.is_sparse(table) and not weights.all():
+            table, weights = table[weights > 0.0].tocsc(), weights[weights > 0.0]
+        return table, weights
+
+    def _check_columns(self, n_columns: int) -> None:
+        if n_columns != self.n_features_in_:
+            raise ValueError(
+                f"X must have {self.n_features_in_} columns as in fit, got {n_columns}"
+            )
+
+    def _categorical_mask(self, n_columns: int) -> NDArray[np.uint8]:
+        mask = np.zeros(n_columns, dtype=np.uint8)
+        if self.categorical_features is None:
+            return mask
+        chosen = np.asarray(self.categorical_features)
+        if chosen.size == 0:
+            return mask
+        if chosen.ndim != 1 or chosen.dtype.kind not in "biu":
+            raise TypeError("categorical_features must be column numbers or a boolean mask")
+        if chosen.dtype == bool and len(chosen) != n_columns:
+            raise ValueError(
+                f"categorical_features must be a mask of length {n_columns}, got {len(chosen)}"
+            )
+        if chosen.dtype != bool and not -n_columns <= chosen.min() <= chosen.max() < n_columns:
+            raise ValueError(
+                f"categorical_features must lie within the {n_columns} columns, got {chosen}"
+            )
+        mask[chosen] = 1
+        return mask

@@ -1,0 +1,388 @@
+"""The grower: one loop for every tree, without the GIL.
+
+A node is evaluated (its best split found), waits in the frontier, and is split when its turn
+comes: the best gain first, level by level, or depth first. How splits are found and rows are
+moved is the business of the search. Where the order of splits does not matter, small nodes are
+put aside, lent to growers of their own, and grown at the same time; they come back in the order
+in which they were put aside, so the tree is the same for any number of threads.
+"""
+
+from cython.parallel cimport prange
+
+from hybridtrees.core.base._openmp cimport omp_get_thread_num, omp_get_wtime
+from hybridtrees.core.base._threads cimport (
+    Team, note_time, open_team, raise_stop, team_of, team_size,
+)
+from hybridtrees.core.base._types cimport Node, float64_t, int32_t, intp_t, uint32_t
+from hybridtrees.core.search._search cimport (
+    SUM_BLOCK, GrowNode, NodeStore, SplitSearch, add_to_leaves,
+)
+
+import numpy as np
+
+from hybridtrees.core.base.dtypes import NODE_DTYPE
+
+
+# Updates of cells after which a grower asks whether it is to stop; they take milliseconds.
+cdef float64_t POLLED_UPDATES = 1e6
+
+
+cdef class TreeGrower:
+    """Grows trees with a search; its buffers are reused from tree to tree.
+
+    Parameters
+    ----------
+    search : SplitSearch
+    max_leaves : int
+        0 for no limit.
+    helpers : list of TreeGrower
+        Growers of small nodes, one per thread.
+    lent_rows : int
+        Nodes of at most so many rows are lent to the helpers.
+    preorder : bool
+        Whether nodes are numbered down the left side first; otherwise by the order of splits.
+    prune_gain : float
+        Splits of less gain above two leaves are undone once the tree is grown.
+    """
+
+    cdef readonly SplitSearch search
+    cdef int32_t max_leaves
+    cdef intp_t lent_rows
+    cdef bint preorder
+    cdef float64_t prune_gain
+    cdef list helpers
+    cdef int32_t[::1] lent_nodes
+    cdef int32_t[::1] number         # of each node of the last tree, as users see it
+    cdef int32_t n_lent
+    cdef Team team
+
+    def __init__(self, SplitSearch search, int32_t max_leaves, helpers=(), intp_t lent_rows=0,
+                 bint preorder=False, float64_t prune_gain=0.0):
+        self.search = search
+        open_team(&self.team, search.n_threads)
+        self.prune_gain = prune_gain
+        self.max_leaves = max_leaves
+        self.helpers = list(helpers)
+        self.lent_rows = lent_rows if helpers else 0
+        self.preorder = preorder
+        # Lent nodes are disjoint and have two rows at least.
+        self.lent_nodes = np.empty(search.n_rows // 2 + 1 if self.lent_rows else 1, dtype=np.int32)
+
+    # ---- the loop -----------------------------------------------------------------------------
+
+    cdef bint lends(self, int32_t node) noexcept nogil:
+        """Whether the node is put aside for a helper."""
+        cdef GrowNode* n = &self.search.store.nodes[node]
+        if n.stop - n.start > self.lent_rows:
+            return False
+        self.lent_nodes[self.n_lent] = node
+        self.n_lent += 1
+        return True
+
+    cdef int enlist(self, int32_t node) except -1 nogil:
+        """After its search a node joins the frontier, or gives back what it holds."""
+        if self.search.store.nodes[node].split.feature >= 0:
+            self.search.queue.push(node, self.search.store.nodes[node].split.gain)
+        else:
+            self.search.forget(node)
+        return 0
+
+    cdef float64_t updates_of(self, int32_t node) noexcept nogil:
+        """What there is to do for a node: the cuts of a feature take the time of 1000 rows."""
+        cdef GrowNode* n = &self.search.store.nodes[node]
+        return <float64_t>self.search.n_tree_features * (<float64_t>(n.stop - n.start) + 1000)
+
+    cdef int visit(self, int32_t node, bint last) except -1 nogil:
+        """`open_node` with as many threads as the team has for it."""
+        cdef float64_t updates, start
+        if self.team.n_threads == 1:
+            return self.open_node(node, last)
+        updates = self.updates_of(node)
+        start = omp_get_wtime()
+        self.search.n_threads = team_size(&self.team, updates)
+        try:
+            self.open_node(node, last)
+        finally:
+            note_time(&self.team, self.search.n_threads, updates, omp_get_wtime() - start)
+            self.search.n_threads = self.team.n_threads
+        return 0
+
+    cdef int open_node(self, int32_t node, bint last) except -1 nogil:
+        """Search the root, or divide a node and search its children, unless it is the last."""
+        if self.search.store.nodes[node].left < 0:
+            self.search.evaluate_root()
+            self.enlist(node)
+            return 0
+        self.search.divide(node)
+        if not last:
+            self.search_children(node)
+        return 0
+
+    cdef int search_children(self, int32_t node) except -1 nogil:
+        """Find the splits of the children of a node that was divided."""
+        cdef int32_t left = self.search.store.nodes[node].left
+        cdef int32_t right = self.search.store.nodes[node].right
+        cdef bint want_left = self.search.may_split(left) and not self.lends(left)
+        cdef bint want_right = self.search.may_split(right) and not self.lends(right)
+        self.search.evaluate_children(node, want_left, want_right)
+        if want_left:
+            self.enlist(left)
+        if want_right:
+            self.enlist(right)
+        return 0
+
+    cdef int grow_nodes(self) except -1 nogil:
+        """From the root, which is open, to the last leaf."""
+        cdef int32_t node, n_leaves = 1
+        cdef float64_t updates = 0
+        self.n_lent = 0
+        if not (self.search.may_split(0) and self.lends(0)):
+            self.visit(0, False)
+        while self.search.queue.n_open > 0 and (
+            self.max_leaves <= 0 or n_leaves < self.max_leaves
+        ):
+            node = self.search.queue.pop()
+            self.search.store.new_children(node)
+            n_leaves += 1
+            self.visit(node, n_leaves == self.max_leaves)
+            updates += self.updates_of(node)
+            if updates > POLLED_UPDATES:
+                updates = 0
+                raise_stop(self.search.stops())
+        while self.search.queue.n_open > 0:
+            self.search.store.nodes[self.search.queue.pop()].split.feature = -1
+        return 0
+
+    cdef int grow_lent(self) except -1:
+        """Grow the nodes put aside, each by one helper, and put their trees in their places."""
+        cdef int32_t k, n = self.n_lent
+        cdef int n_threads = <int>min(len(self.helpers), n)
+        cdef TreeGrower helper = self.helpers[0]
+        if n_threads == 1:
+            with nogil:
+                for k in range(n):
+                    raise_stop(self.search.stops())
+                    self.grow_one(helper, self.lent_nodes[k])
+                    self.graft(self.lent_nodes[k], helper.search.store)
+            return 0
+        cdef intp_t[::1] helpers = np.array([id(helper) for helper in self.helpers], np.intp)
+        stores = [NodeStore() for _ in range(n)]
+        cdef intp_t[::1] grown = np.array([id(store) for store in stores], np.intp)
+        for k in prange(n, num_threads=team_of(n_threads),
+                        schedule="dynamic", chunksize=1, nogil=True):
+            if not self.search.stops():
+                self.grow_apart(<TreeGrower><void*>helpers[omp_get_thread_num()],
+                                self.lent_nodes[k], <NodeStore><void*>grown[k])
+        raise_stop(self.search.stopped)
+        k = self.search.store.n_nodes
+        for store in stores:
+            k += (<NodeStore>store).n_nodes
+        self.search.store.reserve(k)
+        for k in range(n):
+            self.graft(self.lent_nodes[k], <NodeStore>stores[k])
+        return 0
+
+    cdef int graft(self, int32_t node, NodeStore grown) except -1 nogil:
+        """Put a grown tree in the place of the node that it has grown from."""
+        return self.search.store.graft(node, grown, self.search.store.nodes[node].start)
+
+    cdef int grow_one(self, TreeGrower helper, int32_t node) except -1 nogil:
+        self.search.lend(node, helper.search)
+        helper.grow_nodes()
+        self.search.take_back(node, helper.search)
+        return 0
+
+    cdef int grow_apart(self, TreeGrower helper, int32_t node, NodeStore grown) except -1 nogil:
+        """The same, and a copy of the nodes, before the helper grows others."""
+        self.grow_one(helper, node)
+        return grown.copy(helper.search.store)
+
+    # ---- entry points -------------------------------------------------------------------------
+
+    def grow(self):
+        """Grow the tree that the search has begun and return it as arrays.
+
+        Returns
+        -------
+        nodes : array of NODE_DTYPE; thresholds are left to the caller, who knows the values
+        sums : float64 array (n_nodes, n_sums + 1): exact sums and weight of each node's rows
+        splits : dict of arrays, one entry per node: `low_row`, `high_row` (rows whose values
+            stand on both sides of the cut), `key`, `lower`, `upper` (bounds of the value)
+        category_bits : dict from node id to the uint32 words of the set that goes left
+        """
+        with nogil:
+            self.search.open_root()
+            self.grow_nodes()
+        if self.n_lent > 0:
+            self.grow_lent()
+        if self.prune_gain > 0:
+            self.search.store.prune(self.prune_gain)
+        self.number = self.numbering()
+        return self.collect()
+
+    cdef int32_t[::1] numbering(self):
+        """New number of every node."""
+        cdef int32_t n = self.search.store.n_nodes, k, depth = 1, node
+        cdef GrowNode* nodes = self.search.store.nodes
+        cdef int32_t[::1] number = np.arange(n, dtype=np.int32)
+        cdef int32_t[::1] stack
+        if not self.preorder:
+            return number
+        stack = np.zeros(n + 1, dtype=np.int32)
+        with nogil:
+            for k in range(n):
+                depth -= 1
+                node = stack[depth]
+                number[node] = k
+                if nodes[node].left >= 0:
+                    stack[depth] = nodes[node].right
+                    stack[depth + 1] = nodes[node].left
+                    depth += 2
+        return number
+
+    cdef collect(self):
+        """Exact sums, and the tree as arrays."""
+        cdef int32_t n = self.search.store.n_nodes, k, n_sets
+        cdef int32_t n_sums = self.search.n_node_sums()
+        nodes = np.zeros(n, dtype=NODE_DTYPE)
+        cdef float64_t[:, ::1] exact = np.zeros((n, n_sums + 1))
+        sums = np.empty((n, n_sums + 1))
+        rows = np.zeros((3, n), dtype=np.uint32)
+        bounds = np.empty((2, n))
+        cdef Node[::1] out = nodes
+        cdef float64_t[:, ::1] ordered = sums, bound = bounds
+        cdef uint32_t[:, ::1] cut = rows
+        category_bits = {}
+        self.search.sum_nodes(exact)
+        with nogil:
+            n_sets = self.write_nodes(out, exact, ordered, cut, bound)
+        for k in range(n if n_sets > 0 else 0):
+            if self.search.store.nodes[k].left >= 0 and self.search.store.nodes[
+                    k].split.is_categorical:
+                category_bits[self.number[k]] = self.category_words(&self.search.store.nodes[k])
+        splits = {"low_row": rows[0], "high_row": rows[1], "key": rows[2], "lower": bounds[0],
+                  "upper": bounds[1]}
+        return nodes, sums, splits, category_bits
+
+    cdef int32_t write_nodes(
+        self, Node[::1] out, float64_t[:, ::1] exact, float64_t[:, ::1] ordered,
+        uint32_t[:, ::1] cut, float64_t[:, ::1] bound,
+    ) noexcept nogil:
+        """Write the nodes in their new order; returns how many are split on categories."""
+        cdef int32_t n = self.search.store.n_nodes, n_sums = <int32_t>exact.shape[1] - 1
+        cdef int32_t k, j, to, n_sets = 0
+        cdef int32_t* number = &self.number[0]
+        cdef GrowNode* node
+        # Children have larger ids than their parents: one backward pass adds them up.
+        for k in range(n - 1, 0, -1):
+            for j in range(n_sums + 1):
+                exact[self.search.store.nodes[k].parent, j] += exact[k, j]
+        for k in range(n):
+            node = &self.search.store.nodes[k]
+            to = number[k]
+            for j in range(n_sums + 1):
+                ordered[to, j] = exact[k, j]
+            bound[0, to] = node.bounds.lower
+            bound[1, to] = node.bounds.upper
+            out[to].weight = exact[k, n_sums]
+            out[to].n_samples = node.stop - node.start
+            out[to].parent = number[node.parent] if node.parent >= 0 else -1
+            out[to].depth = node.depth
+            out[to].left = -1
+            out[to].right = -1
+            out[to].feature = -1
+            out[to].category_start = -1
+            if node.left < 0:
+                continue
+            out[to].left = number[node.left]
+            out[to].right = number[node.right]
+            out[to].feature = node.split.feature
+            out[to].gain = node.split.gain
+            out[to].missing_left = node.split.missing_left
+            out[to].bin = node.split.bin
+            cut[0, to] = node.split.low_row
+            cut[1, to] = node.split.high_row
+            cut[2, to] = node.split.key
+            n_sets += node.split.is_categorical
+            if node.split.is_categorical and node.split.category_start >= 0:
+                out[to].category_limit = <int32_t>node.split.categories[0]
+        return n_sets
+
+    cdef category_words(self, GrowNode* node):
+        cdef const uint32_t[:] words
+        if node.split.category_start >= 0 and node.split.category_words == 0:
+            return np.zeros(0, dtype=np.uint32)
+        if node.split.category_start < 0:
+            words = <uint32_t[:8]>node.split.categories
+        else:
+            words = <uint32_t[:node.split.category_words]>self.search.store.words_of(node)
+        return np.array(words)
+
+    def row_nodes(self):
+        """Node where each row of the table ended, in the numbering of `grow`; -1: took no part."""
+        cdef int32_t k
+        cdef intp_t i
+        cdef int32_t[::1] number = self.number
+        cdef intp_t[:, ::1] blocks = self.search.end_blocks()
+        ended = np.full(self.search.n_rows, -1, dtype=np.int32)
+        cdef int32_t[::1] out = ended
+        with nogil:
+            for k in range(<int32_t>blocks.shape[0]):
+                for i in range(blocks[k, 1], blocks[k, 2]):
+                    out[self.search.rows[i]] = number[blocks[k, 0]]
+        return ended
+
+    def segments(self):
+        """Row ids node by node, and start and stop of each node's own among them."""
+        cdef int32_t k, n = self.search.store.n_nodes
+        cdef int32_t[::1] number = self.number
+        ends = np.empty((2, n), dtype=np.intp)
+        cdef intp_t[:, ::1] out = ends
+        with nogil:
+            for k in range(n):
+                out[0, number[k]] = self.search.store.nodes[k].start
+                out[1, number[k]] = self.search.store.nodes[k].stop
+        return self.row_order, ends[0], ends[1]
+
+    def update_raw(self, const float64_t[::1] values, float64_t[:] raw, bint ascending=False):
+        """raw[row] += values[node of the row], for every row of the table.
+
+        `ascending` says that the search keeps the row ids of a node in their order. Returns False
+        where the tree was grown on a sample of the rows and the search cannot tell
+        where the others belong; nothing is added then.
+        """
+        cdef intp_t block, n = self.search.n_rows, n_blocks = (n + SUM_BLOCK - 1) // SUM_BLOCK
+        cdef int n_threads = <int>min(self.search.n_threads, n_blocks)
+        cdef int32_t k
+        cdef int32_t[::1] number = self.number
+        cdef float64_t[::1] by_node = np.empty(self.search.store.n_nodes)
+        if raw.shape[0] != n or values.shape[0] != self.search.store.n_nodes:
+            raise ValueError("raw and values do not fit the tree that was grown last")
+        for k in range(self.search.store.n_nodes):
+            by_node[k] = values[number[k]]
+        if self.search.n_sampled == n:
+            add_to_leaves(by_node, &self.search.rows[0], self.search.end_blocks(), raw,
+                          self.search.n_threads, ascending)
+            return True
+        if not self.search.can_walk():
+            return False
+        with nogil:
+            for block in prange(n_blocks, num_threads=team_of(n_threads), schedule="static"):
+                self.walk_rows(block * SUM_BLOCK, min(n, (block + 1) * SUM_BLOCK), &by_node[0],
+                               &raw[0], raw.strides[0])
+        return True
+
+    cdef void walk_rows(
+        self, intp_t start, intp_t stop, const float64_t* values, float64_t* raw, intp_t stride,
+    ) noexcept nogil:
+        """Down the tree by codes, for trees grown on a sample of the rows."""
+        cdef intp_t row
+        cdef float64_t* target
+        for row in range(start, stop):
+            target = <float64_t*>(<char*>raw + row * stride)
+            target[0] += values[self.search.leaf_of(row)]
+
+    @property
+    def row_order(self):
+        """The sampled row ids, leaf by leaf."""
+        return np.asarray(self.search.rows)[: self.search.n_sampled].copy()

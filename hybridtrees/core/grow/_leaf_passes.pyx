@@ -1,0 +1,473 @@
+"""Passes over the rows of grown leaves: moments, linear outputs, values."""
+
+from cython.parallel cimport prange
+from libc.math cimport INFINITY
+
+from hybridtrees.core.base._simd cimport ht_vector_bytes
+from hybridtrees.core.base._threads cimport team_of
+from hybridtrees.core.base._types cimport (
+    Node, float32_t, float64_t, int32_t, int64_t, intp_t, real_t, uint32_t, uint8_t,
+)
+
+import numpy as np
+
+
+# ---------------------------------------------------------------------------------------------
+# Passes over the rows of the leaves of a tree: moments of their regressors, and their outputs.
+#
+# Every leaf has its own few columns. The rows of a leaf are spread over the whole table, which may
+# be much larger than the caches, so the table is taken in parts: all leaves sum the rows that they
+# have in one before the next is looked at. The sums of the parts are added in order, and the parts
+# do not depend on the number of threads, nor does the result.
+#
+# A missing value stands at `center`, so that it adds nothing; a leaf that has some is summed a
+# second time, with its own means for centres.
+
+
+cdef extern from "leaf_moments.h" nogil:
+    enum:
+        HT_LEAF_COLUMNS
+        HT_LEAF_ROWS
+    ctypedef struct HtLeafRows:
+        double z[HT_LEAF_COLUMNS][HT_LEAF_ROWS]
+        double hess[HT_LEAF_ROWS]
+        double grad[HT_LEAF_ROWS]
+    void HT_PREFETCH(const void* address)
+    void ht_open_leaf(HtLeafRows* rows, int k)
+    void ht_add_leaf_rows(
+        HtLeafRows* rows, int n, int all_weigh, int k, const double* shift, const double* factor,
+        int width)
+    void ht_close_leaf(const HtLeafRows* rows, int k, double* columns, double* squares)
+    void ht_add_term(
+        const double* x, int n, double coef, double center, double low, double high,
+        double* total, int width)
+
+cdef enum:
+    MAX_COLUMNS = 16         # HT_LEAF_COLUMNS
+    PART_ROWS = 32768        # of the table
+    LEAST_ROWS = 64          # of an average leaf in a part
+    AHEAD = 12               # rows that are asked for ahead of their turn
+
+
+cdef class Parts:
+    """How the table is cut, and where the rows of each leaf are in each part."""
+
+    cdef intp_t n_parts
+    cdef int64_t[:, ::1] bound   # first row of a leaf in a part, in the list of rows
+
+    def __init__(self, intp_t n_rows, const uint32_t[::1] rows, const int64_t[::1] start,
+                 const int64_t[::1] stop):
+        cdef intp_t n_leaves = start.shape[0], leaf, part, low, high, middle, part_rows
+        part_rows = max(PART_ROWS, LEAST_ROWS * n_leaves)
+        self.n_parts = max(1, n_rows // part_rows)
+        part_rows = (n_rows + self.n_parts - 1) // self.n_parts
+        self.bound = np.empty((n_leaves, self.n_parts + 1), dtype=np.int64)
+        for leaf in range(n_leaves):
+            self.bound[leaf, 0] = start[leaf]
+            for part in range(1, self.n_parts):
+                low = self.bound[leaf, part - 1]
+                high = stop[leaf]
+                while low < high:
+                    middle = (low + high) // 2
+                    if rows[middle] < part * part_rows:
+                        low = middle + 1
+                    else:
+                        high = middle
+                self.bound[leaf, part] = low
+            self.bound[leaf, self.n_parts] = stop[leaf]
+
+
+cdef Parts make_parts(
+    intp_t n_rows, const uint32_t[::1] rows, const int64_t[::1] start, const int64_t[::1] stop
+):
+    """Cut a table, once the rows are known to be in it."""
+    cdef intp_t i
+    cdef uint32_t largest = 0
+    if stop.shape[0] != start.shape[0]:
+        raise ValueError("the arrays of the leaves differ in length")
+    for i in range(start.shape[0]):
+        if not 0 <= start[i] <= stop[i] <= rows.shape[0]:
+            raise ValueError("a leaf has rows out of range")
+    for i in range(rows.shape[0]):
+        largest = max(largest, rows[i])
+    if rows.shape[0] and largest >= n_rows:
+        raise ValueError("a row is out of range")
+    return Parts(n_rows, rows, start, stop)
+
+
+# ---- moments ----------------------------------------------------------------------------------
+
+cdef struct Sums:
+    # What the sums of all leaves share.
+    intp_t row_step              # of the table, in numbers
+    intp_t column_step
+    intp_t n_rows
+    const uint32_t* rows
+    const float32_t* grad
+    const float32_t* hess        # NULL: one number for all rows
+    float64_t constant_hess
+    intp_t n_leaves
+    int32_t width                # columns that leaves have at most
+    int32_t vector_bytes
+    const int32_t* n_columns
+    const int32_t* feature
+    const float64_t* shift
+    const float64_t* factor
+
+
+cdef bint read_rows(
+    const Sums* work, const real_t* values, const uint32_t* rows, intp_t n_left, int32_t n,
+    int32_t k, const int32_t* feature, HtLeafRows* out,
+) noexcept nogil:
+    """OUT the columns and statistics of n rows; whether all of them weigh anything."""
+    cdef const real_t* row
+    cdef int32_t r, j
+    cdef intp_t step[MAX_COLUMNS]
+    cdef bint all_weigh = work.constant_hess > 0 or work.hess != NULL
+    for j in range(k):
+        step[j] = feature[j] * work.column_step
+    for r in range(n):
+        if r + AHEAD < n_left:
+            row = values + <intp_t>rows[r + AHEAD] * work.row_step
+            for j in range(k):
+                HT_PREFETCH(row + step[j])
+        row = values + <intp_t>rows[r] * work.row_step
+        for j in range(k):
+            out.z[j][r] = <float64_t>row[step[j]]
+        out.grad[r] = work.grad[rows[r]]
+        out.hess[r] = work.constant_hess
+    if work.hess != NULL:
+        for r in range(n):
+            out.hess[r] = work.hess[rows[r]]
+            all_weigh &= work.hess[rows[r]] > 0
+    return all_weigh
+
+
+cdef void sum_part(
+    const Sums* work, const real_t* values, Parts parts, intp_t part, float64_t* out
+) noexcept nogil:
+    """Sums of all leaves over one part of the table."""
+    cdef HtLeafRows sums
+    cdef intp_t leaf, first, stop, size = 6 * work.width + work.width * (work.width + 1) // 2
+    cdef int32_t n, k, at
+    cdef bint all_weigh
+    for leaf in range(work.n_leaves):
+        first = parts.bound[leaf, part]
+        stop = parts.bound[leaf, part + 1]
+        k = work.n_columns[leaf]
+        if k == 0 or first == stop:
+            continue
+        at = <int32_t>leaf * work.width
+        ht_open_leaf(&sums, k)
+        while first < stop:
+            n = <int32_t>min(<intp_t>HT_LEAF_ROWS, stop - first)
+            all_weigh = read_rows(work, values, work.rows + first, stop - first, n, k,
+                                  work.feature + at, &sums)
+            ht_add_leaf_rows(&sums, n, all_weigh, k, work.shift + at, work.factor + at,
+                             work.vector_bytes)
+            first += n
+        ht_close_leaf(&sums, k, out + leaf * size, out + leaf * size + 6 * work.width)
+
+
+cdef void merge_part(
+    const float64_t* part, int32_t k, int32_t width, float64_t* out
+) noexcept nogil:
+    cdef int32_t j
+    for j in range(k):
+        out[6 * j] += part[6 * j]
+        out[6 * j + 1] += part[6 * j + 1]
+        out[6 * j + 2] += part[6 * j + 2]
+        out[6 * j + 3] = min(out[6 * j + 3], part[6 * j + 3])
+        out[6 * j + 4] = max(out[6 * j + 4], part[6 * j + 4])
+        out[6 * j + 5] += part[6 * j + 5]
+    for j in range(k * (k + 1) // 2):
+        out[6 * width + j] += part[6 * width + j]
+
+
+def leaf_moments(
+    const real_t[:, :] values, const uint32_t[::1] rows, const int64_t[::1] start,
+    const int64_t[::1] stop, const int32_t[::1] n_columns, const int32_t[:, ::1] feature,
+    const float64_t[:, ::1] shift, const float64_t[:, ::1] factor, const float32_t[::1] grad,
+    hess, int n_threads, int vector_bytes=0,
+):
+    """Sum the moments of the columns of every leaf.
+
+    Parameters
+    ----------
+    values : float32 or float64 array of shape (n_rows, n_features)
+        NaN is missing.
+    rows : uint32 array
+    start, stop : int64 arrays of shape (n_leaves,)
+        The rows of leaf i are ``rows[start[i]:stop[i]]``, best in the order of the table.
+    n_columns : int32 array of shape (n_leaves,)
+    feature : int32 array of shape (n_leaves, width)
+        Columns of each leaf, of which the first `n_columns` count.
+    shift, factor : float64 arrays of shape (n_leaves, width)
+        A column is ``z = (x - shift) * factor``.
+    grad : float32 array of shape (n_rows,)
+    hess : float32 array of shape (n_rows,), or one number for all rows
+    n_threads : int
+    vector_bytes : int
+        Widest vectors; 0 for the widest that the machine has.
+
+    Returns
+    -------
+    columns : float64 array of shape (n_leaves, width, 6)
+        Sums of h, h z and g z over the rows that have a value, least and largest z, and the
+        number of rows that have none.
+    squares : float64 array of shape (n_leaves, width * (width + 1) / 2)
+        Sums of h z_i z_j, i <= j of the leaf's own columns, row by row.
+    """
+    cdef intp_t n_leaves = start.shape[0], leaf, part
+    cdef int32_t width = <int32_t>feature.shape[1], j
+    cdef const float32_t[::1] hess_view
+    cdef Parts parts
+    cdef Sums work
+    if not 0 < width <= MAX_COLUMNS:
+        raise ValueError(f"between 1 and {MAX_COLUMNS} columns are needed")
+    if grad.shape[0] != values.shape[0]:
+        raise ValueError("one gradient per row is needed")
+    work.constant_hess = 1.0
+    work.hess = NULL
+    if isinstance(hess, (int, float)):
+        work.constant_hess = hess
+    else:
+        hess_view = hess
+        if hess_view.shape[0] != grad.shape[0]:
+            raise ValueError("one hessian per row is needed")
+        work.hess = &hess_view[0]
+    if n_columns.shape[0] != n_leaves or shift.shape[0] != n_leaves or (
+            feature.shape[0] != n_leaves or factor.shape[0] != n_leaves):
+        raise ValueError("the arrays of the leaves differ in length")
+    if shift.shape[1] != width or factor.shape[1] != width:
+        raise ValueError("the arrays of the columns differ in width")
+    parts = make_parts(values.shape[0], rows, start, stop)
+    for leaf in range(n_leaves):
+        if not 0 <= n_columns[leaf] <= width:
+            raise ValueError("a leaf has columns out of range")
+        for j in range(n_columns[leaf]):
+            if not 0 <= feature[leaf, j] < values.shape[1]:
+                raise ValueError("a column is out of range")
+    work.row_step = values.strides[0] // <intp_t>sizeof(real_t)
+    work.column_step = values.strides[1] // <intp_t>sizeof(real_t)
+    work.n_rows = values.shape[0]
+    work.rows = &rows[0] if rows.shape[0] else NULL
+    work.grad = &grad[0]
+    work.n_leaves = n_leaves
+    work.width = width
+    work.vector_bytes = ht_vector_bytes()
+    if vector_bytes:
+        work.vector_bytes = min(vector_bytes, work.vector_bytes)
+    work.n_columns = &n_columns[0]
+    work.feature = &feature[0, 0]
+    work.shift = &shift[0, 0]
+    work.factor = &factor[0, 0]
+    size = 6 * width + width * (width + 1) // 2
+    sums = np.zeros((parts.n_parts, n_leaves, size))
+    cdef float64_t[:, :, ::1] out = sums
+    for part in range(parts.n_parts):
+        for leaf in range(n_leaves):
+            for j in range(n_columns[leaf]):
+                out[part, leaf, 6 * j + 3] = INFINITY
+                out[part, leaf, 6 * j + 4] = -INFINITY
+    n_threads = <int>min(n_threads, parts.n_parts)
+    with nogil:
+        for part in prange(parts.n_parts, num_threads=team_of(n_threads),
+                           schedule="dynamic", chunksize=1):
+            sum_part(&work, &values[0, 0], parts, part, &out[part, 0, 0])
+        for part in range(1, parts.n_parts):
+            for leaf in range(n_leaves):
+                merge_part(&out[part, leaf, 0], n_columns[leaf], width, &out[0, leaf, 0])
+    return sums[0, :, : 6 * width].reshape(n_leaves, width, 6), sums[0, :, 6 * width :]
+
+
+# ---- outputs ----------------------------------------------------------------------------------
+
+cdef struct Line:
+    # The line of a leaf; a value is moved to the ends of its range, a missing one adds nothing.
+    int32_t n_terms
+    const int32_t* feature
+    const float64_t* coef
+    const float64_t* center
+    const float64_t* low
+    const float64_t* high
+    float64_t constant
+    float64_t least              # range of the output
+    float64_t most
+
+
+cdef void add_line(
+    const Line* line, const real_t* values, intp_t row_step, intp_t column_step,
+    const uint32_t* rows, intp_t n_rows, float64_t* raw, intp_t raw_step, int width,
+) noexcept nogil:
+    """Add the output of a leaf to its rows."""
+    cdef float64_t x[HT_LEAF_ROWS]
+    cdef float64_t total[HT_LEAF_ROWS]
+    cdef intp_t r, n, n_left = n_rows
+    cdef int32_t j, k
+    cdef const real_t* column
+    while n_left > 0:
+        n = min(<intp_t>HT_LEAF_ROWS, n_left)
+        for r in range(n):
+            total[r] = 0
+        for j in range(line.n_terms):
+            column = values + line.feature[j] * column_step
+            if j == 0:
+                for r in range(n):
+                    if r + AHEAD < n_left:
+                        for k in range(line.n_terms):
+                            HT_PREFETCH(values + <intp_t>rows[r + AHEAD] * row_step
+                                        + line.feature[k] * column_step)
+                    x[r] = <float64_t>column[<intp_t>rows[r] * row_step]
+            else:
+                for r in range(n):
+                    x[r] = <float64_t>column[<intp_t>rows[r] * row_step]
+            ht_add_term(x, <int>n, line.coef[j], line.center[j], line.low[j], line.high[j], total,
+                        width)
+        for r in range(n):
+            raw[<intp_t>rows[r] * raw_step] += min(
+                max(total[r] + line.constant, line.least), line.most)
+        rows += n
+        n_left -= n
+
+
+def add_lines(
+    const real_t[:, :] values, const uint32_t[::1] rows, const int64_t[::1] start,
+    const int64_t[::1] stop, leaves, tree, float64_t[:] raw, int n_threads,
+):
+    """Add the outputs of the leaves of a tree to the rows that are in them.
+
+    Parameters
+    ----------
+    values : float32 or float64 array of shape (n_rows, n_features)
+        NaN is missing.
+    rows, start, stop
+        As for `leaf_moments`.
+    leaves : int array of shape (n_leaves,)
+        Their numbers among the nodes.
+    tree : Tree
+        With one output.
+    raw : float64 array of shape (n_rows,)
+    n_threads : int
+    """
+    cdef const int64_t[::1] node = np.ascontiguousarray(leaves, dtype=np.int64)
+    cdef const int64_t[::1] ptr = np.ascontiguousarray(tree.coef_ptr, dtype=np.int64)
+    cdef const int32_t[::1] feature = np.ascontiguousarray(tree.coef_feature, dtype=np.int32)
+    cdef const float64_t[:, ::1] numbers = np.ascontiguousarray(
+        [tree.coef[:, 0], tree.coef_center, tree.coef_low, tree.coef_high])
+    cdef const float64_t[:, ::1] constant = tree.values
+    cdef const float64_t[:, :, ::1] limits
+    cdef intp_t n_leaves = start.shape[0], leaf, part, n_terms = feature.shape[0]
+    cdef intp_t row_step = values.strides[0] // <intp_t>sizeof(real_t)
+    cdef intp_t column_step = values.strides[1] // <intp_t>sizeof(real_t)
+    cdef intp_t raw_step = raw.strides[0] // <intp_t>sizeof(float64_t)
+    cdef Parts parts = make_parts(values.shape[0], rows, start, stop)
+    if raw.shape[0] != values.shape[0] or node.shape[0] != n_leaves:
+        raise ValueError("the arrays do not fit each other")
+    if n_terms and not 0 <= np.min(feature) <= np.max(feature) < values.shape[1]:
+        raise ValueError("a column is out of range")
+    made = np.zeros(max(1, n_leaves * sizeof(Line)), dtype=np.uint8)
+    cdef uint8_t[::1] memory = made
+    cdef Line* lines = <Line*>&memory[0]
+    if tree.value_range is not None:
+        limits = tree.value_range
+    for leaf in range(n_leaves):
+        if not 0 <= node[leaf] < constant.shape[0]:
+            raise ValueError("no such node")
+        if not 0 <= ptr[node[leaf]] <= ptr[node[leaf] + 1] <= n_terms:
+            raise ValueError("a leaf has terms out of range")
+        lines[leaf].n_terms = <int32_t>(ptr[node[leaf] + 1] - ptr[node[leaf]])
+        if lines[leaf].n_terms:
+            lines[leaf].feature = &feature[ptr[node[leaf]]]
+            lines[leaf].coef = &numbers[0, ptr[node[leaf]]]
+            lines[leaf].center = &numbers[1, ptr[node[leaf]]]
+            lines[leaf].low = &numbers[2, ptr[node[leaf]]]
+            lines[leaf].high = &numbers[3, ptr[node[leaf]]]
+        lines[leaf].constant = constant[node[leaf], 0]
+        lines[leaf].least = -INFINITY
+        lines[leaf].most = INFINITY
+        if tree.value_range is not None:
+            lines[leaf].least = limits[node[leaf], 0, 0]
+            lines[leaf].most = limits[node[leaf], 1, 0]
+    n_threads = <int>min(n_threads, parts.n_parts)
+    cdef int width = ht_vector_bytes()
+    with nogil:
+        for part in prange(parts.n_parts, num_threads=team_of(n_threads),
+                           schedule="dynamic", chunksize=1):
+            for leaf in range(n_leaves):
+                add_line(lines + leaf, &values[0, 0], row_step, column_step,
+                         &rows[0] + parts.bound[leaf, part],
+                         parts.bound[leaf, part + 1] - parts.bound[leaf, part], &raw[0], raw_step,
+                         width)
+
+
+# ---------------------------------------------------------------------------------------------
+# Sums over the rows and nodes of a grown tree, in the order of their numbers.
+
+
+def leaf_means(
+    const Node[::1] nodes, const float64_t[:, :] y, const float64_t[::1] weight,
+    const int32_t[::1] leaf, float64_t[:, ::1] value,
+):
+    """Write the mean targets of the rows that end at each leaf; of one row, the row itself.
+
+    Parameters
+    ----------
+    nodes : array of NODE_DTYPE
+    y : float64 array of shape (n_rows, n_outputs)
+    weight : float64 array of shape (n_rows,), or None
+    leaf : int32 array of shape (n_rows,)
+        Node where each row ends, negative for rows that take no part.
+    value : float64 array of shape (n_nodes, n_outputs)
+    """
+    cdef intp_t n_nodes = nodes.shape[0], n_outputs = y.shape[1], i, k, node
+    cdef bint weighted = weight is not None
+    cdef float64_t w
+    if (leaf.shape[0] != y.shape[0] or value.shape[0] != n_nodes
+            or value.shape[1] != n_outputs or (weighted and weight.shape[0] != y.shape[0])):
+        raise ValueError("rows, targets and nodes do not fit each other")
+    cdef float64_t[:, ::1] sums = np.zeros((n_nodes, n_outputs + 1))
+    cdef intp_t[::1] last = np.full(n_nodes, -1)          # row of the node, -2: several
+    with nogil:
+        for i in range(leaf.shape[0]):
+            node = leaf[i]
+            if node < 0 or node >= n_nodes:
+                continue
+            w = weight[i] if weighted else 1.0
+            for k in range(n_outputs):
+                sums[node, k] += w * y[i, k]
+            sums[node, n_outputs] += w
+            last[node] = i if last[node] == -1 else -2
+        for node in range(n_nodes):
+            if nodes[node].left >= 0:
+                continue
+            for k in range(n_outputs):
+                # A weight would round the mean of one row.
+                value[node, k] = y[last[node], k] if last[node] >= 0 else (
+                    sums[node, k] / sums[node, n_outputs])
+
+
+def pair_gains(Node[::1] nodes, const float64_t[:, ::1] sums):
+    """Write the gains of splits from sums and weights: the squares between the two means."""
+    cdef intp_t k
+    cdef const float64_t* left
+    cdef const float64_t* right
+    cdef float64_t gap
+    if sums.shape[0] != nodes.shape[0] or sums.shape[1] != 2:
+        raise ValueError("one sum and one weight per node are needed")
+    with nogil:
+        for k in range(nodes.shape[0]):
+            if nodes[k].left >= 0:
+                left = &sums[nodes[k].left, 0]
+                right = &sums[nodes[k].right, 0]
+                gap = left[0] / left[1] - right[0] / right[1]
+                nodes[k].gain = gap * gap * left[1] * right[1] / (left[1] + right[1])
+
+
+def feature_gains(const Node[::1] nodes, float64_t[::1] total):
+    """Add to each feature the gains of its splits, those below 0 as 0."""
+    cdef intp_t k
+    with nogil:
+        for k in range(nodes.shape[0]):
+            if nodes[k].left >= 0 and 0 <= nodes[k].feature < total.shape[0]:
+                total[nodes[k].feature] += max(nodes[k].gain, 0.0)

@@ -1,0 +1,95 @@
+"""Columns that may regress: their means and scales, and what stands for each bin."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+
+from hybridtrees.core.base.workers import run_threads
+from hybridtrees.core.bins.matrix import BinnedMatrix
+
+# Threads are not started to read fewer values.
+_FEW_VALUES = 1 << 19
+
+
+class RegressorColumns:
+    """Units that the columns of a table are fitted in, and the means of their bins.
+
+    Parameters
+    ----------
+    values : float32 or float64 array of shape (n_rows, n_features)
+        NaN is missing.
+    binned : BinnedMatrix
+        The same table.
+    allowed : bool array of shape (n_features,)
+        Columns that may regress; categories and constant columns never do.
+    weight : float64 array of shape (n_rows,), optional
+    n_threads : int
+
+    Attributes
+    ----------
+    values : the table
+    mean, scale : float64 arrays of shape (n_features,)
+        A column is fitted as ``(x - mean) / scale``: in standard units, unless `in_raw_units`
+        was asked for. Users never need to rescale: what is computed in standard units does not
+        depend on theirs.
+    deviation : float64 array of shape (n_features,)
+        Standard deviations.
+    bin_values : list of (float64 array or None)
+        Mean of the values in each bin, in these units; None where the column cannot regress.
+    """
+
+    def __init__(
+        self,
+        values: np.ndarray,
+        binned: BinnedMatrix,
+        allowed: np.ndarray,
+        weight: np.ndarray | None = None,
+        n_threads: int = 1,
+    ):
+        n_features = values.shape[1]
+        self.values = values
+        self.mean = np.zeros(n_features)
+        self.scale = self.deviation = np.ones(n_features)
+        self.bin_values: list[np.ndarray | None] = [None] * n_features
+        read = np.flatnonzero(allowed & (binned.is_categorical == 0) & (binned.n_bins > 1))
+        if len(values) * len(read) < _FEW_VALUES:
+            n_threads = 1
+        run_threads(lambda f: self._read(f, binned, weight), read.tolist(), n_threads)
+
+    def in_raw_units(self) -> RegressorColumns:
+        """Return the columns in the units of the table; they are still centred, for precision."""
+        raw = copy.copy(self)
+        raw.scale = np.ones_like(self.scale)
+        raw.bin_values = [
+            None if values is None else values * scale
+            for values, scale in zip(self.bin_values, self.scale, strict=True)
+        ]
+        return raw
+
+    def _read(self, f: int, binned: BinnedMatrix, weight: np.ndarray | None) -> None:
+        column = self.values[:, f].astype(np.float64)
+        codes, n_bins = binned.columns[f], int(binned.n_bins[f])
+        if binned.has_missing[f]:
+            known = codes < n_bins
+            column, codes = column[known], codes[known]
+            weight = None if weight is None else weight[known]
+        if weight is not None and not weight.any():
+            return
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = np.average(column, weights=weight)
+            column -= mean
+            largest = np.abs(column if weight is None else column[weight > 0]).max()
+            if not (np.isfinite(mean) and 0 < largest < np.inf):
+                return
+            scale = largest * np.sqrt(np.average((column / largest) ** 2, weights=weight))
+        if not (np.isfinite(scale) and scale > 0):
+            return
+        total = column if weight is None else column * weight
+        total = np.bincount(codes, weights=total, minlength=n_bins)
+        count = np.bincount(codes, weights=weight, minlength=n_bins)
+        self.mean[f], self.scale[f] = mean, scale
+        # A bin without rows is never looked up.
+        means = np.divide(total, count, out=np.zeros(n_bins), where=count > 0)
+        self.bin_values[f] = means / scale

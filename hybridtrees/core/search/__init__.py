@@ -1,0 +1,1 @@
+"""Searches for splits, and the contract that they share."""

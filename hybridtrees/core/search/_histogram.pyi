@@ -1,0 +1,51 @@
+"""Stub of _histogram.pyx."""
+
+from typing import TypedDict
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hybridtrees.core.bins.mapper import BinnedMatrix
+
+def histogram_offsets(n_bins: ArrayLike) -> NDArray[np.uint32]: ...
+
+class BinnedView:
+    """Pointers into a BinnedMatrix, which it keeps alive."""
+
+    def __init__(self, binned: BinnedMatrix) -> None: ...
+    @property
+    def binned(self) -> BinnedMatrix: ...
+    @property
+    def n_cells(self) -> int: ...
+
+class Layout(TypedDict):
+    """How statistics are stored; known to type checkers only."""
+
+    name: str
+    count_bits: int
+    n_words: int
+    grad_unit: float
+    hess_unit: float
+
+class RowStatistics:
+    """Quantised (grad, hess) of all rows of a BinnedMatrix."""
+
+    def __init__(self, bins: BinnedView, use_tail: bool) -> None: ...
+    def fill(
+        self,
+        grad: NDArray[np.float32],
+        hess: NDArray[np.float32] | float,
+        n_sampled: int,
+        need_counts: bool,
+        n_threads: int,
+    ) -> None: ...
+    @property
+    def layout(self) -> Layout: ...
+
+def histogram(
+    bins: BinnedView,
+    statistics: RowStatistics,
+    rows: NDArray[np.uint32] | None,
+    features: ArrayLike | None,
+    n_threads: int,
+) -> NDArray[np.int64]: ...

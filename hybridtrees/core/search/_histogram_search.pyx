@@ -1,0 +1,443 @@
+"""Splits from histograms of binned features.
+
+Of two children the smaller one's histogram is summed from its rows, the other's is what remains
+of the parent's. Both are scanned feature by feature on the way, while their cells are at hand.
+"""
+
+from libc.math cimport fabs
+from libc.stdlib cimport free, realloc
+from libc.string cimport memset
+
+from hybridtrees.core.base._types cimport (
+    PAIR32, SplitInfo, float32_t, float64_t, int32_t, intp_t, uint32_t, uint8_t,
+)
+from hybridtrees.core.search._histogram cimport (
+    BinnedView, FeatureWork, HistogramPool, RowStatistics, RowValues, build_histogram,
+    scratch_words, subtract_cells,
+)
+from hybridtrees.core.search._search cimport GrowNode, SplitSearch, sum_leaves, sum_targets
+from hybridtrees.core.search._sorted_search cimport SortedLists
+from hybridtrees.core.search._split cimport (
+    SCAN_WORDS, bounded_weight, choose_split, fill_direction, find_split, open_scan, scan_gain,
+    split_rows, sums_from_histogram,
+)
+
+import numpy as np
+
+from hybridtrees.core.base.dtypes import aligned_empty
+
+
+cdef RowValues row_values(HistogramSearch search) noexcept nogil:
+    """What the statistics of the present tree are made of."""
+    cdef RowValues values
+    values.grad = &search.grad[0]
+    values.hess = &search.hess[0] if search.hess is not None else NULL
+    values.constant_hess = search.constant_hess
+    return values
+
+
+cdef bint written_at_root(HistogramSearch search) noexcept nogil:
+    """Whether the root's histogram writes the statistics: both pass over all records in order."""
+    return (
+        search.statistics.view.stride == search.bins.view.record_bytes
+        and search.statistics.view.layout != PAIR32
+        and search.n_sampled == search.bins.view.n_rows
+        and search.n_tree_features == search.bins.view.n_features
+    )
+
+
+cdef void finish_features(
+    void* context, const int32_t* features, int32_t first, int32_t last, int thread
+) noexcept nogil:
+    """The sibling's cells of some features, and what their splits gain in both nodes."""
+    cdef Children* work = <Children*>context
+    cdef const uint8_t* drawn
+    cdef int32_t j, k, feature
+    if work.rest != NULL:
+        for j in range(first, last):
+            subtract_cells(work.bins, work.stats, features[j] if features != NULL else j,
+                           work.rest, work.summed)
+    for k in range(work.n_searches):
+        drawn = work.searches[k].drawn
+        for j in range(first, last):
+            feature = features[j] if features != NULL else j
+            if drawn == NULL or drawn[feature]:
+                scan_gain(&work.searches[k].scan, feature, work.scratch + thread * SCAN_WORDS)
+
+
+cdef class HistogramSearch(SplitSearch):
+    """Searches the nodes of trees on one BinnedMatrix; its buffers are reused.
+
+    Parameters
+    ----------
+    binned : BinnedMatrix
+    params : GrowerParams
+    use_tail : bool
+        Whether the records' spare bytes may hold this search's statistics.
+    n_threads : int
+    """
+
+    def __cinit__(self):
+        self.by_feature = NULL
+        self.hist_scratch = None
+
+    def __init__(self, binned, params, bint use_tail, int n_threads):
+        self.bins = BinnedView(binned)
+        self.statistics = RowStatistics(self.bins, use_tail)
+        self.n_threads = n_threads
+        self.pool = HistogramPool(params.histogram_bytes)
+        self.n_rows = self.bins.view.n_rows
+        self.n_features = self.bins.view.n_features
+        self.use_rules(params)
+        self.rows = np.empty(self.n_rows, dtype=np.uint32)
+        # More than two threads need both sides of a split apart from the rows.
+        self.row_scratch = np.empty((2 if n_threads > 2 else 1) * self.n_rows, dtype=np.uint32)
+        self.tree_features = np.empty(self.n_features, dtype=np.int32)
+        self.node_features = np.empty(2 * self.n_features, dtype=np.int32)
+        self.is_drawn = np.empty(2 * self.n_features, dtype=np.uint8)
+        self.scan_scratch = np.empty(n_threads * SCAN_WORDS)
+        self.by_feature = <SplitInfo*>realloc(NULL, 2 * self.n_features * sizeof(SplitInfo))
+        if self.by_feature == NULL:
+            raise MemoryError("no memory for the splits of the features")
+
+    def __dealloc__(self):
+        free(self.by_feature)
+
+    def begin(self, const float32_t[::1] grad, hess, rows, seed, target=None):
+        """Read the statistics of a new tree.
+
+        Parameters
+        ----------
+        grad : float32 array, one per row
+        hess : float32 array, or one number where all rows have the same
+        rows : uint32 array of ascending row ids, or None for all rows
+        seed : int
+        target : RowTarget, optional
+            What small nodes are searched on exactly.
+        """
+        cdef bint need_counts = self.rules.min_samples_leaf > 1
+        cdef intp_t n_words
+        cdef RowValues values
+        if grad.shape[0] != self.n_rows:
+            raise ValueError("one gradient per row is needed")
+        self.grad = grad
+        self.hess = None
+        self.constant_hess = 1.0
+        if isinstance(hess, (int, float)):
+            self.constant_hess = hess
+        else:
+            self.hess = hess
+            if self.hess.shape[0] != self.n_rows:
+                raise ValueError("one hessian per row is needed")
+        self.seed = seed
+        self.set_rows(rows)
+        if target is not None:
+            self.use_target(target.data, target.layout, target.n_sums, target.binary)
+        with nogil:
+            self.draw_tree_features()
+            values = row_values(self)
+            self.statistics.quantise(&values, self.n_sampled, need_counts, self.n_threads)
+            if not written_at_root(self):
+                self.statistics.write(&values, self.n_threads)
+        self.pool.reset(self.bins.view.n_cells * self.statistics.view.n_words)
+        n_words = scratch_words(&self.bins.view, &self.statistics.view, self.n_threads)
+        if self.hist_scratch is None or self.hist_scratch.shape[0] < n_words:
+            self.hist_scratch = aligned_empty(n_words, np.int64)
+
+    # ---- histograms ---------------------------------------------------------------------------
+
+    cdef int take_slot(self) except -1 nogil:
+        """A slot of the pool; when it is full, the one of the last node of the frontier.
+
+        A node that loses its histogram costs its children a pass over their rows each, no more.
+        """
+        cdef int slot = self.pool.take()
+        cdef int32_t i, worst = -1
+        if slot < 0:
+            for i in range(self.queue.n_open):
+                if self.store.nodes[self.queue.heap[i].node].slot >= 0 and (
+                    worst < 0
+                    or self.queue.goes_before(self.queue.heap[worst], self.queue.heap[i])
+                ):
+                    worst = i
+            self.forget(self.queue.heap[worst].node)
+            slot = self.pool.take()
+        return slot
+
+    cdef void forget(self, int32_t node) noexcept nogil:
+        if self.store.nodes[node].slot >= 0:
+            self.pool.release(self.store.nodes[node].slot)
+            self.store.nodes[node].slot = -1
+
+    cdef int histogram_of(self, int32_t node) except -1 nogil:
+        """Sum the node's own rows into a new slot."""
+        self.store.nodes[node].slot = self.take_slot()
+        return self.sum_rows(node, NULL)
+
+    cdef int sum_rows(self, int32_t node, Children* work) except -1 nogil:
+        """Sum the node's own rows into its slot, and do the work on each feature (or NULL)."""
+        cdef GrowNode* n = &self.store.nodes[node]
+        cdef FeatureWork then
+        cdef bint whole = node == 0 and self.n_sampled == self.bins.view.n_rows
+        cdef bint listed = self.n_tree_features < self.bins.view.n_features
+        cdef uint32_t* rows = &self.rows[0] + n.start
+        cdef RowValues values = row_values(self)
+        if work != NULL:
+            work.bins = &self.bins.view
+            work.stats = &self.statistics.view
+            work.summed = self.pool.slots[n.slot]
+            work.scratch = &self.scan_scratch[0]
+            then.run = finish_features
+            then.context = work
+            then.updates = self.bins.view.n_cells * (work.n_searches + (work.rest != NULL))
+        if whole and not listed and self.statistics.view.layout != PAIR32:
+            rows = NULL
+        build_histogram(
+            &self.bins.view, &self.statistics.view, rows, n.stop - n.start,
+            &self.tree_features[0] if listed else NULL, self.n_tree_features,
+            self.pool.slots[n.slot], &self.hist_scratch[0], self.n_threads,
+            &values if node == 0 and written_at_root(self) else NULL,
+            &then if work != NULL else NULL,
+        )
+        return 0
+
+    # ---- what the grower asks -----------------------------------------------------------------
+
+    cdef bint may_split(self, int32_t node) noexcept nogil:
+        cdef GrowNode* n = &self.store.nodes[node]
+        cdef float64_t hess = <float64_t>n.sums.hess * self.statistics.view.hess_unit
+        return (
+            SplitSearch.may_split(self, node)
+            and (node == 0 or hess >= 2 * self.rules.min_child_weight)
+        )
+
+    cdef void open_search(self, int32_t node, int32_t lane, NodeSearch* search) noexcept nogil:
+        """OUT the search of a node that has a slot; two lanes may hold two nodes' searches."""
+        cdef GrowNode* n = &self.store.nodes[node]
+        cdef uint8_t* drawn = &self.is_drawn[lane * self.n_features]
+        cdef int32_t j
+        search.node = node
+        search.features = self.draw_node_features(node, lane, &search.n_features)
+        search.drawn = NULL
+        if search.features != &self.tree_features[0]:
+            search.drawn = drawn
+            memset(drawn, 0, self.n_features)
+            for j in range(search.n_features):
+                drawn[search.features[j]] = 1
+        open_scan(&search.scan, &self.bins.view, &self.statistics.view, &self.rules,
+                  self.pool.slots[n.slot], &n.sums, &n.bounds,
+                  self.by_feature + lane * self.n_features)
+
+    cdef void search(self, int32_t node, int32_t lane, int n_threads) noexcept nogil:
+        """Find the best split of a node whose histogram is there."""
+        cdef NodeSearch search
+        self.open_search(node, lane, &search)
+        find_split(&search.scan, search.features, search.n_features, &self.scan_scratch[0],
+                   n_threads, &self.store.nodes[node].split)
+        self.accept(node)
+
+    cdef void close_searches(self, Children* work) noexcept nogil:
+        """Choose among the features that were scanned."""
+        cdef NodeSearch* search
+        cdef int32_t k
+        for k in range(work.n_searches):
+            search = &work.searches[k]
+            choose_split(&search.scan, search.features, search.n_features, work.scratch,
+                         &self.store.nodes[search.node].split)
+            self.accept(search.node)
+
+    cdef void accept(self, int32_t node) noexcept nogil:
+        """Complete the split that was chosen, or drop it where there is nothing to part."""
+        cdef GrowNode* n = &self.store.nodes[node]
+        n.split.key = <uint32_t>n.split.bin
+        n.split.category_start = -1
+        if self.rules.any_gain and n.split.feature >= 0 and self.is_pure(n):
+            n.split.feature = -1
+
+    cdef bint is_pure(self, const GrowNode* node) noexcept nogil:
+        """Whether all targets of a node are equal; the first that differs ends the look."""
+        cdef const float64_t* data = self.target.data
+        cdef intp_t i, width = self.target.width
+        cdef const float64_t* first
+        cdef const float64_t* row
+        if data == NULL:
+            return False
+        first = data + <intp_t>self.rows[node.start] * width
+        for i in range(node.start + 1, node.stop):
+            row = data + <intp_t>self.rows[i] * width
+            if width == 1:
+                if row[0] != first[0]:
+                    return False
+            elif fabs(row[0] * first[1] - first[0] * row[1]) > 8e-16 * fabs(first[0] * row[1]):
+                return False
+        return True
+
+    cdef int evaluate_root(self) except -1 nogil:
+        self.histogram_of(0)
+        self.store.nodes[0].sums = sums_from_histogram(
+            &self.bins.view, &self.statistics.view, self.pool.slots[self.store.nodes[0].slot],
+            self.tree_features[0])
+        self.store.nodes[0].sums.n_samples = self.n_sampled
+        if self.may_split(0) and (
+            <float64_t>self.store.nodes[0].sums.hess * self.statistics.view.hess_unit
+            >= 2 * self.rules.min_child_weight
+        ):
+            self.search(0, 0, self.n_threads)
+        return 0
+
+    cdef int child_histograms(self, int32_t node, bint left, bint right) except -1 nogil:
+        """Histograms of those children that are asked for."""
+        return self.fill_children(node, left, right, False)
+
+    cdef int fill_children(
+        self, int32_t node, bint left, bint right, bint scanned
+    ) except -1 nogil:
+        """Histograms of those children that are asked for: one summed, the other what is left.
+
+        `scanned`: their best splits too.
+        """
+        cdef Children work
+        cdef int32_t small = self.store.nodes[node].left, large = self.store.nodes[node].right
+        cdef bint want_small = left, want_large = right
+        if (self.store.nodes[small].stop - self.store.nodes[small].start
+                > self.store.nodes[large].stop - self.store.nodes[large].start):
+            small, large = large, small
+            want_small, want_large = right, left
+        work.rest = NULL
+        if want_large and self.store.nodes[node].slot >= 0:
+            self.store.nodes[small].slot = self.take_slot()
+            self.store.nodes[large].slot = self.store.nodes[node].slot
+            self.store.nodes[node].slot = -1
+            work.rest = self.pool.slots[self.store.nodes[large].slot]
+            self.fill_child(small, want_small and scanned, large, scanned, &work)
+            if not want_small:
+                self.forget(small)
+            return 0
+        self.forget(node)
+        if want_small:
+            self.store.nodes[small].slot = self.take_slot()
+            self.fill_child(small, scanned, -1, False, &work)
+        if want_large:
+            self.store.nodes[large].slot = self.take_slot()
+            self.fill_child(large, scanned, -1, False, &work)
+        return 0
+
+    cdef int fill_child(
+        self, int32_t node, bint scanned, int32_t sibling, bint sibling_scanned, Children* work
+    ) except -1 nogil:
+        """Sum a child's rows; scan it, and a sibling that is what is left, where asked for."""
+        work.n_searches = 0
+        if scanned:
+            self.open_search(node, 0, &work.searches[0])
+            work.n_searches = 1
+        if sibling_scanned:
+            self.open_search(sibling, 1, &work.searches[work.n_searches])
+            work.n_searches += 1
+        self.sum_rows(node, work)
+        self.close_searches(work)
+        return 0
+
+    cdef int evaluate_children(self, int32_t node, bint left, bint right) except -1 nogil:
+        return self.fill_children(node, left, right, True)
+
+    cdef int divide(self, int32_t node) except -1 nogil:
+        cdef uint8_t goes_left[256]
+        cdef GrowNode* n = &self.store.nodes[node]
+        cdef GrowNode* child
+        cdef intp_t n_left
+        fill_direction(&self.bins.view, &n.split, goes_left)
+        n_left = split_rows(
+            self.bins.view.columns + n.split.feature * self.bins.view.n_rows, goes_left,
+            &self.rows[0] + n.start, n.stop - n.start, &self.row_scratch[0] + n.start,
+            &self.row_scratch[self.n_rows] + n.start if self.n_threads > 2 else NULL,
+            self.n_threads)
+        n.stay = n.stop
+        if self.target.data != NULL and not self.any_missing(n):
+            # Without a missing row to learn from, they follow the child with more rows.
+            n.split.missing_left = 2 * n_left > n.stop - n.start
+        child = &self.store.nodes[n.left]
+        child.start = n.start
+        child.stop = n.start + n_left
+        child.stay = child.stop
+        child.sums = n.split.left
+        child.sums.n_samples = n_left
+        child = &self.store.nodes[n.right]
+        child.start = n.start + n_left
+        child.stop = n.stop
+        child.stay = child.stop
+        child.sums.grad = n.sums.grad - n.split.left.grad
+        child.sums.hess = n.sums.hess - n.split.left.hess
+        child.sums.n_samples = n.sums.n_samples - n_left
+        self.constrain_children(node)
+        if self.rules.monotone != NULL:
+            self.part_bounds(node, self.value_of(n.left), self.value_of(n.right))
+        return 0
+
+    cdef float64_t value_of(self, int32_t node) noexcept nogil:
+        """Leaf value of a node, from its rounded sums."""
+        cdef GrowNode* n = &self.store.nodes[node]
+        return bounded_weight(<float64_t>n.sums.grad * self.statistics.view.grad_unit,
+                              <float64_t>n.sums.hess * self.statistics.view.hess_unit,
+                              &self.rules, &n.bounds)
+
+    cdef bint any_missing(self, const GrowNode* node) noexcept nogil:
+        """Whether a row of the node lacks the feature that the node is split on."""
+        cdef int32_t f = node.split.feature
+        cdef const uint8_t* codes = self.bins.view.columns + f * self.bins.view.n_rows
+        cdef intp_t i
+        if self.bins.view.has_missing[f]:
+            for i in range(node.start, node.stop):
+                if codes[self.rows[i]] == self.bins.view.n_bins[f]:
+                    return True
+        return False
+
+    cdef int lend(self, int32_t node, SplitSearch other) except -1 nogil:
+        cdef GrowNode* n = &self.store.nodes[node]
+        (<SortedLists>other).take_codes(self, &self.bins.view, n)
+        return 0
+
+    cdef void take_back(self, int32_t node, SplitSearch other) noexcept nogil:
+        cdef int32_t k
+        cdef SplitInfo* split
+        for k in range(other.store.n_nodes):
+            split = &other.store.nodes[k].split
+            if other.store.nodes[k].left >= 0 and not split.is_categorical:
+                # Keys of the lent lists are bins; a cut behind all of them is one at the last.
+                split.bin = <int32_t>min(
+                    split.key, <uint32_t>(self.bins.view.n_bins[split.feature] - 1))
+        SplitSearch.take_back(self, node, other)
+
+    cdef int sum_nodes(self, float64_t[:, ::1] sums) except -1:
+        if self.target.data != NULL:
+            sum_targets(&self.target, &self.rows[0], self.end_blocks(), sums, self.n_threads)
+            return 0
+        sum_leaves(&self.grad[0], &self.hess[0] if self.hess is not None else NULL,
+                   self.constant_hess, &self.rows[0], self.end_blocks(), sums, self.n_threads)
+        return 0
+
+    cdef int32_t n_node_sums(self) noexcept nogil:
+        return 1 if self.target.data == NULL else self.target.n_sums
+
+    # ---- rows outside the sample ---------------------------------------------------------------
+
+    cdef bint can_walk(self) noexcept nogil:
+        return self.target.data == NULL
+
+    cdef int32_t leaf_of(self, intp_t row) noexcept nogil:
+        """Down the tree by codes."""
+        cdef int32_t k = 0, code
+        cdef const uint8_t* record = self.bins.view.records + row * self.bins.view.record_bytes
+        cdef GrowNode* nodes = self.store.nodes
+        cdef SplitInfo* split
+        cdef bint go_left
+        while nodes[k].left >= 0:
+            split = &nodes[k].split
+            code = record[split.feature]
+            if code == self.bins.view.n_bins[split.feature]:
+                go_left = split.missing_left
+            elif split.is_categorical:
+                go_left = (split.categories[code >> 5] >> (code & 31)) & 1
+            else:
+                go_left = code <= split.bin
+            k = nodes[k].left if go_left else nodes[k].right
+        return k

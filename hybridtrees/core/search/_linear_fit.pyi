@@ -1,0 +1,42 @@
+"""Stub of _linear_fit.pyx."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+TOLERANCE: float
+CONSTANT: float
+
+class LinearProblem:
+    """Least squares of targets on regressors, over any rows of a table."""
+
+    table: Floats
+    n_padded: int
+    cell_size: int
+
+    def __init__(
+        self,
+        regressors: Floats,
+        targets: Floats,
+        weight: Floats | None,
+        penalty: Any,
+        least_rows: int = 0,
+        penalised: bool = False,
+    ) -> None: ...
+    @property
+    def n_columns(self) -> int: ...
+    @property
+    def n_targets(self) -> int: ...
+    def collect(self, rows: NDArray[np.uint32]) -> Floats: ...
+    def solve(self, cells: Floats, start: Floats | None = None) -> tuple[Floats, Floats]: ...
+    def products(self, cells: Floats) -> tuple[Floats, Floats]: ...
+    def reweight(
+        self,
+        rows: NDArray[np.uint32],
+        regressors: Floats,
+        curvature: Floats,
+        targets: Floats,
+    ) -> None: ...

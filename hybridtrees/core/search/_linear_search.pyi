@@ -1,0 +1,27 @@
+"""Types of the compiled search for linear splits."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybridtrees.core.bins.mapper import BinnedMatrix
+from hybridtrees.core.grow.grower import GrowerParams
+from hybridtrees.core.search._linear_fit import LinearProblem
+from hybridtrees.core.search._search import SplitSearch
+
+class LinearSearch(SplitSearch):
+    """Searches the nodes of linear trees."""
+
+    def __init__(
+        self,
+        binned: BinnedMatrix,
+        problem: LinearProblem,
+        params: GrowerParams,
+        n_threads: int,
+        judge: Any = None,
+        regressors: NDArray[np.float64] | None = None,
+        screened: int = 0,
+        exhaustive: bool = False,
+    ) -> None: ...
+    def begin(self, rows: NDArray[np.uint32] | None, seed: int) -> None: ...

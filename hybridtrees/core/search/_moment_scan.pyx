@@ -1,0 +1,849 @@
+"""The best cut of a feature where both children are small linear models (PLGB)."""
+
+from libc.math cimport INFINITY, fabs, sqrt
+from libc.string cimport memcpy, memset
+
+from hybridtrees.core.base._types cimport (
+    BinView, NodeSums, SplitInfo, SplitRules, float64_t, int32_t, int8_t, intp_t, uint32_t, uint8_t,
+)
+from hybridtrees.core.search._split cimport (
+    add_sums, bounded_weight, is_empty, node_score, node_weight, read_cell,
+)
+
+import numpy as np
+
+
+# ---------------------------------------------------------------------------------------------
+# Small penalised least-squares problems.
+#
+# Both functions minimise ``b'Ab / 2 - r'b``, one with L1 penalties and signs of the coefficients,
+# and return twice the drop below zero. A column that the columns before it explain is left out: its
+# coefficient is 0.
+
+
+cdef float64_t DEPENDENT = 1e-7     # share of a column that the columns before it leave
+cdef int32_t MAX_SWEEPS = 1000
+
+
+cdef float64_t solve_ridge(
+    int32_t n, float64_t* matrix, const float64_t* right, float64_t* coef
+) noexcept nogil:
+    """Solve A b = r by Cholesky's factors, which take the place of A (n x n, row by row)."""
+    cdef int32_t i, j, k
+    cdef float64_t total, least, score = 0
+    for j in range(n):
+        least = DEPENDENT * matrix[j * n + j]
+        total = matrix[j * n + j]
+        for k in range(j):
+            total -= matrix[j * n + k] * matrix[j * n + k]
+        if not total > least or not total > 0:
+            for i in range(n):
+                if i >= j:
+                    matrix[i * n + j] = 0
+                else:
+                    matrix[j * n + i] = 0
+            continue
+        matrix[j * n + j] = sqrt(total)
+        for i in range(j + 1, n):
+            total = matrix[i * n + j]
+            for k in range(j):
+                total -= matrix[i * n + k] * matrix[j * n + k]
+            matrix[i * n + j] = total / matrix[j * n + j]
+    for j in range(n):
+        total = right[j]
+        for k in range(j):
+            total -= matrix[j * n + k] * coef[k]
+        coef[j] = total / matrix[j * n + j] if matrix[j * n + j] > 0 else 0.0
+        score += coef[j] * coef[j]
+    for j in range(n - 1, -1, -1):
+        if matrix[j * n + j] <= 0:
+            coef[j] = 0
+            continue
+        total = coef[j]
+        for k in range(j + 1, n):
+            total -= matrix[k * n + j] * coef[k]
+        coef[j] = total / matrix[j * n + j]
+    return score
+
+
+cdef float64_t solve_constrained(
+    int32_t n, const float64_t* matrix, const float64_t* right, float64_t alpha,
+    const int8_t* sign, float64_t* coef,
+) noexcept nogil:
+    """Minimise with ``alpha * |b|_1``, and b_j of the given sign where it is not 0 (or NULL).
+
+    Coordinates are minimised in turn: with few columns a handful of sweeps is enough.
+    """
+    cdef int32_t j, k, _sweep
+    cdef float64_t value, change, largest, size, score = 0
+    for j in range(n):
+        coef[j] = 0
+    for _sweep in range(MAX_SWEEPS):
+        largest = 0
+        size = 0
+        for j in range(n):
+            if not matrix[j * n + j] > 0:
+                continue
+            value = right[j]
+            for k in range(n):
+                if k != j:
+                    value -= matrix[j * n + k] * coef[k]
+            if value > alpha:
+                value = (value - alpha) / matrix[j * n + j]
+            elif value < -alpha:
+                value = (value + alpha) / matrix[j * n + j]
+            else:
+                value = 0
+            if sign != NULL and sign[j] * value < 0:
+                value = 0
+            change = sqrt(matrix[j * n + j])
+            size = max(size, fabs(value) * change)
+            largest = max(largest, fabs(value - coef[j]) * change)
+            coef[j] = value
+        if largest <= 1e-12 * size:
+            break
+    for j in range(n):
+        value = 2 * (right[j] * coef[j] - alpha * fabs(coef[j]))
+        for k in range(n):
+            value -= coef[j] * matrix[j * n + k] * coef[k]
+        score += value
+    return score
+
+
+def minimise(const float64_t[:, ::1] matrix, const float64_t[::1] right, float64_t alpha=0.0,
+             const int8_t[::1] sign=None):
+    """Coefficients and twice the drop of the loss; for tests and small problems.
+
+    Parameters
+    ----------
+    matrix : float64 array of shape (n, n), symmetric
+    right : float64 array of shape (n,)
+    alpha : float
+    sign : int8 array of shape (n,), optional
+    """
+    cdef int32_t n = <int32_t>matrix.shape[0]
+    cdef float64_t[:, ::1] copy = np.array(matrix)
+    coef = np.zeros(max(n, 1))
+    cdef float64_t[::1] out = coef
+    cdef float64_t score
+    if matrix.shape[1] != n or right.shape[0] != n or (sign is not None and sign.shape[0] != n):
+        raise ValueError("the parts of the problem do not fit each other")
+    if n == 0:
+        return coef[:0], 0.0
+    if alpha == 0 and sign is None:
+        score = solve_ridge(n, &copy[0, 0], &right[0], &out[0])
+    else:
+        score = solve_constrained(n, &matrix[0, 0], &right[0], alpha,
+                                  &sign[0] if sign is not None else NULL, &out[0])
+    return coef[:n], score
+
+
+def minimise_many(const float64_t[:, :, ::1] matrix, const float64_t[:, ::1] right,
+                  const int32_t[::1] sizes, float64_t alpha=0.0, const int8_t[:, ::1] signs=None):
+    """Coefficients of many problems, each in the first `sizes` rows and columns of its matrix.
+
+    Parameters
+    ----------
+    matrix : float64 array of shape (n_problems, width, width), symmetric
+    right : float64 array of shape (n_problems, width)
+    sizes : int32 array of shape (n_problems,)
+    alpha : float
+    signs : int8 array of shape (n_problems, width), optional
+
+    Returns
+    -------
+    coef : float64 array of shape (n_problems, width), 0 behind the size of a problem
+    """
+    cdef int32_t i, j, n, problem, width = <int32_t>right.shape[1]
+    cdef float64_t[::1] packed = np.empty(max(1, width * width))
+    coef = np.zeros((right.shape[0], max(1, width)))
+    cdef float64_t[:, ::1] out = coef
+    if (matrix.shape[0] != right.shape[0] or sizes.shape[0] != right.shape[0]
+            or matrix.shape[1] != width or matrix.shape[2] != width
+            or (signs is not None and (signs.shape[0] != right.shape[0]
+                                       or signs.shape[1] != width))):
+        raise ValueError("the parts of the problems do not fit each other")
+    for problem in range(<int32_t>right.shape[0]):
+        n = sizes[problem]
+        if not 0 <= n <= width:
+            raise ValueError("a problem is larger than its matrix")
+        if n == 0:
+            continue
+        for i in range(n):
+            for j in range(n):
+                packed[i * n + j] = matrix[problem, i, j]
+        if alpha == 0 and signs is None:
+            solve_ridge(n, &packed[0], &right[problem, 0], &out[problem, 0])
+        else:
+            solve_constrained(n, &packed[0], &right[problem, 0], alpha,
+                              &signs[problem, 0] if signs is not None else NULL,
+                              &out[problem, 0])
+    return coef[:, :width]
+
+
+# ---------------------------------------------------------------------------------------------
+# Score of one side of a cut whose model is linear.
+#
+# A side has the columns 1, r_1 .. r_k (what it inherits) and x, the feature that is cut, which
+# stands at the mean of its bin. All but the first are centred at their means over the side, so that
+# the intercept is apart from the slopes: with G, H the sums of gradients and hessians, A the
+# centred moments and b the centred gradients,
+#
+#     score = T(G)^2 / (H + lambda) + b' (A + lambda I)^-1 b,
+#
+# twice the loss that the side's model saves; the first term is the score of a constant leaf. Rows
+# that lack x stand at its mean, so they count for everything but x.
+#
+# The raw penalty is lambda (c^2 + |b|^2), with c the output where every feature is 0. With u the
+# means of the columns in the units of the table, c is the output at the means less u'b, and for
+# given slopes the best output at the means is (lambda u'b - G) / (H + lambda). Put into the loss,
+# this leaves the score above with
+#
+#     A + p H u u'   in place of A,    b + p G u   in place of b,    p = lambda / (H + lambda).
+#
+# The order of the sums is h, g, n, h r, h r r', g r, and those with x: h x, h x x, g x, h r x.
+
+
+cdef void add_bin(MomentScan* scan, int32_t b, float64_t* sums) noexcept nogil:
+    """Add the sums of one cell."""
+    cdef NodeSums cell = read_cell(scan.stats, scan.cells, b)
+    cdef float64_t hess = <float64_t>cell.hess * scan.stats.hess_unit
+    cdef float64_t grad = <float64_t>cell.grad * scan.stats.grad_unit
+    cdef int32_t k = scan.n_regressors, j, at = 3, n = 2 * k + triangle(k)
+    cdef float64_t factor = 1, x
+    cdef const float64_t* moments
+    sums[0] += hess
+    sums[1] += grad
+    sums[2] += <float64_t>cell.n_samples
+    if k > 0:
+        moments = scan.moments + <intp_t>b * scan.cell_size
+        if scan.sampled:
+            # The sample tells means and covariances in the bin; its sums are known.
+            factor = hess / moments[0] if moments[0] > 0 else 0.0
+        for j in range(n):
+            sums[at + j] += factor * moments[1 + j]
+        if scan.sampled and moments[0] > 0:
+            for j in range(k):
+                sums[at + n - k + j] += moments[1 + j] / moments[0] * (
+                    grad - factor * moments[1 + n])
+        at += n
+    if scan.x == NULL:
+        return
+    x = scan.x[b]
+    sums[at] += hess * x
+    sums[at + 1] += hess * x * x
+    sums[at + 2] += grad * x
+    for j in range(k):
+        sums[at + 3 + j] += factor * scan.moments[<intp_t>b * scan.cell_size + 1 + j] * x
+
+
+cdef float64_t score_pair(
+    MomentScan* scan, float64_t ll, float64_t gl, float64_t xx, float64_t gx, float64_t lx,
+    float64_t* factor, float64_t* coef,
+) noexcept nogil:
+    """Score of the slopes of two columns, both with the ridge on their diagonal already.
+
+    A column without spread comes with 0 for its diagonal.
+    """
+    cdef float64_t matrix[4]
+    cdef float64_t right[2]
+    cdef float64_t beta[2]
+    cdef float64_t left, rest
+    cdef int8_t signs[2]
+    if scan.rules.reg_alpha > 0 or scan.bounds != NULL:
+        matrix[0] = ll
+        matrix[1] = lx if ll > 0 and xx > 0 else 0.0
+        matrix[2] = matrix[1]
+        matrix[3] = xx
+        right[0] = -gl
+        right[1] = -gx
+        # The signs of the part above hold only if it is not turned round.
+        signs[0] = scan.bounds != NULL
+        signs[1] = scan.monotone
+        rest = solve_constrained(2, matrix, right, scan.rules.reg_alpha, signs, beta)
+        factor[0] = beta[0]
+        coef[0] = beta[1]
+        return rest
+    factor[0] = 0
+    coef[0] = 0
+    if ll <= 0:
+        if xx <= 0:
+            return 0.0
+        coef[0] = -gx / xx
+        return gx * gx / xx
+    factor[0] = -gl / ll
+    left = xx - lx * lx / ll
+    if xx <= 0 or left <= DEPENDENT * xx:
+        return gl * gl / ll
+    rest = gx - lx * gl / ll
+    coef[0] = -rest / left
+    factor[0] = -(gl + lx * coef[0]) / ll
+    return gl * gl / ll + rest * rest / left
+
+
+cdef float64_t score_single(
+    MomentScan* scan, const float64_t* known, const float64_t* lacking, SideModel* out
+) noexcept nogil:
+    """Score of a side that inherits one linear part, or none."""
+    cdef float64_t ridge = scan.rules.reg_lambda
+    cdef float64_t hess = known[0], grad = known[1], mean = 0, center = 0, total, grad_known
+    cdef float64_t ll = 0, gl = 0, lx = 0, xx = 0, gx = 0, factor = 0, coef = 0, score
+    cdef float64_t pull = 0, from_l = 0, from_x = 0
+    cdef int32_t k = scan.n_regressors, at = 3 + 3 * k
+    cdef float64_t lin = known[3] if k else 0.0, squares = known[4] if k else 0.0
+    cdef float64_t known_lin = lin, grad_lin = known[5] if k else 0.0
+    if lacking != NULL:
+        hess += lacking[0]
+        grad += lacking[1]
+        if k:
+            lin += lacking[3]
+            squares += lacking[4]
+            grad_lin += lacking[5]
+    grad_known = known[1]
+    if scan.x != NULL and known[0] > 0:
+        center = known[at] / known[0]
+        gx = known[at + 2]
+        xx = known[at + 1] - known[at] * center
+    if scan.fit == ADDITIVE:
+        # Gradients at the function above, which stays.
+        grad += scan.value * hess + scan.scale * lin
+        grad_known += scan.value * known[0] + scan.scale * known_lin
+        if scan.x != NULL:
+            gx += scan.value * known[at]
+            if k:
+                gx += scan.scale * known[at + 3]
+    elif k:
+        mean = lin / hess
+        ll = squares - lin * mean
+        gl = grad_lin - mean * grad
+    if scan.x != NULL and known[0] > 0:
+        gx -= center * grad_known
+        if k:
+            lx = known[at + 3] - center * known_lin
+        xx = spread(known[at + 1], xx, ridge)
+    if k and scan.fit != ADDITIVE:
+        ll = spread(squares, ll, scan.ridge)
+    if scan.origin != NULL:
+        pull = ridge / (hess + ridge)
+        from_l = mean + scan.origin[0] if ll > 0 else 0.0
+        from_x = center + scan.x_origin if xx > 0 else 0.0
+    score = node_score(grad, hess, scan.rules, scan.bounds)
+    score += score_pair(
+        scan, ll + pull * hess * from_l * from_l, gl + pull * grad * from_l,
+        xx + pull * hess * from_x * from_x, gx + pull * grad * from_x,
+        lx + pull * hess * from_l * from_x, &factor, &coef)
+    if out != NULL:
+        total = node_weight(grad - ridge * (factor * from_l + coef * from_x), hess, scan.rules)
+        if scan.fit == ADDITIVE:
+            factor = scan.scale
+            mean = lin / hess
+            ll = spread(squares, squares - lin * mean, scan.ridge)
+        out.value = total if scan.fit != ADDITIVE else total + scan.value + scan.scale * mean
+        out.factor = factor
+        out.mean = mean
+        out.coef = coef
+        out.center = center
+        # The ridge is no part of the variance.
+        out.variance = (factor * factor * max(ll - scan.ridge, 0.0) + 2 * factor * coef * lx
+                        + coef * coef * max(xx - ridge, 0.0)) / hess
+    return score
+
+
+cdef float64_t score_full(
+    MomentScan* scan, const float64_t* known, const float64_t* lacking, SideModel* out
+) noexcept nogil:
+    """Score of a side whose regressors are all fitted anew."""
+    cdef float64_t matrix[(MAX_REGRESSORS + 1) * (MAX_REGRESSORS + 1)]
+    cdef float64_t right[MAX_REGRESSORS + 1]
+    cdef float64_t coef[MAX_REGRESSORS + 1]
+    cdef float64_t mean[MAX_REGRESSORS]
+    cdef int8_t signs[MAX_REGRESSORS + 1]
+    cdef float64_t ridge = scan.rules.reg_lambda, hess = known[0], grad = known[1], center = 0
+    cdef float64_t total, score, pull
+    cdef float64_t from_zero[MAX_REGRESSORS + 1]
+    cdef int32_t k = scan.n_regressors, n, i, j, at = 3 + k
+    cdef int32_t gradients = at + triangle(k), with_x = gradients + k
+    if lacking != NULL:
+        hess += lacking[0]
+        grad += lacking[1]
+    n = k + (scan.x != NULL and known[0] > 0)
+    for i in range(k):
+        total = known[3 + i] + (lacking[3 + i] if lacking != NULL else 0.0)
+        mean[i] = total / hess
+    for i in range(k):
+        for j in range(i, k):
+            total = known[at] + (lacking[at] if lacking != NULL else 0.0)
+            matrix[j * n + i] = total - hess * mean[i] * mean[j]
+            matrix[i * n + j] = matrix[j * n + i]
+            if i == j:
+                matrix[i * n + i] = spread(total, matrix[i * n + i], scan.ridge)
+            at += 1
+        total = known[gradients + i] + (lacking[gradients + i] if lacking != NULL else 0.0)
+        right[i] = -(total - mean[i] * grad)
+    if n > k:
+        center = known[with_x] / known[0]
+        total = known[with_x + 1] - known[with_x] * center
+        matrix[k * n + k] = spread(known[with_x + 1], total, ridge)
+        right[k] = -(known[with_x + 2] - center * known[1])
+        for j in range(k):
+            matrix[k * n + j] = known[with_x + 3 + j] - center * known[3 + j]
+            matrix[j * n + k] = matrix[k * n + j]
+    for i in range(n):
+        if not matrix[i * n + i] > 0:
+            for j in range(n):
+                matrix[i * n + j] = 0
+                matrix[j * n + i] = 0
+    if scan.origin != NULL:
+        pull = ridge / (hess + ridge)
+        for i in range(n):
+            from_zero[i] = mean[i] + scan.origin[i] if i < k else center + scan.x_origin
+            if not matrix[i * n + i] > 0:
+                from_zero[i] = 0
+        for i in range(n):
+            right[i] -= pull * grad * from_zero[i]
+            for j in range(n):
+                matrix[i * n + j] += pull * hess * from_zero[i] * from_zero[j]
+    score = node_score(grad, hess, scan.rules, scan.bounds)
+    if scan.rules.reg_alpha > 0 or scan.bounds != NULL:
+        for i in range(k):
+            signs[i] = scan.signs[i] if scan.signs != NULL else 0
+        signs[k] = scan.monotone
+        score += solve_constrained(n, matrix, right, scan.rules.reg_alpha, signs, coef)
+    else:
+        score += solve_ridge(n, matrix, right, coef)
+    if out != NULL:
+        memset(out, 0, sizeof(SideModel))
+        # Full fits take no value from above, so this one need not know the raw penalty.
+        out.value = node_weight(grad, hess, scan.rules)
+        out.center = center
+    return score
+
+
+cdef float64_t score_side(
+    MomentScan* scan, const float64_t* known, const float64_t* lacking, SideModel* out
+) noexcept nogil:
+    if scan.fit == FULL and scan.n_regressors > 1:
+        return score_full(scan, known, lacking, out)
+    return score_single(scan, known, lacking, out)
+
+
+# ---------------------------------------------------------------------------------------------
+# Best cut of a feature where the children are linear models.
+#
+# A cut gains the scores of both sides (`_moment_score`) less that of the node's own model. Where
+# they have a closed form, those of all cuts are computed side by side (moment_scores.h).
+
+
+cdef extern from "moment_scores.h" nogil:
+    enum:
+        HT_H
+        HT_G
+        HT_L
+        HT_LL
+        HT_GL
+        HT_X
+        HT_XX
+        HT_GX
+        HT_LX
+        HT_SUMS
+    void ht_moment_scores(
+        int width, const float64_t* left, int n, const float64_t* all_sums,
+        const float64_t* to_left, const float64_t* to_right, float64_t reg_lambda, float64_t least,
+        int has_l, int has_x, float64_t* scores)
+
+
+cdef float64_t score_cut(
+    MomentScan* scan, bint missing_left, bint any_missing, SideModel* sides
+) noexcept nogil:
+    """Score of both sides, given the sums of the left one; -inf where the cut is not allowed."""
+    cdef const float64_t* left = scan.lacking if any_missing and missing_left else NULL
+    cdef const float64_t* right = scan.lacking if any_missing and not missing_left else NULL
+    cdef const SplitRules* rules = scan.rules
+    cdef float64_t left_hess = scan.left[0], right_hess, left_rows = scan.left[2], right_rows
+    cdef float64_t low, high
+    cdef int32_t j
+    for j in range(scan.n_sums):
+        scan.right[j] = scan.all_values[j] - scan.left[j]
+    right_hess = scan.right[0]
+    right_rows = scan.right[2]
+    if left != NULL:
+        left_hess += left[0]
+        left_rows += left[2]
+    if right != NULL:
+        right_hess += right[0]
+        right_rows += right[2]
+    if (left_hess <= 0 or right_hess <= 0 or left_hess < rules.min_child_weight
+            or right_hess < rules.min_child_weight):
+        return -INFINITY
+    if scan.stats.count_bits > 0 and rules.min_samples_leaf > 1 and (
+            left_rows < rules.min_samples_leaf or right_rows < rules.min_samples_leaf):
+        return -INFINITY
+    if scan.bounds != NULL and scan.monotone != 0:
+        low = bounded_weight(scan.left[1] + (left[1] if left != NULL else 0.0), left_hess, rules,
+                             scan.bounds)
+        high = bounded_weight(scan.right[1] + (right[1] if right != NULL else 0.0), right_hess,
+                              rules, scan.bounds)
+        if (low - high) * scan.monotone > 0:
+            return -INFINITY
+    return (score_side(scan, scan.left, left, &sides[0] if sides != NULL else NULL)
+            + score_side(scan, scan.right, right, &sides[1] if sides != NULL else NULL))
+
+
+cdef float64_t score_node(MomentScan* scan, bint any_missing) noexcept nogil:
+    """Score of the node's own model, which has no x."""
+    cdef const float64_t* x = scan.x
+    cdef float64_t score
+    if scan.fit == ADDITIVE and (scan.n_regressors > 0 or scan.value != 0):
+        return 0.0                 # the scores of the sides say what they add to it
+    scan.x = NULL
+    score = score_side(scan, scan.all_values, scan.lacking if any_missing else NULL, NULL)
+    scan.x = x
+    return score
+
+
+cdef int32_t order_categories(MomentScan* scan, int32_t n_bins, float64_t* key) noexcept nogil:
+    """Bins with rows in them, by rising leaf weight; equal weights keep the order of codes."""
+    cdef NodeSums sums
+    cdef float64_t value
+    cdef int32_t b, i, n = 0
+    for b in range(n_bins):
+        sums = read_cell(scan.stats, scan.cells, b)
+        if is_empty(sums):
+            continue
+        value = node_weight(<float64_t>sums.grad * scan.stats.grad_unit,
+                            <float64_t>sums.hess * scan.stats.hess_unit, scan.rules)
+        i = n
+        while i > 0 and key[i - 1] > value:
+            key[i] = key[i - 1]
+            scan.order[i] = scan.order[i - 1]
+            i -= 1
+        key[i] = value
+        scan.order[i] = b
+        n += 1
+    return n
+
+
+cdef inline void left_of(
+    MomentScan* scan, int32_t index, int32_t n_ordered, bint alone, bint ordered
+) noexcept nogil:
+    """Sums of the left side of a candidate, from those of the candidate before it."""
+    if alone:
+        if index == n_ordered:      # all categories against the missing rows
+            memcpy(scan.left, scan.all_values, scan.n_sums * sizeof(float64_t))
+            return
+        memset(scan.left, 0, scan.n_sums * sizeof(float64_t))
+    add_bin(scan, scan.order[index] if ordered else index, scan.left)
+
+
+cdef void best_general(
+    MomentScan* scan, int32_t n_ordered, bint alone, bint categorical, bint any_missing,
+    float64_t* best_score, int32_t* best, uint8_t* best_side,
+) noexcept nogil:
+    """Best cut, one after the other."""
+    cdef int32_t side, n, b
+    cdef float64_t score
+    for side in range(2 if any_missing else 1):
+        memset(scan.left, 0, scan.n_sums * sizeof(float64_t))
+        # With missing rows on the right there is one more candidate: all values on the left.
+        n = n_ordered - 1
+        if alone:
+            n = n_ordered + (any_missing and side == 0)
+        elif any_missing and side == 0:
+            n = n_ordered
+        for b in range(n):
+            if not categorical and is_empty(read_cell(scan.stats, scan.cells, b)):
+                continue
+            left_of(scan, b, n_ordered, alone, categorical)
+            score = score_cut(scan, side == 1, any_missing, NULL)
+            if score > best_score[0]:
+                best_score[0] = score
+                best[0] = b
+                best_side[0] = <uint8_t>side
+
+
+cdef inline bint is_plain(const MomentScan* scan) noexcept nogil:
+    """Whether moment_scores.h has the closed form: two slopes at most, no bounds, no L1 penalty."""
+    return (scan.bounds == NULL and scan.rules.reg_alpha == 0 and scan.rules.max_delta_step <= 0
+            and scan.origin == NULL
+            and (scan.fit != FULL or scan.n_regressors <= 1))
+
+
+cdef struct PlainSums:
+    # The sums of a closed form, in the order of moment_scores.h.
+    float64_t h
+    float64_t g
+    float64_t lin
+    float64_t squares
+    float64_t along
+    float64_t x
+    float64_t xx
+    float64_t gx
+    float64_t lx
+
+
+cdef inline PlainSums plain_cell(
+    const MomentScan* scan, int32_t b, NodeSums cell, bint has_l, const float64_t* x
+) noexcept nogil:
+    """Sums of a closed form over one cell."""
+    cdef PlainSums sums
+    cdef float64_t hess = <float64_t>cell.hess * scan.stats.hess_unit
+    cdef float64_t grad = <float64_t>cell.grad * scan.stats.grad_unit
+    cdef float64_t factor = 1, lin = 0
+    cdef const float64_t* moments
+    sums.lin = sums.squares = sums.along = 0
+    sums.x = sums.xx = sums.gx = sums.lx = 0
+    if scan.n_regressors > 0:
+        moments = scan.moments + <intp_t>b * scan.cell_size
+        if scan.sampled:
+            factor = hess / moments[0] if moments[0] > 0 else 0.0
+        lin = factor * moments[1]
+        if has_l:
+            sums.lin = lin
+            sums.squares = factor * moments[2]
+            sums.along = factor * moments[3]
+            if scan.sampled and moments[0] > 0:
+                sums.along += moments[1] / moments[0] * (grad - factor * moments[4])
+    if scan.fit == ADDITIVE:
+        grad += scan.value * hess + scan.scale * lin
+    sums.h = hess
+    sums.g = grad
+    if x != NULL:
+        sums.x = hess * x[b]
+        sums.xx = hess * x[b] * x[b]
+        sums.gx = grad * x[b]
+        if has_l:
+            sums.lx = lin * x[b]
+    return sums
+
+
+cdef inline void write_sums(PlainSums sums, intp_t step, float64_t* out) noexcept nogil:
+    out[HT_H * step] = sums.h
+    out[HT_G * step] = sums.g
+    out[HT_L * step] = sums.lin
+    out[HT_LL * step] = sums.squares
+    out[HT_GL * step] = sums.along
+    out[HT_X * step] = sums.x
+    out[HT_XX * step] = sums.xx
+    out[HT_GX * step] = sums.gx
+    out[HT_LX * step] = sums.lx
+
+
+cdef int32_t sum_cuts(
+    const MomentScan* scan, int32_t n_bins, bint has_l, float64_t* left, float64_t* counts,
+    int32_t* order, float64_t* total,
+) noexcept nogil:
+    """OUT sums and rows left of every cut, the bins of the cuts, and the total; their number.
+
+    The sums are apart from what has an address, so that they can stay in registers.
+    """
+    cdef MomentScan own = scan[0]
+    cdef PlainSums sums, cell
+    cdef NodeSums read
+    cdef float64_t n_samples = 0
+    cdef int32_t b, c = 0
+    sums.h = sums.g = sums.lin = sums.squares = sums.along = 0
+    sums.x = sums.xx = sums.gx = sums.lx = 0
+    for b in range(n_bins):
+        read = read_cell(own.stats, own.cells, b)
+        if is_empty(read):
+            continue
+        cell = plain_cell(&own, b, read, has_l, own.x)
+        sums.h += cell.h
+        sums.g += cell.g
+        sums.lin += cell.lin
+        sums.squares += cell.squares
+        sums.along += cell.along
+        sums.x += cell.x
+        sums.xx += cell.xx
+        sums.gx += cell.gx
+        sums.lx += cell.lx
+        write_sums(sums, CANDIDATES, left + c)
+        n_samples += <float64_t>read.n_samples
+        counts[c] = n_samples
+        order[c] = b
+        c += 1
+    write_sums(sums, 1, total)
+    return c
+
+
+cdef float64_t plain_parent(
+    MomentScan* scan, const float64_t* sums, const float64_t* lacking, bint has_l
+) noexcept nogil:
+    """Score of the node's own model, in a closed form."""
+    cdef float64_t hess = sums[HT_H] + lacking[HT_H], grad = sums[HT_G] + lacking[HT_G]
+    cdef float64_t lin = sums[HT_L] + lacking[HT_L], squares = sums[HT_LL] + lacking[HT_LL]
+    cdef float64_t ridge = scan.rules.reg_lambda, score, a, b
+    if hess <= 0 or (scan.fit == ADDITIVE and (scan.n_regressors > 0 or scan.value != 0)):
+        return 0.0
+    score = grad * grad / (hess + ridge)
+    if has_l:
+        a = spread(squares, squares - lin * lin / hess, ridge)
+        b = sums[HT_GL] + lacking[HT_GL] - lin / hess * grad
+        if a > 0:
+            score += b * b / a
+    return score
+
+
+cdef void best_plain(
+    MomentScan* scan, int32_t n_bins, bint any_missing, float64_t* parent, float64_t* best_score,
+    int32_t* best, uint8_t* best_side,
+) noexcept nogil:
+    """Best cut of a numeric feature where scores have a closed form: all cuts at once.
+
+    OUT the score of the node itself, too. A cut behind a bin without rows is the same as the one
+    before it, and is left out.
+    """
+    cdef float64_t sums[HT_SUMS]
+    cdef float64_t lacking[HT_SUMS]
+    cdef float64_t none[HT_SUMS]
+    cdef float64_t* left = scan.candidates
+    cdef float64_t* scores = left + HT_SUMS * CANDIDATES
+    cdef float64_t* counts = scores + CANDIDATES
+    cdef float64_t n_samples, need = <float64_t>scan.rules.min_samples_leaf, missing_rows
+    cdef bint has_l = scan.n_regressors > 0 and scan.fit != ADDITIVE
+    cdef bint by_count = scan.stats.count_bits > 0 and need > 1
+    cdef int32_t c, j, n, side
+    memset(lacking, 0, sizeof(lacking))
+    memset(none, 0, sizeof(none))
+    c = sum_cuts(scan, n_bins, has_l, left, counts, scan.order, sums)
+    n_samples = counts[c - 1] if c > 0 else 0.0
+    missing_rows = <float64_t>scan.missing.n_samples
+    if any_missing:
+        write_sums(plain_cell(scan, n_bins, scan.missing, has_l, NULL), 1, lacking)
+    parent[0] = plain_parent(scan, sums, lacking, has_l)
+    for side in range(2 if any_missing else 1):
+        # With missing rows on the right there is one more cut: all values on the left.
+        n = c if any_missing and side == 0 else c - 1
+        if n <= 0:
+            continue
+        ht_moment_scores(scan.width, left, n, sums, &lacking[0] if side else &none[0],
+                         &none[0] if side else &lacking[0], scan.rules.reg_lambda,
+                         scan.rules.min_child_weight, has_l, scan.x != NULL, scores)
+        for j in range(n):
+            if by_count and (
+                counts[j] + (missing_rows if side else 0.0) < need
+                or n_samples - counts[j] + (0.0 if side else missing_rows) < need
+            ):
+                continue
+            if scores[j] > best_score[0]:
+                best_score[0] = scores[j]
+                best[0] = scan.order[j]
+                best_side[0] = <uint8_t>side
+
+
+cdef void open_feature(
+    MomentScan* scan, const BinView* bins, int32_t feature, const NodeSums* total
+) noexcept nogil:
+    """Clear the sums, and look for missing rows."""
+    scan.total = total[0]
+    scan.n_sums = 3 + 2 * scan.n_regressors + triangle(scan.n_regressors)
+    if scan.x != NULL:
+        scan.n_sums += 3 + scan.n_regressors
+    memset(&scan.missing, 0, sizeof(NodeSums))
+    memset(scan.lacking, 0, scan.n_sums * sizeof(float64_t))
+    memset(scan.all_values, 0, scan.n_sums * sizeof(float64_t))
+    if bins.has_missing[feature]:
+        scan.missing = read_cell(scan.stats, scan.cells, bins.n_bins[feature])
+
+
+cdef void gains_of_cuts(
+    MomentScan* scan, const BinView* bins, int32_t feature, const NodeSums* total, float64_t* gains
+) noexcept nogil:
+    """OUT the gain of the cut behind each bin of a number, with missing rows right, then left."""
+    cdef int32_t n_bins = bins.n_bins[feature], side, b
+    cdef bint any_missing
+    cdef float64_t parent
+    open_feature(scan, bins, feature, total)
+    any_missing = not is_empty(scan.missing)
+    for b in range(n_bins):
+        add_bin(scan, b, scan.all_values)
+    if any_missing:
+        add_missing(scan, n_bins)
+    parent = score_node(scan, any_missing)
+    for side in range(2):
+        memset(scan.left, 0, scan.n_sums * sizeof(float64_t))
+        for b in range(n_bins):
+            add_bin(scan, b, scan.left)
+            gains[side * n_bins + b] = score_cut(scan, side == 1, any_missing, NULL) - parent
+
+
+cdef void scan_moments(
+    MomentScan* scan, const BinView* bins, int32_t feature, const NodeSums* total,
+    SplitInfo* info, SideModel* sides,
+) noexcept nogil:
+    """Best cut of a feature, and with `sides` the models of its two sides; gain -inf: none."""
+    cdef int32_t n_bins = bins.n_bins[feature], n_ordered = n_bins, b, best = -1
+    cdef bint categorical = bins.is_categorical[feature], alone = False, any_missing
+    cdef bint plain
+    cdef float64_t best_score = -INFINITY, parent = 0
+    cdef uint8_t best_side = 0
+    info.gain = -INFINITY
+    info.feature = feature
+    info.bin = -1
+    info.missing_left = 0
+    info.is_categorical = categorical
+    open_feature(scan, bins, feature, total)
+    any_missing = not is_empty(scan.missing)
+    if categorical:
+        # Where categories are scanned, the candidates of numbers are not in use.
+        n_ordered = order_categories(scan, n_bins, scan.candidates)
+        alone = n_bins <= scan.rules.max_cat_to_onehot
+    plain = not categorical and is_plain(scan)
+    if not plain or sides != NULL:
+        for b in range(n_ordered):
+            add_bin(scan, scan.order[b] if categorical else b, scan.all_values)
+        if any_missing:
+            add_missing(scan, n_bins)
+    if plain:
+        best_plain(scan, n_bins, any_missing, &parent, &best_score, &best, &best_side)
+    else:
+        best_general(scan, n_ordered, alone, categorical, any_missing, &best_score, &best,
+                     &best_side)
+    if best < 0:
+        return
+    if not plain:
+        parent = score_node(scan, any_missing)
+    info.gain = best_score - parent
+    if sides != NULL:
+        memset(scan.left, 0, scan.n_sums * sizeof(float64_t))
+        for b in range(best if alone else 0, best + 1):
+            left_of(scan, b, n_ordered, alone, categorical)
+        score_cut(scan, best_side == 1, any_missing, sides)
+        describe_cut(scan, best, best_side, n_ordered, alone, any_missing, info)
+
+
+cdef void add_missing(MomentScan* scan, int32_t n_bins) noexcept nogil:
+    """Sums of the rows that lack the feature: it has no part in them."""
+    cdef const float64_t* x = scan.x
+    scan.x = NULL
+    add_bin(scan, n_bins, scan.lacking)
+    scan.x = x
+
+
+cdef void describe_cut(
+    MomentScan* scan, int32_t best, uint8_t side, int32_t n_ordered, bint alone,
+    bint any_missing, SplitInfo* info,
+) noexcept nogil:
+    """Write the cut into `info`, as the search without linear models does."""
+    cdef int32_t b, bin, first = best if alone and best < n_ordered else 0
+    cdef int32_t last = min(best + 1, n_ordered)
+    info.missing_left = side
+    info.bin = 0 if info.is_categorical else best
+    memset(&info.left, 0, sizeof(NodeSums))
+    for b in range(first, last):
+        bin = scan.order[b] if info.is_categorical else b
+        add_sums(&info.left, read_cell(scan.stats, scan.cells, bin))
+    if side:
+        add_sums(&info.left, scan.missing)
+    if info.is_categorical:
+        # Categories that the node has not seen follow the heavier child.
+        memset(info.categories, 255 if 2 * info.left.hess > scan.total.hess else 0,
+               sizeof(info.categories))
+        for b in range(n_ordered):
+            bin = scan.order[b]
+            info.categories[bin >> 5] &= ~((<uint32_t>1) << (bin & 31))
+            if first <= b < last:
+                info.categories[bin >> 5] |= (<uint32_t>1) << (bin & 31)
+    if not any_missing:
+        # No missing row to learn from: they will follow the heavier child.
+        info.missing_left = 2 * info.left.hess > scan.total.hess

@@ -1,0 +1,125 @@
+"""What every search shares: nodes, the queue of open nodes, leaf sums, the contract."""
+
+from hybridtrees.core.base._types cimport (
+    Bounds, NodeSums, SplitInfo, SplitRules, TargetView, float32_t, float64_t, int32_t, int64_t,
+    int8_t, intp_t, uint32_t, uint64_t,
+)
+
+
+cdef struct OpenNode:
+    float64_t gain
+    int32_t node
+
+
+cdef class NodeQueue:
+    cdef OpenNode* heap
+    cdef int32_t n_open, capacity
+    cdef int kind
+    cdef bint goes_before(self, OpenNode a, OpenNode b) noexcept nogil
+    cdef int push(self, int32_t node, float64_t gain) except -1 nogil
+    cdef int32_t pop(self) noexcept nogil
+
+
+cdef struct GrowNode:
+    # Rows [start, stop) of the partition; those from `stay` on go to neither child.
+    intp_t start
+    intp_t stop
+    intp_t stay
+    NodeSums sums             # integer sums (histograms)
+    SplitInfo split
+    Bounds bounds             # of the value (monotone constraints)
+    uint64_t groups           # interaction groups that hold all features of the path
+    int32_t alone             # the one feature left, where it is in no group; -1: none
+    uint64_t key              # names the node by its path, for the draws of features
+    int32_t parent
+    int32_t left
+    int32_t right
+    int32_t depth
+    int32_t slot              # its histogram in the pool, -1: none
+
+
+cdef class NodeStore:
+    cdef GrowNode* nodes
+    cdef int32_t n_nodes, capacity
+    cdef uint32_t* words      # category sets
+    cdef intp_t n_words, word_capacity
+    cdef void clear(self) noexcept nogil
+    cdef int reserve(self, int32_t n) except -1 nogil
+    cdef int new_node(self) except -1 nogil
+    cdef int new_children(self, int32_t parent) except -1 nogil
+    cdef int new_words(self, intp_t n) except -1 nogil
+    cdef uint32_t* words_of(self, const GrowNode* node) noexcept nogil
+    cdef int copy(self, NodeStore other) except -1 nogil
+    cdef void prune(self, float64_t least_gain) noexcept nogil
+    cdef int graft(self, int32_t at, NodeStore other, intp_t shift) except -1 nogil
+
+
+cdef enum:
+    SUM_BLOCK = 4096      # rows of one partial sum: fixed, so that sums never depend on threads
+
+cdef intp_t[:, ::1] cut_in_blocks(intp_t[:, ::1] leaves)
+
+cdef int sum_leaves(
+    const float32_t* grad, const float32_t* hess, float64_t constant_hess,
+    const uint32_t* rows, intp_t[:, ::1] blocks, float64_t[:, ::1] sums, int n_threads,
+) except -1
+
+cdef int add_to_leaves(
+    const float64_t[::1] values, const uint32_t* rows, intp_t[:, ::1] blocks, float64_t[:] raw,
+    int n_threads, bint ascending,
+) except -1
+
+cdef int sum_targets(
+    const TargetView* target, const uint32_t* rows, intp_t[:, ::1] blocks,
+    float64_t[:, ::1] sums, int n_threads,
+) except -1
+
+
+cdef class SplitSearch:
+    cdef NodeStore store
+    cdef NodeQueue queue
+    cdef SplitRules rules
+    cdef TargetView target         # of the exact search; its data is NULL without one
+    cdef object target_owner
+    cdef readonly int n_threads
+    cdef int stopped               # whether the growth of the tree was given up
+    cdef int32_t n_features, max_depth, max_features
+    cdef int64_t min_samples_split
+    cdef float64_t by_tree, by_level, by_node
+    cdef uint64_t seed
+    cdef const int8_t[::1] monotone          # constraints of the features, or None
+    cdef const uint64_t[::1] groups          # interaction groups of each feature, or None
+    # rows by node
+    cdef uint32_t[::1] rows
+    cdef uint32_t[::1] row_scratch
+    cdef intp_t n_rows, n_sampled
+    # features of this tree, and those of the nodes that are searched at a time
+    cdef int32_t[::1] tree_features
+    cdef int32_t[::1] node_features
+    cdef int32_t n_tree_features
+    cdef int use_rules(self, params) except -1
+    cdef int use_target(self, data, layout, n_sums, binary) except -1
+    cdef int set_rows(self, rows) except -1
+    cdef void draw_tree_features(self) noexcept nogil
+    cdef const int32_t* draw_node_features(
+        self, int32_t node, int32_t lane, int32_t* n_drawn
+    ) noexcept nogil
+    cdef int32_t keep_allowed(
+        self, int32_t node, const int32_t* features, int32_t n, int32_t* out
+    ) noexcept nogil
+    cdef void constrain_children(self, int32_t node) noexcept nogil
+    cdef void part_bounds(self, int32_t node, float64_t left, float64_t right) noexcept nogil
+    cdef bint may_split(self, int32_t node) noexcept nogil
+    cdef bint stops(self) noexcept nogil
+    cdef int open_root(self) except -1 nogil
+    cdef int divide(self, int32_t node) except -1 nogil
+    cdef int evaluate_root(self) except -1 nogil
+    cdef int evaluate_children(self, int32_t node, bint left, bint right) except -1 nogil
+    cdef void forget(self, int32_t node) noexcept nogil
+    cdef int lend(self, int32_t node, SplitSearch other) except -1 nogil
+    cdef void take_back(self, int32_t node, SplitSearch other) noexcept nogil
+    cdef int32_t n_node_sums(self) noexcept nogil
+    cdef bint can_walk(self) noexcept nogil
+    cdef int32_t leaf_of(self, intp_t row) noexcept nogil
+    cdef intp_t[:, ::1] end_blocks(self)
+    cdef int sum_nodes(self, float64_t[:, ::1] sums) except -1

@@ -1,0 +1,19 @@
+"""Stub of _search.pyx."""
+
+from collections.abc import Sequence
+
+FRONTIERS: dict[str, int]
+
+class NodeQueue:
+    """Open nodes: level by level (lower id first), best gain first, or newest first."""
+
+    def __init__(self, frontier: str) -> None: ...
+    def order(self, gains: Sequence[float]) -> list[int]: ...
+
+CRITERIA: dict[str, int]
+
+class SplitSearch:
+    """Base of the searches."""
+
+    @property
+    def n_threads(self) -> int: ...

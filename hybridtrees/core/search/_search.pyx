@@ -1,0 +1,809 @@
+"""What every search shares: nodes, the queue of open nodes, leaf sums, the contract."""
+
+from cython.parallel cimport prange
+from libc.math cimport INFINITY
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy, memset
+
+from hybridtrees.core.base._openmp cimport omp_get_thread_num
+from hybridtrees.core.base._rng cimport draw_few, draw_sorted, keyed
+from hybridtrees.core.base._threads cimport team_of, team_stops, threads_for
+from hybridtrees.core.base._types cimport (
+    BEST_FIRST, DEPTH_FIRST, DEPTH_WISE, TARGET_CLASS_WEIGHTED, TargetView, float32_t, float64_t,
+    int32_t, int8_t, intp_t, uint32_t, uint64_t,
+)
+from hybridtrees.core.search._criteria cimport add_row
+
+import numpy as np
+
+
+# ---------------------------------------------------------------------------------------------
+# The order in which a tree's open nodes are split: a binary heap under one of three rules.
+
+
+FRONTIERS = {"depth-wise": DEPTH_WISE, "best-first": BEST_FIRST, "depth-first": DEPTH_FIRST}
+
+
+cdef class NodeQueue:
+    """Open nodes: level by level (lower id first), best gain first, or newest first.
+
+    Equal gains go to the lower id, so the order never depends on anything but the tree.
+    """
+
+    def __cinit__(self, str frontier):
+        self.heap = NULL
+        self.n_open = 0
+        self.capacity = 0
+        self.kind = FRONTIERS[frontier]
+
+    def __dealloc__(self):
+        free(self.heap)
+
+    cdef bint goes_before(self, OpenNode a, OpenNode b) noexcept nogil:
+        """Whether node a is split before node b."""
+        if self.kind == BEST_FIRST and a.gain != b.gain:
+            return a.gain > b.gain
+        if self.kind == DEPTH_FIRST:
+            return a.node > b.node
+        return a.node < b.node
+
+    cdef int push(self, int32_t node, float64_t gain) except -1 nogil:
+        cdef int32_t i = self.n_open, up
+        cdef OpenNode entry
+        cdef OpenNode* heap
+        entry.node = node
+        entry.gain = gain
+        if self.n_open == self.capacity:
+            heap = <OpenNode*>realloc(self.heap, (2 * self.capacity + 64) * sizeof(OpenNode))
+            if heap == NULL:
+                with gil:
+                    raise MemoryError("no memory for the open nodes of a tree")
+            self.heap = heap
+            self.capacity = 2 * self.capacity + 64
+        self.n_open += 1
+        while i > 0:
+            up = (i - 1) // 2
+            if not self.goes_before(entry, self.heap[up]):
+                break
+            self.heap[i] = self.heap[up]
+            i = up
+        self.heap[i] = entry
+        return 0
+
+    cdef int32_t pop(self) noexcept nogil:
+        """The node whose turn it is; the queue must not be empty."""
+        cdef OpenNode top = self.heap[0], last
+        cdef int32_t i = 0, child
+        self.n_open -= 1
+        last = self.heap[self.n_open]
+        while 2 * i + 1 < self.n_open:
+            child = 2 * i + 1
+            if child + 1 < self.n_open and self.goes_before(self.heap[child + 1],
+                                                            self.heap[child]):
+                child += 1
+            if not self.goes_before(self.heap[child], last):
+                break
+            self.heap[i] = self.heap[child]
+            i = child
+        self.heap[i] = last
+        return top.node
+
+    def order(self, gains):
+        """Node numbers in the order in which they come out, all pushed beforehand."""
+        for node, gain in enumerate(gains):
+            self.push(node, gain)
+        return [self.pop() for _ in range(self.n_open)]
+
+
+# ---------------------------------------------------------------------------------------------
+# Nodes of a tree while it grows, and the category sets of their splits.
+
+
+cdef enum:
+    STREAM_CHILD = 4
+
+
+cdef class NodeStore:
+    """A growing array of nodes; a child always has a larger number than its parent."""
+
+    def __cinit__(self):
+        self.nodes = NULL
+        self.words = NULL
+        self.capacity = 0
+        self.word_capacity = 0
+        self.clear()
+
+    def __dealloc__(self):
+        free(self.nodes)
+        free(self.words)
+
+    cdef void clear(self) noexcept nogil:
+        self.n_nodes = 0
+        self.n_words = 0
+
+    cdef int reserve(self, int32_t n) except -1 nogil:
+        """Room for n nodes in all."""
+        cdef GrowNode* nodes
+        if n > self.capacity:
+            nodes = <GrowNode*>realloc(self.nodes, n * sizeof(GrowNode))
+            if nodes == NULL:
+                with gil:
+                    raise MemoryError("no memory for the nodes of a tree")
+            self.nodes = nodes
+            self.capacity = n
+        return 0
+
+    cdef int new_node(self) except -1 nogil:
+        cdef GrowNode* node
+        if self.n_nodes == self.capacity:
+            self.reserve(2 * self.capacity + 64)
+        node = self.nodes + self.n_nodes
+        memset(node, 0, sizeof(GrowNode))
+        node.left = -1
+        node.right = -1
+        node.parent = -1
+        node.slot = -1
+        node.split.feature = -1
+        node.split.category_start = -1
+        node.bounds.lower = -INFINITY
+        node.bounds.upper = INFINITY
+        node.groups = <uint64_t>0 - 1
+        node.alone = -1
+        self.n_nodes += 1
+        return self.n_nodes - 1
+
+    cdef int new_children(self, int32_t parent) except -1 nogil:
+        """Two nodes one level below `parent`, named after their path."""
+        cdef int32_t left = self.new_node()
+        cdef int32_t right = self.new_node()
+        cdef int32_t side
+        cdef GrowNode* child
+        self.nodes[parent].left = left
+        self.nodes[parent].right = right
+        for side in range(2):
+            child = self.nodes + (right if side else left)
+            child.parent = parent
+            child.depth = self.nodes[parent].depth + 1
+            child.bounds = self.nodes[parent].bounds
+            child.groups = self.nodes[parent].groups
+            child.alone = self.nodes[parent].alone
+            child.key = keyed(self.nodes[parent].key, STREAM_CHILD, side)
+        return 0
+
+    cdef int new_words(self, intp_t n) except -1 nogil:
+        """Start of n zero words for a category set."""
+        cdef uint32_t* words
+        cdef intp_t start = self.n_words
+        if n == 0:              # there may be no array yet
+            return <int>start
+        if start + n > 0x7FFFFFFF:
+            with gil:
+                raise MemoryError("the category sets of a tree are too large")
+        if start + n > self.word_capacity:
+            words = <uint32_t*>realloc(self.words, (2 * (start + n)) * sizeof(uint32_t))
+            if words == NULL:
+                with gil:
+                    raise MemoryError("no memory for the category sets of a tree")
+            self.words = words
+            self.word_capacity = 2 * (start + n)
+        memset(self.words + start, 0, n * sizeof(uint32_t))
+        self.n_words = start + n
+        return <int>start
+
+    cdef uint32_t* words_of(self, const GrowNode* node) noexcept nogil:
+        """Category set of a node's split, NULL where it has none or it is empty."""
+        if node.split.category_words == 0:
+            return NULL
+        return self.words + node.split.category_start
+
+    cdef int copy(self, NodeStore other) except -1 nogil:
+        """Hold what another store holds."""
+        cdef intp_t i
+        self.clear()
+        self.reserve(other.n_nodes)
+        memcpy(self.nodes, other.nodes, other.n_nodes * sizeof(GrowNode))
+        self.n_nodes = other.n_nodes
+        self.new_words(other.n_words)
+        for i in range(other.n_words):
+            self.words[i] = other.words[i]
+        return 0
+
+    cdef void prune(self, float64_t least_gain) noexcept nogil:
+        """Undo the splits of less gain above two leaves, from below, and close up the numbers."""
+        cdef int32_t k, to = 0
+        cdef GrowNode* node
+        cdef GrowNode* nodes = self.nodes
+        for k in range(self.n_nodes - 1, -1, -1):
+            node = nodes + k
+            if (node.left >= 0 and nodes[node.left].left < 0 and nodes[node.right].left < 0
+                    and node.split.gain < least_gain):
+                nodes[node.left].parent = -1
+                nodes[node.right].parent = -1
+                node.left = -1
+                node.right = -1
+                node.split.feature = -1
+                node.stay = node.stop
+        # Parents stand before their children, so the new number of a parent is known. A node
+        # without one has been cut off.
+        for k in range(self.n_nodes):
+            node = nodes + k
+            if k > 0 and node.parent < 0:
+                continue
+            if node.left >= 0:
+                nodes[node.left].parent = to
+                nodes[node.right].parent = to
+            if k > 0:
+                if nodes[node.parent].left == k:
+                    nodes[node.parent].left = to
+                else:
+                    nodes[node.parent].right = to
+            if to != k:
+                nodes[to] = node[0]
+            to += 1
+        self.n_nodes = to
+
+    cdef int graft(self, int32_t at, NodeStore other, intp_t shift) except -1 nogil:
+        """Put the tree of `other` in the place of node `at`; its rows begin at `shift`."""
+        cdef int32_t k, first = self.n_nodes - 1, words, target
+        cdef int32_t parent = self.nodes[at].parent
+        cdef intp_t i
+        cdef GrowNode* node
+        words = self.new_words(other.n_words)
+        for i in range(other.n_words):
+            self.words[words + i] = other.words[i]
+        for k in range(other.n_nodes):
+            target = at if k == 0 else self.new_node()
+            node = self.nodes + target
+            node[0] = other.nodes[k]
+            node.start += shift
+            node.stop += shift
+            node.stay += shift
+            # Node k > 0 of the other tree has become node first + k.
+            node.parent = parent if k == 0 else (
+                at if node.parent == 0 else first + node.parent)
+            if node.left >= 0:
+                node.left += first
+                node.right += first
+            if node.split.category_start >= 0:
+                node.split.category_start += words
+        return 0
+
+
+# ---------------------------------------------------------------------------------------------
+# Passes over the rows of a grown tree's leaves.
+#
+# A leaf's rows are cut into blocks of a fixed size. Partial sums of blocks are added in order, so
+# a sum is the same number for any number of threads. A thread is not woken for less than four
+# blocks.
+#
+# The rows of a leaf lie all over the table. Blocks are therefore visited by where they begin in the
+# table and not leaf by leaf: what one leaf has brought into the caches serves the others, and two
+# threads work in different parts of the table.
+
+
+cdef enum:
+    PLACES = 1024         # parts of the table that blocks are sorted by
+    ADD_BLOCK = 512       # rows of a leaf that are added to at once
+    WINDOW_ROWS = 8192    # rows of the table whose scores the nearer caches hold
+    LEAF_ROWS = 64        # rows of a leaf in a window, on average, that make up for finding them
+    CHAINS = 4            # sums that do not wait for each other
+
+
+cdef intp_t[:, ::1] cut_in_blocks(intp_t[:, ::1] leaves):
+    """From (node, start, stop) of leaves to the same of blocks."""
+    return cut(leaves, SUM_BLOCK)
+
+
+cdef intp_t[:, ::1] cut(intp_t[:, ::1] leaves, intp_t size):
+    cdef intp_t k, start, n_blocks = 0
+    for k in range(leaves.shape[0]):
+        n_blocks += (leaves[k, 2] - leaves[k, 1] + size - 1) // size
+    cdef intp_t[:, ::1] blocks = np.empty((n_blocks, 3), dtype=np.intp)
+    n_blocks = 0
+    for k in range(leaves.shape[0]):
+        start = leaves[k, 1]
+        while start < leaves[k, 2]:
+            blocks[n_blocks, 0] = leaves[k, 0]
+            blocks[n_blocks, 1] = start
+            blocks[n_blocks, 2] = min(start + size, leaves[k, 2])
+            start += size
+            n_blocks += 1
+    return blocks
+
+
+cdef intp_t[::1] by_place(const uint32_t* rows, intp_t[:, ::1] blocks):
+    """Numbers of the blocks in the order of their first rows, roughly."""
+    cdef intp_t n = blocks.shape[0], k
+    cdef uint32_t place, largest = 0
+    cdef int shift = 0
+    cdef intp_t[::1] order = np.empty(n, dtype=np.intp)
+    cdef intp_t[PLACES + 1] before
+    memset(before, 0, sizeof(before))
+    for k in range(n):
+        largest = max(largest, rows[blocks[k, 1]])
+    while largest >> shift >= PLACES:
+        shift += 1
+    for k in range(n):
+        before[(rows[blocks[k, 1]] >> shift) + 1] += 1
+    for k in range(PLACES):
+        before[k + 1] += before[k]
+    for k in range(n):
+        place = rows[blocks[k, 1]] >> shift
+        order[before[place]] = k
+        before[place] += 1
+    return order
+
+
+cdef void sum_blocks(
+    const float32_t* values, const uint32_t* rows, const intp_t[:, ::1] blocks,
+    const intp_t* order, intp_t n_blocks, float64_t* partial,
+) noexcept nogil:
+    """Sums over up to `CHAINS` blocks at the same time, each in the order of its rows.
+
+    An addition waits for the one before it, so that several sums take the time of one.
+    """
+    cdef const uint32_t* at[CHAINS]
+    cdef intp_t size[CHAINS]
+    cdef float64_t total[CHAINS]
+    cdef intp_t i, j, common = SUM_BLOCK
+    for j in range(CHAINS):
+        total[j] = 0
+        # Where there are fewer blocks the first is summed again, for nothing.
+        at[j] = rows + blocks[order[j if j < n_blocks else 0], 1]
+        size[j] = blocks[order[j if j < n_blocks else 0], 2] - (at[j] - rows)
+        common = min(common, size[j])
+    for i in range(common):
+        for j in range(CHAINS):
+            total[j] += values[at[j][i]]
+    for j in range(n_blocks):
+        for i in range(common, size[j]):
+            total[j] += values[at[j][i]]
+        partial[2 * order[j]] = total[j]
+
+
+cdef int sum_leaves(
+    const float32_t* grad, const float32_t* hess, float64_t constant_hess,
+    const uint32_t* rows, intp_t[:, ::1] blocks, float64_t[:, ::1] sums, int n_threads,
+) except -1:
+    """Float64 sums of grad and hess over each leaf, added to sums[node]."""
+    cdef intp_t block, group, n_blocks = blocks.shape[0], n_rows = 0
+    cdef intp_t n_groups = (n_blocks + CHAINS - 1) // CHAINS
+    cdef float64_t[:, ::1] partial = np.empty((n_blocks, 2))
+    cdef intp_t[::1] order = by_place(rows, blocks)
+    for block in range(n_blocks):
+        n_rows += blocks[block, 2] - blocks[block, 1]
+    n_threads = threads_for(<int>min(n_threads, n_groups), n_rows, 4 * SUM_BLOCK)
+    with nogil:
+        for group in prange(n_groups, num_threads=team_of(n_threads), schedule="dynamic"):
+            sum_blocks(grad, rows, blocks, &order[CHAINS * group],
+                       min(CHAINS, n_blocks - CHAINS * group), &partial[0, 0])
+            if hess != NULL:
+                sum_blocks(hess, rows, blocks, &order[CHAINS * group],
+                           min(CHAINS, n_blocks - CHAINS * group), &partial[0, 1])
+        for block in range(n_blocks):
+            if hess == NULL:
+                partial[block, 1] = constant_hess * (blocks[block, 2] - blocks[block, 1])
+            sums[blocks[block, 0], 0] += partial[block, 0]
+            sums[blocks[block, 0], 1] += partial[block, 1]
+    return 0
+
+
+cdef void add_to_rows(
+    float64_t* raw, intp_t stride, const uint32_t* rows, intp_t start, intp_t stop,
+    float64_t value,
+) noexcept nogil:
+    cdef intp_t i
+    cdef float64_t* target
+    for i in range(start, stop):
+        target = <float64_t*>(<char*>raw + rows[i] * stride)
+        target[0] += value
+
+
+cdef intp_t[:, ::1] join_blocks(intp_t[:, ::1] blocks):
+    """From (node, start, stop) of blocks back to those of leaves."""
+    cdef intp_t j, k, n = 0
+    cdef intp_t[:, ::1] leaves = np.empty((blocks.shape[0], 3), dtype=np.intp)
+    for k in range(blocks.shape[0]):
+        if n > 0 and leaves[n - 1, 0] == blocks[k, 0] and leaves[n - 1, 2] == blocks[k, 1]:
+            leaves[n - 1, 2] = blocks[k, 2]
+        else:
+            for j in range(3):
+                leaves[n, j] = blocks[k, j]
+            n += 1
+    return leaves[:n]
+
+
+cdef intp_t first_from(
+    const uint32_t* rows, intp_t start, intp_t stop, intp_t least
+) noexcept nogil:
+    """Place of the first of some ascending ids that is not below `least`."""
+    cdef intp_t middle
+    while start < stop:
+        middle = (start + stop) >> 1
+        if <intp_t>rows[middle] < least:
+            start = middle + 1
+        else:
+            stop = middle
+    return start
+
+
+cdef intp_t add_below(
+    float64_t* raw, intp_t stride, const uint32_t* rows, intp_t start, intp_t stop, intp_t limit,
+    float64_t value,
+) noexcept nogil:
+    """Add to ascending rows as far as they are below a limit; returns the place of the next."""
+    cdef float64_t* target
+    while start < stop and <intp_t>rows[start] < limit:
+        target = <float64_t*>(<char*>raw + rows[start] * stride)
+        target[0] += value
+        start += 1
+    return start
+
+
+cdef void add_to_windows(
+    const float64_t* values, const uint32_t* rows, const intp_t[:, ::1] leaves, float64_t* raw,
+    intp_t stride, intp_t window, intp_t first, intp_t last, intp_t* at,
+) noexcept nogil:
+    """Add to the rows [first, last) of the table, one window of them after the other.
+
+    `at` is scratch, one number per leaf.
+    """
+    cdef intp_t k
+    for k in range(leaves.shape[0]):
+        at[k] = first_from(rows, leaves[k, 1], leaves[k, 2], first)
+    while first < last:
+        first = min(first + window, last)
+        for k in range(leaves.shape[0]):
+            at[k] = add_below(raw, stride, rows, at[k], leaves[k, 2], first,
+                              values[leaves[k, 0]])
+
+
+cdef int add_to_leaves(
+    const float64_t[::1] values, const uint32_t* rows, intp_t[:, ::1] blocks, float64_t[:] raw,
+    int n_threads, bint ascending,
+) except -1:
+    """raw[row] += values[node of the row's leaf].
+
+    Neighbours in the table belong to different leaves and share a cache line. So threads do not
+    share leaves but the table: a thread adds to all rows of a window, whatever their leaf. This
+    takes ids that ascend within a leaf, which `ascending` says, and leaves that are not too many.
+    """
+    cdef intp_t first, n = raw.shape[0], n_leaves, window, part
+    cdef intp_t[:, ::1] leaves
+    cdef intp_t[:, ::1] at
+    n_threads = threads_for(n_threads, n, 4 * SUM_BLOCK)
+    if n_threads == 1 or not ascending:
+        return add_to_blocks(values, rows, blocks, raw, n_threads)
+    leaves = join_blocks(blocks)
+    n_leaves = leaves.shape[0]
+    window = max(<intp_t>WINDOW_ROWS, LEAF_ROWS * n_leaves)
+    part = 4 * window
+    if 2 * n_threads * part > n:
+        return add_to_blocks(values, rows, blocks, raw, n_threads)
+    at = np.empty((n_threads, n_leaves + 8), dtype=np.intp)
+    with nogil:
+        for first in prange(0, n, part, num_threads=team_of(n_threads),
+                            schedule="dynamic", chunksize=1):
+            add_to_windows(&values[0], rows, leaves, &raw[0], raw.strides[0], window, first,
+                           min(first + part, n), &at[omp_get_thread_num(), 0])
+    return 0
+
+
+cdef int add_to_blocks(
+    const float64_t[::1] values, const uint32_t* rows, intp_t[:, ::1] leaves, float64_t[:] raw,
+    int n_threads,
+) except -1:
+    """The same leaf by leaf, for row ids in any order."""
+    cdef intp_t[:, ::1] blocks = cut(leaves, ADD_BLOCK)
+    cdef intp_t[::1] order = by_place(rows, blocks)
+    cdef intp_t k, block, n_blocks = blocks.shape[0]
+    with nogil:
+        for k in prange(n_blocks, num_threads=team_of(n_threads), schedule="dynamic", chunksize=32):
+            block = order[k]
+            add_to_rows(&raw[0], raw.strides[0], rows, blocks[block, 1], blocks[block, 2],
+                        values[blocks[block, 0]])
+    return 0
+
+
+cdef void sum_target_rows(
+    const TargetView* target, const uint32_t* rows, intp_t start, intp_t stop, float64_t* out
+) noexcept nogil:
+    cdef intp_t i
+    for i in range(start, stop):
+        add_row(target, target.data + <intp_t>rows[i] * target.width, out)
+
+
+cdef int sum_targets(
+    const TargetView* target, const uint32_t* rows, intp_t[:, ::1] blocks,
+    float64_t[:, ::1] sums, int n_threads,
+) except -1:
+    """Sums and weight of the targets of each node's rows, added to sums[node]."""
+    cdef intp_t block, n_blocks = blocks.shape[0], k, n = target.n_sums + 1
+    cdef float64_t[:, ::1] partial = np.zeros((n_blocks, n))
+    n_threads = <int>max(1, min(n_threads, n_blocks // 4))
+    with nogil:
+        for block in prange(n_blocks, num_threads=team_of(n_threads), schedule="dynamic",
+                            chunksize=4):
+            sum_target_rows(target, rows, blocks[block, 1], blocks[block, 2], &partial[block, 0])
+    for block in range(n_blocks):
+        for k in range(n):
+            sums[blocks[block, 0], k] += partial[block, k]
+    return 0
+
+
+# ---------------------------------------------------------------------------------------------
+# What the grower asks of a split search, and what all searches share.
+#
+# A search owns the rows of the nodes and finds their best splits. Two exist: along histograms of
+# binned features (`_histogram_search`), and along sorted lists of rows (`_sorted_search`). The
+# grower decides which node comes next and knows nothing of either.
+
+
+CRITERIA = {
+    "newton": 0, "squares": 1, "entropy": 2, "misclassified": 3, "poisson": 4, "absolute": 5,
+}
+
+cdef enum:
+    STREAM_TREE = 1           # streams of the feature draws
+    STREAM_LEVEL = 2
+    STREAM_NODE = 3
+
+# Of a node without a split above it, and of every feature where any two may interact. In the
+# latter case a node keeps the features of its path themselves: the first as `alone`, the second
+# in place of the groups.
+cdef uint64_t ALL_GROUPS = <uint64_t>0 - 1
+cdef uint64_t ANY_TWO = <uint64_t>1 << 63
+
+
+cdef class SplitSearch:
+    """Base of the searches."""
+
+    def __cinit__(self):
+        self.store = NodeStore()
+        self.target.data = NULL
+        self.n_sampled = 0
+
+    cdef int use_rules(self, params) except -1:
+        """Fill the rules from a GrowerParams."""
+        self.queue = NodeQueue(params.frontier)
+        self.max_depth = params.max_depth or 2**15 - 1      # what a node's int16 can count
+        self.min_samples_split = max(2, params.min_samples_split)
+        self.max_features = params.max_features
+        self.by_tree, self.by_level, self.by_node = params.feature_fractions
+        self.rules.criterion = CRITERIA[params.criterion]
+        self.rules.reg_lambda = params.reg_lambda
+        self.rules.reg_alpha = params.reg_alpha
+        self.rules.max_delta_step = params.max_delta_step
+        self.rules.min_child_weight = params.min_child_weight
+        self.rules.any_gain = params.min_gain == -np.inf
+        self.rules.min_gain = params.min_gain
+        self.rules.candidate_share = params.candidate_share
+        self.rules.min_samples_leaf = max(1, params.min_samples_leaf)
+        self.rules.max_cat_to_onehot = params.max_cat_to_onehot
+        self.rules.stop_missing = params.missing == "stop"
+        self.rules.random_ties = params.random_ties
+        self.rules.monotone = NULL
+        self.monotone = None
+        self.groups = None
+        if params.monotonic is not None:
+            self.monotone = params.monotonic
+            if self.monotone.shape[0] != self.n_features:
+                raise ValueError("one monotone constraint per feature is needed")
+            self.rules.monotone = &self.monotone[0]
+        if params.interaction is not None:
+            self.groups = params.interaction
+            if self.groups.shape[0] != self.n_features:
+                raise ValueError("one set of interaction groups per feature is needed")
+        return 0
+
+    cdef int use_target(self, data, layout, n_sums, binary) except -1:
+        """Read the targets of the exact search: float64 of shape (n_rows, width)."""
+        cdef const float64_t[:, ::1] view = data
+        if view.shape[0] != self.n_rows:
+            raise ValueError("one target per row is needed")
+        if not 0 <= layout <= TARGET_CLASS_WEIGHTED:
+            raise ValueError("unknown layout of targets")
+        self.target_owner = data
+        self.target.data = &view[0, 0]
+        self.target.n_rows = view.shape[0]
+        self.target.width = <int32_t>view.shape[1]
+        self.target.layout = layout
+        self.target.n_sums = n_sums
+        self.target.binary = binary
+        return 0
+
+    cdef int set_rows(self, rows) except -1:
+        """All rows (None) or ascending ids."""
+        cdef const uint32_t[::1] given
+        cdef intp_t i, n = self.n_rows
+        if rows is None:
+            self.n_sampled = n
+            for i in prange(n, num_threads=team_of(self.n_threads if n > 65536 else 1), nogil=True,
+                            schedule="static"):
+                self.rows[i] = <uint32_t>i
+            return 0
+        given = rows
+        if given.shape[0] == 0 or given.shape[0] > n:
+            raise ValueError("rows must name between one and all rows")
+        for i in range(given.shape[0]):
+            if given[i] >= n or (i > 0 and given[i] <= given[i - 1]):
+                raise ValueError("rows must be ascending ids of rows")
+            self.rows[i] = given[i]
+        self.n_sampled = given.shape[0]
+        return 0
+
+    cdef void draw_tree_features(self) noexcept nogil:
+        self.n_tree_features = max(1, <int32_t>(self.n_features * self.by_tree))
+        draw_sorted(keyed(self.seed, STREAM_TREE, 0), 0, NULL, self.n_features,
+                    self.n_tree_features, &self.tree_features[0])
+
+    cdef const int32_t* draw_node_features(
+        self, int32_t node, int32_t lane, int32_t* n_drawn
+    ) noexcept nogil:
+        """Features that the node may be split on; two lanes may hold two nodes' draws."""
+        cdef int32_t* features = &self.node_features[lane * self.n_features]
+        cdef const int32_t* source = &self.tree_features[0]
+        cdef int32_t k = self.n_tree_features, m
+        if self.by_level < 1:
+            m = max(1, <int32_t>(k * self.by_level))
+            draw_sorted(keyed(self.seed, STREAM_LEVEL, self.store.nodes[node].depth), 0, source, k,
+                        m, features)
+            source = features
+            k = m
+        if self.by_node < 1 or 0 < self.max_features < k:
+            m = max(1, <int32_t>(k * self.by_node))
+            if 0 < self.max_features < m:
+                m = self.max_features
+            if source != features and self.max_features > 0:
+                draw_few(keyed(self.store.nodes[node].key, STREAM_NODE, 0), 0, source, k, m,
+                         features)
+            else:
+                draw_sorted(keyed(self.store.nodes[node].key, STREAM_NODE, 0), 0, source, k, m,
+                            features)
+            source = features
+            k = m
+        if self.groups is not None:
+            k = self.keep_allowed(node, source, k, features)
+            source = features
+        n_drawn[0] = k
+        return source
+
+    cdef int32_t keep_allowed(
+        self, int32_t node, const int32_t* features, int32_t n, int32_t* out
+    ) noexcept nogil:
+        """OUT the features that may interact with all those of the node's path."""
+        cdef GrowNode* at = &self.store.nodes[node]
+        cdef int32_t j, f, kept = 0
+        cdef bint together, pairs = self.groups is not None and self.groups[0] == ANY_TWO
+        cdef bint anything = self.groups is None or (
+            at.groups == ALL_GROUPS and (pairs or at.alone < 0))
+        for j in range(n):
+            f = features[j]
+            if pairs:
+                together = at.groups == <uint64_t>f
+            else:
+                together = anything or self.groups[f] & at.groups != 0
+            if anything or together or f == at.alone:
+                out[kept] = f
+                kept += 1
+        return kept
+
+    cdef void constrain_children(self, int32_t node) noexcept nogil:
+        """Groups that hold the features of the children's path, after a split."""
+        cdef GrowNode* at = &self.store.nodes[node]
+        cdef int32_t f = at.split.feature, side
+        cdef GrowNode* child
+        if self.groups is None:
+            return
+        for side in range(2):
+            child = &self.store.nodes[at.right if side else at.left]
+            if self.groups[f] == ANY_TWO:
+                child.alone = f if at.alone < 0 else at.alone
+                child.groups = at.groups if f == child.alone else <uint64_t>f
+                continue
+            child.groups = at.groups & self.groups[f]
+            if self.groups[f] == 0:
+                child.alone = f
+
+    cdef void part_bounds(self, int32_t node, float64_t left, float64_t right) noexcept nogil:
+        """A constrained split parts the range of values at the middle of its children's."""
+        cdef GrowNode* at = &self.store.nodes[node]
+        cdef int8_t sign = self.monotone[at.split.feature]
+        cdef float64_t middle = 0.5 * (left + right)
+        if at.split.is_categorical or sign == 0:
+            return
+        if sign > 0:
+            self.store.nodes[at.left].bounds.upper = middle
+            self.store.nodes[at.right].bounds.lower = middle
+        else:
+            self.store.nodes[at.left].bounds.lower = middle
+            self.store.nodes[at.right].bounds.upper = middle
+
+    cdef bint may_split(self, int32_t node) noexcept nogil:
+        """Whether the stopping rules allow a split at all, before any search."""
+        cdef intp_t n = self.store.nodes[node].stop - self.store.nodes[node].start
+        return (
+            self.store.nodes[node].depth < self.max_depth
+            and n >= self.min_samples_split
+            and n >= 2 * self.rules.min_samples_leaf
+        )
+
+    cdef bint stops(self) noexcept nogil:
+        """Whether the growth is given up: an exception is set, and what was found is void."""
+        return team_stops(&self.stopped)
+
+    cdef int open_root(self) except -1 nogil:
+        """Make the root; its rows are those set."""
+        self.stopped = False
+        self.store.clear()
+        self.queue.n_open = 0
+        self.store.new_node()
+        self.store.nodes[0].stop = self.n_sampled
+        self.store.nodes[0].stay = self.n_sampled
+        self.store.nodes[0].key = self.seed
+        return 0
+
+    cdef int divide(self, int32_t node) except -1 nogil:
+        """Move the node's rows to its two children, which exist."""
+        return 0
+
+    cdef int evaluate_root(self) except -1 nogil:
+        """Find the best split of node 0."""
+        return 0
+
+    cdef int evaluate_children(self, int32_t node, bint left, bint right) except -1 nogil:
+        """Find the best splits of those children of `node` that are asked for."""
+        return 0
+
+    cdef void forget(self, int32_t node) noexcept nogil:
+        """Give back what is kept for a node that will not be split."""
+
+    cdef int lend(self, int32_t node, SplitSearch other) except -1 nogil:
+        """Hand the rows of a node to another search, which numbers them from 0."""
+        return 0
+
+    cdef void take_back(self, int32_t node, SplitSearch other) noexcept nogil:
+        """Bring the node's rows into the order that the other search has left them in."""
+        cdef intp_t start = self.store.nodes[node].start, i
+        cdef int32_t k
+        for k in range(other.store.n_nodes):
+            if other.store.nodes[k].left >= 0:
+                other.store.nodes[k].split.low_row = self.rows[
+                    start + other.store.nodes[k].split.low_row]
+                other.store.nodes[k].split.high_row = self.rows[
+                    start + other.store.nodes[k].split.high_row]
+        for i in range(other.n_sampled):
+            self.row_scratch[start + i] = self.rows[start + other.rows[i]]
+        for i in range(other.n_sampled):
+            self.rows[start + i] = self.row_scratch[start + i]
+
+    cdef int32_t n_node_sums(self) noexcept nogil:
+        """Sums of a node, besides its weight."""
+        return self.target.n_sums
+
+    cdef bint can_walk(self) noexcept nogil:
+        """Whether `leaf_of` knows where rows outside the sample belong."""
+        return False
+
+    cdef int32_t leaf_of(self, intp_t row) noexcept nogil:
+        """Node where a row of the table ends."""
+        return 0
+
+    cdef intp_t[:, ::1] end_blocks(self):
+        """Rows that end at each node, in blocks of bounded size: node, start and stop of each."""
+        cdef int32_t k
+        cdef intp_t n = 0
+        cdef GrowNode* node
+        cdef intp_t[:, ::1] ends = np.empty((self.store.n_nodes, 3), dtype=np.intp)
+        with nogil:
+            for k in range(self.store.n_nodes):
+                node = &self.store.nodes[k]
+                ends[n, 0] = k
+                ends[n, 1] = node.start if node.left < 0 else node.stay
+                ends[n, 2] = node.stop
+                n += ends[n, 1] < ends[n, 2]
+        return cut_in_blocks(ends[:n])
+
+    cdef int sum_nodes(self, float64_t[:, ::1] sums) except -1:
+        """OUT exact sums over the rows that end at each node (leaves, and rows that stay)."""
+        return 0

@@ -1,0 +1,361 @@
+"""Rows in the order of each feature, sorted once per fit and divided stably down the tree.
+
+An entry is a row and a key: the rank of its value among the distinct values of the column (the
+code of a category). Equal keys are equal values, whatever the type of the table; the value itself
+is looked up by row when a threshold is wanted. Rows with a missing value stand last, under
+the largest key::
+
+    values      3.5   nan   1.0   3.5   2.0
+    list        (0, row 2) (1, row 4) (2, row 0) (2, row 3) (missing, row 1)
+"""
+
+from cython.parallel cimport prange
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+from hybridtrees.core.base._openmp cimport omp_get_thread_num
+from hybridtrees.core.base._radix cimport RADIX_BITS, RADIX_SIZE, key_at, value_from_key
+from hybridtrees.core.base._threads cimport raise_stop, team_of, team_stops
+from hybridtrees.core.base._types cimport Entry, intp_t, uint32_t, uint64_t, uint8_t
+
+import numpy as np
+
+
+cdef uint32_t MISSING_KEY = 0xFFFFFFFF
+
+cdef enum:
+    STAYS = 2      # side of a row that goes to neither child
+    ENDS_BLOCK = 4096   # rows whose bins are read at a time, while their values are in the cache
+
+
+cdef struct WideEntry:
+    uint64_t key
+    uint32_t row
+
+
+ctypedef fused entry_t:
+    Entry
+    WideEntry
+
+
+cdef inline bint sort_entries(
+    entry_t* entries, entry_t* spare, intp_t n, int n_digits, uint32_t* counts
+) noexcept nogil:
+    """Stable radix sort by key, low digit first; true if the result is in spare.
+
+    A digit that all keys share costs no pass.
+    """
+    cdef intp_t i
+    cdef int digit, shift
+    cdef bint swapped = False
+    cdef uint32_t total, count, to
+    cdef uint32_t* place
+    cdef entry_t* other
+    memset(counts, 0, n_digits * RADIX_SIZE * sizeof(uint32_t))
+    for i in range(n):
+        for digit in range(n_digits):
+            counts[digit * RADIX_SIZE
+                   + ((entries[i].key >> (digit * RADIX_BITS)) & (RADIX_SIZE - 1))] += 1
+    for digit in range(n_digits):
+        place = counts + digit * RADIX_SIZE
+        shift = digit * RADIX_BITS
+        if place[(entries[0].key >> shift) & (RADIX_SIZE - 1)] == <uint32_t>n:
+            continue
+        total = 0
+        for i in range(RADIX_SIZE):
+            count = place[i]
+            place[i] = total
+            total += count
+        for i in range(n):
+            to = place[(entries[i].key >> shift) & (RADIX_SIZE - 1)]
+            place[(entries[i].key >> shift) & (RADIX_SIZE - 1)] = to + 1
+            spare[to] = entries[i]
+        other = entries
+        entries = spare
+        spare = other
+        swapped = not swapped
+    return swapped
+
+
+cdef intp_t sort_column(
+    const char* values, intp_t stride, intp_t n, bint wide, bint categorical,
+    Entry* out, void* buffer, uint32_t* counts,
+) noexcept nogil:
+    """One column to its list; returns the present rows.
+
+    `buffer` holds 2 n WideEntry.
+    """
+    cdef intp_t i, size = 0, n_missing = 0
+    cdef Entry* narrow = <Entry*>buffer
+    cdef Entry* narrow_spare = narrow + n
+    cdef WideEntry* broad = <WideEntry*>buffer
+    cdef WideEntry* broad_spare = broad + n
+    cdef uint64_t key64
+    cdef uint32_t key32
+    cdef uint32_t rank = 0
+    cdef bint here
+    # Missing rows wait at the end of `out`, last one first, and are turned round at the end.
+    for i in range(n):
+        if wide:
+            here = key_at[uint64_t](values + i * stride, &key64)
+            if here:
+                if categorical:
+                    key64 = <uint64_t>value_from_key[uint64_t](key64)
+                broad[size].key = key64
+                broad[size].row = <uint32_t>i
+        else:
+            here = key_at[uint32_t](values + i * stride, &key32)
+            if here:
+                if categorical:
+                    key32 = <uint32_t>value_from_key[uint32_t](key32)
+                narrow[size].key = key32
+                narrow[size].row = <uint32_t>i
+        if here:
+            size += 1
+        else:
+            n_missing += 1
+            out[n - n_missing].key = MISSING_KEY
+            out[n - n_missing].row = <uint32_t>i
+    turn_round(out + size, n_missing)
+    if size == 0:
+        return 0
+    if wide:
+        if sort_entries[WideEntry](broad, broad_spare, size, 6, counts):
+            broad = broad_spare
+        for i in range(size):
+            if i > 0 and broad[i].key != broad[i - 1].key:
+                rank += 1
+            out[i].key = <uint32_t>broad[i].key if categorical else rank
+            out[i].row = broad[i].row
+    else:
+        if sort_entries[Entry](narrow, narrow_spare, size, 3, counts):
+            narrow = narrow_spare
+        for i in range(size):
+            if i > 0 and narrow[i].key != narrow[i - 1].key:
+                rank += 1
+            out[i].key = narrow[i].key if categorical else rank
+            out[i].row = narrow[i].row
+    return size
+
+
+cdef void turn_round(Entry* entries, intp_t n) noexcept nogil:
+    cdef intp_t i
+    cdef Entry kept
+    for i in range(n // 2):
+        kept = entries[i]
+        entries[i] = entries[n - 1 - i]
+        entries[n - 1 - i] = kept
+
+
+def sort_columns(X, const uint8_t[::1] is_categorical, Entry[:, ::1] lists, intp_t first,
+                 int n_threads):
+    """Fill lists[first:first + X.shape[1]] from the columns of a dense table.
+
+    Parameters
+    ----------
+    X : float32 or float64 array of shape (n_rows, n_columns), any strides
+        NaN is missing. Categories are codes from 0.
+    is_categorical : uint8 array, one per column of X
+    lists : structured array (key, row) of shape (n_lists, n_rows)
+    first : int
+        List of the first column of X.
+    n_threads : int
+
+    Returns
+    -------
+    n_present : intp array, rows with a value, per column
+    """
+    cdef bint wide = X.dtype == np.float64
+    cdef intp_t n = X.shape[0], p = X.shape[1], f
+    if X.dtype != np.float32 and not wide:
+        raise TypeError("the table must be float32 or float64")
+    if lists.shape[1] != n or first < 0 or first + p > lists.shape[0]:
+        raise ValueError("the lists do not fit the table")
+    if is_categorical.shape[0] != p:
+        raise ValueError("one flag per column is needed")
+    if n >= 2**32 - 1:
+        raise ValueError("more than 4,294,967,294 rows cannot be indexed")
+    cdef const float[:, :] narrow_view
+    cdef const double[:, :] wide_view
+    cdef const char* start
+    cdef intp_t row_stride, column_stride
+    if n == 0 or p == 0:
+        raise ValueError("a table needs at least one row and one column")
+    if wide:
+        wide_view = X
+        start = <const char*>&wide_view[0, 0]
+        row_stride, column_stride = wide_view.strides[0], wide_view.strides[1]
+    else:
+        narrow_view = X
+        start = <const char*>&narrow_view[0, 0]
+        row_stride, column_stride = narrow_view.strides[0], narrow_view.strides[1]
+    n_threads = <int>max(1, min(n_threads, p))
+    present = np.zeros(p, dtype=np.intp)
+    cdef intp_t[::1] n_present = present
+    cdef uint32_t[:, ::1] counts = np.empty((n_threads, 6 * RADIX_SIZE), dtype=np.uint32)
+    cdef intp_t buffer_bytes = 2 * n * sizeof(WideEntry)
+    cdef int[1] stopped = [False]
+    cdef char* buffers = <char*>malloc(n_threads * buffer_bytes)
+    if buffers == NULL:
+        raise MemoryError("no memory to sort the columns")
+    for f in prange(p, num_threads=team_of(n_threads), schedule="dynamic", chunksize=1, nogil=True):
+        if not team_stops(stopped):
+            n_present[f] = sort_column(
+                start + f * column_stride, row_stride, n, wide, is_categorical[f],
+                &lists[first + f, 0], buffers + omp_get_thread_num() * buffer_bytes,
+                &counts[omp_get_thread_num(), 0])
+    free(buffers)
+    raise_stop(stopped[0])
+    return present
+
+
+def list_codes(const uint8_t[:, ::1] columns, const int[::1] missing_code, Entry[:, ::1] lists,
+               int n_threads):
+    """Lists of a binned table: the key of a row is its bin, by counting sort."""
+    cdef intp_t p = columns.shape[0], n = columns.shape[1], f
+    if lists.shape[0] < p or lists.shape[1] != n or missing_code.shape[0] != p:
+        raise ValueError("the lists do not fit the table")
+    present = np.zeros(p, dtype=np.intp)
+    cdef intp_t[::1] n_present = present
+    n_threads = <int>max(1, min(n_threads, p))
+    for f in prange(p, num_threads=team_of(n_threads), schedule="static", nogil=True):
+        n_present[f] = count_codes(&columns[f, 0], n, missing_code[f], &lists[f, 0])
+    return present
+
+
+cdef void ends_of_column(
+    const char* values, intp_t stride, bint wide, const uint8_t* codes, intp_t n,
+    double* least, double* largest,
+) noexcept nogil:
+    cdef intp_t i
+    cdef double value
+    for i in range(n):
+        if wide:
+            value = (<const double*>(values + i * stride))[0]
+        else:
+            value = (<const float*>(values + i * stride))[0]
+        # Comparisons with a missing value are false.
+        if value < least[codes[i]]:
+            least[codes[i]] = value
+        if value > largest[codes[i]]:
+            largest[codes[i]] = value
+
+
+def bin_ends(X, const uint8_t[:, ::1] columns, double[:, ::1] least, double[:, ::1] largest,
+             int n_threads):
+    """Least and largest values of the bins of a dense table; of empty bins inf and -inf.
+
+    Parameters
+    ----------
+    X : float32 or float64 array of shape (n_rows, n_features), any strides
+    columns : uint8 array of shape (n_features, n_rows)
+        The bin of every value.
+    least, largest : float64 arrays of shape (n_features, 256), filled with inf and -inf
+    n_threads : int
+    """
+    cdef intp_t p = columns.shape[0], n = columns.shape[1], f
+    cdef bint wide = X.dtype == np.float64
+    cdef const float[:, :] narrow_view
+    cdef const double[:, :] wide_view
+    cdef const char* start
+    cdef intp_t row_stride, column_stride, first, n_block
+    if X.dtype != np.float32 and not wide:
+        raise TypeError("the table must be float32 or float64")
+    if (X.shape[0] != n or X.shape[1] != p or n == 0 or p == 0
+            or least.shape[0] != p or largest.shape[0] != p
+            or least.shape[1] != 256 or largest.shape[1] != 256):
+        raise ValueError("the codes do not fit the table")
+    if wide:
+        wide_view = X
+        start = <const char*>&wide_view[0, 0]
+        row_stride, column_stride = wide_view.strides[0], wide_view.strides[1]
+    else:
+        narrow_view = X
+        start = <const char*>&narrow_view[0, 0]
+        row_stride, column_stride = narrow_view.strides[0], narrow_view.strides[1]
+    n_threads = <int>max(1, min(n_threads, p))
+    for first in range(0, n, ENDS_BLOCK):
+        n_block = min(n - first, ENDS_BLOCK)
+        for f in prange(p, num_threads=team_of(n_threads if n_block * p > 65536 else 1), nogil=True,
+                        schedule="static"):
+            ends_of_column(start + first * row_stride + f * column_stride, row_stride, wide,
+                           &columns[f, first], n_block, &least[f, 0], &largest[f, 0])
+
+
+cdef intp_t count_codes(
+    const uint8_t* codes, intp_t n, int missing_code, Entry* out,
+) noexcept nogil:
+    """List of all rows in the order of their codes; returns those that are not missing."""
+    cdef intp_t place[257]
+    cdef intp_t i, total = 0, n_present
+    cdef int b, code
+    memset(place, 0, sizeof(place))
+    for i in range(n):
+        place[codes[i]] += 1
+    n_present = n - (place[missing_code] if missing_code < 256 else 0)
+    for b in range(256):
+        i = place[b]
+        place[b] = total
+        total += i
+    for i in range(n):
+        code = codes[i]
+        out[place[code]].key = MISSING_KEY if code == missing_code else <uint32_t>code
+        out[place[code]].row = <uint32_t>i
+        place[code] += 1
+    return n_present
+
+
+cdef intp_t count_present(const Entry* entries, intp_t n) noexcept nogil:
+    """Entries before the first missing one, by bisection."""
+    cdef intp_t low = 0, high = n, middle
+    if n == 0 or entries[n - 1].key != MISSING_KEY:
+        return n
+    while low < high:
+        middle = (low + high) // 2
+        if entries[middle].key == MISSING_KEY:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+cdef intp_t divide_list(
+    Entry* entries, intp_t n, const uint8_t* side, Entry* scratch,
+) noexcept nogil:
+    """Entries of side 1 to the front, those of side 0 behind them; returns how many go left.
+
+    Staying rows (side 2) drop out: what follows the right ones is then rubbish. Every entry is
+    written to both ends and only the end that it belongs to advances.
+    """
+    cdef intp_t i, n_left = 0, n_right = 0
+    cdef uint8_t to
+    for i in range(n):
+        to = side[entries[i].row]
+        scratch[n_right] = entries[i]
+        entries[n_left] = entries[i]
+        n_left += to & 1
+        n_right += to == 0
+    memcpy(entries + n_left, scratch, n_right * sizeof(Entry))
+    return n_left
+
+
+cdef intp_t divide_ids(
+    uint32_t* rows, intp_t n, const uint8_t* side, uint32_t* scratch, intp_t* n_staying,
+) noexcept nogil:
+    """The same for row ids; staying ones end up last. `scratch` holds 2 n."""
+    cdef intp_t i, n_left = 0, n_right = 0, n_stay = 0
+    cdef uint32_t row
+    cdef uint8_t to
+    for i in range(n):
+        row = rows[i]
+        to = side[row]
+        scratch[n_right] = row
+        scratch[n + n_stay] = row
+        rows[n_left] = row
+        n_left += to & 1
+        n_right += to == 0
+        n_stay += to == STAYS
+    memcpy(rows + n_left, scratch, n_right * sizeof(uint32_t))
+    memcpy(rows + n_left + n_right, scratch + n, n_stay * sizeof(uint32_t))
+    n_staying[0] = n_stay
+    return n_left

@@ -1,0 +1,38 @@
+"""Stub of _sorted_search.pyx."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybridtrees.core.grow.grower import GrowerParams, RowTarget
+from hybridtrees.core.search._search import SplitSearch
+
+class SortedSearch(SplitSearch):
+    """Searches the nodes of trees on sorted lists."""
+
+    def __init__(
+        self,
+        n_features: int,
+        n_rows: int,
+        n_categories: NDArray[np.int32],
+        params: GrowerParams,
+        n_threads: int,
+        n_sums: int,
+        width: int,
+        lists: NDArray[np.void] | None = None,
+        keep_lists: bool = False,
+        one_list: bool = False,
+    ) -> None: ...
+    def begin(self, target: RowTarget, rows: NDArray[np.uint32] | None, seed: int) -> None: ...
+
+class DrawnSearch(SortedSearch):
+    """Searches lent nodes of binned features."""
+
+    def __init__(
+        self,
+        n_features: int,
+        n_rows: int,
+        n_categories: NDArray[np.int32],
+        params: GrowerParams,
+        n_sums: int,
+        width: int,
+    ) -> None: ...

@@ -1,0 +1,868 @@
+"""Splits from sorted lists of rows: every threshold, no binning."""
+
+from cython.parallel cimport prange
+from libc.float cimport DBL_MIN
+from libc.math cimport INFINITY
+from libc.stdlib cimport qsort
+from libc.string cimport memcmp, memcpy, memset
+
+from hybridtrees.core.base._category_sets cimport SHORT_SET
+from hybridtrees.core.base._openmp cimport omp_get_thread_num
+from hybridtrees.core.base._rng cimport keyed, uniform
+from hybridtrees.core.base._threads cimport raise_stop, team_of
+from hybridtrees.core.base._types cimport (
+    ABSOLUTE, NEWTON, SQUARES, TARGET_PAIR, TARGET_UNIT, BinView, Entry, SplitRules, TargetView,
+    float64_t, int32_t, int8_t, intp_t, uint32_t, uint8_t,
+)
+from hybridtrees.core.search._criteria cimport (
+    SIDES, Cut, NodeView, ScanScratch, add_row, best_cut, draw_tied, list_median, order_rows,
+    row_weight, side_score, sum_rows,
+)
+from hybridtrees.core.search._search cimport GrowNode, SplitSearch, sum_targets
+from hybridtrees.core.search._sorted cimport MISSING_KEY, divide_ids, divide_list
+from hybridtrees.core.search._split cimport bounded_weight
+
+import numpy as np
+
+from hybridtrees.core.base.dtypes import aligned_empty
+from hybridtrees.core.search._sorted import sort_columns
+
+
+# ---------------------------------------------------------------------------------------------
+# Categories of a node in the order of their response.
+#
+# The list of a categorical feature has its rows category by category. It is rewritten with the
+# categories in the order of their mean (leaf weight, share of a class), each under its position as
+# key, and can then be cut like the list of a number.
+
+
+cdef struct Response:
+    float64_t value
+    uint32_t start       # first entry of the category
+    uint32_t stop
+
+
+cdef int compare(const void* a, const void* b) noexcept nogil:
+    """By response; equal ones keep the order of their codes."""
+    cdef const Response* x = <const Response*>a
+    cdef const Response* y = <const Response*>b
+    if x.value != y.value:
+        return -1 if x.value < y.value else 1
+    return -1 if x.start < y.start else 1
+
+
+cdef intp_t order_categories(
+    const TargetView* target, const SplitRules* rules, const Entry* entries, intp_t n,
+    int32_t output, float64_t* sums, float64_t* response, uint32_t* start, Entry* out,
+) noexcept nogil:
+    """Write the reordered list to `out`; returns the number of categories.
+
+    Parameters: `sums` holds n_sums + 2 numbers, `response` two numbers per category of the node;
+    OUT start[j] is the first entry, in `entries`, of the category in place j.
+    """
+    cdef Response* found = <Response*>response
+    cdef intp_t i = 0, j, k, n_found = 0, n_out = 0
+    cdef float64_t weight
+    while i < n and entries[i].key != MISSING_KEY:
+        memset(sums, 0, (target.n_sums + 2) * sizeof(float64_t))
+        j = i
+        while j < n and entries[j].key == entries[i].key:
+            add_row(target, target.data + <intp_t>entries[j].row * target.width, sums)
+            j += 1
+        weight = sums[target.n_sums]
+        if rules.criterion == NEWTON:
+            # The leaf weight falls as the gradient rises; either direction is the same order.
+            weight += rules.reg_lambda
+        found[n_found].value = sums[output] / weight if weight > 0 else INFINITY
+        found[n_found].start = <uint32_t>i
+        found[n_found].stop = <uint32_t>j
+        n_found += 1
+        i = j
+    qsort(found, n_found, sizeof(Response), compare)
+    for j in range(n_found):
+        start[j] = found[j].start
+        for k in range(found[j].start, found[j].stop):
+            out[n_out].key = <uint32_t>j
+            out[n_out].row = entries[k].row
+            n_out += 1
+    memcpy(out + n_out, entries + n_out, (n - n_out) * sizeof(Entry))
+    return n_found
+
+
+# ---------------------------------------------------------------------------------------------
+# Sorted lists of rows, and the slices of them that the nodes of a tree own.
+#
+# Every feature has its rows in the order of its values (`_sorted`). A node owns the same slice of
+# every list, and dividing a node divides the slices stably, so nothing is sorted twice. A small
+# node may be lent to lists of its own, whose entries and targets are copies with rows numbered
+# from 0: they fit the cache, and other threads can grow other nodes meanwhile.
+
+
+cdef class SortedLists(SplitSearch):
+    """The rows of a tree's nodes, feature by feature.
+
+    Parameters
+    ----------
+    n_features : int
+    n_rows : int
+        Rows of the table, or the most that a lent node has.
+    n_categories : int32 array
+        Categories of each feature, 0 for a number.
+    params : GrowerParams
+    n_threads : int
+    n_sums, width : int
+        Sums per node and numbers per row of the targets.
+    lists : structured array of shape (n_features or more, n_rows), optional
+        Lists of the table; without them, the lists are for lent nodes.
+    keep_lists : bool
+        Whether the lists serve several trees, so that each works on a copy.
+    one_list : bool
+        Whether there is room for the list of one feature only, made when it is asked for.
+    """
+
+    def __cinit__(self):
+        self.keep = []
+        self.master = NULL
+
+    def __init__(self, n_features, n_rows, n_categories, params, n_threads, n_sums, width,
+                 lists=None, bint keep_lists=False, bint one_list=False):
+        cdef const int32_t[::1] categories = n_categories
+        cdef Entry[:, ::1] view
+        cdef int t
+        self.n_threads = n_threads
+        self.n_rows = n_rows
+        self.stride = n_rows
+        self.n_features = n_features
+        self.use_rules(params)
+        self.n_lists = n_features + (n_sums if self.rules.criterion == ABSOLUTE else 0)
+        if categories.shape[0] != n_features or n_features < 1 or n_rows < 1:
+            raise ValueError("the sorted search needs rows, features and their kinds")
+        self.n_categories = &categories[0]
+        self.keep.append(categories)
+        if lists is not None:
+            view = lists
+            if view.shape[0] < (n_features if keep_lists else self.n_lists) \
+                    or view.shape[1] != n_rows:
+                raise ValueError("the lists do not fit the table")
+            self.keep.append(view)
+            self.lists = &view[0, 0]
+            if keep_lists:
+                self.master = self.lists
+        if lists is None or keep_lists:
+            self.lists = <Entry*>self.buffer(
+                (1 if one_list else self.n_lists) * self.n_rows * sizeof(Entry))
+        self.rows = np.empty(n_rows, dtype=np.uint32)
+        self.row_scratch = np.empty(2 * n_rows, dtype=np.uint32)
+        self.tree_features = np.empty(self.n_features, dtype=np.int32)
+        self.node_features = np.empty(self.n_features, dtype=np.int32)
+        self.side = <uint8_t*>self.buffer(n_rows)
+        self.local_id = <uint32_t*>self.buffer(4 * n_rows)
+        self.totals = <float64_t*>self.buffer(8 * (n_sums + 2))
+        self.own_target = NULL
+        if lists is None:
+            self.own_target = <float64_t*>self.buffer(8 * n_rows * width)
+        self.list_scratch = <Entry**>self.buffer(self.n_threads * sizeof(Entry*))
+        for t in range(self.n_threads):
+            self.list_scratch[t] = <Entry*>self.buffer(self.n_rows * sizeof(Entry))
+
+    cdef void* buffer(self, intp_t n_bytes) except NULL:
+        """Memory that lives as long as the search."""
+        cdef uint8_t[::1] block = aligned_empty(max(64, n_bytes), np.uint8)
+        self.keep.append(block)
+        return &block[0]
+
+    # ---- a new tree ---------------------------------------------------------------------------
+
+    def begin(self, target, rows, seed):
+        """Read the targets of a new tree, and the rows that take part in it."""
+        cdef int32_t k
+        cdef Entry[:, ::1] lists
+        cdef intp_t i
+        self.seed = seed
+        self.use_target(target.data, target.layout, target.n_sums, target.binary)
+        self.set_rows(rows)
+        if self.rules.criterion == ABSOLUTE:
+            # One more list per output: the rows in the order of y.
+            lists = <Entry[:self.n_lists, :self.n_rows]>self.lists
+            y = target.data[:, : target.n_sums]
+            if target.data.shape[1] > target.n_sums:
+                # A row of weight 0 takes no part; its place in the order does not matter.
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    y = y / target.data[:, target.n_sums:]
+                y[~np.isfinite(y)] = 0.0
+            sort_columns(np.ascontiguousarray(y), np.zeros(target.n_sums, dtype=np.uint8), lists,
+                         self.n_features, self.n_threads)
+        memset(self.side, 0, self.n_rows)
+        for i in range(self.n_sampled):
+            self.side[self.rows[i]] = 1
+        with nogil:
+            self.draw_tree_features()
+            for k in prange(self.n_lists, num_threads=team_of(self.n_threads), schedule="static"):
+                self.fill_list(k)
+
+    cdef void fill_list(self, int32_t k) noexcept nogil:
+        """A list of this tree: the table's, without the rows that take no part."""
+        cdef Entry* target = self.lists + k * self.stride
+        cdef const Entry* source = target
+        cdef intp_t i, n = 0
+        if self.master != NULL and k < self.n_features:
+            source = self.master + k * self.stride
+        if self.n_sampled == self.n_rows:
+            if source != target:
+                memcpy(target, source, self.n_rows * sizeof(Entry))
+            return
+        for i in range(self.n_rows):
+            target[n] = source[i]
+            n += self.side[source[i].row]
+
+    # ---- dividing a node ----------------------------------------------------------------------
+
+    cdef bint sum_node(self, const GrowNode* node) noexcept nogil:
+        """Sums of the node; false where all its targets are equal and nothing is to be split."""
+        return sum_rows(&self.target, &self.rows[node.start], node.stop - node.start,
+                        self.totals) or self.rules.criterion == NEWTON
+
+    cdef void mark_sides(self, const GrowNode* node) noexcept nogil:
+        """Where each row of the node goes: 1 left, 0 right, 2 nowhere."""
+        cdef const Entry* entries = self.lists + node.split.feature * self.stride
+        cdef uint32_t key, split_key = node.split.key
+        cdef uint8_t missing = node.split.missing_left
+        cdef const uint32_t* words = self.store.words_of(node)
+        cdef intp_t i
+        if node.split.is_categorical and node.split.categories[0] == 0:
+            for i in range(node.start, node.stop):
+                key = entries[i].key
+                self.side[entries[i].row] = missing if key == MISSING_KEY else (
+                    (words[key >> 5] >> (key & 31)) & 1)
+            return
+        if node.split.is_categorical:
+            mark_listed(node, entries, words, self.side)
+            return
+        for i in range(node.start, node.stop):
+            key = entries[i].key
+            self.side[entries[i].row] = missing if key == MISSING_KEY else key <= split_key
+
+    cdef int divide(self, int32_t node) except -1 nogil:
+        cdef GrowNode* n = &self.store.nodes[node]
+        cdef GrowNode* left = &self.store.nodes[n.left]
+        cdef GrowNode* right = &self.store.nodes[n.right]
+        cdef intp_t n_left, n_staying = 0, size = n.stop - n.start
+        self.mark_sides(n)
+        n_left = divide_ids(&self.rows[0] + n.start, size, self.side,
+                            &self.row_scratch[0] + 2 * n.start, &n_staying)
+        n.stay = n.stop - n_staying
+        left.start = n.start
+        left.stop = n.start + n_left
+        left.stay = left.stop
+        right.start = left.stop
+        right.stop = n.stay
+        right.stay = right.stop
+        self.constrain_children(node)
+        if self.rules.monotone != NULL and self.rules.criterion == ABSOLUTE:
+            # The bounds need medians, even of children that are not split any more.
+            self.divide_lists(n, self.n_features, self.n_lists)
+            self.part_bounds(node, self.value_of(left), self.value_of(right))
+            self.divide_lists(n, 0, self.n_features)
+            return raise_stop(self.stopped)
+        if self.rules.monotone != NULL:
+            self.part_bounds(node, self.value_of(left), self.value_of(right))
+        if self.may_split(n.left) or self.may_split(n.right):
+            self.divide_lists(n, 0, self.n_lists)
+        return raise_stop(self.stopped)
+
+    cdef void divide_lists(
+        self, const GrowNode* node, int32_t first, int32_t last
+    ) noexcept nogil:
+        """Bring the lists [first, last) into the order of the node's children."""
+        cdef intp_t size = node.stop - node.start
+        cdef int32_t k
+        if size * (last - first) < PARALLEL_ENTRIES:
+            for k in range(first, last):
+                divide_list(self.lists + k * self.stride + node.start, size, self.side,
+                            self.list_scratch[0])
+            return
+        for k in prange(first, last, num_threads=team_of(self.n_threads), schedule="dynamic",
+                        chunksize=1):
+            if not self.stops():
+                divide_list(self.lists + k * self.stride + node.start, size, self.side,
+                            self.list_scratch[omp_get_thread_num()])
+
+    cdef float64_t value_of(self, const GrowNode* node) noexcept nogil:
+        """Leaf weight or mean of a node's rows; the median where absolute deviations count."""
+        self.sum_node(node)
+        if self.rules.criterion == NEWTON:
+            return bounded_weight(self.totals[0], self.totals[1], &self.rules, &node.bounds)
+        if self.rules.criterion == ABSOLUTE:
+            return list_median(
+                &self.target, self.lists + self.n_features * self.stride + node.start,
+                node.stop - node.start, self.totals[self.target.n_sums])
+        return self.totals[0] / self.totals[self.target.n_sums]
+
+    cdef int sum_nodes(self, float64_t[:, ::1] sums) except -1:
+        sum_targets(&self.target, &self.rows[0], self.end_blocks(), sums, self.n_threads)
+        return 0
+
+    # ---- lending small nodes ------------------------------------------------------------------
+
+    cdef int lend(self, int32_t node, SplitSearch other) except -1 nogil:
+        return (<SortedLists>other).take_lists(self, &self.store.nodes[node])
+
+    cdef int take_lists(self, SortedLists lender, const GrowNode* node) except -1 nogil:
+        """Become the search of a lent node: copy its lists, with rows numbered from 0."""
+        cdef intp_t i, n = node.stop - node.start
+        cdef const Entry* source
+        cdef Entry* target
+        cdef int32_t k
+        self.take_rows(lender, node)
+        for i in range(n):
+            lender.local_id[lender.rows[node.start + i]] = <uint32_t>i
+        for k in range(self.n_lists):
+            source = lender.lists + k * lender.stride + node.start
+            target = self.lists + k * self.stride
+            for i in range(n):
+                target[i].key = source[i].key
+                target[i].row = lender.local_id[source[i].row]
+        return 0
+
+    cdef int take_rows(self, SplitSearch lender, const GrowNode* node) except -1 nogil:
+        """The targets of a lent node, its features and the root of its tree."""
+        cdef intp_t i, n = node.stop - node.start, width = lender.target.width
+        self.n_sampled = n
+        self.n_tree_features = lender.n_tree_features
+        self.seed = lender.seed
+        memcpy(&self.tree_features[0], &lender.tree_features[0],
+               lender.n_tree_features * sizeof(int32_t))
+        self.target = lender.target
+        self.target.data = self.own_target
+        self.target.n_rows = self.n_rows
+        for i in range(n):
+            memcpy(self.own_target + i * width,
+                   lender.target.data + <intp_t>lender.rows[node.start + i] * width, width * 8)
+            self.rows[i] = <uint32_t>i
+        self.open_root()
+        self.store.nodes[0].depth = node.depth
+        self.store.nodes[0].key = node.key
+        self.store.nodes[0].bounds = node.bounds
+        self.store.nodes[0].groups = node.groups
+        self.store.nodes[0].alone = node.alone
+        return 0
+
+    cdef int take_codes(
+        self, SplitSearch lender, const BinView* bins, const GrowNode* node
+    ) except -1 nogil:
+        """The same for a node of binned features; for searches that know codes."""
+        return 0
+
+
+cdef void mark_listed(
+    const GrowNode* node, const Entry* entries, const uint32_t* codes, uint8_t* side
+) noexcept nogil:
+    """Sides of the rows where the category set is a list; both have the order of the codes."""
+    cdef const uint32_t* end = codes + node.split.category_words
+    cdef bint others_left = <int32_t>node.split.categories[0] < 0
+    cdef uint32_t key
+    cdef intp_t i
+    for i in range(node.start, node.stop):
+        key = entries[i].key
+        while codes < end and codes[0] < key:
+            codes += 1
+        side[entries[i].row] = node.split.missing_left if key == MISSING_KEY else (
+            (codes < end and codes[0] == key) != others_left)
+
+
+# ---------------------------------------------------------------------------------------------
+# Splits from sorted lists of rows: every threshold, no binning.
+#
+# The best split of a node is found by one pass along its slice of every list.
+
+
+cdef enum:
+    FAR_BYTES = 262144           # targets that no longer fit the cache near the core
+    STREAM_TIE = 5
+    STREAM_CUT = 6
+    STREAM_REST = 7
+
+cdef float64_t TIE = 1e-11
+
+
+cdef int compare_codes(const void* a, const void* b) noexcept nogil:
+    cdef uint32_t x = (<const uint32_t*>a)[0], y = (<const uint32_t*>b)[0]
+    return (x > y) - (x < y)
+
+
+cdef class SortedSearch(SortedLists):
+    """Searches the nodes of trees on sorted lists; the parameters are those of the lists."""
+
+    def __init__(self, n_features, n_rows, n_categories, params, n_threads, n_sums, width,
+                 lists=None, bint keep_lists=False, bint one_list=False):
+        SortedLists.__init__(self, n_features, n_rows, n_categories, params, n_threads, n_sums,
+                             width, lists, keep_lists, one_list)
+        cdef int32_t numbers = n_sums + 2, t
+        cdef intp_t n = n_rows
+        cdef bint absolute = self.rules.criterion == ABSOLUTE
+        cdef bint categorical = False
+        self.cuts = <Cut*>self.buffer(self.n_features * sizeof(Cut))
+        if absolute:
+            self.y_place = <uint32_t*>self.buffer(4 * n * n_sums)
+            self.y_tree = <float64_t*>self.buffer(8 * (4 * n + 2) * n_sums)
+        for t in range(self.n_features):
+            categorical = categorical or self.n_categories[t] > 0
+        self.scratch = <ScanScratch*>self.buffer(self.n_threads * sizeof(ScanScratch))
+        for t in range(self.n_threads):
+            # Rounded up to a cache line: the threads write to these all the time.
+            self.scratch[t].sides = <float64_t*>self.buffer(8 * (SIDES * numbers + 8))
+            self.scratch[t].entries = self.list_scratch[t]
+            self.scratch[t].tree = NULL
+            self.scratch[t].response = NULL
+            self.scratch[t].category_start = NULL
+            if absolute:
+                self.scratch[t].tree = <float64_t*>self.buffer(8 * (6 * n + 4) * n_sums)
+            if categorical:
+                self.scratch[t].response = <float64_t*>self.buffer(16 * n)
+                self.scratch[t].category_start = <uint32_t*>self.buffer(4 * n)
+
+    cdef const Entry* entries_of(self, const GrowNode* node, int32_t feature) noexcept nogil:
+        """The node's rows in the order of a feature."""
+        return self.lists + feature * self.stride + node.start
+
+    cdef Cut scan_feature(
+        self, const NodeView* view, const GrowNode* node, int32_t feature, int thread
+    ) noexcept nogil:
+        """Best cut of one feature."""
+        cdef const Entry* entries = self.entries_of(node, feature)
+        cdef intp_t n = node.stop - node.start
+        cdef ScanScratch* scratch = &self.scratch[thread]
+        cdef int8_t monotone = self.rules.monotone[feature] if self.rules.monotone != NULL else 0
+        cdef bint far = self.target.n_rows * self.target.width * 8 > FAR_BYTES
+        cdef int32_t order, n_orders = 1
+        cdef Cut cut, best
+        if self.n_categories[feature] == 0:
+            return best_cut(&self.target, &self.rules, view, entries, n, monotone, far, scratch)
+        if self.target.n_sums > 1:
+            n_orders = self.target.n_sums
+        best.gain = -INFINITY
+        best.n_left = 0
+        best.order = 0
+        best.missing_left = 0
+        best.alone = False
+        if entries[0].key == entries[n - 1].key:
+            return best
+        for order in range(n_orders):
+            order_categories(&self.target, &self.rules, entries, n, order, scratch.sides,
+                             scratch.response, scratch.category_start, scratch.entries)
+            cut = best_cut(&self.target, &self.rules, view, scratch.entries, n, 0, far, scratch)
+            cut.order = order
+            # An infinite margin would be no number.
+            if order == 0 or cut.gain > best.gain + TIE * abs(best.gain):
+                best = cut
+        return best
+
+    cdef void scan_features(
+        self, const NodeView* view, const GrowNode* node, const int32_t* features, int32_t n
+    ) noexcept nogil:
+        """Best cuts of the features listed, into `cuts`."""
+        cdef int32_t j
+        # A median takes as long as a score of sums over some twenty entries.
+        cdef intp_t cost = 16 if self.rules.criterion == ABSOLUTE else 1
+        if (node.stop - node.start) * n * cost < PARALLEL_ENTRIES:
+            for j in range(n):
+                self.cuts[features[j]] = self.scan_feature(view, node, features[j], 0)
+            return
+        for j in prange(n, num_threads=team_of(self.n_threads), schedule="dynamic", chunksize=1):
+            if not self.stops():
+                self.cuts[features[j]] = self.scan_feature(view, node, features[j],
+                                                           omp_get_thread_num())
+
+    cdef int32_t best_feature(
+        self, const GrowNode* node, const int32_t* features, int32_t n, float64_t margin
+    ) noexcept nogil:
+        """The feature of the best cut, -1 without any; of equal ones the lowest, or one drawn."""
+        cdef int32_t j, best = -1, n_tied = 0, f
+        for j in range(n):
+            f = features[j]
+            if self.cuts[f].gain > -INFINITY and (best < 0 or self.cuts[f].gain > (
+                    self.cuts[best].gain + TIE * abs(self.cuts[best].gain) + margin)):
+                best = f
+        if best < 0 or not self.rules.random_ties:
+            return best
+        cdef float64_t least = (self.cuts[best].gain - TIE * abs(self.cuts[best].gain) - margin)
+        for j in range(n):
+            f = features[j]
+            if self.cuts[f].gain >= least:
+                n_tied += 1
+                if uniform(keyed(node.key, STREAM_TIE, n_tied)) * n_tied < 1.0:
+                    best = f
+        return best
+
+    cdef int32_t first_that_cuts(self, const NodeView* view, int32_t node) noexcept nogil:
+        """Where no drawn feature can be cut: the first of all, in random order, that can."""
+        cdef GrowNode* n = &self.store.nodes[node]
+        cdef int32_t* features = &self.node_features[0]
+        cdef int32_t k, j, f, left = self.keep_allowed(node, &self.tree_features[0],
+                                                       self.n_tree_features, features)
+        for k in range(left):
+            j = k + <int32_t>(uniform(keyed(n.key, STREAM_REST, k)) * (left - k))
+            f = features[j]
+            features[j] = features[k]
+            features[k] = f
+            self.cuts[f] = self.scan_feature(view, n, f, 0)
+            if self.cuts[f].gain > -INFINITY:
+                return f
+        return -1
+
+    cdef int search(self, int32_t node) except -1 nogil:
+        """Find the node's best split."""
+        cdef GrowNode* n = &self.store.nodes[node]
+        cdef NodeView view
+        cdef int32_t n_features = 0, k, best
+        cdef const int32_t* features
+        cdef float64_t parent = 0, margin = 0
+        n.split.feature = -1
+        if not self.sum_node(n):
+            return 0
+        view.totals = self.totals
+        view.n_rows = n.stop - n.start
+        view.bounds = n.bounds
+        view.y_place = self.y_place
+        view.y_tree = self.y_tree
+        if self.totals[self.target.n_sums] < 2 * self.rules.min_child_weight:
+            return 0
+        if self.rules.criterion == ABSOLUTE:
+            for k in range(self.target.n_sums):
+                order_rows(&self.target, k,
+                           self.lists + (self.n_features + k) * self.stride + n.start,
+                           view.n_rows, self.y_place + k * self.target.n_rows,
+                           self.y_tree + k * (4 * view.n_rows + 2))
+        else:
+            parent = side_score(&self.target, &self.rules, self.totals, &n.bounds)
+        view.parent_score = parent
+        if self.rules.criterion != SQUARES or self.target.layout not in (TARGET_UNIT, TARGET_PAIR):
+            # The gain is a small difference of large scores.
+            margin = 1e-14 * abs(parent)
+        features = self.draw_node_features(node, 0, &n_features)
+        self.scan_features(&view, n, features, n_features)
+        raise_stop(self.stopped)
+        best = self.best_feature(n, features, n_features, margin)
+        if best < 0 and 0 < self.max_features and n_features < self.n_tree_features:
+            best = self.first_that_cuts(&view, node)
+        if best < 0:
+            return 0
+        if not self.rules.any_gain and (
+            self.cuts[best].gain <= 0
+            or self.cuts[best].gain < self.rules.min_gain * (1 - 1e-12)
+            or (self.rules.criterion == NEWTON and self.cuts[best].gain < 1e-12 * parent)
+        ):
+            return 0
+        return self.set_split(&view, node, best, self.cuts[best])
+
+    cdef int set_split(
+        self, const NodeView* view, int32_t node, int32_t feature, Cut cut
+    ) except -1 nogil:
+        """Write the split that a cut stands for."""
+        cdef GrowNode* n = &self.store.nodes[node]
+        cdef const Entry* entries = self.entries_of(n, feature)
+        cdef intp_t size = n.stop - n.start
+        cdef ScanScratch* scratch = &self.scratch[0]
+        cdef bint categorical = self.n_categories[feature] > 0
+        cdef const Entry* ordered = entries
+        if categorical:
+            order_categories(&self.target, &self.rules, entries, size, cut.order, scratch.sides,
+                             scratch.response, scratch.category_start, scratch.entries)
+            ordered = scratch.entries
+        if self.rules.random_ties and not cut.alone:
+            cut.n_left = draw_tied(
+                &self.target, &self.rules, view, ordered, size,
+                self.rules.monotone[feature] if self.rules.monotone != NULL else 0, scratch, cut,
+                keyed(n.key, STREAM_CUT, 0))
+        n.split.gain = cut.gain
+        n.split.feature = feature
+        n.split.is_categorical = categorical
+        n.split.missing_left = cut.missing_left
+        n.split.key = MISSING_KEY - 1
+        n.split.low_row = entries[0].row
+        n.split.high_row = entries[0].row
+        if size > cut.n_left and entries[size - 1].key == MISSING_KEY:
+            if self.rules.stop_missing:
+                n.split.missing_left = 2
+        elif self.rules.stop_missing:
+            n.split.missing_left = 2
+        else:
+            n.split.missing_left = self.larger_left(ordered, cut.n_left, size)
+        if categorical:
+            self.set_categories(node, self.larger_left(ordered, cut.n_left, size), cut.n_left)
+        elif cut.n_left < size and entries[cut.n_left].key != MISSING_KEY:
+            n.split.key = entries[cut.n_left - 1].key
+            n.split.low_row = entries[cut.n_left - 1].row
+            n.split.high_row = entries[cut.n_left].row
+        return 0
+
+    cdef bint larger_left(self, const Entry* entries, intp_t n_left, intp_t n) noexcept nogil:
+        """Without a missing row to learn from, they follow the larger child.
+
+        The larger one has more rows, or the larger hessian where there are hessians.
+        """
+        cdef float64_t weight = 0
+        cdef intp_t i
+        if self.rules.criterion != NEWTON:
+            return 2 * n_left > n
+        for i in range(n_left):
+            weight += row_weight(&self.target, entries[i].row)
+        return 2 * weight > self.totals[self.target.n_sums]
+
+    cdef int set_categories(self, int32_t node, bint others_left, intp_t n_left) except -1 nogil:
+        """Write the category set of a split from the categories in the order of their response.
+
+        Categories that the node has not seen follow the larger child: that order would otherwise
+        send all of them to the same end. So it is enough to name those that go to the other one.
+        """
+        cdef GrowNode* n = &self.store.nodes[node]
+        cdef int32_t n_categories = self.n_categories[n.split.feature]
+        cdef const Entry* entries = self.entries_of(n, n.split.feature)
+        cdef const Entry* ordered = self.scratch[0].entries
+        cdef uint32_t* named = self.scratch[0].category_start
+        cdef intp_t size = n.stop - n.start, i = 0, n_named = 0
+        cdef intp_t n_words = (n_categories + 31) // 32
+        cdef uint32_t key, code
+        cdef uint32_t* words
+        cdef int32_t start
+        # Where a category starts is read before the place is written to: it is not needed again.
+        while i < size and ordered[i].key != MISSING_KEY:
+            key = ordered[i].key
+            if (i < n_left) != others_left:
+                named[n_named] = entries[named[key]].key
+                n_named += 1
+            while i < size and ordered[i].key == key:
+                i += 1
+        if n_words > SHORT_SET and n_named < n_words:
+            qsort(named, n_named, sizeof(uint32_t), compare_codes)
+            start = self.store.new_words(n_named)
+            n = &self.store.nodes[node]
+            for i in range(n_named):
+                self.store.words[start + i] = named[i]
+            n.split.category_words = <int32_t>n_named
+            n.split.categories[0] = <uint32_t>(-n_categories if others_left else n_categories)
+        else:
+            start = self.store.new_words(n_words)
+            n = &self.store.nodes[node]
+            words = self.store.words + start
+            memset(words, 255 if others_left else 0, n_words * sizeof(uint32_t))
+            for i in range(n_named):
+                code = named[i]
+                words[code >> 5] ^= (<uint32_t>1) << (code & 31)
+            n.split.category_words = <int32_t>n_words
+            n.split.categories[0] = 0
+        n.split.category_start = start
+        return 0
+
+    cdef int evaluate_root(self) except -1 nogil:
+        if self.may_split(0):
+            self.search(0)
+        return 0
+
+    cdef int evaluate_children(self, int32_t node, bint left, bint right) except -1 nogil:
+        if left:
+            self.search(self.store.nodes[node].left)
+        if right:
+            self.search(self.store.nodes[node].right)
+        return 0
+
+
+# ---------------------------------------------------------------------------------------------
+# Splits of small nodes on few of many features.
+#
+# Where only some features are drawn at a node, it does not pay to keep the rows in the order of all
+# of them, as sorted lists do. Here a node keeps its rows alone, and they are brought into the order
+# of a feature when it is drawn: by comparing all pairs of few rows, by counting the codes of many.
+# Both leave equal codes in the order of the rows, so the lists, and with them the trees, are those
+# of the sorted lists.
+#
+# Of a sum and a weight per row, not even the order is needed: many rows are added up by their
+# codes.
+
+
+cdef extern from "drawn_scan.h" nogil:
+    ctypedef struct ht_pairs:
+        const double* stats
+        double sum
+        double weight
+        double least_weight
+        double bar
+        double noise
+        double slack
+        intp_t first
+        intp_t last
+
+    ctypedef struct ht_found:
+        double score
+        intp_t n_left
+        bint tied
+
+    void ht_list_codes(
+        const uint8_t* codes, const uint32_t* rows, intp_t n, int missing_code, Entry* out)
+    bint ht_cut_codes(
+        const ht_pairs* node, const uint8_t* codes, const uint32_t* rows, intp_t n,
+        int missing_code, ht_found* found)
+    bint ht_sum_pairs(
+        const double* stats, const uint32_t* rows, intp_t n, double* copy, double* totals)
+    bint ht_sum_units(
+        const double* stats, const uint32_t* rows, intp_t n, double* copy, double* totals)
+
+cdef enum:
+    COPIED_ROWS = 64
+
+
+cdef class DrawnSearch(SortedSearch):
+    """Searches lent nodes of binned features; the parameters are those of the lists.
+
+    It has no lists of a table, and is used by one thread.
+    """
+
+    cdef uint8_t* codes               # of the lent rows, feature by feature
+    cdef intp_t code_stride           # from one feature to the next
+    cdef const int32_t* missing_code  # of each feature
+    cdef const uint8_t* records       # codes of the table, row by row
+    cdef intp_t record_bytes
+    cdef const uint32_t* origin       # rows of the table that were lent
+    cdef float64_t* node_stats        # targets of the node, one behind the other
+    cdef bint pairs                   # whether the loops made for pairs do
+
+    def __init__(self, n_features, n_rows, n_categories, params, n_sums, width):
+        SortedSearch.__init__(self, n_features, n_rows, n_categories, params, 1, n_sums, width,
+                              None, False, True)
+        self.codes = <uint8_t*>self.buffer(self.n_features * (self.n_rows + 128))
+        self.node_stats = <float64_t*>self.buffer(2 * self.n_rows * sizeof(float64_t))
+
+    cdef int take_codes(
+        self, SplitSearch lender, const BinView* bins, const GrowNode* node
+    ) except -1 nogil:
+        cdef int32_t k
+        cdef intp_t i, last, first = 0, n = node.stop - node.start
+        cdef const uint32_t* rows = &lender.rows[node.start]
+        cdef const uint8_t* source
+        cdef uint8_t* target
+        self.take_rows(lender, node)
+        self.pairs = (self.rules.criterion == SQUARES and self.rules.monotone == NULL
+                      and self.target.layout in (TARGET_UNIT, TARGET_PAIR))
+        self.missing_code = bins.n_bins
+        self.records = bins.records
+        self.record_bytes = bins.record_bytes
+        self.origin = rows
+        # An odd number of cache lines: the columns do not compete for the same sets.
+        self.code_stride = (n + 63) // 64 * 64 | 64
+        # From records, where the codes of a row stand together, some rows at a time: what is read
+        # and what is written then stay in the cache.
+        while first < n:
+            last = min(n, first + COPIED_ROWS)
+            for k in range(self.n_features):
+                source = bins.records + k
+                target = self.codes + k * self.code_stride
+                for i in range(first, last):
+                    target[i] = source[rows[i] * bins.record_bytes]
+            first = last
+        return 0
+
+    cdef const Entry* entries_of(self, const GrowNode* node, int32_t feature) noexcept nogil:
+        ht_list_codes(self.codes + feature * self.code_stride, &self.rows[node.start],
+                      node.stop - node.start, self.missing_code[feature], self.lists)
+        return self.lists
+
+    cdef bint sum_node(self, const GrowNode* node) noexcept nogil:
+        cdef const uint32_t* rows = &self.rows[node.start]
+        cdef intp_t n = node.stop - node.start
+        if not self.pairs:
+            return SortedLists.sum_node(self, node)
+        if self.target.layout == TARGET_UNIT:
+            return ht_sum_units(self.target.data, rows, n, self.node_stats, self.totals)
+        return ht_sum_pairs(self.target.data, rows, n, self.node_stats, self.totals)
+
+    cdef void mark_sides(self, const GrowNode* node) noexcept nogil:
+        cdef int32_t feature = node.split.feature
+        cdef const uint8_t* codes = self.codes + feature * self.code_stride
+        cdef int32_t missing_code = self.missing_code[feature], code
+        cdef uint8_t missing = node.split.missing_left
+        cdef uint32_t row, key = node.split.key
+        cdef const uint32_t* words = self.store.words_of(node)
+        cdef intp_t i
+        for i in range(node.start, node.stop):
+            row = self.rows[i]
+            code = codes[row]
+            if code == missing_code:
+                self.side[row] = missing
+            elif node.split.is_categorical:
+                # Sets of bins are short enough to be made of bits always.
+                self.side[row] = (words[code >> 5] >> (code & 31)) & 1
+            else:
+                self.side[row] = <uint32_t>code <= key
+
+    cdef void divide_lists(
+        self, const GrowNode* node, int32_t first, int32_t last
+    ) noexcept nogil:
+        """Nothing: there are no lists."""
+
+    cdef Cut scan_feature(
+        self, const NodeView* view, const GrowNode* node, int32_t feature, int thread
+    ) noexcept nogil:
+        if not self.pairs:
+            return SortedSearch.scan_feature(self, view, node, feature, thread)
+        self.cut_pairs(view, node, &feature, 1)
+        return self.cuts[feature]
+
+    cdef int32_t first_that_cuts(self, const NodeView* view, int32_t node) noexcept nogil:
+        """As along lists; but where the rows are all alike there is no need to ask by feature."""
+        cdef GrowNode* n = &self.store.nodes[node]
+        cdef const uint8_t* first = self.record_of(self.rows[n.start])
+        cdef intp_t i
+        for i in range(n.start + 1, n.stop):
+            if memcmp(first, self.record_of(self.rows[i]), self.n_features) != 0:
+                return SortedSearch.first_that_cuts(self, view, node)
+        return -1
+
+    cdef const uint8_t* record_of(self, uint32_t row) noexcept nogil:
+        """Codes of a lent row."""
+        return self.records + <intp_t>self.origin[row] * self.record_bytes
+
+    cdef void scan_features(
+        self, const NodeView* view, const GrowNode* node, const int32_t* features, int32_t n
+    ) noexcept nogil:
+        cdef int32_t j
+        if self.pairs:
+            self.cut_pairs(view, node, features, n)
+            return
+        for j in range(n):
+            self.cuts[features[j]] = self.scan_feature(view, node, features[j], 0)
+
+    cdef void cut_pairs(
+        self, const NodeView* view, const GrowNode* node, const int32_t* features, int32_t n
+    ) noexcept nogil:
+        """Best cuts without lists, but for categories and missing values."""
+        cdef ht_pairs pairs
+        cdef ht_found found
+        cdef intp_t least_rows = max(<intp_t>1, <intp_t>self.rules.min_samples_leaf)
+        cdef const uint32_t* rows = &self.rows[node.start]
+        cdef int32_t j, f
+        cdef Cut* cut
+        pairs.stats = self.node_stats
+        pairs.sum = view.totals[0]
+        pairs.weight = view.totals[1]
+        pairs.least_weight = max(self.rules.min_child_weight, DBL_MIN)
+        # The bounds, bars and margins of `best_cut`, `cut_fast` and `draw_tied`.
+        pairs.noise = 1e-22 * view.totals[2] / pairs.weight
+        pairs.slack = 2e-13 * abs(view.parent_score) / pairs.weight
+        pairs.bar = 0
+        if self.rules.any_gain:
+            pairs.bar = (-1e-9 * abs(view.parent_score) - 1e-300) / pairs.weight
+        pairs.first = least_rows - 1
+        pairs.last = view.n_rows - least_rows
+        for j in range(n):
+            f = features[j]
+            cut = &self.cuts[f]
+            if self.n_categories[f] > 0 or not ht_cut_codes(
+                    &pairs, self.codes + f * self.code_stride, rows, view.n_rows,
+                    self.missing_code[f], &found):
+                cut[0] = SortedSearch.scan_feature(self, view, node, f, 0)
+                continue
+            cut.gain = found.score * pairs.weight if found.n_left > 0 else -INFINITY
+            cut.n_left = found.n_left
+            cut.order = 0
+            cut.missing_left = 0
+            cut.alone = not found.tied

@@ -1,0 +1,98 @@
+"""The best split of a node from its histogram, and the rows that it moves."""
+
+from hybridtrees.core.base._types cimport (
+    UNIT, BinView, Bounds, NodeSums, SplitInfo, SplitRules, StatsView, float64_t, int32_t, int64_t,
+    int8_t, intp_t, uint32_t, uint8_t,
+)
+
+
+cdef enum:
+    SCAN_WORDS = 1280      # doubles of scratch per thread
+
+cdef float64_t node_score(
+    float64_t grad, float64_t hess, const SplitRules* rules, const Bounds* bounds
+) noexcept nogil
+
+cdef float64_t bounded_weight(
+    float64_t grad, float64_t hess, const SplitRules* rules, const Bounds* bounds
+) noexcept nogil
+
+cdef float64_t pair_score(
+    float64_t left_grad, float64_t left_hess, float64_t grad, float64_t hess,
+    const SplitRules* rules, const Bounds* bounds, int8_t monotone,
+) noexcept nogil
+
+cdef float64_t node_weight(float64_t grad, float64_t hess, const SplitRules* rules) noexcept nogil
+
+cdef struct NodeScan:
+    # What the features of one node are scanned with.
+    const BinView* bins
+    const StatsView* stats
+    const SplitRules* rules
+    const int64_t* hist
+    const NodeSums* total
+    const Bounds* bounds         # NULL: no monotone constraint in the tree
+    SplitInfo* by_feature        # what was found, by the number of the feature
+    float64_t score              # of the node itself
+    int32_t width                # bytes of a vector
+
+cdef void open_scan(
+    NodeScan* scan, const BinView* bins, const StatsView* stats, const SplitRules* rules,
+    const int64_t* hist, const NodeSums* total, const Bounds* bounds, SplitInfo* by_feature,
+) noexcept nogil
+
+cdef void scan_gain(const NodeScan* scan, int32_t feature, float64_t* scratch) noexcept nogil
+
+cdef void choose_split(
+    const NodeScan* scan, const int32_t* features, int32_t n_features, float64_t* scratch,
+    SplitInfo* best,
+) noexcept nogil
+
+cdef void find_split(
+    const NodeScan* scan, const int32_t* features, int32_t n_features, float64_t* scratch,
+    int n_threads, SplitInfo* best,
+) noexcept nogil
+
+cdef NodeSums sums_from_histogram(
+    const BinView* bins, const StatsView* stats, const int64_t* hist, int32_t feature
+) noexcept nogil
+
+
+cdef inline NodeSums read_cell(
+    const StatsView* stats, const int64_t* cells, intp_t cell
+) noexcept nogil:
+    cdef NodeSums sums
+    cdef int64_t mask = ((<int64_t>1) << stats.count_bits) - 1
+    cdef int64_t word
+    if stats.layout == UNIT:
+        word = cells[cell]
+        sums.grad = word >> stats.count_bits
+        sums.n_samples = word & mask
+        sums.hess = sums.n_samples
+    else:
+        word = cells[2 * cell + 1]
+        sums.grad = cells[2 * cell]
+        sums.hess = word >> stats.count_bits
+        sums.n_samples = word & mask
+    return sums
+
+
+cdef inline bint is_empty(NodeSums sums) noexcept nogil:
+    """Whether nothing was added; without counts, tiny hessians may hide behind a gradient."""
+    return sums.n_samples == 0 and sums.hess == 0 and sums.grad == 0
+
+
+cdef inline void add_sums(NodeSums* sums, NodeSums more) noexcept nogil:
+    sums.grad += more.grad
+    sums.hess += more.hess
+    sums.n_samples += more.n_samples
+
+
+cdef void fill_direction(
+    const BinView* bins, const SplitInfo* split, uint8_t* goes_left
+) noexcept nogil
+
+cdef intp_t split_rows(
+    const uint8_t* codes, const uint8_t* goes_left, uint32_t* rows, intp_t n_rows,
+    uint32_t* right, uint32_t* left, int n_threads,
+) noexcept nogil

@@ -1,0 +1,717 @@
+"""The best split of a node from its histogram, and the rows that it moves."""
+
+from cython.parallel cimport parallel, prange
+from libc.math cimport INFINITY, fabs
+from libc.string cimport memcpy, memset
+
+from hybridtrees.core.base._openmp cimport omp_get_thread_num
+from hybridtrees.core.base._simd cimport (
+    ht_newton_best, ht_newton_scores, ht_unit_sums, ht_vector_bytes,
+)
+from hybridtrees.core.base._threads cimport team_of
+from hybridtrees.core.base._types cimport (
+    UNIT, BinView, Bounds, NodeSums, SplitInfo, SplitRules, StatsView, float64_t, int32_t, int64_t,
+    int8_t, intp_t, uint32_t, uint8_t,
+)
+
+
+# ---------------------------------------------------------------------------------------------
+# Best split of a node from its histogram: the Newton gain.
+#
+# With G and H the sums of gradients and hessians, a node's score is ``T(G)^2 / (H + lambda)``,
+# T the soft threshold by alpha; a split gains ``score(left) + score(right) - score(node)``
+# (Chen and Guestrin 2016, eq. 7, without the factor 1/2). Rows with a missing value are tried on
+# both sides. Categories are ordered by their leaf weight and then cut like numbers, which for a
+# convex loss finds the best of all subsets (Fisher 1958); features of few categories are split one
+# category against the rest instead. Ties go to the lower feature, then the lower bin.
+
+
+cdef enum:
+    PARALLEL_CELLS = 16384
+
+cdef float64_t LEAST_POSITIVE = 5e-324
+cdef float64_t TIE = 1e-7     # relative to the scores that a gain is the difference of
+
+
+cdef struct FeatureScan:
+    # What the scans of one feature share.
+    const StatsView* stats
+    const SplitRules* rules
+    const int64_t* cells
+    NodeSums total
+    NodeSums missing
+    float64_t grad            # totals in floating point
+    float64_t hess
+    float64_t* left_grad      # scratch, one entry per candidate
+    float64_t* left_hess
+    float64_t* scores
+    float64_t* left_count
+    int32_t* order            # bins in the order of the scan (categories)
+    int32_t width
+    const Bounds* bounds      # NULL: no monotone constraint in the tree
+    int8_t monotone           # constraint of the feature
+
+
+cdef inline float64_t soft_threshold(float64_t value, float64_t alpha) noexcept nogil:
+    if value > alpha:
+        return value - alpha
+    return value + alpha if value < -alpha else 0.0
+
+
+cdef float64_t node_weight(
+    float64_t grad, float64_t hess, const SplitRules* rules
+) noexcept nogil:
+    """The leaf value that minimises the penalised quadratic loss."""
+    cdef float64_t weight
+    if hess + rules.reg_lambda <= 0:
+        return 0.0
+    weight = -soft_threshold(grad, rules.reg_alpha) / (hess + rules.reg_lambda)
+    if rules.max_delta_step > 0 and fabs(weight) > rules.max_delta_step:
+        return rules.max_delta_step if weight > 0 else -rules.max_delta_step
+    return weight
+
+
+cdef float64_t bounded_weight(
+    float64_t grad, float64_t hess, const SplitRules* rules, const Bounds* bounds
+) noexcept nogil:
+    """The best leaf value within the bounds of its node."""
+    return min(max(node_weight(grad, hess, rules), bounds.lower), bounds.upper)
+
+
+cdef float64_t node_score(
+    float64_t grad, float64_t hess, const SplitRules* rules, const Bounds* bounds
+) noexcept nogil:
+    """Twice the loss that the node's best leaf value saves; bounds may be NULL."""
+    cdef float64_t weight
+    if hess + rules.reg_lambda <= 0:
+        return 0.0
+    if rules.max_delta_step <= 0 and bounds == NULL:
+        weight = soft_threshold(grad, rules.reg_alpha)
+        return weight * weight / (hess + rules.reg_lambda)
+    if bounds == NULL:
+        weight = node_weight(grad, hess, rules)
+    else:
+        weight = bounded_weight(grad, hess, rules, bounds)
+    return -(2 * grad * weight + (hess + rules.reg_lambda) * weight * weight
+             + 2 * rules.reg_alpha * fabs(weight))
+
+
+cdef float64_t pair_score(
+    float64_t left_grad, float64_t left_hess, float64_t grad, float64_t hess,
+    const SplitRules* rules, const Bounds* bounds, int8_t monotone,
+) noexcept nogil:
+    """Score of both sides of a cut; -inf where it breaks the constraint of its feature."""
+    cdef float64_t left, right
+    if monotone != 0 and bounds != NULL:
+        left = bounded_weight(left_grad, left_hess, rules, bounds)
+        right = bounded_weight(grad - left_grad, hess - left_hess, rules, bounds)
+        if (monotone > 0 and left > right) or (monotone < 0 and left < right):
+            return -INFINITY
+    return (node_score(left_grad, left_hess, rules, bounds)
+            + node_score(grad - left_grad, hess - left_hess, rules, bounds))
+
+
+cdef NodeSums sums_from_histogram(
+    const BinView* bins, const StatsView* stats, const int64_t* hist, int32_t feature
+) noexcept nogil:
+    """Sums over a whole node, from the cells of any one feature."""
+    cdef NodeSums total
+    cdef const int64_t* cells = hist + <intp_t>bins.cell_start[feature] * stats.n_words
+    cdef int32_t b
+    memset(&total, 0, sizeof(NodeSums))
+    for b in range(bins.n_bins[feature] + 1):
+        add_sums(&total, read_cell(stats, cells, b))
+    return total
+
+
+cdef inline int32_t count_less(
+    const float64_t* rising, int32_t n, float64_t bound
+) noexcept nogil:
+    """How many are less than the bound; without a branch, which would go wrong every other time."""
+    cdef int32_t first = 0, half
+    cdef bint less
+    while n > 0:
+        half = n >> 1
+        less = rising[first + half] < bound
+        first = first + half + 1 if less else first
+        n = n - half - 1 if less else half
+    return first
+
+
+cdef inline int32_t count_leaving(
+    const float64_t* rising, int32_t n, float64_t total, float64_t bound
+) noexcept nogil:
+    """How many leave at least the bound of the total."""
+    cdef int32_t first = 0, half
+    cdef bint enough
+    while n > 0:
+        half = n >> 1
+        enough = total - rising[first + half] >= bound
+        first = first + half + 1 if enough else first
+        n = n - half - 1 if enough else half
+    return first
+
+
+cdef inline void admissible(
+    FeatureScan* scan, int32_t n_candidates, int32_t* first, int32_t* last
+) noexcept nogil:
+    """The candidates that leave enough on both sides.
+
+    Hessians and counts only grow along the scan, so they are an interval, whose ends are found by
+    halving, and the loops over it need no test.
+    """
+    # Any hessian will do that is not 0.
+    cdef float64_t need = max(scan.rules.min_child_weight, LEAST_POSITIVE)
+    cdef float64_t need_rows = <float64_t>scan.rules.min_samples_leaf
+    cdef float64_t all_rows = <float64_t>scan.total.n_samples
+    first[0] = count_less(scan.left_hess, n_candidates, need)
+    last[0] = count_leaving(scan.left_hess, n_candidates, scan.hess, need)
+    if scan.stats.count_bits > 0 and need_rows > 1:
+        first[0] = max(first[0], count_less(scan.left_count, n_candidates, need_rows))
+        last[0] = min(last[0], count_leaving(scan.left_count, n_candidates, all_rows, need_rows))
+
+
+cdef inline void best_candidate(
+    FeatureScan* scan, int32_t n_candidates, float64_t* best_score, int32_t* best_index
+) noexcept nogil:
+    """Score the candidates whose left sums are in the scratch; keep a strictly better one.
+
+    Where only the score is asked for (best_index NULL) the maximum is taken in vectors.
+    """
+    cdef const SplitRules* rules = scan.rules
+    cdef int32_t first, last, b
+    cdef float64_t score
+    admissible(scan, n_candidates, &first, &last)
+    if first >= last:
+        return
+    if rules.reg_alpha != 0 or rules.max_delta_step > 0 or scan.bounds != NULL:
+        for b in range(first, last):
+            scan.scores[b] = pair_score(scan.left_grad[b], scan.left_hess[b], scan.grad, scan.hess,
+                                        rules, scan.bounds, scan.monotone)
+    elif best_index == NULL:
+        score = ht_newton_best(scan.width, scan.left_grad, scan.left_hess, first, last,
+                               scan.grad, scan.hess, rules.reg_lambda)
+        best_score[0] = max(best_score[0], score)
+        return
+    else:
+        ht_newton_scores(scan.width, scan.left_grad, scan.left_hess, first, last, scan.grad,
+                         scan.hess, rules.reg_lambda, scan.scores)
+    for b in range(first, last):
+        if scan.scores[b] > best_score[0]:
+            best_score[0] = scan.scores[b]
+            if best_index != NULL:
+                best_index[0] = b
+
+
+cdef inline void fill_prefix(
+    FeatureScan* scan, NodeSums start, int32_t n_candidates, bint ordered
+) noexcept nogil:
+    """Left sums after each candidate, in floating point."""
+    cdef NodeSums sums = start
+    cdef float64_t grad_unit = scan.stats.grad_unit, hess_unit = scan.stats.hess_unit
+    cdef bint counts = scan.stats.count_bits > 0 and scan.rules.min_samples_leaf > 1
+    cdef int32_t b
+    if scan.stats.layout == UNIT and not ordered:
+        fill_prefix_unit(scan, start, n_candidates, counts)
+        return
+    for b in range(n_candidates):
+        add_sums(&sums, read_cell(scan.stats, scan.cells, scan.order[b] if ordered else b))
+        scan.left_grad[b] = <float64_t>sums.grad * grad_unit
+        scan.left_hess[b] = <float64_t>sums.hess * hess_unit
+        if counts:
+            scan.left_count[b] = <float64_t>sums.n_samples
+
+
+cdef inline void fill_prefix_unit(
+    FeatureScan* scan, NodeSums start, int32_t n_candidates, bint counts
+) noexcept nogil:
+    """The same for one-word cells: words are added whole and taken apart afterwards."""
+    cdef int32_t bits = scan.stats.count_bits, b, k, whole = n_candidates - n_candidates % 4
+    cdef int64_t word = start.grad * ((<int64_t>1) << bits) + start.n_samples
+    cdef int64_t* words = <int64_t*>scan.scores
+    cdef int64_t[4] sums
+    # Four cells are added up by themselves, so that the sums wait for each other less often.
+    for b in range(0, whole, 4):
+        sums[0] = scan.cells[b]
+        for k in range(1, 4):
+            sums[k] = sums[k - 1] + scan.cells[b + k]
+        for k in range(4):
+            words[b + k] = word + sums[k]
+        word += sums[3]
+    for b in range(whole, n_candidates):
+        word += scan.cells[b]
+        words[b] = word
+    if counts:
+        for b in range(n_candidates):
+            scan.left_count[b] = <float64_t>(words[b] & (((<int64_t>1) << bits) - 1))
+    ht_unit_sums(scan.width, words, n_candidates, bits, scan.stats.grad_unit,
+                 scan.stats.hess_unit, scan.left_grad, scan.left_hess)
+
+
+cdef void scan_both_directions(
+    FeatureScan* scan, int32_t n_bins, bint ordered,
+    float64_t* best_score, int32_t* best_index, uint8_t* missing_left,
+) noexcept nogil:
+    """Cut after each bin with the missing rows right, then left; keep the better direction."""
+    cdef NodeSums none
+    cdef float64_t before
+    cdef bint any_missing = not is_empty(scan.missing)
+    memset(&none, 0, sizeof(NodeSums))
+    # With missing rows there is one more candidate: all values left, the missing ones right.
+    fill_prefix(scan, none, n_bins if any_missing else n_bins - 1, ordered)
+    best_candidate(scan, n_bins if any_missing else n_bins - 1, best_score, best_index)
+    missing_left[0] = 0
+    if any_missing:
+        before = best_score[0]
+        fill_prefix(scan, scan.missing, n_bins - 1, ordered)
+        best_candidate(scan, n_bins - 1, best_score, best_index)
+        missing_left[0] = best_score[0] > before
+
+
+cdef void scan_numeric(
+    FeatureScan* scan, int32_t n_bins, float64_t parent_score, bint gain_only, SplitInfo* info
+) noexcept nogil:
+    """Best cut of a numeric feature; all but its gain only for the winner of all features."""
+    cdef float64_t best_score = -INFINITY
+    cdef int32_t best = -1, b
+    scan_both_directions(scan, n_bins, False, &best_score, NULL if gain_only else &best,
+                         &info.missing_left)
+    info.gain = best_score - parent_score
+    if gain_only or best < 0:
+        return
+    info.bin = best
+    memset(&info.left, 0, sizeof(NodeSums))
+    for b in range(best + 1):
+        add_sums(&info.left, read_cell(scan.stats, scan.cells, b))
+    if info.missing_left:
+        add_sums(&info.left, scan.missing)
+
+
+cdef int32_t order_categories(FeatureScan* scan, int32_t n_bins) noexcept nogil:
+    """Bins with rows in them, by rising leaf weight; equal weights keep the order of codes."""
+    cdef float64_t* key = scan.scores
+    cdef float64_t value
+    cdef NodeSums sums
+    cdef int32_t b, i, n = 0
+    for b in range(n_bins):
+        sums = read_cell(scan.stats, scan.cells, b)
+        if is_empty(sums):
+            continue
+        value = node_weight(<float64_t>sums.grad * scan.stats.grad_unit,
+                            <float64_t>sums.hess * scan.stats.hess_unit, scan.rules)
+        i = n
+        while i > 0 and key[i - 1] > value:
+            key[i] = key[i - 1]
+            scan.order[i] = scan.order[i - 1]
+            i -= 1
+        key[i] = value
+        scan.order[i] = b
+        n += 1
+    return n
+
+
+cdef void scan_one_against_rest(
+    FeatureScan* scan, int32_t n_present,
+    float64_t* best_score, int32_t* best, uint8_t* missing_left,
+) noexcept nogil:
+    """Each category alone on the left; the missing rows with the rest, then with it."""
+    cdef NodeSums sums
+    cdef int32_t i, side, index
+    cdef float64_t score
+    for side in range(1 if is_empty(scan.missing) else 2):
+        for i in range(n_present):
+            sums = read_cell(scan.stats, scan.cells, scan.order[i])
+            if side == 1:
+                add_sums(&sums, scan.missing)
+            scan.left_grad[0] = <float64_t>sums.grad * scan.stats.grad_unit
+            scan.left_hess[0] = <float64_t>sums.hess * scan.stats.hess_unit
+            scan.left_count[0] = <float64_t>sums.n_samples
+            score = best_score[0]
+            index = -1
+            best_candidate(scan, 1, &score, &index)
+            if index == 0:
+                best_score[0] = score
+                best[0] = i
+                missing_left[0] = side
+    if not is_empty(scan.missing):
+        # All categories against the missing rows: named by an index behind the last category.
+        scan.left_grad[0] = scan.grad - <float64_t>scan.missing.grad * scan.stats.grad_unit
+        scan.left_hess[0] = scan.hess - <float64_t>scan.missing.hess * scan.stats.hess_unit
+        scan.left_count[0] = <float64_t>(scan.total.n_samples - scan.missing.n_samples)
+        index = -1
+        best_candidate(scan, 1, best_score, &index)
+        if index == 0:
+            best[0] = n_present
+            missing_left[0] = 0
+
+
+cdef void scan_categories(
+    FeatureScan* scan, int32_t n_bins, float64_t parent_score, SplitInfo* info
+) noexcept nogil:
+    cdef float64_t best_score = -INFINITY
+    cdef int32_t best = -1, i, bin, first, last
+    cdef int32_t n_present = order_categories(scan, n_bins)
+    cdef bint alone = n_bins <= scan.rules.max_cat_to_onehot
+    info.is_categorical = 1
+    memset(info.categories, 0, sizeof(info.categories))
+    if n_present == 0:
+        return
+    if alone:
+        scan_one_against_rest(scan, n_present, &best_score, &best, &info.missing_left)
+    else:
+        scan_both_directions(scan, n_present, True, &best_score, &best, &info.missing_left)
+    if best < 0:
+        return
+    info.gain = best_score - parent_score
+    info.bin = 0
+    memset(&info.left, 0, sizeof(NodeSums))
+    first = best if alone and best < n_present else 0
+    last = min(best + 1, n_present)
+    for i in range(first, last):
+        add_sums(&info.left, read_cell(scan.stats, scan.cells, scan.order[i]))
+    if info.missing_left:
+        add_sums(&info.left, scan.missing)
+    if 2 * info.left.hess > scan.total.hess:
+        # Categories that the node has not seen follow the heavier child: the order of responses
+        # would otherwise send all of them to the same end.
+        memset(info.categories, 255, sizeof(info.categories))
+    for i in range(n_present):
+        bin = scan.order[i]
+        info.categories[bin >> 5] &= ~((<uint32_t>1) << (bin & 31))
+        if first <= i < last:
+            info.categories[bin >> 5] |= (<uint32_t>1) << (bin & 31)
+
+
+cdef void scan_feature(
+    const NodeScan* node, int32_t feature, float64_t* scratch, bint gain_only, SplitInfo* info
+) noexcept nogil:
+    """Best split on one feature, or its gain only; the gain is -inf where there is none."""
+    cdef FeatureScan scan
+    cdef const BinView* bins = node.bins
+    cdef const StatsView* stats = node.stats
+    cdef int32_t n_bins = bins.n_bins[feature]
+    info.gain = -INFINITY
+    info.feature = feature
+    info.bin = -1
+    info.missing_left = 0
+    info.is_categorical = 0
+    scan.stats = stats
+    scan.rules = node.rules
+    scan.cells = node.hist + <intp_t>bins.cell_start[feature] * stats.n_words
+    scan.total = node.total[0]
+    scan.grad = <float64_t>node.total.grad * stats.grad_unit
+    scan.hess = <float64_t>node.total.hess * stats.hess_unit
+    scan.left_grad = scratch
+    scan.left_hess = scratch + 256
+    scan.scores = scratch + 512
+    scan.left_count = scratch + 768
+    scan.order = <int32_t*>(scratch + 1024)
+    scan.width = node.width
+    scan.bounds = node.bounds
+    scan.monotone = 0
+    if node.bounds != NULL and not bins.is_categorical[feature]:
+        scan.monotone = node.rules.monotone[feature]
+    memset(&scan.missing, 0, sizeof(NodeSums))
+    if bins.has_missing[feature]:
+        scan.missing = read_cell(stats, scan.cells, n_bins)
+    if bins.is_categorical[feature]:
+        scan_categories(&scan, n_bins, node.score, info)
+    else:
+        scan_numeric(&scan, n_bins, node.score, gain_only, info)
+    if not gain_only and info.gain > -INFINITY and is_empty(scan.missing):
+        # No missing row to learn from: they will follow the heavier child.
+        info.missing_left = 2 * info.left.hess > node.total.hess
+
+
+cdef void open_scan(
+    NodeScan* scan, const BinView* bins, const StatsView* stats, const SplitRules* rules,
+    const int64_t* hist, const NodeSums* total, const Bounds* bounds, SplitInfo* by_feature,
+) noexcept nogil:
+    """OUT a scan of a node; its histogram may be filled later, its sums are known."""
+    scan.bins = bins
+    scan.stats = stats
+    scan.rules = rules
+    scan.hist = hist
+    scan.total = total
+    scan.bounds = bounds if rules.monotone != NULL else NULL
+    scan.by_feature = by_feature
+    scan.width = ht_vector_bytes()
+    scan.score = node_score(<float64_t>total.grad * stats.grad_unit,
+                            <float64_t>total.hess * stats.hess_unit, rules, scan.bounds)
+
+
+cdef void scan_gain(const NodeScan* scan, int32_t feature, float64_t* scratch) noexcept nogil:
+    """Note what a split on the feature gains."""
+    scan_feature(scan, feature, scratch, True, scan.by_feature + feature)
+
+
+cdef void choose_split(
+    const NodeScan* scan, const int32_t* features, int32_t n_features, float64_t* scratch,
+    SplitInfo* best,
+) noexcept nogil:
+    """Best admissible split on the features listed, which were scanned; feature -1: none."""
+    cdef int32_t j
+    cdef const SplitInfo* one
+    # Where any split is better than none, a gain that rounding has made negative counts as 0.
+    cdef float64_t least = -1e-9 * scan.score - 1e-300
+    if not scan.rules.any_gain:
+        least = max(scan.rules.min_gain, 1e-12 * scan.score)
+    best.feature = -1
+    best.gain = -INFINITY
+    for j in range(n_features):
+        one = scan.by_feature + features[j]
+        # Gradients are float32: gains that differ by less than their rounding are a tie, which
+        # goes to the lower feature.
+        if (one.gain > 0 or scan.rules.any_gain) and one.gain >= least and (
+            best.feature < 0 or one.gain > best.gain + TIE * (scan.score + best.gain)
+        ):
+            best.feature = one.feature
+            best.gain = one.gain
+    if best.feature >= 0:
+        scan_feature(scan, best.feature, scratch, False, best)
+
+
+cdef void find_split(
+    const NodeScan* scan, const int32_t* features, int32_t n_features, float64_t* scratch,
+    int n_threads, SplitInfo* best,
+) noexcept nogil:
+    """Scan the features listed, and choose among them."""
+    cdef int32_t j
+    if n_threads == 1 or scan.bins.n_cells < PARALLEL_CELLS:
+        for j in range(n_features):
+            scan_gain(scan, features[j], scratch)
+    else:
+        for j in prange(n_features, num_threads=team_of(n_threads), schedule="static"):
+            scan_gain(scan, features[j], scratch + omp_get_thread_num() * SCAN_WORDS)
+    choose_split(scan, features, n_features, scratch, best)
+
+
+# ---------------------------------------------------------------------------------------------
+# Rows by node: one permutation, split stably.
+#
+# A node owns the slice [start, stop) of one array of row ids. A split moves the ids that go left
+# to the front of the slice and the others behind them, both in their old order. Two threads start
+# at the two ends and take blocks until they meet; what is on its own side stays in place, and only
+# the rest is copied, as much as one thread alone would copy::
+#
+#     rows          | a B c d E F > < g h I j K |   small letters go left
+#     rows          | a c d                 I K |   in place: left ids in front, right ids behind
+#     scratch       | B E F               g h j |   right ids of the front, left ids of the back
+#     rows          | a c d g h j   B E F   I K |
+#
+# More threads split chunks on their own, and copy each behind its predecessors.
+#
+# Whether a code goes left is looked up in a table of 256 entries, so numeric bins, categories and
+# missing values are one and the same branch-free loop.
+
+
+cdef enum:
+    # Threads take chunks as they come: one that is held up by another process does not hold up
+    # all, and the last one to end is late by less than a chunk.
+    MAX_CHUNKS = 256
+    CHUNK_ROWS = 4096
+    PARALLEL_ROWS = 16384
+    BLOCK_ROWS = 4096
+    COPIES = 8
+
+
+cdef void fill_direction(
+    const BinView* bins, const SplitInfo* split, uint8_t* goes_left
+) noexcept nogil:
+    """goes_left[code] for the 256 codes of the split's feature."""
+    cdef int32_t missing = bins.n_bins[split.feature], code
+    memset(goes_left, 0, 256)
+    if split.is_categorical:
+        for code in range(missing):
+            goes_left[code] = (split.categories[code >> 5] >> (code & 31)) & 1
+    else:
+        memset(goes_left, 1, split.bin + 1)
+    goes_left[missing] = split.missing_left
+
+
+cdef inline intp_t split_chunk(
+    const uint8_t* codes, const uint8_t* goes_left, const uint32_t* rows, intp_t n,
+    uint32_t* left, uint32_t* right,
+) noexcept nogil:
+    """Write every id to both ends and advance only the end that it belongs to.
+
+    Four ids are read before the first is written: the ends may lie in `rows`, and a load after
+    a store to them could not be hoisted by the compiler.
+    """
+    cdef intp_t i, k, whole = n - n % 4
+    cdef intp_t[4] go
+    cdef uint32_t[4] row
+    cdef uint32_t* first = left
+    for i in range(0, whole, 4):
+        for k in range(4):
+            row[k] = rows[i + k]
+        for k in range(4):
+            go[k] = goes_left[codes[row[k]]]
+        for k in range(4):
+            left[0] = row[k]
+            right[0] = row[k]
+            left += go[k]
+            right += 1 - go[k]
+    for i in range(whole, n):
+        row[0] = rows[i]
+        go[0] = goes_left[codes[row[0]]]
+        left[0] = row[0]
+        right[0] = row[0]
+        left += go[0]
+        right += 1 - go[0]
+    return left - first
+
+
+cdef inline intp_t split_chunk_back(
+    const uint8_t* codes, const uint8_t* goes_left, const uint32_t* rows, intp_t n,
+    uint32_t* left, uint32_t* right,
+) noexcept nogil:
+    """The same from the last row to the first; the ends are written before `left` and `right`."""
+    cdef intp_t i, k, rest = n % 4
+    cdef intp_t[4] go
+    cdef uint32_t[4] row
+    cdef uint32_t* first = left - 1
+    left -= 1
+    right -= 1
+    for i in range(n - 4, rest - 1, -4):
+        for k in range(4):
+            row[k] = rows[i + 3 - k]
+        for k in range(4):
+            go[k] = goes_left[codes[row[k]]]
+        for k in range(4):
+            left[0] = row[k]
+            right[0] = row[k]
+            left -= go[k]
+            right -= 1 - go[k]
+    for i in range(rest - 1, -1, -1):
+        row[0] = rows[i]
+        go[0] = goes_left[codes[row[0]]]
+        left[0] = row[0]
+        right[0] = row[0]
+        left -= go[0]
+        right -= 1 - go[0]
+    return first - left
+
+
+cdef struct End:
+    # How far the thread of one end has come.
+    intp_t n_blocks
+    intp_t n_left
+    intp_t n_right
+    intp_t[5] unused             # the two ends share no cache line
+
+
+cdef void take_block(
+    const uint8_t* codes, const uint8_t* goes_left, uint32_t* rows, intp_t n_rows,
+    intp_t n_blocks, uint32_t* scratch, End* end, bint back,
+) noexcept nogil:
+    """Split the next block of one end."""
+    cdef intp_t block = n_blocks - 1 - end.n_blocks if back else end.n_blocks
+    cdef intp_t start = n_rows * block // n_blocks
+    cdef intp_t size = n_rows * (block + 1) // n_blocks - start, n_left
+    if back:
+        n_left = split_chunk_back(codes, goes_left, rows + start, size,
+                                  scratch + n_rows - end.n_left, rows + n_rows - end.n_right)
+    else:
+        n_left = split_chunk(codes, goes_left, rows + start, size, rows + end.n_left,
+                             scratch + end.n_right)
+    end.n_blocks += 1
+    end.n_left += n_left
+    end.n_right += size - n_left
+
+
+cdef void copy_part(
+    const uint32_t* scratch, uint32_t* rows, intp_t n_rows, const End* ends, int part
+) noexcept nogil:
+    """Copy one of `COPIES` parts of what lies apart to the gap between the two ends."""
+    cdef intp_t n = ends[1].n_left + ends[0].n_right
+    cdef intp_t start = n * part // COPIES, stop = n * (part + 1) // COPIES
+    cdef intp_t middle = min(max(start, ends[1].n_left), stop)
+    rows += ends[0].n_left
+    memcpy(rows + start, scratch + n_rows - ends[1].n_left + start,
+           (middle - start) * sizeof(uint32_t))
+    memcpy(rows + middle, scratch + middle - ends[1].n_left, (stop - middle) * sizeof(uint32_t))
+
+
+cdef intp_t split_from_ends(
+    const uint8_t* codes, const uint8_t* goes_left, uint32_t* rows, intp_t n_rows,
+    uint32_t* scratch,
+) noexcept nogil:
+    """Split with two threads, one from each end; returns how many go left.
+
+    A thread takes as many blocks as it can: one that is held up does not hold up the other.
+    """
+    cdef End[2] ends
+    cdef intp_t n_blocks = (n_rows + BLOCK_ROWS - 1) // BLOCK_ROWS, _ticket
+    cdef int part
+    memset(ends, 0, sizeof(ends))
+    with parallel(num_threads=team_of(2)):
+        for _ticket in prange(n_blocks, schedule="dynamic", chunksize=1):
+            take_block(codes, goes_left, rows, n_rows, n_blocks, scratch,
+                       &ends[omp_get_thread_num()], omp_get_thread_num())
+        for part in prange(COPIES, schedule="static"):
+            copy_part(scratch, rows, n_rows, ends, part)
+    return ends[0].n_left + ends[1].n_left
+
+
+cdef intp_t split_rows(
+    const uint8_t* codes, const uint8_t* goes_left, uint32_t* rows, intp_t n_rows,
+    uint32_t* right, uint32_t* left, int n_threads,
+) noexcept nogil:
+    """Split rows[0:n_rows] in place; returns how many go left.
+
+    `right` and `left` hold n_rows each; up to two threads need no `left`.
+    """
+    cdef intp_t to_left[MAX_CHUNKS + 1]
+    cdef intp_t to_right[MAX_CHUNKS + 1]
+    cdef intp_t start, size, total
+    cdef int chunk, n_chunks
+    if n_threads == 1 or n_rows < PARALLEL_ROWS:
+        # Serial: the left ids stay where they are, they never overtake the reader.
+        total = split_chunk(codes, goes_left, rows, n_rows, rows, right)
+        memcpy(rows + total, right, (n_rows - total) * sizeof(uint32_t))
+        return total
+    if n_threads == 2:
+        return split_from_ends(codes, goes_left, rows, n_rows, right)
+    n_chunks = <int>max(4 * n_threads, min(n_rows // CHUNK_ROWS, MAX_CHUNKS))
+    n_chunks = min(n_chunks, MAX_CHUNKS)
+    to_left[0] = 0
+    for chunk in prange(n_chunks, num_threads=team_of(n_threads), schedule="dynamic", chunksize=1):
+        start = n_rows * chunk // n_chunks
+        size = n_rows * (chunk + 1) // n_chunks - start
+        to_left[chunk + 1] = split_chunk(codes, goes_left, rows + start, size, left + start,
+                                         right + start)
+    for chunk in range(n_chunks):
+        to_left[chunk + 1] += to_left[chunk]
+    total = to_left[n_chunks]
+    for chunk in range(n_chunks + 1):
+        to_right[chunk] = total + n_rows * chunk // n_chunks - to_left[chunk]
+    for chunk in prange(n_chunks, num_threads=team_of(n_threads), schedule="dynamic", chunksize=1):
+        start = n_rows * chunk // n_chunks
+        memcpy(rows + to_left[chunk], left + start,
+               (to_left[chunk + 1] - to_left[chunk]) * sizeof(uint32_t))
+        memcpy(rows + to_right[chunk], right + start,
+               (to_right[chunk + 1] - to_right[chunk]) * sizeof(uint32_t))
+    return total
+
+
+def partition_rows(const uint8_t[::1] codes, const uint8_t[::1] goes_left, uint32_t[::1] rows,
+                   int n_threads):
+    """Split `rows` in place by a table of 256 directions; returns how many go left."""
+    cdef intp_t i, n = rows.shape[0]
+    if goes_left.shape[0] != 256:
+        raise ValueError("goes_left needs 256 entries")
+    for i in range(n):
+        if rows[i] >= codes.shape[0]:
+            raise ValueError("a row id is out of range")
+    for i in range(256):
+        if goes_left[i] > 1:
+            raise ValueError("goes_left may hold 0 and 1 only")
+    if n == 0:
+        return 0
+    cdef uint32_t[::1] scratch
+    import numpy as np
+    scratch = np.empty(2 * n, dtype=np.uint32)
+    with nogil:
+        i = split_rows(&codes[0], &goes_left[0], &rows[0], n, &scratch[0], &scratch[n], n_threads)
+    return i

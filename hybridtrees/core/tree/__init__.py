@@ -1,0 +1,1 @@
+"""Grown trees: storage, prediction, pruning, paths."""

@@ -1,0 +1,781 @@
+"""Forests in little memory: packing, unpacking, checks and prediction."""
+
+from cython.parallel cimport prange
+from libc.math cimport isnan
+from libc.string cimport memcpy
+
+from hybridtrees.core.base._category_sets cimport category_side
+from hybridtrees.core.base._threads cimport team_of
+from hybridtrees.core.base._types cimport (
+    Node, float32_t, float64_t, int16_t, int32_t, int64_t, intp_t, real_t, uint16_t, uint32_t,
+)
+
+
+# ---------------------------------------------------------------------------------------------
+# From grown trees to packed ones and back; see _forest.pyx for the form.
+
+
+cdef intp_t pack_typed(
+    const Node[::1] nodes, const float64_t[::1] values, bint in_node, bint by_node,
+    node_t[::1] packed,
+) noexcept nogil:
+    """Returns the first node that does not follow its parent, or -1."""
+    cdef intp_t k
+    cdef int64_t n_leaves = 0
+    cdef int32_t feature
+    cdef uint32_t start
+    cdef const Node* node
+    for k in range(nodes.shape[0]):
+        node = &nodes[k]
+        if node.left < 0:
+            packed[k].feature = -1
+            packed[k].right = 0
+            if in_node:
+                memcpy(&packed[k], &values[k], sizeof(float64_t))
+            elif by_node:
+                memcpy(&packed[k], &k, sizeof(int64_t))
+            else:
+                memcpy(&packed[k], &n_leaves, sizeof(int64_t))
+            n_leaves += 1
+            continue
+        if node.left != k + 1:
+            return node.left
+        feature = node.feature
+        if node.missing_left == 1:
+            feature |= MISSING_LEFT
+        elif node.missing_left == 2:
+            feature |= MISSING_STOPS
+        packed[k].right = node.right
+        if node.category_start >= 0:
+            feature |= HAS_SET
+            packed[k].threshold = 0
+            start = <uint32_t>node.category_start
+            memcpy(&packed[k], &start, sizeof(uint32_t))
+        else:
+            packed[k].threshold = <float32_t>node.threshold if node_t is NarrowNode else (
+                node.threshold)
+        packed[k].feature = feature
+    return -1
+
+
+def fits_narrow(const Node[::1] nodes):
+    """Whether every threshold is a float32."""
+    cdef intp_t k
+    cdef bint fits = True
+    with nogil:
+        for k in range(nodes.shape[0]):
+            if nodes[k].left >= 0 and nodes[k].category_start < 0 and (
+                <float64_t><float32_t>nodes[k].threshold != nodes[k].threshold
+            ):
+                fits = False
+                break
+    return fits
+
+
+def pack_nodes(const Node[::1] nodes, const float64_t[::1] values, bint by_node, packed):
+    """Write packed nodes.
+
+    Parameters
+    ----------
+    nodes : array of NODE_DTYPE
+        In preorder; `category_start` is that of the packed sets.
+    values : float64 array
+        Value of every node, to be put into the leaves; empty where values stand in a table.
+    by_node : bool
+        Whether leaves name their node as the row of that table, not the number of the leaf.
+    packed : array of NARROW_DTYPE or WIDE_DTYPE
+    """
+    cdef NarrowNode[::1] narrow
+    cdef WideNode[::1] wide
+    cdef intp_t wrong
+    cdef bint in_node = values.shape[0] > 0
+    if len(packed) != nodes.shape[0] or (in_node and values.shape[0] != nodes.shape[0]):
+        raise ValueError("packed nodes and values need one entry per node")
+    if packed.dtype.itemsize == sizeof(NarrowNode):
+        narrow = packed
+        with nogil:
+            wrong = pack_typed(nodes, values, in_node, by_node, narrow)
+    else:
+        wide = packed
+        with nogil:
+            wrong = pack_typed(nodes, values, in_node, by_node, wide)
+    if wrong >= 0:
+        raise ValueError(f"node {wrong} is a left child and does not follow its parent")
+
+
+cdef intp_t shift_typed(node_t[::1] nodes, int64_t shift, uint32_t set_shift) noexcept nogil:
+    cdef intp_t k
+    cdef int64_t row
+    cdef uint32_t start
+    for k in range(nodes.shape[0]):
+        if nodes[k].feature < 0:
+            if shift != 0:
+                memcpy(&row, &nodes[k], sizeof(int64_t))
+                row += shift
+                memcpy(&nodes[k], &row, sizeof(int64_t))
+        elif nodes[k].feature & HAS_SET:
+            memcpy(&start, &nodes[k], sizeof(uint32_t))
+            start += set_shift
+            memcpy(&nodes[k], &start, sizeof(uint32_t))
+    return 0
+
+
+def shift_nodes(nodes, int64_t shift, uint32_t set_shift):
+    """Move the rows of tables that leaves name by `shift`, the starts of sets by `set_shift`."""
+    cdef NarrowNode[::1] narrow
+    cdef WideNode[::1] wide
+    if nodes.dtype.itemsize == sizeof(NarrowNode):
+        narrow = nodes
+        with nogil:
+            shift_typed(narrow, shift, set_shift)
+    else:
+        wide = nodes
+        with nogil:
+            shift_typed(wide, shift, set_shift)
+
+
+def widen_nodes(const NarrowNode[::1] narrow, WideNode[::1] wide):
+    """Copy narrow nodes to wide ones."""
+    cdef intp_t k
+    with nogil:
+        for k in range(narrow.shape[0]):
+            wide[k].feature = narrow[k].feature
+            wide[k].right = narrow[k].right
+            if narrow[k].feature >= 0 and not narrow[k].feature & HAS_SET:
+                wide[k].threshold = narrow[k].threshold
+            else:
+                wide[k].threshold = 0
+                memcpy(&wide[k], &narrow[k],
+                       sizeof(int64_t) if narrow[k].feature < 0 else sizeof(uint32_t))
+
+
+cdef intp_t check_typed(
+    const node_t[::1] nodes, intp_t n_features, const uint32_t[::1] sets, intp_t table_rows,
+    int32_t[::1] ends,
+) noexcept nogil:
+    """Returns the first impossible node of a tree, or -1.
+
+    The nodes of a tree in preorder are read with the ends of the open branches on a stack.
+    """
+    cdef intp_t k, n = nodes.shape[0], n_open = 1
+    cdef int64_t row
+    cdef uint32_t start
+    ends[0] = <int32_t>n
+    for k in range(n):
+        if n_open == 0:
+            return k
+        if nodes[k].feature < 0:
+            # A leaf is the last node of its branch: the next one is where a right branch begins.
+            if ends[n_open - 1] != k + 1:
+                return k
+            n_open -= 1
+            if table_rows > 0:
+                memcpy(&row, &nodes[k], sizeof(int64_t))
+                if not 0 <= row < table_rows:
+                    return k
+            continue
+        # The left branch ends where the right one begins; the right one ends with the node's.
+        if not k + 1 < nodes[k].right < ends[n_open - 1]:
+            return k
+        if (nodes[k].feature & FEATURE_MASK) >= n_features:
+            return k
+        if nodes[k].feature & HAS_SET:
+            memcpy(&start, &nodes[k], sizeof(uint32_t))
+            if (<intp_t>start + SET_HEAD > sets.shape[0]
+                    or sets[start] > sets.shape[0] - start - SET_HEAD):
+                return k
+        ends[n_open] = nodes[k].right
+        n_open += 1
+    return -1 if n_open == 0 else n
+
+
+def check_packed(nodes, intp_t n_features, const uint32_t[::1] sets, intp_t table_rows,
+                 int32_t[::1] scratch):
+    """Refuse a tree that would lead a walk astray; `scratch` has two entries more than nodes."""
+    cdef const NarrowNode[::1] narrow
+    cdef const WideNode[::1] wide
+    cdef intp_t wrong
+    if scratch.shape[0] < len(nodes) + 2:
+        raise ValueError("scratch is too short")
+    if nodes.dtype.itemsize == sizeof(NarrowNode):
+        narrow = nodes
+        with nogil:
+            wrong = check_typed(narrow, n_features, sets, table_rows, scratch)
+    else:
+        wide = nodes
+        with nogil:
+            wrong = check_typed(wide, n_features, sets, table_rows, scratch)
+    if wrong >= 0:
+        raise ValueError(f"node {wrong} of a tree of the forest is impossible")
+
+
+cdef void unpack_typed(
+    const node_t[::1] packed, Node[::1] nodes, float64_t[:, ::1] values,
+    const float64_t[:, ::1] leaf_values, const int64_t[::1] samples,
+    const float64_t[::1] weight, const uint32_t[::1] sets, bint mean,
+) noexcept nogil:
+    cdef intp_t k, leaf = samples.shape[0], n = packed.shape[0], left, right
+    cdef int32_t j, n_values = <int32_t>values.shape[1]
+    cdef uint32_t start
+    cdef Node* node
+    for k in range(n - 1, -1, -1):
+        node = &nodes[k]
+        node.left = -1
+        node.right = -1
+        node.feature = -1
+        node.category_start = -1
+        if not mean:
+            node.n_samples = samples[k]
+            node.weight = weight[k]
+        if packed[k].feature < 0:
+            if mean:
+                leaf -= 1
+                node.n_samples = samples[leaf]
+                node.weight = weight[leaf]
+                for j in range(n_values):
+                    values[k, j] = leaf_values[leaf, j]
+            continue
+        left = k + 1
+        right = packed[k].right
+        node.left = <int32_t>left
+        node.right = <int32_t>right
+        nodes[left].parent = <int32_t>k
+        nodes[right].parent = <int32_t>k
+        node.feature = packed[k].feature & FEATURE_MASK
+        node.missing_left = 2 if packed[k].feature & MISSING_STOPS else (
+            1 if packed[k].feature & MISSING_LEFT else 0)
+        if packed[k].feature & HAS_SET:
+            memcpy(&start, &packed[k], sizeof(uint32_t))
+            node.category_start = <int32_t>(start + SET_HEAD)
+            node.category_words = <int32_t>sets[start]
+            node.category_limit = <int32_t>sets[start + 1]
+        else:
+            node.threshold = packed[k].threshold
+        if mean:
+            node.n_samples = nodes[left].n_samples + nodes[right].n_samples
+            node.weight = nodes[left].weight + nodes[right].weight
+            for j in range(n_values):
+                values[k, j] = (nodes[left].weight * values[left, j]
+                                + nodes[right].weight * values[right, j]) / node.weight
+    nodes[0].parent = -1
+    for k in range(1, n):
+        nodes[k].depth = <int16_t>(nodes[nodes[k].parent].depth + 1)
+
+
+def unpack_nodes(packed, Node[::1] nodes, float64_t[:, ::1] values,
+                 const float64_t[:, ::1] leaf_values, const int64_t[::1] samples,
+                 const float64_t[::1] weight, const uint32_t[::1] sets, bint mean):
+    """Write the nodes (all zero so far) of one checked tree.
+
+    With `mean`, `samples`, `weight` and `leaf_values` are those of the leaves; they are summed up,
+    and `values` of inner nodes are the weighted means below them. Otherwise `samples` and `weight`
+    are those of all nodes, and `values` are left alone.
+    """
+    cdef const NarrowNode[::1] narrow
+    cdef const WideNode[::1] wide
+    if nodes.shape[0] != len(packed) or values.shape[0] != len(packed):
+        raise ValueError("nodes and values need one entry per packed node")
+    if packed.dtype.itemsize == sizeof(NarrowNode):
+        narrow = packed
+        with nogil:
+            unpack_typed(narrow, nodes, values, leaf_values, samples, weight, sets, mean)
+    else:
+        wide = packed
+        with nogil:
+            unpack_typed(wide, nodes, values, leaf_values, samples, weight, sets, mean)
+
+
+cdef void payloads_typed(const node_t[::1] nodes, float64_t[::1] values) noexcept nogil:
+    cdef intp_t k, n_leaves = 0
+    for k in range(nodes.shape[0]):
+        if nodes[k].feature < 0:
+            memcpy(&values[n_leaves], &nodes[k], sizeof(float64_t))
+            n_leaves += 1
+
+
+def leaf_payloads(nodes, float64_t[::1] values):
+    """First eight bytes of every leaf, as a number."""
+    cdef const NarrowNode[::1] narrow
+    cdef const WideNode[::1] wide
+    if nodes.dtype.itemsize == sizeof(NarrowNode):
+        narrow = nodes
+        with nogil:
+            payloads_typed(narrow, values)
+    else:
+        wide = nodes
+        with nogil:
+            payloads_typed(wide, values)
+
+
+# ---------------------------------------------------------------------------------------------
+# Forests in little memory: the form that trees are kept, stored and predicted in.
+#
+# Nodes stand in preorder, so that the left child of a node follows it and only the right one is
+# named. The field `feature` is negative in a leaf; elsewhere its upper bits say where missing
+# values go and whether the split is one of categories, whose set then begins at the entry of `sets`
+# that the first four bytes of the node name: the number of its words, its limit, its words. The
+# first 8 bytes of a leaf are its value; where a tree has several values per leaf, or keeps those of
+# inner nodes too, they are the row of its values in a table.
+#
+# Many rows go down one tree before the next tree is taken: a deep tree then stays in the cache.
+# They are parted at its upper nodes, and go on in groups of neighbours: as subtrees are contiguous,
+# the nodes that a group meets stand close together. Each row adds up its trees in their order, so
+# the sums do not depend on blocks or threads.
+
+
+cdef extern from *:
+    """
+    #if defined(__GNUC__) || defined(__clang__)
+    #define HT_PREFETCH(address) __builtin_prefetch(address)
+    #else
+    #define HT_PREFETCH(address) ((void)0)
+    #endif
+    """
+    void HT_PREFETCH(const void* address) nogil
+
+cdef enum:
+    GROUP = 128           # rows that go down a tree together
+    FEW = 16              # rows of a branch that are not parted any more
+    TILE = 2048           # rows that are parted among the branches of a tree; they fit a cache
+    CHUNK = 65536         # rows that a thread takes through all trees
+
+
+cdef struct Tile:
+    uint16_t order[TILE]      # rows, branch by branch
+    uint16_t spare[TILE]
+    int32_t ended[TILE]       # node where each row ends
+    int32_t open_node[TILE]   # branches that wait, and their rows
+    int32_t open_first[TILE]
+    int32_t open_last[TILE]
+
+
+cdef inline float64_t payload(const node_t* node) noexcept nogil:
+    """Value of a leaf."""
+    cdef float64_t value
+    memcpy(&value, node, sizeof(float64_t))
+    return value
+
+
+cdef inline int64_t table_row(const node_t* node) noexcept nogil:
+    """Row of a leaf in the table of values."""
+    cdef int64_t row
+    memcpy(&row, node, sizeof(int64_t))
+    return row
+
+
+cdef inline int32_t special_step(
+    const node_t* node, int32_t k, float64_t x, const uint32_t* sets
+) noexcept nogil:
+    """Next node at a split of categories or one where rows may stop; k itself for a stop."""
+    cdef uint32_t start
+    cdef bint missing = isnan(x)
+    cdef int32_t left
+    if node.feature & HAS_SET:
+        memcpy(&start, node, sizeof(uint32_t))
+        left = category_side(sets + start + SET_HEAD, <int32_t>sets[start],
+                             <int32_t>sets[start + 1], x)
+        missing = left < 0
+    else:
+        left = x <= node.threshold
+    if missing:
+        if node.feature & MISSING_STOPS:
+            return k
+        left = (node.feature & MISSING_LEFT) != 0
+    return k + 1 if left else node.right
+
+
+cdef inline void walk_numeric(
+    const node_t* nodes, const real_t* X, intp_t stride, int32_t* at, uint16_t* rows,
+    intp_t n_rows, bint missing, int32_t* ended,
+) noexcept nogil:
+    """Node where rows end that stand at nodes `at`: numeric splits where no row stops."""
+    # Numbers as wide as an address need not be widened at every step.
+    cdef intp_t j, k, row, right, n_active = n_rows, n_kept
+    cdef const node_t* node
+    cdef real_t x
+    while n_active > 0:
+        n_kept = 0
+        for j in range(n_active):
+            k = at[j]
+            row = rows[j]
+            node = nodes + k
+            if node.feature < 0:
+                ended[row] = <int32_t>k
+                continue
+            # Without a branch, which would be guessed wrongly half the time.
+            x = X[row * stride + (node.feature & FEATURE_MASK)]
+            right = x > node.threshold
+            if missing:
+                right |= (x != x) & ((node.feature & MISSING_LEFT) == 0)
+            k += 1 + ((node.right - k - 1) & -right)
+            # By the time its turn comes, the node of this row is in the cache.
+            HT_PREFETCH(nodes + k)
+            at[n_kept] = <int32_t>k
+            rows[n_kept] = <uint16_t>row
+            n_kept += 1
+        n_active = n_kept
+
+
+cdef inline intp_t part_rows(
+    const node_t* node, const real_t* X, intp_t stride, uint16_t* order, intp_t n_rows,
+    bint missing, uint16_t* spare,
+) noexcept nogil:
+    """Bring the rows that go left to the front and return their number."""
+    cdef const real_t* column = X + (node.feature & FEATURE_MASK)
+    cdef intp_t j, row, n_right = 0
+    # Each row is written to both sides, and counts on one. Missing values fail every comparison,
+    # so the one to ask depends on where they go.
+    if missing and not node.feature & MISSING_LEFT:
+        for j in range(n_rows):
+            row = order[j]
+            order[j - n_right] = <uint16_t>row
+            spare[n_right] = <uint16_t>row
+            n_right += not column[row * stride] <= node.threshold
+    else:
+        for j in range(n_rows):
+            row = order[j]
+            order[j - n_right] = <uint16_t>row
+            spare[n_right] = <uint16_t>row
+            n_right += column[row * stride] > node.threshold
+    memcpy(order + n_rows - n_right, spare, n_right * sizeof(uint16_t))
+    return n_rows - n_right
+
+
+cdef inline void end_numeric(
+    const node_t* nodes, const real_t* X, intp_t stride, int32_t n_rows, bint missing, Tile* tile,
+) noexcept nogil:
+    """Node where each row of a tile ends: numeric splits where no row stops.
+
+    While a branch has many rows they are parted, which reads its node once. Few rows wait until
+    there are enough of them to walk on together, in branches that lie side by side.
+    """
+    cdef int32_t at[GROUP]
+    cdef uint16_t rows[GROUP]
+    cdef int32_t first = 0, last = n_rows, k = 0, n_open = 0, n_waiting = 0, middle, j
+    cdef const node_t* node
+    for j in range(n_rows):
+        tile.order[j] = <uint16_t>j
+    while True:
+        node = nodes + k
+        if last - first > FEW and node.feature >= 0:
+            middle = first + <int32_t>part_rows(
+                node, X, stride, tile.order + first, last - first, missing, tile.spare)
+            if middle == first:
+                k = node.right
+                continue
+            if middle < last:
+                tile.open_node[n_open] = node.right
+                tile.open_first[n_open] = middle
+                tile.open_last[n_open] = last
+                n_open += 1
+                last = middle
+            k += 1
+            continue
+        if node.feature < 0:
+            for j in range(first, last):
+                tile.ended[tile.order[j]] = k
+        else:
+            if n_waiting + last - first > GROUP:
+                walk_numeric(nodes, X, stride, at, rows, n_waiting, missing, tile.ended)
+                n_waiting = 0
+            for j in range(first, last):
+                at[n_waiting] = k
+                rows[n_waiting] = tile.order[j]
+                n_waiting += 1
+        if n_open == 0:
+            break
+        n_open -= 1
+        k = tile.open_node[n_open]
+        first = tile.open_first[n_open]
+        last = tile.open_last[n_open]
+    walk_numeric(nodes, X, stride, at, rows, n_waiting, missing, tile.ended)
+
+
+cdef bint any_missing(const real_t* X, intp_t n) noexcept nogil:
+    cdef intp_t i
+    cdef bint found = False
+    for i in range(n):
+        found |= X[i] != X[i]
+    return found
+
+
+cdef inline void walk_group(
+    const node_t* nodes, const real_t* X, intp_t stride, const uint32_t* rows, int32_t n_rows,
+    const uint32_t* sets, int32_t swapped, const uint32_t* others, int32_t* ended,
+) noexcept nogil:
+    """Node where each of at most GROUP rows ends.
+
+    The value of the feature `swapped` is taken from the rows `others` (-1: of none).
+    """
+    cdef int32_t position[GROUP]
+    cdef int32_t active[GROUP]
+    cdef int32_t j, i, k, to, feature, left, n_active = n_rows, n_kept
+    cdef const node_t* node
+    cdef float64_t x
+    for j in range(n_rows):
+        position[j] = 0
+        active[j] = j
+    while n_active > 0:
+        n_kept = 0
+        for j in range(n_active):
+            i = active[j]
+            k = position[i]
+            node = nodes + k
+            if node.feature < 0:
+                ended[i] = k
+                continue
+            feature = node.feature & FEATURE_MASK
+            x = X[(others[i] if feature == swapped else rows[i]) * stride + feature]
+            if node.feature & (HAS_SET | MISSING_STOPS):
+                to = special_step(node, k, x, sets)
+                if to == k:
+                    ended[i] = k
+                    continue
+            else:
+                # For a missing value both comparisons are false.
+                left = (x <= node.threshold) | (
+                    ((node.feature & MISSING_LEFT) != 0) & (not x > node.threshold))
+                to = k + 1 + (node.right - k - 1) * (1 - left)
+            HT_PREFETCH(nodes + to)
+            position[i] = to
+            active[n_kept] = i
+            n_kept += 1
+        n_active = n_kept
+
+
+cdef inline void add_value(
+    const node_t* nodes, int32_t node, const float64_t* table, int32_t n_values, intp_t node_row,
+    bint votes, float64_t* out,
+) noexcept nogil:
+    """Add what a node says to one row: its values, or one vote."""
+    cdef int32_t j, best = 0
+    cdef const float64_t* values
+    cdef float64_t value
+    if table == NULL:
+        value = payload(nodes + node)
+        if votes:
+            value = 1.0 if value > 0.5 else 0.0
+        out[0] += value
+        return
+    # Tables of all nodes are asked by node, others by what the leaf says.
+    values = table + n_values * (node_row + node if node_row >= 0 else table_row(nodes + node))
+    if not votes:
+        for j in range(n_values):
+            out[j] += values[j]
+        return
+    if n_values == 1:
+        out[0] += 1.0 if values[0] > 0.5 else 0.0
+        return
+    for j in range(1, n_values):
+        if values[j] > values[best]:
+            best = j
+    out[best] += 1.0
+
+
+cdef void end_tile(
+    const node_t* nodes, const uint32_t* sets, const real_t* X, intp_t stride, int32_t n_rows,
+    bint plain, bint missing, Tile* tile,
+) noexcept nogil:
+    """Node where each row of a tile ends."""
+    cdef uint32_t rows[GROUP]
+    cdef int32_t group, first, j, n
+    if plain and missing:
+        end_numeric(nodes, X, stride, n_rows, True, tile)
+        return
+    if plain:
+        end_numeric(nodes, X, stride, n_rows, False, tile)
+        return
+    for j in range(GROUP):
+        rows[j] = <uint32_t>j
+    for group in range((n_rows + GROUP - 1) // GROUP):
+        first = group * GROUP
+        n = min(<int32_t>GROUP, n_rows - first)
+        walk_group(nodes, X + first * stride, stride, rows, n, sets, -1, rows, &tile.ended[first])
+
+
+cdef void add_chunk(
+    const node_t* nodes, const int64_t* start, intp_t first, intp_t last, const uint32_t* sets,
+    const real_t* X, intp_t stride, intp_t n_rows, const float64_t* table, int32_t n_values,
+    bint by_node, bint votes, bint plain, float64_t* raw,
+) noexcept nogil:
+    cdef intp_t tree, k, row
+    cdef Tile tile
+    cdef int32_t n, j
+    cdef bint missing = plain and any_missing(X, n_rows * stride)
+    for tree in range(first, last):
+        for k in range((n_rows + TILE - 1) // TILE):
+            row = k * TILE
+            n = <int32_t>min(TILE, n_rows - row)
+            end_tile(nodes + start[tree], sets, X + row * stride, stride, n, plain, missing, &tile)
+            for j in range(n):
+                add_value(nodes + start[tree], tile.ended[j], table, n_values,
+                          start[tree] if by_node else -1, votes, raw + (row + j) * n_values)
+
+
+cdef intp_t chunk_size(intp_t n_rows, int n_threads) noexcept nogil:
+    """Rows of a chunk: at most CHUNK, and as many chunks for each thread."""
+    cdef intp_t n_chunks = (n_rows + CHUNK - 1) // CHUNK
+    n_chunks = (n_chunks + n_threads - 1) // n_threads * n_threads
+    return (n_rows + n_chunks - 1) // n_chunks
+
+
+cdef int add_typed(
+    const node_t[::1] nodes, const int64_t[::1] start, intp_t first, intp_t last,
+    const uint32_t[::1] sets, const real_t[:, ::1] X, const float64_t[:, ::1] table, bint by_node,
+    bint votes, bint plain, float64_t[:, ::1] raw, int n_threads,
+) except -1:
+    cdef intp_t n = X.shape[0], chunk, c, n_chunks, n_columns = X.shape[1]
+    cdef int32_t n_values = <int32_t>raw.shape[1]
+    cdef const float64_t* values = &table[0, 0] if table.shape[0] > 0 else NULL
+    if n == 0 or first >= last:
+        return 0
+    chunk = chunk_size(n, n_threads)
+    n_chunks = (n + chunk - 1) // chunk
+    n_threads = <int>min(n_threads, n_chunks)
+    for c in prange(n_chunks, num_threads=team_of(n_threads),
+                    schedule="dynamic", chunksize=1, nogil=True):
+        add_chunk(&nodes[0], &start[0], first, last, &sets[0], &X[c * chunk, 0], n_columns,
+                  min(chunk, n - c * chunk), values, n_values, by_node, votes, plain,
+                  &raw[c * chunk, 0])
+    return 0
+
+
+cdef void find_chunk(
+    const node_t* nodes, const int64_t* start, intp_t first, intp_t last, const uint32_t* sets,
+    const real_t* X, intp_t stride, intp_t n_rows, bint plain, int32_t* leaves,
+) noexcept nogil:
+    cdef intp_t tree, k, row, width = last - first
+    cdef Tile tile
+    cdef int32_t n, j
+    cdef bint missing = plain and any_missing(X, n_rows * stride)
+    for tree in range(first, last):
+        for k in range((n_rows + TILE - 1) // TILE):
+            row = k * TILE
+            n = <int32_t>min(TILE, n_rows - row)
+            end_tile(nodes + start[tree], sets, X + row * stride, stride, n, plain, missing, &tile)
+            for j in range(n):
+                leaves[(row + j) * width + tree - first] = tile.ended[j]
+
+
+cdef int find_typed(
+    const node_t[::1] nodes, const int64_t[::1] start, intp_t first, intp_t last,
+    const uint32_t[::1] sets, const real_t[:, ::1] X, bint plain, int32_t[:, ::1] leaves,
+    int n_threads,
+) except -1:
+    cdef intp_t n = X.shape[0], chunk, c, n_chunks, n_columns = X.shape[1]
+    if n == 0 or first >= last:
+        return 0
+    chunk = chunk_size(n, n_threads)
+    n_chunks = (n + chunk - 1) // chunk
+    n_threads = <int>min(n_threads, n_chunks)
+    for c in prange(n_chunks, num_threads=team_of(n_threads),
+                    schedule="dynamic", chunksize=1, nogil=True):
+        find_chunk(&nodes[0], &start[0], first, last, &sets[0], &X[c * chunk, 0], n_columns,
+                   min(chunk, n - c * chunk), plain, &leaves[c * chunk, 0])
+    return 0
+
+
+cdef int walk_typed(
+    const node_t[::1] nodes, const uint32_t[::1] sets, const real_t[:, ::1] X,
+    const uint32_t[::1] rows, int32_t swapped, const uint32_t[::1] others, int32_t[::1] ended,
+) except -1:
+    cdef intp_t group, first, n = rows.shape[0], n_columns = X.shape[1]
+    cdef int32_t size
+    with nogil:
+        for group in range((n + GROUP - 1) // GROUP):
+            first = group * GROUP
+            size = <int32_t>min(GROUP, n - first)
+            walk_group(&nodes[0], &X[0, 0], n_columns, &rows[first], size, &sets[0], swapped,
+                       &others[first], &ended[first])
+    return 0
+
+
+# ---- entry points -----------------------------------------------------------------------------
+
+
+def add_packed(nodes, const int64_t[::1] start, intp_t first, intp_t last,
+               const uint32_t[::1] sets, X, const float64_t[:, ::1] table, bint by_node,
+               bint votes, bint plain, float64_t[:, ::1] raw, int n_threads):
+    """raw += values (or votes) of the trees [first, last) for the rows of X, in C order.
+
+    `plain` says that every split is numeric and no row stops at one.
+    """
+    cdef const NarrowNode[::1] narrow
+    cdef const WideNode[::1] wide
+    cdef const float[:, ::1] X32
+    cdef const double[:, ::1] X64
+    if nodes.dtype.itemsize == sizeof(NarrowNode):
+        narrow = nodes
+        if X.dtype.itemsize == 4:
+            X32 = X
+            add_typed(narrow, start, first, last, sets, X32, table, by_node, votes,
+                      plain, raw, n_threads)
+        else:
+            X64 = X
+            add_typed(narrow, start, first, last, sets, X64, table, by_node, votes,
+                      plain, raw, n_threads)
+    else:
+        wide = nodes
+        if X.dtype.itemsize == 4:
+            X32 = X
+            add_typed(wide, start, first, last, sets, X32, table, by_node, votes,
+                      plain, raw, n_threads)
+        else:
+            X64 = X
+            add_typed(wide, start, first, last, sets, X64, table, by_node, votes,
+                      plain, raw, n_threads)
+
+
+def find_packed(nodes, const int64_t[::1] start, intp_t first, intp_t last,
+                const uint32_t[::1] sets, X, bint plain, int32_t[:, ::1] leaves, int n_threads):
+    """leaves[row, k] = node within tree first + k where the row ends."""
+    cdef const NarrowNode[::1] narrow
+    cdef const WideNode[::1] wide
+    cdef const float[:, ::1] X32
+    cdef const double[:, ::1] X64
+    if nodes.dtype.itemsize == sizeof(NarrowNode):
+        narrow = nodes
+        if X.dtype.itemsize == 4:
+            X32 = X
+            find_typed(narrow, start, first, last, sets, X32, plain, leaves, n_threads)
+        else:
+            X64 = X
+            find_typed(narrow, start, first, last, sets, X64, plain, leaves, n_threads)
+    else:
+        wide = nodes
+        if X.dtype.itemsize == 4:
+            X32 = X
+            find_typed(wide, start, first, last, sets, X32, plain, leaves, n_threads)
+        else:
+            X64 = X
+            find_typed(wide, start, first, last, sets, X64, plain, leaves, n_threads)
+
+
+def walk_packed(nodes, const uint32_t[::1] sets, X, const uint32_t[::1] rows, int32_t swapped,
+                const uint32_t[::1] others, int32_t[::1] ended):
+    """ended[i] = node where row rows[i] of X ends in one tree.
+
+    The feature `swapped` is read in the row others[i] instead; -1 for none.
+    """
+    cdef const NarrowNode[::1] narrow
+    cdef const WideNode[::1] wide
+    cdef const float[:, ::1] X32
+    cdef const double[:, ::1] X64
+    if rows.shape[0] == 0:
+        return
+    if nodes.dtype.itemsize == sizeof(NarrowNode):
+        narrow = nodes
+        if X.dtype.itemsize == 4:
+            X32 = X
+            walk_typed(narrow, sets, X32, rows, swapped, others, ended)
+        else:
+            X64 = X
+            walk_typed(narrow, sets, X64, rows, swapped, others, ended)
+    else:
+        wide = nodes
+        if X.dtype.itemsize == 4:
+            X32 = X
+            walk_typed(wide, sets, X32, rows, swapped, others, ended)
+        else:
+            X64 = X
+            walk_typed(wide, sets, X64, rows, swapped, others, ended)

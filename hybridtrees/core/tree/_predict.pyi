@@ -1,0 +1,25 @@
+"""Stub of _predict.pyx."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybridtrees.core.tree._plan import TreePlans
+
+def add_predictions(
+    plans: TreePlans,
+    X: NDArray[np.floating[Any]],
+    raw: NDArray[np.float64],
+    first_tree: int,
+    last_tree: int,
+    n_threads: int,
+) -> None: ...
+def find_leaves(
+    plans: TreePlans,
+    X: NDArray[np.floating[Any]],
+    leaves: NDArray[np.int32],
+    first_tree: int,
+    last_tree: int,
+    n_threads: int,
+) -> None: ...

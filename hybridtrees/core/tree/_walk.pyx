@@ -1,0 +1,657 @@
+"""One tree: the walk of many rows and pruning; rows of a forest that share leaves."""
+
+from cython.parallel cimport prange
+from libc.math cimport INFINITY, isnan
+from libc.stdlib cimport free, malloc, qsort
+
+from hybridtrees.core.base._category_sets cimport category_side
+from hybridtrees.core.base._openmp cimport omp_get_thread_num
+from hybridtrees.core.base._simd cimport ht_round_down
+from hybridtrees.core.base._threads cimport team_of
+from hybridtrees.core.base._types cimport (
+    Node, float64_t, int32_t, int64_t, intp_t, real_t, uint32_t, uint64_t, uint8_t,
+)
+
+import numpy as np
+
+from hybridtrees.core.base.checks import check_nodes
+
+
+# ---------------------------------------------------------------------------------------------
+# The way of many rows through one large tree.
+#
+# A row waits for memory at every step, so several rows walk at once, each at its own pace: when one
+# has arrived, the next takes its place. Only inner nodes are kept, in 16 bytes for float32 tables
+# (24 for float64), and each stands next to that child which more training rows went to.
+
+
+cdef enum:
+    ABREAST = 8          # rows that walk at once
+    CHUNK = 1024          # rows of one piece of work
+    STOP = 2              # missing_left: the row ends here
+
+
+# `child[0]` is where a row goes whose test holds. Numbers from 0 on are inner nodes, ~k is the
+# leaf k of the tree. `test` is the feature times 8, plus 4 for a category set, plus missing_left.
+cdef struct NarrowNode:
+    float threshold
+    int32_t test
+    int32_t child[2]
+
+
+cdef struct WideNode:
+    double threshold
+    int64_t test
+    int32_t child[2]
+
+
+ctypedef fused walk_t:
+    NarrowNode
+    WideNode
+
+
+cdef class TreeWalk:
+    """One tree, laid out to be walked by many rows.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        Of one tree.
+    """
+
+    cdef NarrowNode* narrow
+    cdef WideNode* wide
+    cdef int32_t[::1] origin             # node of the tree, by inner node
+    cdef const Node[::1] nodes
+    cdef const uint32_t[::1] categories
+    cdef readonly int32_t n_features
+    cdef intp_t n_inner
+    cdef bint plain                      # neither category sets nor nodes where rows may stop
+
+    def __cinit__(self):
+        self.narrow = NULL
+        self.wide = NULL
+
+    def __dealloc__(self):
+        free(self.narrow)
+        free(self.wide)
+
+    def __init__(self, ensemble):
+        check_nodes(ensemble)
+        if ensemble.n_trees != 1:
+            raise ValueError(f"a walk is through one tree, got {ensemble.n_trees}")
+        self.nodes = ensemble.nodes
+        self.categories = ensemble.categories
+        self.n_features = ensemble.n_features
+        inner = ensemble.nodes["left"] >= 0
+        self.n_inner = np.count_nonzero(inner)
+        self.plain = not np.any(
+            inner
+            & ((ensemble.nodes["missing_left"] == STOP) | (ensemble.nodes["category_start"] >= 0))
+        )
+        self.origin = np.empty(max(1, self.n_inner), dtype=np.int32)
+        self.narrow = <NarrowNode*>malloc(max(1, self.n_inner) * sizeof(NarrowNode))
+        self.wide = <WideNode*>malloc(max(1, self.n_inner) * sizeof(WideNode))
+        if self.narrow == NULL or self.wide == NULL:
+            raise MemoryError("no memory to lay out the tree")
+        self.lay_out(np.empty(self.nodes.shape[0] + 1, dtype=np.int32),
+                     np.empty(self.nodes.shape[0], dtype=np.int32))
+
+    cdef int lay_out(self, int32_t[::1] stack, int32_t[::1] place) except -1:
+        """Number the inner nodes so that the likelier child comes next, then fill the layouts."""
+        cdef intp_t n_open = 0, k = 0, side
+        cdef int32_t node, likely, other, child, test
+        stack[0] = 0
+        n_open = 1
+        while n_open:
+            n_open -= 1
+            node = stack[n_open]
+            while self.nodes[node].left >= 0:
+                self.origin[k] = node
+                place[node] = <int32_t>k
+                k += 1
+                likely, other = self.nodes[node].left, self.nodes[node].right
+                if self.nodes[likely].n_samples < self.nodes[other].n_samples:
+                    likely, other = other, likely
+                stack[n_open] = other
+                n_open += 1
+                node = likely
+        for k in range(self.n_inner):
+            node = self.origin[k]
+            test = 8 * self.nodes[node].feature + self.nodes[node].missing_left
+            if self.nodes[node].category_start >= 0:
+                test += 4
+            self.narrow[k].test = test
+            self.wide[k].test = test
+            self.narrow[k].threshold = ht_round_down(self.nodes[node].threshold)
+            self.wide[k].threshold = self.nodes[node].threshold
+            for side in range(2):
+                child = self.nodes[node].left if side == 0 else self.nodes[node].right
+                child = place[child] if self.nodes[child].left >= 0 else ~child
+                self.narrow[k].child[side] = child
+                self.wide[k].child[side] = child
+        return 0
+
+    def leaves(self, X, int n_threads):
+        """Node where each row of a float32 or float64 table ends, int32."""
+        cdef const float[:, :] narrow
+        cdef const double[:, :] wide
+        out = np.zeros(X.shape[0], dtype=np.int32)
+        if X.shape[1] != self.n_features:
+            raise ValueError("the table does not fit the tree")
+        if self.n_inner == 0 or X.shape[0] == 0:
+            return out
+        if X.dtype == np.float32:
+            narrow = X
+            walk_table[NarrowNode, float](self, self.narrow, narrow, out, n_threads)
+        else:
+            wide = X
+            walk_table[WideNode, double](self, self.wide, wide, out, n_threads)
+        return out
+
+
+cdef inline int32_t step_any(
+    TreeWalk walk, const walk_t* node, intp_t place, real_t value
+) noexcept nogil:
+    """Next place of a row where splits may be of any kind."""
+    cdef int32_t missing_left = <int32_t>(node.test & 3)
+    cdef const Node* split
+    cdef int32_t side
+    if node.test & 4:
+        split = &walk.nodes[walk.origin[place]]
+        side = category_side(&walk.categories[0] + split.category_start, split.category_words,
+                             split.category_limit, value)
+        if side >= 0:
+            return node.child[1 - side]
+    elif not isnan(value):
+        return node.child[not value <= node.threshold]
+    if missing_left == STOP:
+        return ~walk.origin[place]
+    return node.child[not missing_left]
+
+
+cdef inline void walk_rows(
+    TreeWalk walk, const walk_t* nodes, const real_t[:, :] X, intp_t start, intp_t stop,
+    int32_t[::1] out, bint plain,
+) noexcept nogil:
+    """Leaves of the rows [start, stop)."""
+    cdef intp_t row[ABREAST]
+    cdef int32_t place[ABREAST]
+    cdef intp_t n_active = 0, following = start, k
+    cdef const walk_t* node
+    cdef real_t value
+    cdef int32_t to
+    while n_active < ABREAST and following < stop:
+        row[n_active] = following
+        place[n_active] = 0
+        n_active += 1
+        following += 1
+    while n_active:
+        k = 0
+        while k < n_active:
+            node = nodes + place[k]
+            value = X[row[k], node.test >> 3]
+            if plain:
+                # A missing value fails both comparisons of its kind.
+                to = node.child[
+                    not ((value <= node.threshold) | ((node.test & 1) & (value != value)))
+                ]
+            else:
+                to = step_any(walk, node, place[k], value)
+            if to >= 0:
+                place[k] = to
+                k += 1
+                continue
+            out[row[k]] = ~to
+            if following < stop:
+                row[k] = following
+                place[k] = 0
+                following += 1
+                k += 1
+            else:
+                n_active -= 1
+                row[k] = row[n_active]
+                place[k] = place[n_active]
+
+
+cdef int walk_table(
+    TreeWalk walk, const walk_t* nodes, const real_t[:, :] X, int32_t[::1] out, int n_threads
+) except -1:
+    cdef intp_t n = X.shape[0], n_chunks = (n + CHUNK - 1) // CHUNK, chunk
+    n_threads = <int>max(1, min(n_threads, n_chunks))
+    if walk.plain:
+        for chunk in prange(n_chunks, num_threads=team_of(n_threads),
+                            nogil=True, schedule="static"):
+            walk_rows(walk, nodes, X, chunk * CHUNK, min(n, (chunk + 1) * CHUNK), out, True)
+    else:
+        for chunk in prange(n_chunks, num_threads=team_of(n_threads),
+                            nogil=True, schedule="static"):
+            walk_rows(walk, nodes, X, chunk * CHUNK, min(n, (chunk + 1) * CHUNK), out, False)
+    return 0
+
+
+# ---------------------------------------------------------------------------------------------
+# Cost-complexity pruning, and the shape of subtrees.
+#
+# A subtree T of a tree costs R(T) + alpha |leaves of T|. The split at node t lowers R by
+# ``decrease[t]``, so collapsing the branch below t is worth while once alpha reaches the mean
+# decrease of the splits that the branch still has. Those are not all its splits: branches of it
+# that collapse at a smaller alpha are gone by then. The kernel goes up from the leaves. It starts
+# the mean of t with t's own decrease and adds the branches below in the order of their alphas,
+# from the largest down, as long as they would outlive t; such a branch goes together with t and is
+# done with, so every branch is taken from a heap at most once: O(n log n) for any shape of tree.
+
+
+cdef enum:
+    NONE = -1
+
+
+cdef struct Heap:
+    # Skew heaps over the nodes, largest alpha on top, one per open subtree.
+    float64_t* alpha
+    int32_t* left
+    int32_t* right
+
+
+cdef inline int32_t merge(Heap* heap, int32_t first, int32_t second) noexcept nogil:
+    """Join two heaps along their right spines, turning the children over on the way down."""
+    cdef int32_t root, node, below
+    if first == NONE:
+        return second
+    if second == NONE:
+        return first
+    if heap.alpha[first] < heap.alpha[second]:
+        first, second = second, first
+    root = first
+    node = first
+    while True:
+        below = heap.right[node]
+        heap.right[node] = heap.left[node]
+        if below == NONE:
+            heap.left[node] = second
+            return root
+        if heap.alpha[below] < heap.alpha[second]:
+            below, second = second, below
+        heap.left[node] = below
+        node = below
+
+
+def collapse_branches(
+    const int32_t[:] left, const int32_t[:] right, const float64_t[::1] decrease,
+    float64_t tolerance,
+):
+    """Alpha at which the branch below each node collapses, by itself or with a larger branch.
+
+    Parameters
+    ----------
+    left, right : int32 arrays of shape (n_nodes,)
+        Children, -1 in a leaf; a child stands behind its parent.
+    decrease : float64 array of shape (n_nodes,)
+        What the split at each node takes off the cost.
+    tolerance : float
+        A branch whose alpha falls short of an ancestor's by no more than this share of it
+        collapses with the ancestor.
+
+    Returns
+    -------
+    alpha : float64 array of shape (n_nodes,)
+        -inf in leaves.
+    collapsed : float64 array of shape (n_nodes,)
+        What the cost gains when the branch collapses by itself; NaN where it never does.
+    """
+    cdef intp_t n = left.shape[0]
+    cdef int32_t t, top
+    cdef float64_t sum_, count, mean
+    alpha_array = np.empty(n)
+    collapsed_array = np.full(n, np.nan)
+    cdef float64_t[::1] alpha = alpha_array, collapsed = collapsed_array
+    cdef float64_t[::1] own = np.zeros(n), total = np.zeros(n), size = np.zeros(n)
+    cdef int32_t[::1] heap_left = np.full(n, NONE, dtype=np.int32)
+    cdef int32_t[::1] heap_right = np.full(n, NONE, dtype=np.int32)
+    cdef int32_t[::1] heap_of = np.full(n, NONE, dtype=np.int32)
+    cdef uint8_t[::1] taken = np.zeros(n, dtype=np.uint8)
+    cdef Heap heap
+    if n == 0:
+        return alpha_array, collapsed_array
+    heap.alpha, heap.left, heap.right = &own[0], &heap_left[0], &heap_right[0]
+    with nogil:
+        for t in range(<int32_t>n - 1, -1, -1):
+            if left[t] < 0:
+                continue
+            top = merge(&heap, heap_of[left[t]], heap_of[right[t]])
+            sum_, count = decrease[t], 1
+            mean = sum_
+            while top != NONE and own[top] >= mean - tolerance * (mean if mean > 0 else -mean):
+                sum_ += total[top]
+                count += size[top]
+                mean = sum_ / count
+                taken[top] = 1
+                top = merge(&heap, heap_left[top], heap_right[top])
+            own[t], total[t], size[t] = mean, sum_, count
+            heap_of[t] = merge(&heap, top, t)
+        # A branch that was taken out goes with the ancestor that took it, and all branches
+        # between the two were taken by the same one.
+        for t in range(<int32_t>n):
+            if left[t] < 0:
+                alpha[t] = -INFINITY
+                continue
+            if not taken[t]:
+                alpha[t] = own[t]
+                collapsed[t] = total[t]
+            alpha[left[t]] = alpha[t]
+            alpha[right[t]] = alpha[t]
+    return alpha_array, collapsed_array
+
+
+def preorder(const int32_t[:] left, const int32_t[:] right):
+    """Place of every node when each stands before its left and its left before its right branch.
+
+    Parameters
+    ----------
+    left, right : int32 arrays of shape (n_nodes,)
+        Children, -1 in a leaf; a child stands behind its parent.
+
+    Returns
+    -------
+    place : int32 array of shape (n_nodes,)
+    size : int32 array of shape (n_nodes,)
+        Nodes of each branch, its root included: in that order they stand at the places
+        ``place[t]`` to ``place[t] + size[t] - 1``.
+    """
+    cdef intp_t n = left.shape[0], t
+    place_array, size_array = np.zeros(n, dtype=np.int32), np.ones(n, dtype=np.int32)
+    cdef int32_t[::1] place = place_array, size = size_array
+    with nogil:
+        for t in range(n - 1, -1, -1):
+            if left[t] >= 0:
+                size[t] += size[left[t]] + size[right[t]]
+        for t in range(n):
+            if left[t] >= 0:
+                place[left[t]] = place[t] + 1
+                place[right[t]] = place[t] + 1 + size[left[t]]
+    return place_array, size_array
+
+
+# ---------------------------------------------------------------------------------------------
+# Rows that share leaves: groups by leaf, proximities, quantiles under the weights of leaves.
+#
+# Training rows stand group by group, a group being the rows of one leaf of one tree; what a new row
+# meets in a tree is a segment `[first, last)` of that order. Work is parted by rows of the output,
+# each of which goes through the trees in their order, so results do not depend on the threads.
+
+
+cdef extern from *:
+    """
+    #if defined(__GNUC__) || defined(__clang__)
+    #define HT_POPCOUNT(word) __builtin_popcountll(word)
+    #else
+    static int HT_POPCOUNT(unsigned long long word)
+    {
+        int count = 0;
+        for (; word; word &= word - 1)
+            count++;
+        return count;
+    }
+    #endif
+    """
+    int HT_POPCOUNT(uint64_t word) nogil
+
+# Where sums of weights come this close to a level, they have reached it.
+cdef float64_t TOLERANCE = 1e-10
+
+
+cdef int compare(const void* a, const void* b) noexcept nogil:
+    cdef uint32_t x = (<const uint32_t*>a)[0], y = (<const uint32_t*>b)[0]
+    return (x > y) - (x < y)
+
+
+def group_rows(const int32_t[::1] leaf, int64_t[::1] start, uint32_t[::1] rows):
+    """Sort rows by their leaf; those of a leaf keep their order.
+
+    Parameters
+    ----------
+    leaf : int32 array
+        Node of each row, negative for rows without one.
+    start : int64 array of shape (n_nodes + 1,)
+        Written: where the rows of each node begin.
+    rows : uint32 array
+        Written: the rows with a node.
+
+    Returns
+    -------
+    n : int
+        Number of rows with a node.
+    """
+    cdef intp_t i, n_nodes = start.shape[0] - 1
+    cdef int64_t position, count
+    cdef bint fits = True
+    with nogil:
+        for i in range(n_nodes + 1):
+            start[i] = 0
+        for i in range(leaf.shape[0]):
+            if leaf[i] >= n_nodes:
+                fits = False
+                break
+            if leaf[i] >= 0:
+                start[leaf[i]] += 1
+        position = 0
+        for i in range(n_nodes + 1):
+            count = start[i]
+            start[i] = position
+            position += count
+    if not fits or position > rows.shape[0]:
+        raise ValueError("a row is in a node that does not exist, or there is no room for the rows")
+    with nogil:
+        for i in range(leaf.shape[0]):
+            if leaf[i] >= 0:
+                rows[start[leaf[i]]] = <uint32_t>i
+                start[leaf[i]] += 1
+        # Every start has moved to the next one.
+        for i in range(n_nodes, 0, -1):
+            start[i] = start[i - 1]
+        start[0] = 0
+    return position
+
+
+cdef intp_t meet(
+    const int64_t* first, const int64_t* last, intp_t n_trees, const uint32_t* rows,
+    int32_t* count, uint32_t* met,
+) noexcept nogil:
+    """Count how often a row meets others, which are listed in `met`."""
+    cdef intp_t tree, n_met = 0
+    cdef int64_t e
+    cdef uint32_t other
+    for tree in range(n_trees):
+        for e in range(first[tree], last[tree]):
+            other = rows[e]
+            if count[other] == 0:
+                met[n_met] = other
+                n_met += 1
+            count[other] += 1
+    return n_met
+
+
+cdef float64_t common_trees(
+    const uint64_t* one, const uint64_t* other, intp_t n_words
+) noexcept nogil:
+    cdef intp_t k
+    cdef int64_t count = 0
+    for k in range(n_words):
+        count += HT_POPCOUNT(one[k] & other[k])
+    return <float64_t>count
+
+
+cdef int check_segments(
+    const int64_t[:, ::1] first, const int64_t[:, ::1] last, const uint32_t[::1] rows,
+    intp_t n_others,
+) except -1:
+    if first.shape[0] != last.shape[0] or first.shape[1] != last.shape[1]:
+        raise ValueError("segments need as many ends as beginnings")
+    if np.size(first) and (np.min(first) < 0 or np.max(last) > rows.shape[0]):
+        raise ValueError("a segment leaves the list of rows")
+    if rows.shape[0] and np.max(rows) >= n_others:
+        raise ValueError("a row of the list does not exist")
+    return 0
+
+
+def count_met(const int64_t[:, ::1] first, const int64_t[:, ::1] last, const uint32_t[::1] rows,
+              intp_t n_others, int64_t[::1] n_met, int n_threads):
+    """n_met[i] = number of other rows that row i shares a leaf with.
+
+    Parameters
+    ----------
+    first, last : int64 array of shape (n, n_trees)
+        Segments of `rows` that each row meets; empty where it takes no part.
+    rows : uint32 array
+    n_others : int
+        All entries of `rows` are less.
+    n_met : int64 array of shape (n,)
+        Written.
+    n_threads : int
+    """
+    cdef intp_t i, j, n = first.shape[0], n_trees = first.shape[1], thread
+    check_segments(first, last, rows, n_others)
+    if n_met.shape[0] != n:
+        raise ValueError("n_met needs one entry per row")
+    if n == 0 or n_trees == 0 or rows.shape[0] == 0:
+        n_met[:] = 0
+        return
+    n_threads = <int>max(1, min(n_threads, n))
+    cdef int32_t[:, ::1] count = np.zeros((n_threads, n_others), dtype=np.int32)
+    cdef uint32_t[:, ::1] met = np.empty((n_threads, n_others), dtype=np.uint32)
+    for i in prange(n, num_threads=team_of(n_threads),
+                    schedule="dynamic", chunksize=64, nogil=True):
+        thread = omp_get_thread_num()
+        n_met[i] = meet(&first[i, 0], &last[i, 0], n_trees, &rows[0], &count[thread, 0],
+                        &met[thread, 0])
+        for j in range(n_met[i]):
+            count[thread, met[thread, j]] = 0
+
+
+cdef void write_shares(
+    int32_t* count, uint32_t* met, intp_t n_met, const uint64_t* one, const uint64_t[:, ::1] bits,
+    float64_t n_trees, int32_t* indices, float64_t* data,
+) noexcept nogil:
+    cdef intp_t j, n_words = bits.shape[1]
+    cdef float64_t total = n_trees
+    qsort(met, n_met, sizeof(uint32_t), compare)
+    for j in range(n_met):
+        if n_words > 0:
+            total = common_trees(one, &bits[met[j], 0], n_words)
+        indices[j] = <int32_t>met[j]
+        data[j] = count[met[j]] / total
+        count[met[j]] = 0
+
+
+def write_met(const int64_t[:, ::1] first, const int64_t[:, ::1] last, const uint32_t[::1] rows,
+              intp_t n_others, const uint64_t[:, ::1] own_bits, const uint64_t[:, ::1] bits,
+              const int64_t[::1] pointers, int32_t[::1] indices, float64_t[::1] data,
+              int n_threads):
+    """Write the share of trees in which rows meet, as rows of a CSR matrix.
+
+    Parameters
+    ----------
+    first, last, rows, n_others, n_threads
+        As in `count_met`.
+    own_bits, bits : uint64 arrays of shapes (n, n_words) and (n_others, n_words)
+        Bit k is set where tree k counts for a row; the share is then that of the trees which
+        count for both. Without words it is that of all trees.
+    pointers, indices, data
+        Of the matrix: the first given, the others written.
+    """
+    cdef intp_t i, n = first.shape[0], n_trees = first.shape[1], thread, n_met
+    cdef bint masked = bits.shape[1] > 0
+    check_segments(first, last, rows, n_others)
+    if pointers.shape[0] != n + 1 or pointers[n] > min(indices.shape[0], data.shape[0]):
+        raise ValueError("the arrays of the matrix do not fit together")
+    if masked and (own_bits.shape[0] != n or own_bits.shape[1] != bits.shape[1]
+                   or bits.shape[0] != n_others):
+        raise ValueError("the bits do not fit the rows")
+    if pointers[n] == 0:
+        return
+    n_threads = <int>max(1, min(n_threads, n))
+    cdef int32_t[:, ::1] count = np.zeros((n_threads, n_others), dtype=np.int32)
+    cdef uint32_t[:, ::1] met = np.empty((n_threads, n_others), dtype=np.uint32)
+    for i in prange(n, num_threads=team_of(n_threads),
+                    schedule="dynamic", chunksize=64, nogil=True):
+        thread = omp_get_thread_num()
+        n_met = meet(&first[i, 0], &last[i, 0], n_trees, &rows[0], &count[thread, 0],
+                     &met[thread, 0])
+        if n_met > 0:
+            write_shares(&count[thread, 0], &met[thread, 0], n_met,
+                         &own_bits[i, 0] if masked else NULL, bits, <float64_t>n_trees,
+                         &indices[pointers[i]], &data[pointers[i]])
+
+
+cdef void quantiles_of_row(
+    const int64_t* first, const int64_t* last, intp_t n_trees, const uint32_t* rank,
+    const real_t* weight, const float64_t* ordered, const float64_t[::1] levels,
+    float64_t* sums, uint32_t* met, float64_t* out,
+) noexcept nogil:
+    """Weighted quantiles of the targets that one row meets, `levels` ascending."""
+    cdef intp_t tree, n_met = 0, j, k
+    cdef int64_t e
+    cdef float64_t total, share, reached = 0.0, all_trees = 0.0
+    for tree in range(n_trees):
+        total = 0.0
+        for e in range(first[tree], last[tree]):
+            total += weight[e]
+        if total <= 0.0:
+            continue
+        all_trees += 1.0
+        for e in range(first[tree], last[tree]):
+            share = weight[e] / total
+            if share <= 0.0:
+                continue
+            if sums[rank[e]] == 0.0:
+                met[n_met] = rank[e]
+                n_met += 1
+            sums[rank[e]] += share
+    qsort(met, n_met, sizeof(uint32_t), compare)
+    k = 0
+    for j in range(n_met):
+        reached += sums[met[j]]
+        sums[met[j]] = 0.0
+        while k < levels.shape[0] and (
+            j == n_met - 1 or reached >= (levels[k] - TOLERANCE) * all_trees
+        ):
+            out[k] = ordered[met[j]]
+            k += 1
+
+
+def leaf_quantiles(const int64_t[:, ::1] first, const int64_t[:, ::1] last,
+                   const uint32_t[::1] rank, const real_t[::1] weight,
+                   const float64_t[::1] ordered, const float64_t[::1] levels,
+                   float64_t[:, ::1] out, int n_threads):
+    """Quantiles of the targets of training rows, weighted by the leaves that a row shares.
+
+    Parameters
+    ----------
+    first, last : int64 array of shape (n, n_trees)
+        Segments that each row meets.
+    rank : uint32 array
+        For every place of the order, the rank of its row's target.
+    weight : float32 or float64 array
+        For every place, the weight of its row in the tree; at least 0.
+    ordered : float64 array
+        Targets by rank.
+    levels : float64 array
+        Ascending.
+    out : float64 array of shape (n, n_levels)
+        Written: least target at which the weights reach each level.
+    n_threads : int
+    """
+    cdef intp_t i, n = first.shape[0], n_trees = first.shape[1], thread
+    check_segments(first, last, rank, ordered.shape[0])
+    if weight.shape[0] != rank.shape[0] or out.shape[0] != n or out.shape[1] != levels.shape[0]:
+        raise ValueError("the weights or the output have another length")
+    if n == 0 or n_trees == 0 or rank.shape[0] == 0:
+        return
+    n_threads = <int>max(1, min(n_threads, n))
+    cdef float64_t[:, ::1] sums = np.zeros((n_threads, ordered.shape[0]))
+    cdef uint32_t[:, ::1] met = np.empty((n_threads, ordered.shape[0]), dtype=np.uint32)
+    for i in prange(n, num_threads=team_of(n_threads),
+                    schedule="dynamic", chunksize=16, nogil=True):
+        thread = omp_get_thread_num()
+        quantiles_of_row(&first[i, 0], &last[i, 0], n_trees, &rank[0], &weight[0], &ordered[0],
+                         levels, &sums[thread, 0], &met[thread, 0], &out[i, 0])

@@ -1,0 +1,450 @@
+"""Forests in little memory: packed trees, expanded only where they are to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from hybridtrees.core.base.checks import (
+    MOST,
+    check_arrays,
+    check_contiguous,
+    check_count,
+    check_numbers,
+    check_one_of,
+    check_starts,
+)
+from hybridtrees.core.base.dtypes import NODE_DTYPE
+from hybridtrees.core.tree._packed import (
+    add_packed,
+    check_packed,
+    find_packed,
+    leaf_payloads,
+    shift_nodes,
+    unpack_nodes,
+    widen_nodes,
+)
+from hybridtrees.core.tree.packing import (
+    FEATURE_MASK,
+    NARROW_DTYPE,
+    WIDE_DTYPE,
+    PackedTree,
+    walk_tree,
+)
+from hybridtrees.core.tree.tree import SPARSE_BLOCK, Tree, TreeEnsemble
+
+# Fields `feature` of splits on categories, and of those where rows may stop, are at least this.
+_SPECIAL = 2**29
+
+# Bits of the field `feature`: rows without a value stop there, the split is one of categories.
+_MISSING_STOPS = 2**29
+_HAS_SET = 2**30
+
+_CRITERIA = (
+    "squared_error",
+    "friedman_mse",
+    "absolute_error",
+    "poisson",
+    "gini",
+    "entropy",
+    "log_loss",
+    "misclassification",
+)
+
+# Rows of a table in another order of memory that are copied at a time.
+_BLOCK = 16384
+
+
+class PackedTrees(Sequence):
+    """The trees of a forest, in 12 or 16 bytes a node and little more.
+
+    Indexing gives a tree as `Tree`, made anew each time.
+
+    Parameters
+    ----------
+    trees : sequence of PackedTree
+    n_features : int
+    criterion : str
+        Criterion that the trees were grown with, by which gains are restored.
+    n_classes : int
+        0 in regression. Of two classes the values are the probability of the second.
+
+    Attributes
+    ----------
+    tree_start : ndarray of int64, shape (n_trees + 1,)
+    nodes : ndarray of NARROW_DTYPE or WIDE_DTYPE
+        See _forest.pyx.
+    sets : ndarray of uint32
+        Category sets, each behind the number of its words.
+    table : ndarray of shape (n_leaves or n_nodes, n_values)
+        Values that do not fit into the leaves; empty where they do.
+    n_samples, weight : ndarray of shape (n_leaves or n_nodes,)
+        Training rows and their weight in the leaves or nodes, in the narrowest type.
+    gain : ndarray of float32, shape (n_nodes,) or empty
+        Where it is kept, `table`, `n_samples` and `weight` are about nodes, not leaves.
+    """
+
+    def __init__(
+        self, trees: Sequence[PackedTree], n_features: int, criterion: str, n_classes: int = 0
+    ):
+        if not trees:
+            raise ValueError("a forest needs at least one tree")
+        self.n_features = n_features
+        self.criterion = criterion
+        self.n_classes = n_classes
+        self.n_values = trees[0].table.shape[1]
+        self.tree_start = np.cumsum([0, *(len(tree.nodes) for tree in trees)]).astype(np.int64)
+        narrow = all(tree.nodes.dtype == NARROW_DTYPE for tree in trees)
+        self.nodes = np.empty(self.tree_start[-1], dtype=NARROW_DTYPE if narrow else WIDE_DTYPE)
+        rows = words = 0
+        for start, tree in zip(self.tree_start, trees, strict=False):
+            part = self.nodes[start : start + len(tree.nodes)]
+            if tree.nodes.dtype == part.dtype:
+                part[:] = tree.nodes
+            else:
+                widen_nodes(tree.nodes, part)
+            shift_nodes(part, rows, words)
+            rows += len(tree.table)
+            words += len(tree.sets)
+        if words >= 2**31:
+            raise MemoryError("the category sets of a forest are too large")
+        self.sets = np.concatenate([tree.sets for tree in trees])
+        self.table = np.concatenate([tree.table for tree in trees])
+        self.n_samples = _join([tree.n_samples for tree in trees])
+        self.weight = _join([tree.weight for tree in trees])
+        self.gain = np.concatenate([tree.gain for tree in trees])
+        self._plain: Any = None
+
+    def extended(self, more: PackedTrees) -> PackedTrees:
+        """Return these trees and then those of `more`, which must have the same layout."""
+        for name in ("n_features", "criterion", "n_classes", "n_values", "by_node"):
+            mine, other = getattr(self, name), getattr(more, name)
+            if mine != other:
+                raise ValueError(
+                    f"forests of different layouts cannot be joined: {name} is {mine!r} in one "
+                    f"and {other!r} in the other"
+                )
+        both = PackedTrees.__new__(PackedTrees)
+        both.__dict__.update(self.__dict__)
+        both._plain = None
+        both.tree_start = np.concatenate([self.tree_start, more.tree_start[1:] + len(self.nodes)])
+        wide = WIDE_DTYPE in (self.nodes.dtype, more.nodes.dtype)
+        first, second = (
+            _widened(forest.nodes) if wide else forest.nodes for forest in (self, more)
+        )
+        both.nodes = np.concatenate([first, second])
+        shift_nodes(both.nodes[len(self.nodes) :], len(self.table), len(self.sets))
+        for name in ("sets", "table", "gain"):
+            setattr(both, name, np.concatenate([getattr(self, name), getattr(more, name)]))
+        for name in ("n_samples", "weight"):
+            setattr(both, name, _join([getattr(self, name), getattr(more, name)]))
+        return both
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return len(self.tree_start) - 1
+
+    def __len__(self) -> int:
+        return self.n_trees
+
+    @property
+    def by_node(self) -> bool:
+        """Whether the table has the values of inner nodes too."""
+        return len(self.gain) > 0
+
+    @property
+    def leaf_start(self) -> np.ndarray:
+        """First leaf of each tree among those of all."""
+        # A binary tree has one inner node less than leaves.
+        return (self.tree_start + np.arange(len(self.tree_start))) // 2
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the arrays."""
+        return sum(a.nbytes for a in self.__dict__.values() if isinstance(a, np.ndarray))
+
+    def part(self, index: int) -> np.ndarray:
+        """Packed nodes of one tree."""
+        return self.nodes[self.tree_start[index] : self.tree_start[index + 1]]
+
+    # -- prediction -----------------------------------------------------------------------------
+
+    def add_raw(
+        self,
+        X: Any,
+        raw: np.ndarray,
+        n_threads: int,
+        first: int = 0,
+        last: int | None = None,
+        votes: bool = False,
+    ) -> None:
+        """Add what the trees [first, last) say to `raw`, (n_rows, n_values).
+
+        With `votes` a tree adds 1 to its most probable class, of two classes only to the second.
+        """
+        self._check(X)
+        last = self.n_trees if last is None else last
+        if raw.shape != (X.shape[0], self.n_values) or not 0 <= first <= last <= self.n_trees:
+            raise ValueError("the output or the range of trees does not fit the forest")
+        for block, rows in _blocks(X):
+            add_packed(
+                self.nodes,
+                self.tree_start,
+                first,
+                last,
+                self.sets,
+                block,
+                self.table,
+                self.by_node,
+                votes,
+                self._plain,
+                raw[rows],
+                n_threads,
+            )
+
+    def apply(self, X: Any, n_threads: int, first: int = 0, last: int | None = None) -> np.ndarray:
+        """Nodes (within each tree) where rows end, int32 of shape (n_rows, n_trees)."""
+        self._check(X)
+        last = self.n_trees if last is None else last
+        if not 0 <= first <= last <= self.n_trees:
+            raise ValueError(f"trees {first} to {last} of {self.n_trees} do not exist")
+        leaves = np.empty((X.shape[0], last - first), dtype=np.int32)
+        for block, rows in _blocks(X):
+            find_packed(
+                self.nodes,
+                self.tree_start,
+                first,
+                last,
+                self.sets,
+                block,
+                self._plain,
+                leaves[rows],
+                n_threads,
+            )
+        return leaves
+
+    def walk(self, index: int, X: Any, rows: np.ndarray, **how: Any) -> np.ndarray:
+        """Node of tree `index` where each of some rows ends: see `PackedTree.walk`."""
+        self._check(X)
+        return walk_tree(self.part(index), self.sets, X, rows, **how)
+
+    def _check(self, X: Any) -> None:
+        if X.shape[1] != self.n_features:
+            raise ValueError(f"the forest knows {self.n_features} features, X has {X.shape[1]}")
+        if self._plain is None:
+            self._plain = not np.any(self.nodes["feature"] >= _SPECIAL)
+
+    # -- reading --------------------------------------------------------------------------------
+
+    def node_values(self, index: int) -> np.ndarray:
+        """Values of the nodes of a tree, (n_nodes, n_values); 0 in inner nodes that keep none."""
+        nodes = self.part(index)
+        values = np.zeros((len(nodes), self.n_values))
+        leaf = nodes["feature"] < 0
+        if self.by_node:
+            values[:] = self.table[self._entries(index)]
+        else:
+            values[leaf] = self._leaf_values(index)
+        return values
+
+    def values_of(self, X: Any, index: int, rows: np.ndarray) -> np.ndarray:
+        """Values of tree `index` for some rows, (n_rows, n_values)."""
+        ended = self.walk(index, X, rows)
+        return self.node_values(index)[ended]
+
+    def _entries(self, index: int) -> slice:
+        """Where the leaves of a tree stand in the tables, or its nodes."""
+        start = self.tree_start if self.by_node else self.leaf_start
+        return slice(int(start[index]), int(start[index + 1]))
+
+    def rows_ended(self, index: int) -> np.ndarray:
+        """Training rows that end at each node of a tree."""
+        counts = self.n_samples[self._entries(index)].astype(np.int64)
+        nodes = self.part(index)
+        if not self.by_node:
+            ended = np.zeros(len(nodes), dtype=np.int64)
+            ended[nodes["feature"] < 0] = counts
+            return ended
+        inner = np.flatnonzero(nodes["feature"] >= 0)
+        counts[inner] -= counts[inner + 1] + counts[nodes["right"][inner]]
+        return counts
+
+    def _leaf_values(self, index: int) -> np.ndarray:
+        if len(self.table):
+            return self.table[self._entries(index)]
+        leaves = self._entries(index)
+        values = np.empty(leaves.stop - leaves.start)
+        leaf_payloads(self.part(index), values)
+        return values[:, None]
+
+    def __getitem__(self, index: Any) -> Tree:  # type: ignore[override]
+        if not isinstance(index, int | np.integer):
+            raise TypeError(f"trees are picked by a number, got {index!r}")
+        if not -self.n_trees <= index < self.n_trees:
+            raise IndexError(f"tree {index} of {self.n_trees}")
+        index = int(index) % self.n_trees
+        packed = self.part(index)
+        nodes = np.zeros(len(packed), dtype=NODE_DTYPE)
+        values = self.node_values(index)
+        unpack_nodes(
+            packed,
+            nodes,
+            values,
+            np.empty((0, 1)) if self.by_node else self._leaf_values(index),
+            self.n_samples[self._entries(index)].astype(np.int64),
+            self.weight[self._entries(index)].astype(np.float64),
+            self.sets,
+            not self.by_node,
+        )
+        if self.n_classes == 2:
+            values = np.hstack([1.0 - values, values])
+        if self.by_node:
+            nodes["gain"] = self.gain[self._entries(index)]
+        else:
+            _restore_gains(nodes, values, self.criterion, self.n_classes)
+        return Tree(nodes, values, self._tree_sets(nodes))
+
+    def __iter__(self) -> Iterator[Tree]:
+        return (self[index] for index in range(self.n_trees))
+
+    def _tree_sets(self, nodes: np.ndarray) -> np.ndarray:
+        """Words of the sets of one tree, whose starts are moved accordingly."""
+        has_set = nodes["category_start"] >= 0
+        if not has_set.any():
+            return np.zeros(0, dtype=np.uint32)
+        first = nodes["category_start"][has_set].min()
+        last = (nodes["category_start"] + nodes["category_words"])[has_set].max()
+        nodes["category_start"][has_set] -= first
+        return self.sets[first:last].copy()
+
+    def category_sets(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Feature, number of words and limit of every split on categories, in all trees."""
+        feature = self.nodes["feature"]
+        found = np.flatnonzero((feature >= 0) & (feature & _HAS_SET != 0))
+        raw = self.nodes[found].view(np.uint8).reshape(len(found), self.nodes.dtype.itemsize)
+        start = raw[:, :4].copy().view(np.uint32)[:, 0].astype(np.int64)
+        limit = self.sets[start + 1].view(np.int32)
+        return feature[found] & FEATURE_MASK, self.sets[start].astype(np.int64), limit
+
+    def expand(self) -> TreeEnsemble:
+        """Return all trees in the form that other estimators keep them in."""
+        n_outputs = 2 if self.n_classes == 2 else self.n_values
+        return TreeEnsemble(list(self), self.n_features, n_outputs)
+
+    # -- files ----------------------------------------------------------------------------------
+
+    def to_state(self) -> dict:
+        """Return the arrays and numbers that make up the forest."""
+        return {name: value for name, value in self.__dict__.items() if name[0] != "_"}
+
+    __getstate__ = to_state
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
+        self._plain = None
+        check_forest(self)
+
+    @classmethod
+    def from_state(cls, state: dict) -> PackedTrees:
+        """Rebuild from `to_state`; the arrays are checked."""
+        forest = cls.__new__(cls)
+        forest.__setstate__(state)
+        return forest
+
+
+def _join(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Concatenate numbers of several widths; whole numbers stay whole."""
+    dtype = np.result_type(*{part.dtype for part in parts})
+    return np.concatenate([part.astype(dtype, copy=False) for part in parts])
+
+
+def _widened(nodes: np.ndarray) -> np.ndarray:
+    if nodes.dtype == WIDE_DTYPE:
+        return nodes
+    wide = np.empty(len(nodes), dtype=WIDE_DTYPE)
+    widen_nodes(nodes, wide)
+    return wide
+
+
+def _blocks(X: Any) -> Iterator[tuple[np.ndarray, slice]]:
+    """Yield a table in pieces that are dense and in C order, with their rows."""
+    if not scipy.sparse.issparse(X) and X.flags.c_contiguous:
+        yield X, slice(None)
+        return
+    sparse = scipy.sparse.issparse(X)
+    X = X.tocsr() if sparse else X
+    size = SPARSE_BLOCK if sparse else _BLOCK
+    for start in range(0, X.shape[0], size):
+        rows = slice(start, min(start + size, X.shape[0]))
+        yield np.ascontiguousarray(X[rows].toarray() if sparse else X[rows]), rows
+
+
+def _restore_gains(nodes: np.ndarray, values: np.ndarray, criterion: str, n_classes: int) -> None:
+    """Decrease in impurity times weight of every split, from the means of its parts."""
+    inner = np.flatnonzero(nodes["left"] >= 0)
+    parts = nodes["left"][inner], nodes["right"][inner]
+    if criterion in ("squared_error", "friedman_mse", "gini"):
+        w_left, w_right = (nodes["weight"][part] for part in parts)
+        gap = np.square(values[parts[0]] - values[parts[1]])
+        gap = gap.sum(axis=1) if n_classes else gap.mean(axis=1)
+        nodes["gain"][inner] = gap * w_left * w_right / (w_left + w_right)
+        return
+    score = nodes["weight"] * _score(values, criterion)
+    nodes["gain"][inner] = np.maximum(score[parts[0]] + score[parts[1]] - score[inner], 0.0)
+
+
+def _score(values: np.ndarray, criterion: str) -> np.ndarray:
+    """Minus the impurity of nodes, up to a part that is linear in their sums."""
+    if criterion == "misclassification":
+        return values.max(axis=1)
+    logs = np.log(values, out=np.zeros_like(values), where=values > 0)
+    score = values * logs
+    return score.mean(axis=1) if criterion == "poisson" else score.sum(axis=1) / np.log(2.0)
+
+
+def check_forest(forest: PackedTrees) -> None:
+    """Refuse arrays that would lead a walk astray, as a damaged file could."""
+    check_count(forest, "n_features", 0, FEATURE_MASK + 1)
+    n_values = check_count(forest, "n_values", 1, 2**31 - 1)
+    n_classes = check_count(forest, "n_classes", 0, 2**31 - 1)
+    if n_classes and n_values != (1 if n_classes <= 2 else n_classes):
+        raise ValueError(f"a forest of {n_classes} classes cannot have {n_values} values per leaf")
+    check_one_of(forest, "criterion", _CRITERIA)
+    entries = "leaves or nodes"
+    sizes = check_arrays(
+        forest,
+        {
+            "nodes": ((NARROW_DTYPE, WIDE_DTYPE), "n_nodes"),
+            "tree_start": ("i8", "n_trees + 1"),
+            "sets": ("u4", "n_words"),
+            "table": ("f8", "n_rows", n_values),
+            "gain": ("f4", "n_gains"),
+            "n_samples": (("i8", "u1", "u2", "u4"), entries),
+            "weight": (("f8", "u1", "u2", "u4"), entries),
+        },
+    )
+    check_contiguous(forest, ("nodes", "tree_start", "sets", "table"))
+    check_starts(forest)
+    nodes = forest.nodes
+    if not sizes["n_words"]:
+        raise ValueError("the category sets of the forest have no words")
+    if sizes["n_gains"] not in (0, len(nodes)):
+        raise ValueError("the forest needs the gain of every node or of none")
+    expected = len(nodes) if forest.by_node else int(forest.leaf_start[-1])
+    n_rows = sizes["n_rows"]
+    if n_rows != expected and (n_rows or n_values > 1 or forest.by_node):
+        raise ValueError("the table of values of the forest has another length")
+    if sizes[entries] != expected:
+        raise ValueError("the forest needs rows and weight of every leaf")
+    check_numbers(forest.n_samples, "n_samples of the forest", 0, MOST)
+    check_numbers(forest.weight, "weight of the forest", 0, np.inf)
+    stops = (nodes["feature"] >= 0) & (nodes["feature"] & _MISSING_STOPS != 0)
+    if not forest.by_node and np.any(stops):
+        raise ValueError("rows stop at an inner node of the forest, which has no value")
+    scratch = np.empty(int(np.diff(forest.tree_start).max()) + 2, dtype=np.int32)
+    for index in range(forest.n_trees):
+        check_packed(forest.part(index), forest.n_features, forest.sets, n_rows, scratch)

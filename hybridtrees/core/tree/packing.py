@@ -1,0 +1,152 @@
+"""One tree on its way into a forest: packed nodes and what they point to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from hybridtrees.core.tree._packed import fits_narrow, pack_nodes, walk_packed
+from hybridtrees.core.tree.tree import SPARSE_BLOCK, Tree
+
+NARROW_DTYPE = np.dtype([("threshold", np.float32), ("right", np.int32), ("feature", np.int32)])
+WIDE_DTYPE = np.dtype([("threshold", np.float64), ("right", np.int32), ("feature", np.int32)])
+
+# The lower bits of the field `feature`, which name a feature.
+FEATURE_MASK = 2**28 - 1
+
+# Entries before the words of a category set.
+_SET_HEAD = 2
+
+
+@dataclass
+class PackedTree:
+    """One tree on its way into a forest; see `PackedTrees` for the fields."""
+
+    nodes: np.ndarray
+    sets: np.ndarray
+    table: np.ndarray
+    n_samples: np.ndarray
+    weight: np.ndarray
+    gain: np.ndarray
+
+    def walk(
+        self,
+        X: Any,
+        rows: np.ndarray,
+        swapped: int = -1,
+        others: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Node where each of some rows ends.
+
+        Parameters
+        ----------
+        X : ndarray in C order, or sparse array, of shape (n_rows, n_features)
+        rows : ndarray of uint32
+            The rows to walk.
+        swapped : int
+            A feature whose value is taken from the rows `others` instead, -1 for none.
+        others : ndarray of uint32, as long as `rows`, optional
+
+        Returns
+        -------
+        ended : ndarray of int32, as long as `rows`
+        """
+        return walk_tree(self.nodes, self.sets, X, rows, swapped, others)
+
+
+def walk_tree(
+    nodes: np.ndarray,
+    sets: np.ndarray,
+    X: Any,
+    rows: np.ndarray,
+    swapped: int = -1,
+    others: np.ndarray | None = None,
+) -> np.ndarray:
+    """Node where each of some rows ends in one packed tree: see `PackedTree.walk`."""
+    ended = np.empty(len(rows), dtype=np.int32)
+    others = rows if others is None else others
+    if not scipy.sparse.issparse(X):
+        if len(rows) and max(rows.max(), others.max()) >= X.shape[0]:
+            raise ValueError(f"rows must be less than {X.shape[0]}")
+        walk_packed(nodes, sets, X, rows, swapped, others, ended)
+        return ended
+    X = X.tocsr()
+    for start in range(0, len(rows), SPARSE_BLOCK):
+        part = slice(start, start + SPARSE_BLOCK)
+        block = X[rows[part]].toarray()
+        if swapped >= 0:
+            block[:, swapped] = X[others[part]][:, [swapped]].toarray().ravel()
+        own = np.arange(len(block), dtype=np.uint32)
+        walk_packed(nodes, sets, np.ascontiguousarray(block), own, -1, own, ended[part])
+    return ended
+
+
+def pack_tree(tree: Tree, values: np.ndarray, detailed: bool = False) -> PackedTree:
+    """Pack a tree.
+
+    Parameters
+    ----------
+    tree : Tree
+        In preorder, without linear leaves.
+    values : ndarray of shape (n_nodes, n_values)
+        What its nodes predict; `tree.values` or a part of its columns.
+    detailed : bool
+        Whether values and gains of inner nodes are kept. They are needed where rows may end
+        there, and where they do not follow from values and weights of the leaves.
+
+    Returns
+    -------
+    packed : PackedTree
+    """
+    nodes, leaf = tree.nodes, tree.nodes["left"] < 0
+    if nodes["feature"].max() > FEATURE_MASK:
+        raise ValueError(f"a forest can have at most {FEATURE_MASK + 1} features")
+    nodes, sets = _pack_sets(nodes, tree.categories)
+    packed = np.empty(len(nodes), dtype=NARROW_DTYPE if fits_narrow(nodes) else WIDE_DTYPE)
+    in_leaf = values.shape[1] == 1 and not detailed
+    column = np.ascontiguousarray(values[:, 0]) if in_leaf else np.empty(0)
+    pack_nodes(nodes, column, detailed, packed)
+    table = np.empty((0, values.shape[1]))
+    if not in_leaf:
+        table = np.ascontiguousarray(values if detailed else values[leaf])
+    return PackedTree(
+        packed,
+        sets,
+        table,
+        _smallest(nodes["n_samples"] if detailed else nodes["n_samples"][leaf]),
+        _smallest(nodes["weight"] if detailed else nodes["weight"][leaf]),
+        nodes["gain"].astype(np.float32) if detailed else np.empty(0, dtype=np.float32),
+    )
+
+
+def _pack_sets(nodes: np.ndarray, categories: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Category sets one behind the other, each behind the number of its words and its limit."""
+    has_set = np.flatnonzero(nodes["category_start"] >= 0)
+    if not len(has_set):
+        return nodes, np.zeros(1, dtype=np.uint32)
+    words = nodes["category_words"][has_set].astype(np.int64)
+    ends = np.cumsum(words + _SET_HEAD)
+    start = ends - words - _SET_HEAD
+    sets = np.empty(ends[-1], dtype=np.uint32)
+    sets[start] = words
+    sets[start + 1] = nodes["category_limit"][has_set].astype(np.uint32)
+    place = np.arange(words.sum()) - np.repeat(np.cumsum(words) - words, words)
+    sets[np.repeat(start + _SET_HEAD, words) + place] = categories[
+        np.repeat(nodes["category_start"][has_set], words) + place
+    ]
+    nodes = nodes.copy()
+    nodes["category_start"][has_set] = start
+    return nodes, sets
+
+
+def _smallest(numbers: np.ndarray) -> np.ndarray:
+    """Whole numbers that are not negative in the narrowest type, others as they are."""
+    if not np.array_equal(numbers, np.floor(numbers)) or numbers.max() >= 2**32:
+        return numbers
+    for dtype in (np.uint8, np.uint16, np.uint32):
+        if numbers.max() <= np.iinfo(dtype).max:
+            return numbers.astype(dtype)
+    return numbers

@@ -1,0 +1,253 @@
+"""Minimal cost-complexity pruning of a fitted tree, and the order of its nodes.
+
+Every inner node has an alpha at which the branch below it collapses (`collapse_alphas`); it never
+exceeds that of its parent. The subtree that belongs to a given alpha consists of the nodes whose
+ancestors all have a larger one, so that one pass over the tree serves every alpha.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hybridtrees.core.tree._walk import collapse_branches, preorder
+from hybridtrees.core.tree.tree import Tree
+
+__all__ = ["PruningPath", "collapse_alphas", "prune", "prune_nodes", "pruning_path", "reorder"]
+
+# Alphas that differ by rounding only are one.
+_TOLERANCE = 1e-12
+
+# What `missing_left` says where rows without a value go to neither child.
+_STOP = 2
+
+
+class PruningPath(NamedTuple):
+    """The subtrees of a tree from itself to its root.
+
+    Attributes
+    ----------
+    ccp_alphas : ndarray of shape (n_subtrees,)
+        Smallest alpha of each subtree, ascending; the first is 0 and belongs to the whole tree.
+        Branches that collapse at the same alpha have an entry each.
+    impurities : ndarray of shape (n_subtrees,)
+        Impurity of each subtree: the mean over its leaves, weighted.
+    """
+
+    ccp_alphas: np.ndarray
+    impurities: np.ndarray
+
+
+def impurity_decrease(tree: Tree, impurity: np.ndarray | None = None) -> np.ndarray:
+    """Return what the split of every node takes off the impurity of the tree; 0 in leaves.
+
+    Parameters
+    ----------
+    tree : Tree
+    impurity : ndarray of shape (n_nodes,), optional
+        Impurity of the nodes; by default that of the tree.
+
+    Returns
+    -------
+    decrease : ndarray of shape (n_nodes,)
+        In shares of the total weight.
+    """
+    cost = _node_cost(tree, impurity)
+    nodes = tree.nodes
+    inner = np.flatnonzero(nodes["left"] >= 0)
+    decrease = np.zeros(len(nodes))
+    split = nodes[inner]
+    left, right = _children(tree)
+    decrease[inner] = cost[inner] - cost[left[inner]] - cost[right[inner]]
+    # Rows that stay at a node have no part in what its split brings.
+    stops = split["missing_left"] == _STOP
+    decrease[inner[stops]] = split["gain"][stops] / nodes["weight"][0]
+    return np.maximum(decrease, 0.0)
+
+
+def collapse_alphas(tree: Tree, impurity: np.ndarray | None = None) -> np.ndarray:
+    """Alpha at which each inner node becomes a leaf or goes with a branch; -inf in leaves.
+
+    Parameters
+    ----------
+    tree : Tree
+    impurity : ndarray of shape (n_nodes,), optional
+        Impurity of the nodes; by default that of the tree.
+
+    Returns
+    -------
+    alphas : ndarray of shape (n_nodes,)
+    """
+    return _collapse(tree, impurity)[0]
+
+
+def pruning_path(tree: Tree, impurity: np.ndarray | None = None) -> PruningPath:
+    """Return the alphas at which a tree changes, and the impurities of its subtrees.
+
+    Parameters
+    ----------
+    tree : Tree
+    impurity : ndarray of shape (n_nodes,), optional
+        Impurity of the nodes; by default that of the tree.
+
+    Returns
+    -------
+    path : PruningPath
+    """
+    alphas, collapsed = _collapse(tree, impurity)
+    events = np.flatnonzero(~np.isnan(collapsed))
+    events = events[np.argsort(alphas[events], kind="stable")]
+    # The cost of the whole tree is that of its root less what its splits take off, so that
+    # rows which stay at inner nodes are counted too.
+    root = _node_cost(tree, impurity)[0]
+    whole = max(0.0, root - impurity_decrease(tree, impurity).sum())
+    impurities = whole + np.concatenate([[0.0], np.cumsum(collapsed[events])])
+    return PruningPath(np.concatenate([[0.0], alphas[events]]), impurities)
+
+
+def prune(tree: Tree, alpha: float, impurity: np.ndarray | None = None) -> Tree:
+    """Return the smallest subtree whose cost at `alpha` is least.
+
+    Parameters
+    ----------
+    tree : Tree
+    alpha : float
+        Price of a leaf.
+    impurity : ndarray of shape (n_nodes,), optional
+        Impurity of the nodes; by default that of the tree.
+
+    Returns
+    -------
+    tree : Tree
+        Its nodes stand in preorder.
+    """
+    return prune_nodes(tree, collapse_alphas(tree, impurity) > alpha, impurity)[0]
+
+
+def prune_nodes(
+    tree: Tree, splits: np.ndarray, impurity: np.ndarray | None = None
+) -> tuple[Tree, np.ndarray]:
+    """Make leaves of all nodes but those chosen, and drop what stands below a leaf.
+
+    Parameters
+    ----------
+    tree : Tree
+    splits : ndarray of bool, shape (n_nodes,)
+        Inner nodes that stay split if their ancestors do.
+    impurity : ndarray of shape (n_nodes,), optional
+        Impurity of the nodes; by default that of the tree, if it has one.
+
+    Returns
+    -------
+    tree : Tree
+        Its nodes stand in preorder.
+    new_node : ndarray of int32, shape (n_nodes,)
+        For every old node its new number, or that of the leaf it went into.
+    """
+    impurity = tree.impurity if impurity is None else impurity
+    nodes = tree.nodes
+    place, size = _preorder(tree)
+    order = np.argsort(place)  # old numbers in preorder
+    leaf = ((nodes["left"] < 0) | ~np.asarray(splits, dtype=bool))[order]
+    # A leaf hides the places behind it, as many as its branch has.
+    end = np.where(leaf, np.arange(len(order)) + size[order], 0)
+    hidden = np.zeros(len(order), dtype=bool)
+    hidden[1:] = np.maximum.accumulate(end)[:-1] > np.arange(1, len(order))
+    new_place = np.cumsum(~hidden, dtype=np.int32) - 1
+    kept = order[~hidden]
+    new_node = np.empty(len(nodes), dtype=np.int32)
+    new_node[order] = new_place
+    made = nodes[kept]
+    made["parent"][1:] = new_node[made["parent"][1:]]
+    inner = ~leaf[~hidden]
+    for side in ("left", "right"):
+        made[side] = np.where(inner, new_node[made[side]], -1)
+    for name in ("feature", "category_start"):
+        made[name][~inner] = -1
+    for name in (
+        "threshold", "gain", "category_words", "category_limit", "bin", "missing_left",
+    ):  # fmt: skip
+        made[name][~inner] = 0
+    categories = _gather_sets(made, tree.categories)
+    pruned = Tree(made, tree.values[kept], categories, **_gather_terms(tree, kept))
+    pruned.impurity = None if impurity is None else np.asarray(impurity)[kept]
+    return pruned, new_node
+
+
+def reorder(tree: Tree, impurity: np.ndarray | None = None) -> tuple[Tree, np.ndarray]:
+    """Return the tree with its nodes in preorder: a node, its left branch, its right branch.
+
+    Parameters
+    ----------
+    tree : Tree
+    impurity : ndarray of shape (n_nodes,), optional
+        Impurity of the nodes; by default that of the tree, if it has one.
+
+    Returns
+    -------
+    tree : Tree
+    new_node : ndarray of int32, shape (n_nodes,)
+        New number of every old node.
+    """
+    return prune_nodes(tree, np.ones(tree.n_nodes, dtype=bool), impurity)
+
+
+def branch_sizes(tree: Tree) -> np.ndarray:
+    """Nodes of the branch that starts at each node, itself included."""
+    return _preorder(tree)[1]
+
+
+def _collapse(tree: Tree, impurity: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    decrease = impurity_decrease(tree, impurity)
+    return collapse_branches(*_children(tree), decrease, _TOLERANCE)
+
+
+def _node_cost(tree: Tree, impurity: np.ndarray | None) -> np.ndarray:
+    """Impurity of the nodes times their share of the weight."""
+    impurity = tree.impurity if impurity is None else np.asarray(impurity, dtype=np.float64)
+    if impurity is None or impurity.shape != (tree.n_nodes,):
+        raise ValueError(f"pruning needs the impurity of each of the {tree.n_nodes} nodes")
+    return tree.nodes["weight"] * impurity / tree.nodes["weight"][0]
+
+
+def _preorder(tree: Tree) -> tuple[np.ndarray, np.ndarray]:
+    return preorder(*_children(tree))
+
+
+def _children(tree: Tree) -> tuple[np.ndarray, np.ndarray]:
+    """Ids of the children; the kernels follow them blindly, hence the check."""
+    left, right = tree.nodes["left"], tree.nodes["right"]
+    own, n = np.arange(tree.n_nodes), tree.n_nodes
+    inner = left >= 0
+    if np.any(inner & ((left <= own) | (right <= own) | (left >= n) | (right >= n))):
+        raise ValueError("a child must stand behind its parent, within the tree")
+    return left, right
+
+
+def _gather_sets(nodes: np.ndarray, categories: np.ndarray) -> np.ndarray:
+    """Category sets of the nodes, one behind the other; their starts are written into the nodes."""
+    has_set = np.flatnonzero(nodes["category_start"] >= 0)
+    words = nodes["category_words"][has_set].astype(np.int64)
+    start = np.concatenate([[0], np.cumsum(words)])
+    taken = np.repeat(nodes["category_start"][has_set] - start[:-1], words) + np.arange(start[-1])
+    nodes["category_start"][has_set] = start[:-1]
+    return categories[taken]
+
+
+def _gather_terms(tree: Tree, kept: np.ndarray) -> dict[str, np.ndarray | None]:
+    """Linear parts of the kept nodes."""
+    pointers = tree.coef_ptr
+    assert pointers is not None
+    counts = np.diff(pointers)[kept]
+    start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    taken = np.repeat(pointers[kept] - start[:-1], counts) + np.arange(start[-1])
+    return {
+        "coef_ptr": start,
+        "coef_feature": tree.coef_feature[taken],
+        "coef": tree.coef[taken],
+        "coef_center": tree.coef_center[taken],
+        "coef_low": tree.coef_low[taken],
+        "coef_high": tree.coef_high[taken],
+        "value_range": None if tree.value_range is None else tree.value_range[kept],
+    }

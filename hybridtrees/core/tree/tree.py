@@ -1,0 +1,310 @@
+"""Fitted trees: fixed-width arrays, and many of them side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.sparse
+
+from hybridtrees.core.base.checks import check_nodes
+from hybridtrees.core.base.dtypes import NODE_DTYPE
+from hybridtrees.core.tree._plan import TreePlans
+from hybridtrees.core.tree._predict import add_predictions, find_leaves
+
+# Rows of a sparse table that are made dense at a time.
+SPARSE_BLOCK = 4096
+
+# Words up to which a category set is always made of bits.
+SHORT_SET = 8
+
+
+def _empty(dtype) -> np.ndarray:
+    return np.zeros(0, dtype=dtype)
+
+
+def pack_categories(goes_left: np.ndarray, unknown_left: bool) -> tuple[np.ndarray, int]:
+    """Write a set of categories in the fewest words.
+
+    Parameters
+    ----------
+    goes_left : ndarray of bool
+        Whether each category goes left.
+    unknown_left : bool
+        Where the codes from there to the next multiple of 32 go, if the set is made of bits.
+
+    Returns
+    -------
+    words : ndarray of uint32
+    limit : int
+        ``category_limit`` of the node.
+    """
+    n_bits = -len(goes_left) % 32
+    n_words = (len(goes_left) + n_bits) // 32
+    n_left = np.count_nonzero(goes_left)
+    if n_words > SHORT_SET and min(n_left, len(goes_left) - n_left) < n_words:
+        if 2 * n_left <= len(goes_left):
+            return np.flatnonzero(goes_left).astype(np.uint32), len(goes_left)
+        return np.flatnonzero(~goes_left).astype(np.uint32), -len(goes_left)
+    bits = np.append(goes_left, np.full(n_bits, unknown_left))
+    return np.packbits(bits, bitorder="little").view(np.uint32), 0
+
+
+def _by_value(coef, n_values: int) -> np.ndarray:
+    """Coefficients with a column per value."""
+    coef = np.ascontiguousarray(coef, dtype=np.float64)
+    if coef.ndim == 1 and n_values == 1:
+        return coef[:, None]
+    return coef if len(coef) else np.zeros((0, n_values))
+
+
+def _limits(limits, n_terms: int, missing: float) -> np.ndarray:
+    """One limit per term; none at all where none are given."""
+    if limits is None or len(limits) == 0:
+        return np.full(n_terms, missing)
+    return np.ascontiguousarray(limits, dtype=np.float64)
+
+
+def _join_ranges(trees: Sequence[Tree]) -> np.ndarray | None:
+    """Ranges of the nodes of all trees, without end where a tree has none."""
+    if all(tree.value_range is None for tree in trees):
+        return None
+    parts = []
+    for tree in trees:
+        part = tree.value_range
+        if part is None:
+            part = np.empty((tree.n_nodes, 2, tree.values.shape[1]))
+            part[:, 0], part[:, 1] = -np.inf, np.inf
+        parts.append(part)
+    return np.concatenate(parts)
+
+
+@dataclass(eq=False)
+class Tree:
+    """One tree: nodes, their values, category sets and linear leaves.
+
+    Parameters
+    ----------
+    nodes : ndarray of NODE_DTYPE
+        Node 0 is the root; a child has a larger id than its parent; ``left`` is -1 in a leaf.
+        ``x <= threshold`` goes left, a missing value goes left where ``missing_left`` is 1; where
+        it is 2, a row with a missing value stops there and gets the value of that node.
+    values : ndarray of shape (n_nodes, n_values)
+        Value of every node: one number, or one per output.
+    categories : ndarray of uint32
+        Category sets of all nodes. A node's set starts at its ``category_start`` and has
+        ``category_words`` words. With a ``category_limit`` of 0 these are bits, and the categories
+        in it go left. With a limit n they are sorted codes: those go left, the others below n go
+        right; for a negative one, -n, it is the other way round. What is beyond, counts as missing.
+    coef_ptr, coef_feature, coef, coef_center : ndarray
+        Linear leaves in compressed rows: node i adds ``coef * (x[feature] - center)`` over the
+        terms ``coef_ptr[i]`` to ``coef_ptr[i + 1]``; a missing x adds nothing. `coef` has a
+        column per value, and may be flat where there is one.
+    impurity : ndarray of shape (n_nodes,), optional
+        Impurity of every node under the criterion that the tree was grown with.
+    coef_low, coef_high : ndarray of shape (n_terms,)
+        Where x is clipped to before it is centred; empty for nowhere.
+    value_range : ndarray of shape (n_nodes, 2, n_values), optional
+        Lowest and highest output of every node, its linear part included.
+    """
+
+    nodes: np.ndarray
+    values: np.ndarray
+    categories: np.ndarray = field(default_factory=lambda: _empty(np.uint32))
+    coef_ptr: np.ndarray | None = None
+    coef_feature: np.ndarray = field(default_factory=lambda: _empty(np.int32))
+    coef: np.ndarray = field(default_factory=lambda: _empty(np.float64))
+    coef_center: np.ndarray = field(default_factory=lambda: _empty(np.float64))
+    impurity: np.ndarray | None = None
+    coef_low: np.ndarray = field(default_factory=lambda: _empty(np.float64))
+    coef_high: np.ndarray = field(default_factory=lambda: _empty(np.float64))
+    value_range: np.ndarray | None = None
+
+    def __post_init__(self):
+        self.nodes = np.ascontiguousarray(self.nodes, dtype=NODE_DTYPE)
+        self.values = np.asarray(self.values, dtype=np.float64)
+        self.values = np.ascontiguousarray(self.values.reshape(len(self.nodes), -1))
+        if self.coef_ptr is None:
+            self.coef_ptr = np.zeros(len(self.nodes) + 1, dtype=np.int64)
+        self.coef_ptr = np.ascontiguousarray(self.coef_ptr, dtype=np.int64)
+        self.coef_feature = np.ascontiguousarray(self.coef_feature, dtype=np.int32)
+        self.coef_center = np.ascontiguousarray(self.coef_center, dtype=np.float64)
+        self.coef = _by_value(self.coef, self.values.shape[1])
+        self.coef_low = _limits(self.coef_low, len(self.coef_feature), -np.inf)
+        self.coef_high = _limits(self.coef_high, len(self.coef_feature), np.inf)
+        if self.value_range is not None:
+            self.value_range = np.ascontiguousarray(self.value_range, dtype=np.float64)
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes, leaves included."""
+        return len(self.nodes)
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves."""
+        return int(np.count_nonzero(self.nodes["left"] < 0))
+
+    @property
+    def depth(self) -> int:
+        """Edges from the root to the deepest leaf."""
+        return int(self.nodes["depth"].max())
+
+    def category_set(self, node: int) -> np.ndarray:
+        """Codes of the categories that go left at a node."""
+        start, limit = (int(self.nodes[f"category_{name}"][node]) for name in ("start", "limit"))
+        words = self.categories[start : start + int(self.nodes["category_words"][node])]
+        if limit > 0:
+            return words.astype(np.intp)
+        if limit < 0:
+            return np.delete(np.arange(-limit), words)
+        return np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))
+
+    def first_unknown(self, node: int) -> int:
+        """First code that counts as missing at a node that is split on categories."""
+        limit = int(self.nodes["category_limit"][node])
+        return abs(limit) if limit else 32 * int(self.nodes["category_words"][node])
+
+
+class TreeEnsemble:
+    """Trees in one set of arrays; each adds to one output, or to all of them.
+
+    Parameters
+    ----------
+    trees : sequence of Tree
+    n_features : int
+    n_outputs : int
+    tree_output : sequence of int, optional
+        Output that each tree adds to. Not used by trees with one value per output.
+    """
+
+    def __init__(
+        self,
+        trees: Sequence[Tree],
+        n_features: int,
+        n_outputs: int = 1,
+        tree_output: Sequence[int] | None = None,
+    ):
+        if not trees:
+            raise ValueError("an ensemble needs at least one tree")
+        self.n_features = n_features
+        self.n_outputs = n_outputs
+        self.tree_start = np.cumsum([0, *(tree.n_nodes for tree in trees)]).astype(np.int64)
+        if tree_output is None:
+            tree_output = np.zeros(len(trees))
+        self.tree_output = np.asarray(tree_output, dtype=np.int32)
+        # As bytes: the types of structured arrays are compared field by field, tree by tree.
+        whole = np.dtype((np.void, NODE_DTYPE.itemsize))
+        self.nodes = np.concatenate([tree.nodes.view(whole) for tree in trees]).view(NODE_DTYPE)
+        self.values = np.concatenate([tree.values for tree in trees])
+        shifts = np.cumsum([0, *(len(tree.categories) for tree in trees)])
+        for index in np.flatnonzero(np.diff(shifts)):
+            part = self.nodes[self.tree_start[index] : self.tree_start[index + 1]]
+            part["category_start"][part["category_start"] >= 0] += shifts[index]
+        # One word more than needed: kernels take the address of the first.
+        words = [tree.categories for tree in trees]
+        self.categories = np.concatenate([*words, np.zeros(1, dtype=np.uint32)])
+        counts = np.concatenate([np.diff(tree.coef_ptr) for tree in trees])
+        self.coef_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self.coef_feature = np.concatenate([tree.coef_feature for tree in trees])
+        width = self.values.shape[1]
+        self.coef = np.concatenate([_by_value(tree.coef, width) for tree in trees])
+        self.coef_center = np.concatenate([tree.coef_center for tree in trees])
+        n_terms = [len(tree.coef_feature) for tree in trees]
+        pairs = list(zip(trees, n_terms, strict=True))
+        self.coef_low = np.concatenate([_limits(t.coef_low, n, -np.inf) for t, n in pairs])
+        self.coef_high = np.concatenate([_limits(t.coef_high, n, np.inf) for t, n in pairs])
+        self.value_range = _join_ranges(trees)
+        self._plans: TreePlans | None = None
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return len(self.tree_start) - 1
+
+    def __len__(self) -> int:
+        return self.n_trees
+
+    def __getitem__(self, index: int) -> Tree:
+        """Return the tree at an index, as views and small copies."""
+        if not -self.n_trees <= index < self.n_trees:
+            raise IndexError(f"tree {index} of {self.n_trees}")
+        part = slice(*self.tree_start[index % self.n_trees :][:2])
+        nodes = self.nodes[part].copy()
+        sets = nodes["category_start"] >= 0
+        categories = _empty(np.uint32)
+        if sets.any():
+            first = nodes["category_start"][sets].min()
+            last = (nodes["category_start"] + nodes["category_words"])[sets].max()
+            categories = self.categories[first:last].copy()
+            nodes["category_start"][sets] -= first
+        pointers = self.coef_ptr[part.start : part.stop + 1]
+        terms = slice(pointers[0], pointers[-1])
+        return Tree(
+            nodes,
+            self.values[part],
+            categories,
+            pointers - pointers[0],
+            self.coef_feature[terms],
+            self.coef[terms],
+            self.coef_center[terms],
+            coef_low=self.coef_low[terms],
+            coef_high=self.coef_high[terms],
+            value_range=None if self.value_range is None else self.value_range[part],
+        )
+
+    def category_sets(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Feature, number of words and limit of every split on categories, in all trees."""
+        found = self.nodes[self.nodes["category_start"] >= 0]
+        return found["feature"], found["category_words"], found["category_limit"]
+
+    @property
+    def plans(self) -> TreePlans:
+        """The trees laid out for prediction, made when first needed."""
+        if self._plans is None:
+            self._plans = TreePlans(self)
+        return self._plans
+
+    def add_raw(self, X, raw: np.ndarray, n_threads: int, first: int = 0, last: int | None = None):
+        """Add the predictions of the trees [first, last) to `raw`, (n_rows, n_outputs)."""
+        last = self.n_trees if last is None else last
+        for block, rows in _dense_blocks(X):
+            add_predictions(self.plans, block, raw[rows], first, last, n_threads)
+
+    def apply(self, X, n_threads: int, first: int = 0, last: int | None = None) -> np.ndarray:
+        """Leaf ids (node numbers within each tree), int32 of shape (n_rows, n_trees)."""
+        last = self.n_trees if last is None else last
+        leaves = np.empty((X.shape[0], max(0, last - first)), dtype=np.int32)
+        for block, rows in _dense_blocks(X):
+            find_leaves(self.plans, block, leaves[rows], first, last, n_threads)
+        return leaves
+
+    def __getstate__(self) -> dict:
+        return {name: value for name, value in self.__dict__.items() if name != "_plans"}
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
+        self._plans = None
+        check_nodes(self)
+
+    # The arrays are the state, for files as for pickles.
+    to_state = __getstate__
+
+    @classmethod
+    def from_state(cls, state: dict) -> TreeEnsemble:
+        """Rebuild from `to_state`; the arrays are checked."""
+        ensemble = cls.__new__(cls)
+        ensemble.__setstate__(state)
+        return ensemble
+
+
+def _dense_blocks(X):
+    """Yield the table itself, or a sparse one in dense pieces."""
+    if not scipy.sparse.issparse(X):
+        yield X, slice(None)
+        return
+    X = X.tocsr()
+    for start in range(0, X.shape[0], SPARSE_BLOCK):
+        rows = slice(start, min(start + SPARSE_BLOCK, X.shape[0]))
+        yield X[rows].toarray(), rows

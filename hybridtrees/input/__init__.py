@@ -1,0 +1,1 @@
+"""Whatever the user passes, turned to clean arrays."""

@@ -1,0 +1,330 @@
+"""What X may be: a dense array, a set of columns, or a sparse matrix.
+
+Each source answers the same four questions: how many rows and features, which names, which
+columns are categories by their own type, and, given the categories learned in fit, the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from hybridtrees.input.arrays import (
+    COMPLEX_MESSAGE,
+    FLOAT32,
+    FLOAT64,
+    TEXT_IN_ARRAY,
+    column_label,
+    infinity_error,
+    is_masked,
+    is_number_type,
+    is_real,
+    kinds_of_objects,
+    numbers_from_objects,
+    plain_array,
+    reject_infinity,
+    shorten,
+    to_float,
+)
+from hybridtrees.input.labels import (
+    encode_factors,
+    encode_numbers,
+    factorize_objects,
+    learn_factors,
+    learn_numbers,
+)
+from hybridtrees.input.tables import Column, Table, open_table
+
+Categories = list[np.ndarray | None]
+
+
+class Source(Protocol):
+    """A table that has come in, before it is turned into values."""
+
+    shape: tuple[int, int]
+    names: list | None
+
+    def is_category(self, index: int) -> bool:
+        """Whether a column holds categories by its own type."""
+
+    def learn(self, index: int) -> np.ndarray:
+        """Distinct labels of a column that is to be a category."""
+
+    def values(self, categories: Categories) -> Any:
+        """Return the values, with the columns that have categories encoded."""
+
+
+def open_source(X: Any, missing: float, declared: Callable[[int], np.ndarray]) -> Source:
+    """Find out what `X` is and check its shape.
+
+    Parameters
+    ----------
+    X : object
+        A NumPy array, a list of lists, a data frame, a dict of columns, a scipy.sparse matrix
+        or array, or anything that NumPy can make a real 2-D array of.
+    missing : float
+        Value that means missing besides NaN.
+    declared : callable
+        From the number of columns to a mask of those in which text is allowed even in a bare
+        array, since the caller declared them categories. Called only for such an array.
+    """
+    if sparse.issparse(X):
+        _check_shape(X.shape, X)
+        return SparseSource(X, missing)
+    table = None if isinstance(X, np.ndarray | list | tuple) else open_table(X)
+    if table is not None:
+        n_columns = len(table.names)
+        _check_shape((table.n_rows, n_columns), X)
+        if table.array is not None:
+            return DenseSource(to_float(table.array), missing, table.names)
+        return ColumnSource(table, missing)
+    return _open_array(X, missing, declared)
+
+
+def _open_array(X: Any, missing: float, declared: Callable[[int], np.ndarray]) -> Source:
+    values = _as_array(X)
+    _check_shape(values.shape, X)
+    if values.dtype.kind == "c":
+        raise ValueError(COMPLEX_MESSAGE.format(name="X", dtype=values.dtype))
+    mask = np.ma.getmask(X) if is_masked(X) else None
+    masked = mask is not None and bool(np.any(mask))
+    if is_real(values.dtype):
+        floats = to_float(values)
+        if masked:
+            floats = floats.copy() if floats is values else floats
+            floats[mask] = np.nan
+        return DenseSource(floats, missing)
+    if values.dtype.kind not in "OUST":
+        raise TypeError(
+            f"X has the dtype {values.dtype}, which is not supported: convert it to numbers first"
+        )
+    values = (values.astype(str) if values.dtype.kind == "S" else values).astype(object)
+    if masked:
+        values[mask] = None
+    columns = [
+        _bare_column(values[:, j], column_label(j), bool(is_declared))
+        for j, is_declared in enumerate(declared(values.shape[1]))
+    ]
+    return ColumnSource(Table(None, len(values), columns), missing)
+
+
+def _bare_column(values: np.ndarray, label: str, declared: bool) -> Column:
+    """Column of an array of objects, where text needs the caller's word to be a category."""
+    if declared:
+        kinds = kinds_of_objects(values)
+        texts = {kind for kind in kinds if issubclass(kind, str)}
+        if texts and all(map(is_number_type, kinds - texts)):
+            return Column(label, None, lambda: factorize_objects(values))
+    return Column(label, FLOAT64, lambda: numbers_from_objects(values, label, TEXT_IN_ARRAY))
+
+
+def _as_array(X: Any) -> np.ndarray:
+    try:
+        return plain_array(X)
+    except ValueError as error:
+        raise ValueError(f"X cannot be made a 2-D array, its rows differ in length: {error}") from (
+            error
+        )
+
+
+def _check_shape(shape: tuple[int, ...], X: Any) -> None:
+    if len(shape) != 2:
+        if len(shape) == 0:
+            what = f"a single value: {shorten(X)}"
+        else:
+            what = f"{len(shape)}D array of shape {shape}"
+        raise ValueError(
+            f"Expected 2D array (rows and features), got {what} instead. Reshape your data: "
+            "X.reshape(-1, 1) if it has a single feature, X.reshape(1, -1) if it is a single row."
+        )
+    if shape[0] == 0:
+        raise ValueError(
+            f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required."
+        )
+    if shape[1] == 0:
+        raise ValueError(
+            f"Found array with 0 feature(s) (shape={shape}) while a minimum of 1 is required."
+        )
+
+
+def _mark_missing(values: np.ndarray, missing: float) -> np.ndarray:
+    """Return `values` with NaN where they equal `missing`; a copy only if any does."""
+    if missing != missing:
+        return values
+    with np.errstate(over="ignore"):
+        sentinel = values.dtype.type(missing)
+    equal = values == sentinel
+    if np.isinf(sentinel) != np.isinf(missing) or not equal.any():
+        return values
+    values = values.copy(order="K")
+    values[equal] = np.nan
+    return values
+
+
+class DenseSource:
+    """A real 2-D array, float32 or float64."""
+
+    def __init__(self, values: np.ndarray, missing: float, names: list | None = None) -> None:
+        self._values = _mark_missing(values, missing)
+        self.shape = values.shape
+        self.names = names
+
+    def is_category(self, index: int) -> bool:
+        """Return False: an array's dtype says nothing of categories."""
+        return False
+
+    def learn(self, index: int) -> np.ndarray:
+        """Distinct values of a column."""
+        return learn_numbers(self._values[:, index])
+
+    def values(self, categories: Categories) -> np.ndarray:
+        """Return the array itself unless a code differs from the value it stands for."""
+        values = self._values
+        reject_infinity(values, self.names)
+        for j, labels in enumerate(categories):
+            if labels is None:
+                continue
+            codes = encode_numbers(values[:, j], labels, column_label(j, self.names))
+            if not np.array_equal(codes, values[:, j], equal_nan=True):
+                if values is self._values:
+                    values = values.copy(order="K")
+                values[:, j] = codes
+        return values
+
+
+class ColumnSource:
+    """Columns of several types: a data frame, a dict, or an array of Python objects."""
+
+    def __init__(self, table: Table, missing: float) -> None:
+        self._columns = table.columns
+        self._missing = missing
+        self.shape = (table.n_rows, len(table.columns))
+        self.names = table.names
+
+    def is_category(self, index: int) -> bool:
+        """Whether the column has a category or string type."""
+        return self._columns[index].is_category
+
+    def learn(self, index: int) -> np.ndarray:
+        """Distinct labels of a column."""
+        column = self._columns[index]
+        if column.is_category:
+            return learn_factors(column.factors)
+        return learn_numbers(self._numbers(column))
+
+    def values(self, categories: Categories) -> np.ndarray:
+        """One array in column order: float32 if every column fits, else float64."""
+        narrow = all(
+            labels is not None or column.dtype == FLOAT32
+            for column, labels in zip(self._columns, categories, strict=True)
+        )
+        values = np.empty(self.shape, dtype=FLOAT32 if narrow else FLOAT64, order="F")
+        for j, (column, labels) in enumerate(zip(self._columns, categories, strict=True)):
+            if column.is_category and labels is None:
+                if (column.factors.codes >= 0).any():
+                    raise ValueError(f"{column.label} of X held numbers in fit, categories now")
+                values[:, j] = np.nan
+            elif labels is None:
+                values[:, j] = self._numbers(column)
+            elif column.is_category:
+                values[:, j] = encode_factors(column.factors, labels, column.label)
+            else:
+                values[:, j] = encode_numbers(self._numbers(column), labels, column.label)
+        return values
+
+    def _numbers(self, column: Column) -> np.ndarray:
+        numbers = _mark_missing(to_float(column.numbers()), self._missing)
+        infinite = np.isinf(numbers)
+        if infinite.any():
+            raise infinity_error(column.label, int(infinite.argmax()), numbers.dtype)
+        return numbers
+
+
+class SparseSource:
+    """A scipy.sparse matrix or array, in which an absent entry is the number zero."""
+
+    names = None
+
+    def __init__(self, X: Any, missing: float) -> None:
+        if X.dtype.kind == "c":
+            raise ValueError(COMPLEX_MESSAGE.format(name="X", dtype=X.dtype))
+        if not is_real(X.dtype):
+            raise TypeError(f"X is a sparse matrix of {X.dtype}; it must hold real numbers")
+        if missing == 0:
+            raise ValueError(
+                "missing=0 with a sparse X would make every absent entry missing. Absent entries "
+                "are zeros; store NaN where a value is missing, or pass a dense array."
+            )
+        self._matrix = _canonical(X)
+        self._matrix.data = _mark_missing(self._matrix.data, missing)
+        self.shape = X.shape
+
+    def is_category(self, index: int) -> bool:
+        """Return False: a sparse matrix holds numbers."""
+        return False
+
+    def learn(self, index: int) -> np.ndarray:
+        """Distinct values of a column, zero among them if an entry is absent."""
+        return learn_numbers(self._column(index))
+
+    def _column(self, index: int) -> np.ndarray:
+        self._matrix = self._matrix.tocsc()
+        return self._matrix[:, [index]].toarray().ravel()
+
+    def values(self, categories: Categories) -> Any:
+        """CSR or CSC of float32 or float64; CSC if there are categories."""
+        self._reject_infinity()
+        if all(labels is None for labels in categories):
+            return self._matrix
+        matrix = self._matrix.tocsc()
+        parts = []
+        start = 0  # of the run of plain columns before the next category
+        for j, labels in enumerate(categories):
+            if labels is None:
+                continue
+            codes = encode_numbers(self._column(j), labels, column_label(j))
+            parts += [
+                matrix[:, start:j],
+                sparse.csc_array(codes.astype(matrix.dtype)[:, None]),
+            ]
+            start = j + 1
+        return sparse.hstack([*parts, matrix[:, start:]], format="csc")
+
+    def _reject_infinity(self) -> None:
+        infinite = np.flatnonzero(np.isinf(self._matrix.data))
+        if infinite.size:
+            entries = self._matrix.tocoo()
+            row, column = entries.row[infinite[0]], entries.col[infinite[0]]
+            raise infinity_error(column_label(int(column)), int(row), self._matrix.dtype)
+
+
+def _canonical(X: Any) -> Any:
+    """Return a CSR or CSC array with sorted indices and no duplicates; `X` is left as it is.
+
+    The structure is checked in full, since compiled code will trust it.
+    """
+    if X.format not in ("csr", "csc"):
+        X = X.tocsr()
+    major, minor = X.shape if X.format == "csr" else X.shape[::-1]
+    indptr, indices = X.indptr, X.indices
+    sound = (
+        indptr.ndim == indices.ndim == X.data.ndim == 1
+        and len(indptr) == major + 1
+        and indptr[0] == 0
+        and indptr[-1] <= min(len(indices), len(X.data))
+        and bool((np.diff(indptr) >= 0).all())
+    )
+    if not sound or (len(indices) and (indices.min() < 0 or indices.max() >= minor)):
+        raise ValueError(f"X is a damaged {X.format.upper()} matrix: its indices do not fit")
+    kind = sparse.csr_array if X.format == "csr" else sparse.csc_array
+    n_stored = int(indptr[-1])
+    # Floats first: duplicates summed as int8 could overflow.
+    data = to_float(X.data[:n_stored])
+    matrix = kind((data, indices[:n_stored], indptr), shape=X.shape, copy=False)
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    return matrix

@@ -1,0 +1,354 @@
+"""Data frames of pandas, polars and pyarrow, and dicts of columns, opened column by column.
+
+None of the three libraries is imported here before one of its objects comes in: a table is
+recognised by looking up the classes of libraries that the caller has already imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hybridtrees.input.arrays import (
+    COMPLEX_MESSAGE,
+    FLOAT32,
+    FLOAT64,
+    TEXT_MIXED,
+    column_label,
+    float_dtype,
+    is_masked,
+    kinds_of_objects,
+    numbers_from_objects,
+    plain_array,
+)
+from hybridtrees.input.labels import Factors, factorize_objects, make_factors
+
+CONVERT = "convert it to numbers or strings first"
+CONVERT_TIME = "convert it to numbers first (for instance days since a date, or its year and month)"
+
+
+@dataclass
+class Column:
+    """One column of a table, read when it is asked for.
+
+    Attributes
+    ----------
+    label : str
+        How messages call the column.
+    dtype : numpy.dtype or None
+        float32 or float64 for a column of numbers, None for one of categories.
+    load : callable
+        Returns a real ndarray (NaN where missing) for numbers, `Factors` for categories.
+    """
+
+    label: str
+    dtype: np.dtype | None
+    load: Callable[[], Any]
+
+    @property
+    def is_category(self) -> bool:
+        """Whether the column holds categories by its own type."""
+        return self.dtype is None
+
+    def numbers(self) -> np.ndarray:
+        """Return the values of a column of numbers."""
+        return self.load()
+
+    @cached_property
+    def factors(self) -> Factors:
+        """Codes and labels of a column of categories; kept, since fit asks twice."""
+        return self.load()
+
+
+@dataclass
+class Table:
+    """A data frame or a dict as a list of columns.
+
+    Attributes
+    ----------
+    names : list
+        Column names as the table has them.
+    n_rows : int
+        Number of rows.
+    columns : list of Column or None
+        The columns; None when `array` stands for them all.
+    array : ndarray or None
+        The whole frame without a copy, for a pandas frame of one floating type.
+    """
+
+    names: list
+    n_rows: int
+    columns: list[Column] | None = None
+    array: np.ndarray | None = None
+
+
+def open_table(X: Any) -> Table | None:
+    """Open a data frame or a dict of columns, or return None when `X` is neither."""
+    if isinstance(X, _loaded_classes("pandas", "DataFrame")):
+        return _open_pandas(X)
+    if isinstance(X, _loaded_classes("polars", "DataFrame")):
+        return _open_polars(X)
+    if isinstance(X, _loaded_classes("polars", "LazyFrame")):
+        raise TypeError("X is a polars LazyFrame; pass X.collect()")
+    if isinstance(X, _loaded_classes("pyarrow", "Table", "RecordBatch")):
+        return _open_arrow(X)
+    if hasattr(X, "__arrow_c_stream__") and hasattr(X, "columns"):
+        # Another library's frame that speaks Arrow's own interchange.
+        import pyarrow
+
+        return _open_arrow(pyarrow.table(X))
+    if isinstance(X, Mapping):
+        return _open_mapping(X)
+    return None
+
+
+def _loaded_classes(module: str, *names: str) -> tuple[type[Any], ...]:
+    """Classes of a library, as far as it has been imported by someone else."""
+    loaded = sys.modules.get(module)
+    found = (getattr(loaded, name, None) for name in names)
+    return tuple(cls for cls in found if isinstance(cls, type))
+
+
+def _unsupported(label: str, dtype: Any, advice: str = CONVERT) -> TypeError:
+    return TypeError(f"{label} of X has the type {dtype}, which is not supported: {advice}")
+
+
+def object_column(values: np.ndarray, label: str) -> Column:
+    """Column of Python objects: numbers, or strings that stand for categories."""
+    kinds = kinds_of_objects(values)
+    if kinds and all(issubclass(kind, str) for kind in kinds):
+        return Column(label, None, lambda: factorize_objects(values))
+    return Column(label, FLOAT64, lambda: numbers_from_objects(values, label, TEXT_MIXED))
+
+
+# ---------------------------------------------------------------------------------------------
+# pandas
+
+
+def _open_pandas(frame: Any) -> Table:
+    names = list(frame.columns)
+    dtypes = list(frame.dtypes)
+    table = Table(names, len(frame))
+    if dtypes and dtypes[0] in (FLOAT32, FLOAT64) and all(d == dtypes[0] for d in dtypes):
+        table.array = frame.to_numpy()
+    else:
+        columns = (frame.iloc[:, j] for j in range(len(names)))
+        table.columns = [
+            _pandas_column(series, column_label(j, names)) for j, series in enumerate(columns)
+        ]
+    return table
+
+
+def _pandas_column(series: Any, label: str) -> Column:
+    dtype = series.dtype
+    family = type(dtype).__name__
+    if family == "CategoricalDtype":
+        return Column(label, None, lambda: _pandas_categories(series))
+    if family == "StringDtype":
+        return Column(label, None, lambda: make_factors(*series.factorize(), ordered=False))
+    if family == "ArrowDtype":
+        import pyarrow
+
+        return arrow_column(pyarrow.array(series.array), label)
+    if family == "SparseDtype":
+        series = series.sparse.to_dense()
+        dtype = series.dtype
+    if isinstance(dtype, np.dtype):
+        column = _numpy_column(series.to_numpy(), label)
+        if column.is_category:  # objects that are strings, which pandas hashes faster than we do
+            column.load = lambda: make_factors(*series.factorize(), ordered=False)
+        return column
+    if isinstance(getattr(dtype, "numpy_dtype", None), np.dtype):  # nullable numbers and booleans
+        target = float_dtype(dtype.numpy_dtype)
+        return Column(label, target, lambda: series.to_numpy(dtype=target, na_value=np.nan))
+    raise _unsupported(label, dtype, CONVERT_TIME if dtype.kind in "Mm" else CONVERT)
+
+
+def _numpy_column(values: np.ndarray, label: str) -> Column:
+    """Column whose values are a NumPy array already."""
+    kind = values.dtype.kind
+    if kind in "biuf":
+        return Column(label, float_dtype(values.dtype), lambda: values)
+    if kind in "OUT":
+        return object_column(values.astype(object, copy=False), label)
+    if kind == "c":
+        raise ValueError(COMPLEX_MESSAGE.format(name=label, dtype=values.dtype))
+    if kind in "Mm":
+        raise _unsupported(label, values.dtype, CONVERT_TIME)
+    raise _unsupported(label, values.dtype)
+
+
+def _pandas_categories(series: Any) -> Factors:
+    return make_factors(series.cat.codes.to_numpy(), series.cat.categories, ordered=True)
+
+
+# ---------------------------------------------------------------------------------------------
+# polars
+
+
+def _open_polars(frame: Any) -> Table:
+    columns = [
+        _polars_column(series, column_label(j, frame.columns))
+        for j, series in enumerate(frame.get_columns())
+    ]
+    return Table(list(frame.columns), frame.height, columns)
+
+
+def _polars_column(series: Any, label: str) -> Column:
+    import polars
+
+    dtype = series.dtype
+    if dtype in (polars.String, polars.Categorical):
+        # The physical codes of a Categorical depend on what else the process has read, so its
+        # labels are sorted like those of plain strings.
+        return Column(label, None, lambda: _polars_strings(series.cast(polars.String)))
+    if dtype == polars.Enum:
+        return Column(
+            label, None, lambda: make_factors(_polars_codes(series), dtype.categories, ordered=True)
+        )
+    if dtype == polars.Null:
+        return Column(label, FLOAT32, lambda: np.full(len(series), np.nan, dtype=np.float32))
+    if dtype == polars.Boolean or dtype.is_numeric():
+        narrow = dtype == polars.Boolean or str(dtype) in (
+            "Int8",
+            "Int16",
+            "UInt8",
+            "UInt16",
+            "Float16",
+            "Float32",
+        )
+        target = polars.Float32 if narrow else polars.Float64
+        return Column(label, FLOAT32 if narrow else FLOAT64, lambda: series.cast(target).to_numpy())
+    raise _unsupported(label, dtype, CONVERT_TIME if dtype.is_temporal() else CONVERT)
+
+
+def _polars_strings(series: Any) -> Factors:
+    import polars
+
+    labels = series.drop_nulls().unique().sort()
+    return make_factors(
+        _polars_codes(series.cast(polars.Enum(labels))), labels.to_list(), ordered=True
+    )
+
+
+def _polars_codes(series: Any) -> np.ndarray:
+    import polars
+
+    return series.to_physical().cast(polars.Int64).fill_null(-1).to_numpy()
+
+
+# ---------------------------------------------------------------------------------------------
+# pyarrow
+
+
+def _open_arrow(table: Any) -> Table:
+    names = list(table.schema.names)
+    columns = [
+        arrow_column(table.column(j), column_label(j, names)) for j in range(table.num_columns)
+    ]
+    return Table(names, table.num_rows, columns)
+
+
+def arrow_column(array: Any, label: str) -> Column:
+    """Column of an Arrow array, chunked or not."""
+    import pyarrow
+    from pyarrow import types
+
+    dtype = array.type
+    if types.is_dictionary(dtype):
+        return Column(label, None, lambda: _arrow_factors(array, ordered=True))
+    if _is_arrow_text(dtype):
+        return Column(label, None, lambda: _arrow_factors(array, ordered=False))
+    if types.is_null(dtype):
+        return Column(label, FLOAT32, lambda: np.full(len(array), np.nan, dtype=np.float32))
+    if types.is_boolean(dtype):
+        return Column(label, FLOAT32, lambda: _arrow_numbers(array.cast(pyarrow.int8())))
+    if types.is_decimal(dtype):
+        return Column(label, FLOAT64, lambda: _arrow_numbers(array.cast(pyarrow.float64())))
+    if types.is_integer(dtype) or types.is_floating(dtype):
+        target = float_dtype(np.dtype(dtype.to_pandas_dtype()))
+        return Column(label, target, lambda: _arrow_numbers(array))
+    raise _unsupported(label, dtype, CONVERT_TIME if types.is_temporal(dtype) else CONVERT)
+
+
+def _is_arrow_text(dtype: Any) -> bool:
+    from pyarrow import types
+
+    is_view = getattr(types, "is_string_view", lambda _: False)
+    return types.is_string(dtype) or types.is_large_string(dtype) or is_view(dtype)
+
+
+def _arrow_numbers(array: Any) -> np.ndarray:
+    # Only a chunked array copies by itself; integers with nulls come out as float64 with NaN.
+    if hasattr(array, "num_chunks"):
+        return array.to_numpy()
+    return array.to_numpy(zero_copy_only=False)
+
+
+def _arrow_factors(array: Any, *, ordered: bool) -> Factors:
+    import pyarrow
+
+    if hasattr(array, "num_chunks"):
+        array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
+        if hasattr(array, "num_chunks"):  # some versions give a chunked array of one chunk back
+            array = array.chunk(0)
+    if not ordered:
+        array = array.dictionary_encode()
+    codes = array.indices.cast(pyarrow.int64()).fill_null(-1)
+    return make_factors(codes.to_numpy(), array.dictionary.to_pylist(), ordered)
+
+
+# ---------------------------------------------------------------------------------------------
+# dicts
+
+
+def _open_mapping(X: Mapping) -> Table:
+    """Open a dict from names to columns: arrays, lists, or columns of the frames above."""
+    names = list(X)
+    columns: list[Column] = []
+    lengths: list[int] = []
+    for j, values in enumerate(X.values()):
+        label = column_label(j, names)
+        column, length = _mapped_column(values, label)
+        if lengths and length != lengths[0]:
+            raise ValueError(
+                "X is a dict, whose columns must be of equal length, but "
+                f"{columns[0].label} holds {lengths[0]} values and {label} holds {length}"
+            )
+        columns.append(column)
+        lengths.append(length)
+    return Table(names, lengths[0] if lengths else 0, columns)
+
+
+def _mapped_column(values: Any, label: str) -> tuple[Column, int]:
+    """Column of a dict, and its length."""
+    # These know of categories and missing values what an array would not tell.
+    if isinstance(values, _loaded_classes("pandas", "Series", "Categorical")):
+        return _pandas_column(sys.modules["pandas"].Series(values), label), len(values)
+    if isinstance(values, _loaded_classes("polars", "Series")):
+        return _polars_column(values, label), len(values)
+    if isinstance(values, _loaded_classes("pyarrow", "Array", "ChunkedArray")):
+        return arrow_column(values, label), len(values)
+    array = _mapped_array(values, label)
+    if array.ndim != 1:
+        raise ValueError(
+            "X is a dict, whose columns must be one-dimensional arrays or lists, but "
+            f"{label} has the shape {array.shape}"
+        )
+    return _numpy_column(array, label), len(array)
+
+
+def _mapped_array(values: Any, label: str) -> np.ndarray:
+    if is_masked(values):
+        objects = np.ma.getdata(values).astype(object)
+        objects[np.ma.getmaskarray(values)] = None
+        return objects
+    try:
+        return plain_array(values)
+    except ValueError as error:
+        raise ValueError(f"{label} of X cannot be made a one-dimensional array: {error}") from error

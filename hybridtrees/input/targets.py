@@ -1,0 +1,311 @@
+"""Checks of y and sample_weight."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+
+from hybridtrees.input.arrays import (
+    COMPLEX_MESSAGE,
+    is_masked,
+    is_missing_object,
+    is_number,
+    shorten,
+)
+
+# Integer labels that span no more than this many values are counted instead of sorted.
+_MAX_SPAN = 1 << 16
+
+
+def check_target_regression(
+    y: Any,
+    n_rows: int | None = None,
+    *,
+    multi_output: bool = False,
+    name: str = "y",
+    estimator_name: str = "the estimator",
+) -> np.ndarray:
+    """Check the target of a regression.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_rows,)
+        Real and finite numbers: a NumPy array, a list, a pandas, polars or pyarrow column.
+    n_rows : int, optional
+        Number of rows of X.
+    multi_output : bool
+        Whether `y` of shape (n_rows, n_outputs) is allowed.
+    name : str
+        Name of the argument, for messages.
+    estimator_name : str
+        Name of the estimator, for messages.
+
+    Returns
+    -------
+    y : ndarray of float64, C-contiguous
+        Of shape (n_rows,), or (n_rows, n_outputs) for a 2-D `y` with `multi_output`.
+    """
+    values = _as_array(y, name, estimator_name)
+    if not (multi_output and values.ndim == 2):
+        values = _to_vector(values, name)
+    _check_length(values, n_rows, name)
+    values = _real(values, name)
+    _reject_not_finite(values, name)
+    return values
+
+
+def check_target_classification(
+    y: Any,
+    n_rows: int | None = None,
+    *,
+    classes: np.ndarray | None = None,
+    name: str = "y",
+    estimator_name: str = "the estimator",
+) -> tuple[np.ndarray, np.ndarray]:
+    """Check the target of a classification and encode it.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_rows,)
+        Labels: booleans, integers (as floats too), or strings.
+    n_rows : int, optional
+        Number of rows of X.
+    classes : ndarray, optional
+        Classes known already, sorted; a label that is not among them is an error.
+    name, estimator_name : str
+        Names for messages.
+
+    Returns
+    -------
+    codes : ndarray of int32, C-contiguous
+        Index into `classes` of each label.
+    classes : ndarray
+        Distinct labels, sorted, in the type they came in.
+    """
+    labels = _to_vector(_as_array(y, name, estimator_name), name)
+    _check_length(labels, n_rows, name)
+    labels = _check_labels(labels, name)
+    if classes is not None:
+        return _encode_known(labels, np.asarray(classes), name), np.asarray(classes)
+    if labels.dtype.kind in "iu" and len(labels):
+        low, high = int(labels.min()), int(labels.max())
+        if high - low < _MAX_SPAN:
+            return _encode_by_counting(labels, low, high)
+    classes, codes = np.unique(labels, return_inverse=True)
+    return np.ascontiguousarray(codes.ravel(), dtype=np.int32), classes
+
+
+# Beyond these, squares of sums leave the range of floats.
+WEIGHT_RANGE = (1e-150, 1e150)
+
+
+def check_sample_weight(
+    sample_weight: Any, n_rows: int, *, name: str = "sample_weight"
+) -> np.ndarray | None:
+    """Check row weights.
+
+    Parameters
+    ----------
+    sample_weight : None, a number, or array-like of shape (n_rows,)
+        Finite weights of which none is negative and at least one is positive.
+    n_rows : int
+        Number of rows of X.
+    name : str
+        Name of the argument, for messages.
+
+    Returns
+    -------
+    sample_weight : ndarray of float64, C-contiguous, or None
+        None for None and for the number 1, which both mean that each row counts once.
+    """
+    if sample_weight is None:
+        return None
+    values = _as_array(sample_weight, name, "")
+    if values.ndim == 0:
+        values = np.full(n_rows, _real(values, name))
+        if values[0] == 1.0:
+            return None
+    if values.ndim != 1:
+        raise ValueError(f"{name} must be 1D, got an array of shape {values.shape}")
+    if len(values) != n_rows:
+        raise ValueError(
+            f"{name} must have one entry for each of the {n_rows} rows of X, "
+            f"got an array of shape {values.shape}"
+        )
+    values = _real(values, name)
+    _reject_not_finite(values, name)
+    if values.min() < 0:
+        row = int(values.argmin())
+        raise ValueError(f"{name} must not be negative, got {values[row]} in row {row}")
+    if values.max() == 0:
+        raise ValueError(f"{name} is zero for every row: at least one weight must be positive")
+    with np.errstate(over="ignore"):
+        total = values.sum()
+    if not WEIGHT_RANGE[0] <= total <= WEIGHT_RANGE[1]:
+        raise ValueError(
+            f"{name} must sum to a number from {WEIGHT_RANGE[0]:g} to {WEIGHT_RANGE[1]:g}, got "
+            f"{total:g}: scale the weights"
+        )
+    return values
+
+
+def _as_array(y: Any, name: str, estimator_name: str) -> np.ndarray:
+    """Return any array-like as an ndarray, nulls of data frame columns as None or NaN."""
+    if y is None:
+        raise ValueError(
+            f"{estimator_name} requires {name} to be passed, but the target {name} is None"
+        )
+    if is_masked(y):
+        if np.ma.getmaskarray(y).any():
+            raise ValueError(f"Input {name} contains masked (missing) values")
+        y = np.ma.getdata(y)
+    if hasattr(y, "tocsr"):
+        raise TypeError(f"{name} is a sparse matrix; it must be a dense one-dimensional array")
+    if not isinstance(y, np.ndarray | list | tuple) and hasattr(y, "to_numpy"):
+        # pandas, polars, and both kinds of pyarrow array, of which the plain one must be
+        # told that copying is allowed.
+        if type(y).__module__.startswith("pyarrow") and not hasattr(y, "num_chunks"):
+            values = y.to_numpy(zero_copy_only=False)
+        else:
+            values = y.to_numpy()
+    else:
+        values = y
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} cannot be made an array: {error}") from error
+    if array.dtype.kind in "US" and not isinstance(values, np.ndarray):
+        # NumPy spells numbers that stand beside text; keep them apart.
+        array = np.asarray(values, dtype=object)
+    return array
+
+
+def _to_vector(values: np.ndarray, name: str) -> np.ndarray:
+    if values.ndim == 2 and values.shape[1] == 1:
+        exceptions = sys.modules.get("sklearn.exceptions")
+        warnings.warn(
+            f"A column-vector {name} was passed when a 1d array was expected. "
+            f"Change the shape of {name} to (n_rows,), for instance by ravel().",
+            getattr(exceptions, "DataConversionWarning", UserWarning),
+            stacklevel=4,
+        )
+        return values.ravel()
+    if values.ndim != 1:
+        raise ValueError(
+            f"{name} should be a 1d array, got an array of shape {values.shape} instead."
+        )
+    return values
+
+
+def _check_length(values: np.ndarray, n_rows: int | None, name: str) -> None:
+    if n_rows is not None and len(values) != n_rows:
+        raise ValueError(
+            "Found input variables with inconsistent numbers of samples: "
+            f"X has {n_rows} rows, {name} has {len(values)}"
+        )
+    if len(values) == 0:
+        raise ValueError(f"{name} has 0 sample(s) while a minimum of 1 is required.")
+
+
+def _real(values: np.ndarray, name: str) -> np.ndarray:
+    """Return real numbers of any dtype as contiguous float64."""
+    if values.dtype.kind == "c":
+        raise ValueError(COMPLEX_MESSAGE.format(name=name, dtype=values.dtype))
+    if values.dtype.kind == "O":
+        for row, value in enumerate(values.ravel()):
+            if isinstance(value, complex):
+                raise ValueError(COMPLEX_MESSAGE.format(name=name, dtype=shorten(value)))
+            if not is_number(value) and not is_missing_object(value):
+                raise ValueError(
+                    f"{name} must hold real numbers, got {shorten(value)} at place {row}"
+                )
+        values = np.array(
+            [np.nan if is_missing_object(value) else float(value) for value in values.ravel()]
+        ).reshape(values.shape)
+    elif values.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must hold real numbers, got an array of {values.dtype}")
+    with np.errstate(over="ignore"):  # a long double out of range is reported as infinity
+        return np.ascontiguousarray(values, dtype=np.float64)
+
+
+def _reject_not_finite(values: np.ndarray, name: str) -> None:
+    finite = np.isfinite(values)
+    if finite.all():
+        return
+    row = int(np.argwhere(~finite)[0, 0])
+    what = "NaN" if np.isnan(values[row]).any() else "infinity or a value too large for float64"
+    raise ValueError(f"Input {name} contains {what} in row {row}. {name} must be finite.")
+
+
+def _check_labels(labels: np.ndarray, name: str) -> np.ndarray:
+    """Return labels of one sortable kind, or raise."""
+    kind = labels.dtype.kind
+    if kind == "O":
+        labels = _labels_from_objects(labels, name)
+        kind = labels.dtype.kind
+    if kind == "c":
+        raise ValueError(COMPLEX_MESSAGE.format(name=name, dtype=labels.dtype))
+    if kind == "f":
+        _reject_not_finite(labels, name)
+        fraction = np.flatnonzero(labels != np.floor(labels))
+        if len(fraction):
+            raise ValueError(
+                f"Unknown label type: continuous. {name} of a classifier must hold classes, got "
+                f"{labels[fraction[0]]} in row {fraction[0]}; for real targets use a regressor."
+            )
+    elif kind not in "biuOUST":
+        raise ValueError(
+            f"Unknown label type: {labels.dtype}. {name} of a classifier must hold integers, "
+            "booleans or strings."
+        )
+    return labels
+
+
+def _labels_from_objects(labels: np.ndarray, name: str) -> np.ndarray:
+    missing = [row for row, value in enumerate(labels) if is_missing_object(value)]
+    if missing:
+        raise ValueError(f"Input {name} contains NaN or None in row {missing[0]}.")
+    if all(isinstance(value, str) for value in labels):
+        return labels
+    if all(is_number(value) for value in labels):
+        return np.array(labels.tolist())
+    kinds = sorted({type(value).__name__ for value in labels})
+    raise ValueError(
+        f"Unknown label type: {', '.join(kinds)}. {name} of a classifier must hold integers, "
+        "booleans or strings, all of one kind."
+    )
+
+
+def _encode_by_counting(labels: np.ndarray, low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
+    """Codes and classes of integers in a small range, without sorting the rows."""
+    # The difference of extreme values of a narrow type may not fit that type.
+    offsets = (
+        labels.astype(np.int64) - low if labels.dtype != np.uint64 else labels - np.uint64(low)
+    )
+    offsets = offsets.astype(np.intp)
+    present = np.bincount(offsets, minlength=high - low + 1) > 0
+    codes = (np.cumsum(present) - 1).astype(np.int32)[offsets]
+    # Spelled through Python integers, since the offset may not fit the type of the labels.
+    classes = np.array([low + int(k) for k in np.flatnonzero(present)], dtype=labels.dtype)
+    return codes, classes
+
+
+def _encode_known(labels: np.ndarray, classes: np.ndarray, name: str) -> np.ndarray:
+    """Codes of labels under classes that are known already."""
+    is_text = labels.dtype.kind in "OUST"
+    if is_text != (classes.dtype.kind in "OUST"):
+        raise ValueError(
+            f"{name} holds {labels.dtype} labels, but the classes are {shorten(classes.tolist())}"
+        )
+    place = np.searchsorted(classes, labels)
+    place[place == len(classes)] = 0
+    unknown = np.flatnonzero(classes[place] != labels)
+    if len(unknown):
+        raise ValueError(
+            f"{name} holds the label {labels[unknown[0]]!r} in row {unknown[0]}, which is not "
+            f"among the classes {shorten(classes.tolist())}"
+        )
+    return place.astype(np.int32)

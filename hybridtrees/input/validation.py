@@ -1,0 +1,346 @@
+"""X in any form a user has it, to the values that the engine reads.
+
+`FeatureReader.fit` learns what there is to know of a table (number and names of its features,
+which are categories and which labels these have); `FeatureReader.read` brings later tables to
+the same form. The checks of y and sample_weight are in `_targets`.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from hybridtrees._persistence import register
+from hybridtrees.core.base.checks import check_array, check_arrays, check_count, check_type
+from hybridtrees.input.arrays import FLOAT32, FLOAT64, _has_infinity
+from hybridtrees.input.sources import Categories, Source, open_source
+from hybridtrees.input.targets import (
+    check_sample_weight,
+    check_target_classification,
+    check_target_regression,
+)
+
+__all__ = [
+    "FeatureReader",
+    "check_sample_weight",
+    "check_target_classification",
+    "check_target_regression",
+]
+
+_MAX_NAMES_SHOWN = 5
+
+
+@register
+class FeatureReader:
+    """Turns tables of the kind seen in fit into values.
+
+    Values are either a 2-D ndarray of float32 or float64 (any strides, perhaps read-only, and
+    the caller's own array wherever nothing had to change), or a CSR or CSC array of
+    scipy.sparse with sorted indices and without duplicates, in which an absent entry is 0.0.
+    NaN means missing. Columns of categories hold codes 0, 1, ... as floats.
+
+    Make one with `FeatureReader.fit`.
+
+    Attributes
+    ----------
+    n_features_in : int
+        Number of features.
+    feature_names_in : ndarray of str (dtype object) or None
+        Names of the features, if the table seen in fit had names that are all strings.
+    is_categorical : ndarray of bool
+        Which features are categories.
+    categories : list of (ndarray or None)
+        Labels of each categorical feature, the label of code k at place k: float64 if all are
+        numbers, else objects that are str. None for numeric features. Labels of strings and
+        numbers are sorted, those of a category dtype keep the order given; labels that do not
+        occur in the rows of fit are left out.
+    missing : float
+        The value that means missing besides NaN.
+    estimator_name : str
+        Name used in messages.
+
+    Notes
+    -----
+    A label that was not seen in fit is read as missing. A column that held numbers in fit and
+    holds text now (or the other way round) is an error.
+    """
+
+    def __init__(
+        self,
+        n_features_in: int,
+        feature_names_in: np.ndarray | None,
+        categories: Categories,
+        missing: float = math.nan,
+        estimator_name: str = "the estimator",
+    ) -> None:
+        self.n_features_in = n_features_in
+        self.feature_names_in = feature_names_in
+        self.categories = categories
+        self.missing = missing
+        self.estimator_name = estimator_name
+        self.is_categorical = np.array([labels is not None for labels in categories], dtype=bool)
+        self._is_plain = (
+            feature_names_in is None and not self.is_categorical.any() and missing != missing
+        )
+
+    @classmethod
+    def fit(
+        cls,
+        X: Any,
+        *,
+        categorical_features: Any = None,
+        missing: float | None = math.nan,
+        estimator_name: str = "the estimator",
+    ) -> tuple[FeatureReader, Any]:
+        """Learn the features of `X` and return its values.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+            NumPy arrays of any real dtype, lists of lists, pandas, polars and pyarrow tables,
+            scipy.sparse matrices and arrays, and dicts from a name to a one-dimensional
+            column, all of one length. A dict is read as a data frame with these columns, in
+            the order of its keys: columns of strings are categories.
+        categorical_features : None, "from_dtype", sequence of int, str or bool
+            Features to be treated as categories besides the columns of a data frame or dict
+            that have a category or string type, which always are: indices, names, or a mask
+            with one entry per feature. None and "from_dtype" name no others.
+        missing : float or None
+            Value that means missing, besides NaN. None is NaN.
+        estimator_name : str
+            Name for messages.
+
+        Returns
+        -------
+        reader : FeatureReader
+        values : ndarray, csr_array or csc_array
+        """
+        missing = _check_missing(missing)
+        source = open_source(X, missing, lambda n: _categorical_mask(categorical_features, n, None))
+        names = feature_names(source.names)
+        n_features = source.shape[1]
+        chosen = _categorical_mask(categorical_features, n_features, names)
+        categories: Categories = [
+            source.learn(j) if chosen[j] or source.is_category(j) else None
+            for j in range(n_features)
+        ]
+        reader = cls(n_features, names, categories, missing, estimator_name)
+        return reader, source.values(categories)
+
+    def read(self, X: Any) -> Any:
+        """Return the values of a table that has the features seen in fit.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        values : ndarray, csr_array or csc_array
+        """
+        # Most calls, and all that count microseconds, bring a float array that needs no change.
+        if type(X) is np.ndarray and self._is_plain:
+            dtype = X.dtype
+            if (
+                (dtype is FLOAT32 or dtype is FLOAT64)
+                and X.ndim == 2
+                and X.shape[1] == self.n_features_in
+                and X.shape[0] > 0
+                and X.flags.aligned
+                and not _has_infinity(X)
+            ):
+                return X
+        return self._read_any(X)
+
+    def _read_any(self, X: Any) -> Any:
+        source = open_source(X, self.missing, self._declared)
+        self._check_names(source)
+        if source.shape[1] != self.n_features_in:
+            raise ValueError(
+                f"X has {source.shape[1]} features, but {self.estimator_name} is expecting "
+                f"{self.n_features_in} features as input."
+            )
+        return source.values(self.categories)
+
+    def _declared(self, n_features: int) -> np.ndarray:
+        """Mask of the columns of a bare array in which text may stand."""
+        return self.is_categorical if n_features == self.n_features_in else np.zeros(n_features)
+
+    def _check_names(self, source: Source) -> None:
+        names = feature_names(source.names)
+        fitted = self.feature_names_in
+        if names is None and fitted is None:
+            return
+        if fitted is None:
+            warnings.warn(
+                f"X has feature names, but {self.estimator_name} was fitted without feature names",
+                UserWarning,
+                stacklevel=4,
+            )
+        elif names is None:
+            warnings.warn(
+                f"X does not have valid feature names, but {self.estimator_name} was fitted "
+                "with feature names",
+                UserWarning,
+                stacklevel=4,
+            )
+        elif not np.array_equal(fitted, names):
+            raise ValueError(_describe_mismatch(fitted, names))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._check_state()
+
+    def _check_state(self) -> None:
+        """Refuse names or categories that are not those of so many features."""
+        n_features = check_count(self, "n_features_in")
+        categories = check_type(self, "categories", list)
+        if len(categories) != n_features:
+            raise ValueError("the state of a FeatureReader must list each feature's categories")
+        if self.feature_names_in is not None:
+            check_arrays(self, {"feature_names_in": (object, n_features)})
+            if not all(isinstance(name, str) for name in self.feature_names_in):
+                raise ValueError("the feature names of a FeatureReader must be strings")
+        check_arrays(self, {"is_categorical": (bool, n_features)})
+        for labels, categorical in zip(categories, self.is_categorical, strict=True):
+            if (labels is not None) != categorical:
+                raise ValueError("the categories of a FeatureReader are those of other features")
+            if labels is not None:
+                check_array(labels, "categories of FeatureReader", (np.float64, object), ["n"])
+        check_type(self, "missing", Real)
+        check_type(self, "estimator_name", str)
+
+    def to_state(self) -> dict[str, Any]:
+        """Return all that the reader knows as a dict of numbers, strings, lists and arrays."""
+        names = self.feature_names_in
+        return {
+            "n_features_in": int(self.n_features_in),
+            "feature_names_in": None if names is None else names.tolist(),
+            "categories": [
+                labels.tolist() if labels is not None and labels.dtype == object else labels
+                for labels in self.categories
+            ],
+            "missing": float(self.missing),
+            "estimator_name": self.estimator_name,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> FeatureReader:
+        """Return the reader that `to_state` described."""
+        names = state["feature_names_in"]
+        categories = [
+            np.array(labels, dtype=object) if isinstance(labels, list) else labels
+            for labels in state["categories"]
+        ]
+        reader = cls(
+            state["n_features_in"],
+            None if names is None else np.array(names, dtype=object),
+            categories,
+            state["missing"],
+            state["estimator_name"],
+        )
+        reader._check_state()
+        return reader
+
+
+def feature_names(names: Sequence | None) -> np.ndarray | None:
+    """Return column names as an object array of str, or None if they are not strings.
+
+    Raises
+    ------
+    TypeError
+        If some names are strings and others are not.
+    """
+    if names is None:
+        return None
+    kinds = sorted({type(name).__qualname__ for name in names})
+    if "str" not in kinds:
+        return None
+    if len(kinds) > 1:
+        raise TypeError(
+            "Feature names are only supported if all input features have string names, but the "
+            f"column names of X are of the types {kinds}. Convert them all to strings, for "
+            "instance by X.columns = X.columns.astype(str), or none."
+        )
+    return np.array(names, dtype=object)
+
+
+def _describe_mismatch(fitted: np.ndarray, names: np.ndarray) -> str:
+    """Say which names are new, which are gone, or that only their order differs."""
+    parts = ["The feature names should match those that were passed during fit.\n"]
+    unseen = sorted(set(names) - set(fitted))
+    gone = sorted(set(fitted) - set(names))
+    for title, group in (
+        ("Feature names unseen at fit time:\n", unseen),
+        ("Feature names seen at fit time, yet now missing:\n", gone),
+    ):
+        if group:
+            parts.append(title)
+            parts += [f"- {name}\n" for name in group[:_MAX_NAMES_SHOWN]]
+            parts += ["- ...\n"] if len(group) > _MAX_NAMES_SHOWN else []
+    if not unseen and not gone:
+        parts.append("Feature names must be in the same order as they were in fit.\n")
+    return "".join(parts)
+
+
+def _check_missing(missing: Any) -> float:
+    if missing is None:
+        return math.nan
+    if isinstance(missing, Real | np.number) and not isinstance(missing, bool):
+        return float(missing)
+    raise TypeError(f"missing must be a real number, NaN or None, got {missing!r}")
+
+
+def _categorical_mask(
+    categorical_features: Any, n_features: int, names: np.ndarray | None
+) -> np.ndarray:
+    """Mask of the features that the caller declared categorical."""
+    mask = np.zeros(n_features, dtype=bool)
+    if categorical_features is None or (
+        isinstance(categorical_features, str) and categorical_features == "from_dtype"
+    ):
+        return mask
+    if isinstance(categorical_features, str):
+        raise ValueError(
+            'categorical_features must be None, "from_dtype", or a sequence of indices, names '
+            f"or booleans, got {categorical_features!r}"
+        )
+    declared = np.asarray(categorical_features)
+    if declared.ndim != 1:
+        raise ValueError(
+            f"categorical_features must be one-dimensional, got an array of shape {declared.shape}"
+        )
+    if declared.dtype == bool:
+        if len(declared) != n_features:
+            raise ValueError(
+                f"categorical_features is a mask of {len(declared)} entries, but X has "
+                f"{n_features} features"
+            )
+        return declared.copy()
+    for item in categorical_features:
+        mask[_feature_index(item, n_features, names)] = True
+    return mask
+
+
+def _feature_index(item: Any, n_features: int, names: np.ndarray | None) -> int:
+    if isinstance(item, str):
+        if names is None:
+            raise ValueError(
+                f"categorical_features names {item!r}, but X has no feature names: give indices"
+            )
+        found = np.flatnonzero(names == item)
+        if not len(found):
+            raise ValueError(f"categorical_features names {item!r}, which X does not have")
+        return int(found[0])
+    if not isinstance(item, Integral) or isinstance(item, bool | np.bool_):
+        raise TypeError(f"categorical_features must hold indices, names or booleans, got {item!r}")
+    if not -n_features <= item < n_features:
+        raise ValueError(
+            f"categorical_features holds the index {item}, but X has {n_features} features"
+        )
+    return int(item) % n_features

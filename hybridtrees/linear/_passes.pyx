@@ -1,0 +1,741 @@
+"""Passes over a table in blocks of standardised rows: moments, log-loss and its derivatives."""
+
+from cython.parallel cimport prange
+from libc.math cimport log, sqrt
+from scipy.linalg.cython_blas cimport dgemm, dgemv, dsyrk
+
+from hybridtrees.core.base._openmp cimport omp_get_thread_num
+from hybridtrees.core.base._simd cimport ht_exp
+from hybridtrees.core.base._threads cimport team_of
+from hybridtrees.core.base._types cimport float32_t, float64_t, int32_t, int64_t, intp_t, real_t
+from hybridtrees.linear._rows cimport (
+    ht_load_f32, ht_load_f64, ht_logit_rows, ht_rows_wide, ht_scale_row, ht_sum_row,
+)
+
+import numpy as np
+
+
+# ---------------------------------------------------------------------------------------------
+# Tables in blocks of standardised rows; see the declarations.
+
+
+cdef enum:
+    BLOCK_CELLS = 32768        # 256 KB: a block stays in the second-level cache
+    PART_ROWS = 4096           # rows that a partial sum of its own is worth
+    MOST_PARTS = 64
+    PART_CELLS = 1 << 22       # cells of all partial sums together
+
+
+cdef intp_t block_rows(intp_t n_columns) noexcept nogil:
+    """Rows of a block; depends on nothing but the table's width."""
+    return max(16, min(1024, BLOCK_CELLS // max(1, n_columns)))
+
+
+cdef intp_t count_parts(intp_t n_rows, intp_t cells) noexcept nogil:
+    """Partial sums of `cells` cells to be merged in order.
+
+    The number does not depend on the number of threads, and so neither does a result.
+    """
+    cdef intp_t most = max(2, min(MOST_PARTS, PART_CELLS // max(1, cells)))
+    return max(1, min(n_rows // PART_ROWS, most))
+
+
+cdef inline void load_rows(
+    const TableView* t, const real_t* data, intp_t start, intp_t n, float64_t* out, intp_t stride
+) noexcept nogil:
+    """Dense, entries of a row side by side."""
+    cdef intp_t i, row
+    cdef int wide = ht_rows_wide()
+    cdef const real_t* x
+    for i in range(n):
+        row = t.rows[start + i] if t.rows != NULL else start + i
+        x = data + row * t.row_stride
+        if real_t is float:
+            ht_load_f32(wide, x, t.n_columns, t.center, t.inv_scale, t.fill, out)
+        else:
+            ht_load_f64(wide, x, t.n_columns, t.center, t.inv_scale, t.fill, out)
+        out += stride
+
+
+cdef inline void load_columns(
+    const TableView* t, const real_t* data, intp_t start, intp_t n, float64_t* out, intp_t stride
+) noexcept nogil:
+    """Dense, any strides: column by column, since a column is the shorter way through memory."""
+    cdef intp_t i, j, row
+    cdef const real_t* x
+    cdef float64_t value, center, inv_scale, fill
+    for j in range(t.n_columns):
+        x = data + j * t.column_stride
+        center = t.center[j]
+        inv_scale = t.inv_scale[j]
+        fill = t.fill[j]
+        for i in range(n):
+            row = t.rows[start + i] if t.rows != NULL else start + i
+            value = <float64_t>x[row * t.row_stride]
+            value = value if value == value else fill
+            out[i * stride + j] = (value - center) * inv_scale
+
+
+cdef inline void load_sparse(
+    const TableView* t, const real_t* data, intp_t start, intp_t n, float64_t* out, intp_t stride
+) noexcept nogil:
+    cdef intp_t i, j, k, row
+    cdef float64_t value
+    for i in range(n):
+        row = t.rows[start + i] if t.rows != NULL else start + i
+        for j in range(t.n_columns):
+            out[j] = t.absent[j]
+        for k in range(t.indptr[row], t.indptr[row + 1]):
+            j = t.indices[k]
+            value = <float64_t>data[k]
+            value = value if value == value else t.fill[j]
+            out[j] = (value - t.center[j]) * t.inv_scale[j]
+        out += stride
+
+
+cdef inline void load_any(
+    const TableView* t, const real_t* data, intp_t start, intp_t n, float64_t* out, intp_t stride
+) noexcept nogil:
+    if t.indptr != NULL:
+        load_sparse(t, data, start, n, out, stride)
+    elif t.column_stride == 1:
+        load_rows(t, data, start, n, out, stride)
+    else:
+        load_columns(t, data, start, n, out, stride)
+
+
+cdef void load_block(
+    const TableView* table, intp_t start, intp_t n, float64_t* out, intp_t out_stride
+) noexcept nogil:
+    """Write rows [start, start + n), `out_stride` entries from one row to the next."""
+    if table.is_double:
+        load_any(table, <const float64_t*>table.data, start, n, out, out_stride)
+    else:
+        load_any(table, <const float32_t*>table.data, start, n, out, out_stride)
+
+
+cdef class Table:
+    """Standardised view of a table.
+
+    Parameters
+    ----------
+    values : ndarray of float32 or float64, or a CSR array of such numbers, canonical
+    center, inv_scale, fill : float64 arrays of shape (n_columns,)
+        What is subtracted, what the difference is multiplied by, and what stands for NaN.
+    rows : int64 array, optional
+        The rows to take, in this order; all by default.
+    """
+
+    def __init__(self, values, center, inv_scale, fill, rows=None):
+        cdef const float64_t[::1] center_view, inv_scale_view, fill_view, absent_view
+        cdef const int64_t[::1] rows_view, indptr_view, indices_view
+        cdef intp_t n, p = values.shape[1], address
+        n = values.shape[0]
+        if values.dtype != np.float32 and values.dtype != np.float64:
+            raise TypeError(f"a table holds float32 or float64, got {values.dtype}")
+        center, inv_scale, fill = (
+            np.ascontiguousarray(a, dtype=np.float64) for a in (center, inv_scale, fill)
+        )
+        absent = -center * inv_scale
+        center_view, inv_scale_view, fill_view, absent_view = center, inv_scale, fill, absent
+        if not (len(center) == len(inv_scale) == len(fill) == p and p > 0):
+            raise ValueError("center, inv_scale and fill must have one entry per column")
+        kept = [center, inv_scale, fill, absent]
+        self.view.center = &center_view[0]
+        self.view.inv_scale = &inv_scale_view[0]
+        self.view.fill = &fill_view[0]
+        self.view.absent = &absent_view[0]
+        self.view.is_double = values.dtype == np.float64
+        self.view.indptr = self.view.indices = self.view.rows = NULL
+        self.view.n_rows, self.view.n_columns = n, p
+        if rows is not None:
+            rows = np.ascontiguousarray(rows, dtype=np.int64)
+            if len(rows) and (rows.min() < 0 or rows.max() >= n):
+                raise ValueError("rows must be row numbers of the table")
+            rows_view = rows
+            kept.append(rows)
+            self.view.n_rows = len(rows)
+            if len(rows):
+                self.view.rows = &rows_view[0]
+        if hasattr(values, "indptr"):
+            if values.format != "csr":
+                raise TypeError("a sparse table must be CSR")
+            indptr = np.ascontiguousarray(values.indptr, dtype=np.int64)
+            # One entry more, so that there is a first one to point at.
+            indices = np.append(values.indices, 0).astype(np.int64)
+            data = np.append(values.data, values.dtype.type(0))
+            if indices.min() < 0 or indices.max() >= p or indptr[n] > len(indices) - 1:
+                raise ValueError("the sparse table is damaged")
+            indptr_view, indices_view = indptr, indices
+            self.view.indptr = &indptr_view[0]
+            self.view.indices = &indices_view[0]
+            kept += [indptr, indices, data]
+        else:
+            data = values
+            if data.strides[0] % data.itemsize or data.strides[1] % data.itemsize:
+                data = np.ascontiguousarray(data)
+            self.view.row_stride = data.strides[0] // data.itemsize
+            self.view.column_stride = data.strides[1] // data.itemsize
+            kept.append(data)
+        address = data.__array_interface__["data"][0]
+        self.view.data = <const char*>address
+        self.n_rows, self.n_columns, self.n_whole = self.view.n_rows, p, n
+        if self.n_rows == 0:
+            raise ValueError("a table must have at least one row")
+        self._kept = tuple(kept)
+
+    cdef int check_length(self, values, str name) except -1:
+        """Raise unless an array, or None, has an entry for each row of the whole table."""
+        if values is not None and len(values) != self.n_whole:
+            raise ValueError(
+                f"{name} must have one entry for each of {self.n_whole} rows, got {len(values)}"
+            )
+        return 0
+
+    def load(self, intp_t start, intp_t stop):
+        """Return the standardised rows [start, stop) as a float64 array."""
+        if not 0 <= start <= stop <= self.n_rows:
+            raise ValueError(f"rows [{start}, {stop}) are not all there")
+        out = np.empty((stop - start, self.n_columns))
+        cdef float64_t[:, ::1] out_view = out
+        if stop > start:
+            with nogil:
+                load_block(&self.view, start, stop - start, &out_view[0, 0], self.view.n_columns)
+        return out
+
+
+# ---------------------------------------------------------------------------------------------
+# Sums of products over the rows of a table: what linear solvers start from.
+#
+# Rows are taken in blocks, each standardised into a small buffer and multiplied by itself with
+# BLAS. Blocks add up to a fixed number of partial sums, and those are merged in order: the result
+# is the same to the last bit for any number of threads. BLAS itself must be limited to one thread
+# by the caller.
+
+
+cdef inline void append_row(
+    const TableView* t, const float64_t* targets, intp_t n_targets, const float64_t* weight,
+    intp_t row, float64_t* out, intp_t width,
+) noexcept nogil:
+    """Put targets and a one behind a loaded row, and multiply it by the root of its weight."""
+    cdef intp_t j, own = t.rows[row] if t.rows != NULL else row
+    for j in range(n_targets):
+        out[t.n_columns + j] = targets[own * n_targets + j]
+    out[t.n_columns + n_targets] = 1.0
+    if weight != NULL:
+        ht_scale_row(ht_rows_wide(), out, width, sqrt(weight[own]))
+
+
+cdef void gram_part(
+    const TableView* t, const float64_t* targets, intp_t n_targets, const float64_t* weight,
+    intp_t start, intp_t stop, float64_t* buffer, float64_t* sums,
+) noexcept nogil:
+    cdef intp_t width = t.n_columns + n_targets + 1, step = block_rows(width), first, n, i
+    cdef int order = <int>width, count
+    cdef double one = 1.0
+    first = start
+    while first < stop:
+        n = min(step, stop - first)
+        load_block(t, first, n, buffer, width)
+        for i in range(n):
+            append_row(t, targets, n_targets, weight, first + i, buffer + i * width, width)
+        count = <int>n
+        dsyrk(b"L", b"N", &order, &count, &one, buffer, &order, &one, sums, &order)
+        first += n
+
+
+def gram(Table table, const float64_t[:, ::1] targets, weight, int n_threads):
+    """Weighted sums of products of all pairs of columns, targets and one.
+
+    Parameters
+    ----------
+    table : Table
+    targets : float64 array of shape (n_rows of the whole table, n_targets)
+    weight : float64 array of shape (n_rows of the whole table,), or None
+    n_threads : int
+
+    Returns
+    -------
+    sums : float64 array of shape (n_columns + n_targets + 1,) * 2
+        Symmetric; the last row holds the sums of the columns and of the targets, and the weight.
+    """
+    cdef intp_t k = targets.shape[1], width = table.n_columns + k + 1, n = table.n_rows
+    cdef intp_t n_parts = count_parts(n, width * width), part, share
+    cdef const float64_t[::1] weight_view
+    cdef const float64_t* weight_pointer = NULL
+    cdef const float64_t* target_pointer = NULL
+    table.check_length(targets, "targets")
+    table.check_length(weight, "weight")
+    if width > 40000:
+        raise ValueError(f"{width} columns are too many for a table of their products")
+    if weight is not None:
+        weight_view = weight
+        weight_pointer = &weight_view[0]
+    if k:
+        target_pointer = &targets[0, 0]
+    # Whole blocks, so that the cuts between parts are cuts between blocks.
+    share = (n + n_parts - 1) // n_parts
+    share = (share + block_rows(width) - 1) // block_rows(width) * block_rows(width)
+    sums = np.zeros((n_parts, width, width))
+    n_threads = <int>max(1, min(n_threads, n_parts))
+    buffers = np.empty((n_threads, block_rows(width) * width))
+    cdef float64_t[:, :, ::1] sums_view = sums
+    cdef float64_t[:, ::1] buffers_view = buffers
+    for part in prange(n_parts, num_threads=team_of(n_threads), nogil=True, schedule="dynamic",
+                       chunksize=1):
+        gram_part(&table.view, target_pointer, k, weight_pointer, min(n, part * share),
+                  min(n, (part + 1) * share), &buffers_view[omp_get_thread_num(), 0],
+                  &sums_view[part, 0, 0])
+    total = sums[0]
+    for part in range(1, n_parts):
+        total += sums[part]
+    # BLAS has filled the half that is the upper one in our order of rows and columns.
+    lower = np.tril_indices(width, -1)
+    total[lower] = total.T[lower]
+    return total
+
+
+cdef void cross_part(
+    const TableView* left, const TableView* right, const float64_t* weight, intp_t start,
+    intp_t stop, float64_t* buffer, float64_t* sums,
+) noexcept nogil:
+    cdef intp_t a = left.n_columns, b = right.n_columns, step = block_rows(a + b), first, n, i, j
+    cdef int rows = <int>b, columns = <int>a, count
+    cdef double one = 1.0, w
+    cdef float64_t* other = buffer + step * a
+    first = start
+    while first < stop:
+        n = min(step, stop - first)
+        load_block(left, first, n, buffer, a)
+        load_block(right, first, n, other, b)
+        if weight != NULL:
+            for i in range(n):
+                w = weight[left.rows[first + i] if left.rows != NULL else first + i]
+                for j in range(b):
+                    other[i * b + j] *= w
+        count = <int>n
+        dgemm(b"N", b"T", &rows, &columns, &count, &one, other, &rows, buffer, &columns, &one,
+              sums, &rows)
+        first += n
+
+
+def cross(Table left, Table right, weight, int n_threads):
+    """Weighted sums of products of the columns of two tables of the same rows.
+
+    Returns
+    -------
+    sums : float64 array of shape (left.n_columns, right.n_columns)
+    """
+    cdef intp_t a = left.n_columns, b = right.n_columns, n = left.n_rows
+    cdef intp_t n_parts = count_parts(n, a * b), part, share, step = block_rows(a + b)
+    cdef const float64_t[::1] weight_view
+    cdef const float64_t* weight_pointer = NULL
+    if right.n_rows != n:
+        raise ValueError("the two tables differ in their numbers of rows")
+    left.check_length(weight, "weight")
+    if weight is not None:
+        weight_view = weight
+        weight_pointer = &weight_view[0]
+    share = ((n + n_parts - 1) // n_parts + step - 1) // step * step
+    sums = np.zeros((n_parts, a, b))
+    n_threads = <int>max(1, min(n_threads, n_parts))
+    buffers = np.empty((n_threads, step * (a + b)))
+    cdef float64_t[:, :, ::1] sums_view = sums
+    cdef float64_t[:, ::1] buffers_view = buffers
+    for part in prange(n_parts, num_threads=team_of(n_threads), nogil=True, schedule="dynamic",
+                       chunksize=1):
+        cross_part(&left.view, &right.view, weight_pointer, min(n, part * share),
+                   min(n, (part + 1) * share), &buffers_view[omp_get_thread_num(), 0],
+                   &sums_view[part, 0, 0])
+    total = sums[0]
+    for part in range(1, n_parts):
+        total += sums[part]
+    return total
+
+
+def project(Table table, const float64_t[:, ::1] coef, const float64_t[::1] intercept,
+            int n_threads):
+    """Table times coefficients plus intercept.
+
+    Parameters
+    ----------
+    table : Table
+    coef : float64 array of shape (n_columns, n_outputs)
+    intercept : float64 array of shape (n_outputs,)
+    n_threads : int
+
+    Returns
+    -------
+    out : float64 array of shape (n_rows, n_outputs)
+    """
+    cdef intp_t n = table.n_rows, p = table.n_columns, k = coef.shape[1], block
+    cdef intp_t step = block_rows(p), n_blocks = (n + step - 1) // step
+    if coef.shape[0] != p or intercept.shape[0] != k or k == 0:
+        raise ValueError("the coefficients do not fit the table")
+    out = np.empty((n, k))
+    n_threads = <int>max(1, min(n_threads, n_blocks))
+    buffers = np.empty((n_threads, step * p))
+    cdef float64_t[:, ::1] out_view = out
+    cdef float64_t[:, ::1] buffers_view = buffers
+    for block in prange(n_blocks, num_threads=team_of(n_threads), nogil=True, schedule="static"):
+        project_block(&table.view, &coef[0, 0], &intercept[0], k, block * step,
+                      min(step, n - block * step), &buffers_view[omp_get_thread_num(), 0],
+                      &out_view[block * step, 0])
+    return out
+
+
+cdef void project_block(
+    const TableView* t, const float64_t* coef, const float64_t* intercept, intp_t k, intp_t start,
+    intp_t n, float64_t* buffer, float64_t* out,
+) noexcept nogil:
+    cdef intp_t i, j
+    cdef int outputs = <int>k, count = <int>n, columns = <int>t.n_columns
+    cdef double one = 1.0
+    load_block(t, start, n, buffer, t.n_columns)
+    for i in range(n):
+        for j in range(k):
+            out[i * k + j] = intercept[j]
+    dgemm(b"N", b"N", &outputs, &count, &columns, &one, <double*>coef, &outputs, buffer, &columns,
+          &one, out, &outputs)
+
+
+cdef void sums_part(
+    const TableView* t, const float64_t* weight, intp_t start, intp_t stop, float64_t* buffer,
+    float64_t* sums,
+) noexcept nogil:
+    cdef intp_t p = t.n_columns, step = block_rows(p), first = start, n, i, own
+    cdef int wide = ht_rows_wide()
+    while first < stop:
+        n = min(step, stop - first)
+        load_block(t, first, n, buffer, p)
+        for i in range(n):
+            own = t.rows[first + i] if t.rows != NULL else first + i
+            ht_sum_row(wide, buffer + i * p, p, weight[own] if weight != NULL else 1.0, sums,
+                       sums + p)
+        first += n
+
+
+def column_sums(Table table, weight, int n_threads):
+    """Weighted sums of the columns and of their squares.
+
+    Returns
+    -------
+    sums : float64 array of shape (2, n_columns)
+        NaN for a column with a missing entry that the table does not fill.
+    """
+    cdef intp_t n = table.n_rows, p = table.n_columns, n_parts = count_parts(n, 2 * p), part
+    cdef intp_t step = block_rows(p), share
+    cdef const float64_t[::1] weight_view
+    cdef const float64_t* weight_pointer = NULL
+    table.check_length(weight, "weight")
+    if weight is not None:
+        weight_view = weight
+        weight_pointer = &weight_view[0]
+    share = ((n + n_parts - 1) // n_parts + step - 1) // step * step
+    n_threads = <int>max(1, min(n_threads, n_parts))
+    sums, buffers = np.zeros((n_parts, 2, p)), np.empty((n_threads, step * p))
+    cdef float64_t[:, :, ::1] sums_view = sums
+    cdef float64_t[:, ::1] buffers_view = buffers
+    for part in prange(n_parts, num_threads=team_of(n_threads), nogil=True, schedule="dynamic",
+                       chunksize=1):
+        sums_part(&table.view, weight_pointer, min(n, part * share), min(n, (part + 1) * share),
+                  &buffers_view[omp_get_thread_num(), 0], &sums_view[part, 0, 0])
+    total = sums[0]
+    for part in range(1, n_parts):
+        total += sums[part]
+    return total
+
+
+def column_ranges(Table table, weight):
+    """Means and ranges of the columns as they stand, missing entries left out.
+
+    The table must have been made with center 0, inv_scale 1 and fill NaN.
+
+    Returns
+    -------
+    mean, low, high : float64 arrays of shape (n_columns,)
+        NaN for a column without a value in a row of positive weight.
+    n_missing : int64 array of shape (n_columns,)
+    """
+    cdef intp_t n = table.n_rows, p = table.n_columns, step = block_rows(p), first = 0, i, j, own
+    cdef const float64_t[::1] weight_view
+    table.check_length(weight, "weight")
+    if weight is not None:
+        weight_view = weight
+    buffer, mean, total = np.empty((step, p)), np.zeros(p), np.zeros(p)
+    low, high, n_missing = np.full(p, np.inf), np.full(p, -np.inf), np.zeros(p, dtype=np.int64)
+    cdef float64_t[:, ::1] x = buffer
+    cdef float64_t[::1] mean_view = mean, total_view = total, low_view = low, high_view = high
+    cdef int64_t[::1] missing_view = n_missing
+    cdef bint weighted = weight is not None
+    cdef float64_t w, value
+    with nogil:
+        while first < n:
+            load_block(&table.view, first, min(step, n - first), &x[0, 0], p)
+            for i in range(min(step, n - first)):
+                own = table.view.rows[first + i] if table.view.rows != NULL else first + i
+                w = weight_view[own] if weighted else 1.0
+                for j in range(p):
+                    value = x[i, j]
+                    if value != value:
+                        missing_view[j] += 1
+                    elif w > 0:
+                        # A running mean neither overflows nor loses what a large sum would.
+                        total_view[j] += w
+                        mean_view[j] += (w / total_view[j]) * (value - mean_view[j])
+                        low_view[j] = min(low_view[j], value)
+                        high_view[j] = max(high_view[j], value)
+            first += min(step, n - first)
+    for array in (mean, low, high):
+        array[total == 0] = np.nan
+    return mean, low, high, n_missing
+
+
+# ---------------------------------------------------------------------------------------------
+# Log-loss, gradient and hessian of logistic and multinomial regression in one pass over rows.
+#
+# With z a standardised row followed by a one, eta = z'B and P the probabilities, the sums are over
+# w_i z_i (P_i - Y_i)' for the gradient, and for the hessian over
+#
+#     w p (1 - p) z z'                                             (two classes)
+#     w (diag(p) (x) z z' - (p (x) z) (p (x) z)')                  (more)
+#
+# of which the second is one product of the rows (p (x) z) with themselves, less a block diagonal.
+# Blocks of rows make a fixed number of partial sums that are merged in order, as in `_moments`.
+
+
+cdef struct Pass:
+    # What one pass over the rows needs, and where it writes.
+    const float64_t* coef          # (width, n_outputs), the intercept last
+    const int32_t* codes
+    const float64_t* weight        # or NULL
+    intp_t n_outputs               # 1 for two classes
+    bint want_grad
+    bint want_hess
+
+
+cdef intp_t buffer_size(intp_t width, intp_t n_outputs, intp_t step) noexcept nogil:
+    """Rows, their scores, and the weighted rows or what the logistic loss needs."""
+    return step * (width + n_outputs + max(5, width * n_outputs))
+
+
+cdef float64_t logistic_rows(
+    const Pass* job, const TableView* t, intp_t start, intp_t n, float64_t* eta, float64_t* curve
+) noexcept nogil:
+    """Turn scores into w (p - y), and write the roots of w p (1 - p); returns the loss.
+
+    Behind `curve` there is room for 4 n more numbers.
+    """
+    cdef intp_t i, own
+    cdef float64_t loss = 0.0, product = 1.0
+    cdef float64_t* sign = curve + n
+    cdef float64_t* weight = sign + n
+    cdef float64_t* linear = weight + n
+    cdef float64_t* ones = linear + n
+    for i in range(n):
+        own = t.rows[start + i] if t.rows != NULL else start + i
+        sign[i] = 1.0 if job.codes[own] == 1 else -1.0
+        weight[i] = job.weight[own] if job.weight != NULL else 1.0
+    ht_logit_rows(ht_rows_wide(), eta, sign, weight, n, curve, linear, ones)
+    for i in range(n):
+        loss += linear[i]
+    if job.weight != NULL:
+        for i in range(n):
+            loss += weight[i] * log(ones[i])
+        return loss
+    # One logarithm of a product of factors between 1 and 2 for every 64 rows.
+    for i in range(n):
+        product *= ones[i]
+        if i % 64 == 63:
+            loss += log(product)
+            product = 1.0
+    return loss + log(product)
+
+
+cdef float64_t softmax_rows(
+    const Pass* job, const TableView* t, intp_t start, intp_t n, float64_t* eta, float64_t* root
+) noexcept nogil:
+    """Turn scores into probabilities; returns the loss. `root` gets the roots of the weights."""
+    cdef intp_t i, own, k, classes = job.n_outputs
+    cdef float64_t top, total, w, chosen, loss = 0.0
+    cdef float64_t* row
+    for i in range(n):
+        own = t.rows[start + i] if t.rows != NULL else start + i
+        w = job.weight[own] if job.weight != NULL else 1.0
+        root[i] = sqrt(w)
+        row = eta + i * classes
+        top = row[0]
+        for k in range(1, classes):
+            top = max(top, row[k])
+        chosen = row[job.codes[own]]
+        total = 0.0
+        for k in range(classes):
+            row[k] = ht_exp(row[k] - top)
+            total += row[k]
+        loss += w * (log(total) + top - chosen)
+        for k in range(classes):
+            row[k] /= total
+    return loss
+
+
+cdef void logistic_block(
+    const Pass* job, const TableView* t, intp_t start, intp_t n, float64_t* buffer,
+    float64_t* loss, float64_t* grad, float64_t* hess,
+) noexcept nogil:
+    cdef intp_t width = t.n_columns + 1, i
+    cdef int order = <int>width, count = <int>n, step = 1, wide = ht_rows_wide()
+    cdef double one = 1.0, zero = 0.0
+    cdef float64_t* eta = buffer + n * width
+    cdef float64_t* curve = eta + n
+    dgemv(b"T", &order, &count, &one, buffer, &order, <double*>job.coef, &step, &zero, eta, &step)
+    loss[0] += logistic_rows(job, t, start, n, eta, curve)
+    if job.want_grad:
+        dgemv(b"N", &order, &count, &one, buffer, &order, eta, &step, &one, grad, &step)
+    if job.want_hess:
+        for i in range(n):
+            ht_scale_row(wide, buffer + i * width, width, curve[i])
+        dsyrk(b"L", b"N", &order, &count, &one, buffer, &order, &one, hess, &order)
+
+
+cdef void softmax_block(
+    const Pass* job, const TableView* t, intp_t start, intp_t n, float64_t* buffer,
+    float64_t* loss, float64_t* grad, float64_t* hess,
+) noexcept nogil:
+    """grad is (n_outputs, width); hess is (n_outputs * width) squared."""
+    cdef intp_t width = t.n_columns + 1, classes = job.n_outputs, i, j, k, own
+    cdef int order = <int>width, count = <int>n, outputs = <int>classes
+    cdef int big = <int>(width * classes)
+    cdef double one = 1.0, zero = 0.0, minus = -1.0, w
+    cdef float64_t* eta = buffer + n * width
+    cdef float64_t* wide = eta + n * classes
+    cdef float64_t* root = wide        # read up before `wide` is filled
+    cdef float64_t factor
+    dgemm(b"N", b"N", &outputs, &count, &order, &one, <double*>job.coef, &outputs, buffer, &order,
+          &zero, eta, &outputs)
+    loss[0] += softmax_rows(job, t, start, n, eta, root)
+    if job.want_hess:
+        for i in range(n):
+            ht_scale_row(ht_rows_wide(), buffer + i * width, width, root[i])
+        for i in range(n):
+            for k in range(classes):
+                factor = eta[i * classes + k]
+                for j in range(width):
+                    wide[(i * classes + k) * width + j] = buffer[i * width + j] * factor
+        dsyrk(b"L", b"N", &big, &count, &minus, wide, &big, &one, hess, &big)
+        for k in range(classes):
+            for i in range(n):
+                factor = sqrt(eta[i * classes + k])
+                for j in range(width):
+                    wide[i * width + j] = buffer[i * width + j] * factor
+            dsyrk(b"L", b"N", &order, &count, &one, wide, &order, &one,
+                  hess + (k * width) * width * classes + k * width, &big)
+    if job.want_grad:
+        for i in range(n):
+            own = t.rows[start + i] if t.rows != NULL else start + i
+            w = job.weight[own] if job.weight != NULL else 1.0
+            eta[i * classes + job.codes[own]] -= 1.0
+            # The rows may have been multiplied by the root of the weight already.
+            factor = sqrt(w) if job.want_hess else w
+            for k in range(classes):
+                eta[i * classes + k] *= factor
+        dgemm(b"N", b"T", &order, &outputs, &count, &one, buffer, &order, eta, &outputs, &one,
+              grad, &order)
+
+
+cdef void run_part(
+    const Pass* job, const TableView* t, intp_t start, intp_t stop, intp_t step,
+    float64_t* buffer, float64_t* loss, float64_t* grad, float64_t* hess,
+) noexcept nogil:
+    cdef intp_t first = start, n, i, width = t.n_columns + 1
+    while first < stop:
+        n = min(step, stop - first)
+        load_block(t, first, n, buffer, width)
+        for i in range(n):
+            buffer[i * width + t.n_columns] = 1.0
+        if job.n_outputs == 1:
+            logistic_block(job, t, first, n, buffer, loss, grad, hess)
+        else:
+            softmax_block(job, t, first, n, buffer, loss, grad, hess)
+        first += n
+
+
+cdef void mirror_upper(float64_t[:, ::1] matrix) noexcept nogil:
+    """Copy the upper triangle of a square matrix to the lower one, tile by tile."""
+    cdef intp_t n = matrix.shape[0], i, j, row, column
+    for row in range(0, n, 32):
+        for column in range(0, row + 1, 32):
+            for i in range(row, min(row + 32, n)):
+                for j in range(column, min(column + 32, i)):
+                    matrix[i, j] = matrix[j, i]
+
+
+def log_loss_pass(
+    Table table, const int32_t[::1] codes, weight, const float64_t[:, ::1] coef, int order,
+    int n_threads,
+):
+    """Sum of losses and, for order 1 and 2, its derivatives.
+
+    Parameters
+    ----------
+    table : Table
+    codes : int32 array of shape (n_rows of the whole table,)
+        0 and 1 where `coef` has one column, else the number of the column of the row's class.
+    weight : float64 array of shape (n_rows of the whole table,), or None
+    coef : float64 array of shape (n_columns + 1, n_outputs)
+        The intercept stands last.
+    order : {0, 1, 2}
+        The highest derivative wanted.
+    n_threads : int
+
+    Returns
+    -------
+    loss : float
+    grad : float64 array of shape (n_outputs * (n_columns + 1),), or None
+    hess : float64 array, square, of the same order as grad, symmetric; or None
+    """
+    cdef intp_t n = table.n_rows, width = table.n_columns + 1, k = coef.shape[1]
+    cdef intp_t big = width * k, cells = big * big if order == 2 else big
+    cdef intp_t n_parts = count_parts(n, cells), part, share, step = block_rows(big)
+    cdef intp_t i, n_codes = max(2, k)
+    cdef bint outside = False
+    cdef Pass job
+    cdef const float64_t[::1] weight_view
+    table.check_length(codes, "codes")
+    table.check_length(weight, "weight")
+    if coef.shape[0] != width or k == 0:
+        raise ValueError("the coefficients do not fit the table")
+    if order == 2 and big > 20000:
+        raise ValueError(f"a hessian of order {big} is too large")
+    job.coef, job.codes, job.n_outputs = &coef[0, 0], &codes[0], k
+    job.want_grad, job.want_hess = order >= 1, order == 2
+    job.weight = NULL
+    if weight is not None:
+        weight_view = weight
+        job.weight = &weight_view[0]
+    for i in range(codes.shape[0]):
+        outside |= codes[i] < 0 or codes[i] >= n_codes
+    if outside:
+        raise ValueError("codes must be numbers of classes")
+    share = ((n + n_parts - 1) // n_parts + step - 1) // step * step
+    losses, grads = np.zeros(n_parts), np.zeros((n_parts, big))
+    hessians = np.zeros((n_parts, cells if order == 2 else 1))
+    n_threads = <int>max(1, min(n_threads, n_parts))
+    buffers = np.empty((n_threads, buffer_size(width, k, step)))
+    cdef float64_t[::1] losses_view = losses
+    cdef float64_t[:, ::1] grads_view = grads, hessians_view = hessians, buffers_view = buffers
+    for part in prange(n_parts, num_threads=team_of(n_threads), nogil=True, schedule="dynamic",
+                       chunksize=1):
+        run_part(&job, &table.view, min(n, part * share), min(n, (part + 1) * share), step,
+                 &buffers_view[omp_get_thread_num(), 0], &losses_view[part],
+                 &grads_view[part, 0], &hessians_view[part, 0])
+    loss, grad, hess = 0.0, np.zeros(big), hessians[0]
+    for part in range(n_parts):
+        loss += losses[part]
+        grad += grads[part]
+        if part and order == 2:
+            hess += hessians[part]
+    if order < 2:
+        return loss, grad if order else None, None
+    hess = hess.reshape(big, big)
+    mirror_upper(hess)
+    return loss, grad, hess

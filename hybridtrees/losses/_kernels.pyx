@@ -1,0 +1,867 @@
+"""Losses: gradients and hessians of rows, and leaf values re-estimated by the loss."""
+
+from cython.parallel cimport prange
+from libc.math cimport ceil, fabs, floor, log
+
+from hybridtrees.core.base._openmp cimport omp_get_thread_num
+from hybridtrees.core.base._simd cimport ht_exp, ht_logistic, ht_vector_bytes
+from hybridtrees.core.base._threads cimport team_of, threads_for
+from hybridtrees.core.base._types cimport float32_t, float64_t, int32_t, int64_t, intp_t, uint32_t
+from hybridtrees.losses._order cimport max_depth, select, sort
+from hybridtrees.losses._samples cimport (
+    ABSOLUTE, EXPECTILE, EXPONENTIAL, GAMMA, HINGE, HUBER, LOGISTIC, POISSON, PSEUDO_HUBER,
+    QUANTILE, SMOOTH_ABSOLUTE, SMOOTH_QUANTILE, SOFTMAX, SQUARED, TWEEDIE, Derivatives, d_logistic,
+    derivatives, value,
+)
+
+import numpy as np
+
+
+# ---------------------------------------------------------------------------------------------
+# Losses: gradient and hessian of every row, block by block.
+#
+# One function works on a block of rows; one loop over blocks serves all losses. Raw scores and
+# targets are float64. The statistics that steer the growth of trees are float32: they enter leaf
+# values through float64 sums. Pseudo-residuals are float64. The formulas are in _samples.pxd;
+# they are those of XGBoost where it has the loss.
+
+
+cdef extern from "loss_kernels.h" nogil:
+    enum:
+        HT_LOSS_ROWS
+    void ht_softmax(
+        int width, const double* raw, const double* y, intp_t n, int n_classes, float* grad,
+        float* hess, intp_t stride, double* kept)
+    double ht_logistic_loss(int width, const double* raw, const double* y, intp_t n)
+
+cdef enum:
+    BLOCK = 4096
+
+cdef float64_t[2] NO_PARAMETERS = [0.0, 0.0]
+cdef float64_t LEAST_HESSIAN = 1e-16    # a leaf of confident rows still has a weight
+# Raw scores that ran away have finite statistics, with room for weights. Targets and weights too
+# large for float32 do not: the grower refuses infinite statistics.
+cdef float64_t LARGEST = 1e30
+
+LOSS_KINDS = {
+    "squared": SQUARED,
+    "logistic": LOGISTIC,
+    "softmax": SOFTMAX,
+    "absolute": ABSOLUTE,
+    "quantile": QUANTILE,
+    "expectile": EXPECTILE,
+    "huber": HUBER,
+    "pseudo_huber": PSEUDO_HUBER,
+    "smooth_absolute": SMOOTH_ABSOLUTE,
+    "smooth_quantile": SMOOTH_QUANTILE,
+    "poisson": POISSON,
+    "gamma": GAMMA,
+    "tweedie": TWEEDIE,
+    "exponential": EXPONENTIAL,
+    "binary_hinge": HINGE,
+}
+
+
+cdef struct Rows:
+    # What the loops read; rows from `start` on.
+    int kind
+    int32_t n_outputs
+    int32_t y_columns             # 1, or one target for each output
+    const float64_t* raw          # (n, n_outputs)
+    const float64_t* y            # (n, y_columns)
+    const float64_t* weight       # (n,) or NULL
+    const float64_t* parameters   # (n_outputs, 2): the numbers a and b of each output
+
+
+cdef inline float64_t bounded(float64_t x) noexcept nogil:
+    """Cut off what has grown as an exponential."""
+    return LARGEST if x > LARGEST else (-LARGEST if x < -LARGEST else x)
+
+
+cdef inline float64_t top_of(const float64_t* row, int32_t n) noexcept nogil:
+    cdef int32_t k
+    cdef float64_t top = row[0]
+    for k in range(1, n):
+        top = row[k] if row[k] > top else top
+    return top
+
+
+# ---- float32 statistics -------------------------------------------------------------------------
+
+cdef void squared(
+    const float64_t* raw, const float64_t* y, intp_t n, float32_t* grad
+) noexcept nogil:
+    """L = (raw - y)^2 / 2: gradient raw - y."""
+    cdef intp_t i
+    for i in range(n):
+        grad[i] = <float32_t>(raw[i] - y[i])
+
+
+cdef void elementwise(
+    Rows* rows, intp_t start, intp_t n, intp_t stride, float32_t* grad, float32_t* hess
+) noexcept nogil:
+    """Any loss whose outputs do not depend on each other."""
+    cdef intp_t i
+    cdef int32_t k, column
+    cdef Derivatives d
+    cdef bint exponential = rows.kind in (POISSON, GAMMA, TWEEDIE, EXPONENTIAL)
+    for k in range(rows.n_outputs):
+        column = k if rows.y_columns > 1 else 0
+        for i in range(start, start + n):
+            d = derivatives(
+                rows.kind, rows.y[i * rows.y_columns + column], rows.raw[i * rows.n_outputs + k],
+                rows.parameters[2 * k], rows.parameters[2 * k + 1])
+            if exponential:
+                d.grad, d.hess = bounded(d.grad), bounded(d.hess)
+            grad[k * stride + i] = <float32_t>d.grad
+            if hess != NULL:
+                hess[k * stride + i] = <float32_t>(
+                    d.hess if d.hess > LEAST_HESSIAN else LEAST_HESSIAN)
+
+
+cdef void block_statistics(
+    Rows* rows, intp_t start, intp_t n, intp_t stride, float32_t* grad, float32_t* hess,
+    bint newton, int width, float64_t* kept,
+) noexcept nogil:
+    cdef intp_t i
+    cdef int32_t k
+    cdef float32_t* second = hess if newton else NULL
+    cdef float32_t[BLOCK] unused
+    if rows.kind == SQUARED and rows.n_outputs == 1:
+        squared(rows.raw + start, rows.y + start, n, grad + start)
+        if second != NULL:
+            for i in range(start, start + n):
+                second[i] = 1
+    elif rows.kind == LOGISTIC and rows.n_outputs == 1:
+        ht_logistic(width, rows.raw + start, rows.y + start, n, grad + start,
+                    &unused[0] if second == NULL else second + start)
+    elif rows.kind == SOFTMAX:
+        ht_softmax(width, rows.raw + start * rows.n_outputs, rows.y + start, n, rows.n_outputs,
+                   grad + start, NULL if second == NULL else second + start, stride, kept)
+    else:
+        elementwise(rows, start, n, stride, grad, second)
+    if hess != NULL and not newton:
+        for k in range(rows.n_outputs):
+            for i in range(start, start + n):
+                hess[k * stride + i] = 1
+    if rows.weight != NULL:
+        for k in range(rows.n_outputs):
+            for i in range(start, start + n):
+                grad[k * stride + i] = <float32_t>(grad[k * stride + i] * rows.weight[i])
+                hess[k * stride + i] = <float32_t>(hess[k * stride + i] * rows.weight[i])
+
+
+def statistics(
+    str loss, const float64_t[:, ::1] raw, y, weight, float32_t[:, ::1] grad, hess,
+    int n_threads, const float64_t[:, ::1] parameters=None, bint newton=True,
+):
+    """Write the gradients and hessians of all rows.
+
+    Parameters
+    ----------
+    loss : str
+        A key of LOSS_KINDS.
+    raw : float64 array of shape (n_rows, n_outputs)
+    y : float64 array of shape (n_rows,) or (n_rows, n_outputs); class numbers for classes
+    weight : float64 array of shape (n_rows,) or None
+    grad : float32 array of shape (n_outputs, n_rows), written
+    hess : float32 array of shape (n_outputs, n_rows), written; or None where it is 1 throughout
+    n_threads : int
+    parameters : float64 array of shape (n_outputs, 2), optional
+        The numbers that shape the loss of each output.
+    newton : bool
+        Whether to write second derivatives; otherwise each hessian is the row's weight.
+    """
+    cdef int kind = LOSS_KINDS[loss], width = ht_vector_bytes()
+    cdef intp_t n = raw.shape[0], n_blocks = (n + BLOCK - 1) // BLOCK, block
+    cdef float32_t[:, ::1] hess_view
+    cdef float64_t[:, ::1] kept
+    cdef float32_t* hess_pointer = NULL
+    cdef const float64_t[:, ::1] targets = as_columns(y)
+    cdef const float64_t[::1] weights
+    cdef Rows rows
+    fill_rows(&rows, loss, raw, targets, parameters)
+    if grad.shape[0] != raw.shape[1] or grad.shape[1] != n:
+        raise ValueError("raw, y and grad do not fit together")
+    if hess is not None:
+        hess_view = hess
+        if hess_view.shape[0] != raw.shape[1] or hess_view.shape[1] != n:
+            raise ValueError("grad and hess do not fit together")
+        hess_pointer = &hess_view[0, 0]
+    elif (newton and kind not in (SQUARED, ABSOLUTE, QUANTILE)) or weight is not None:
+        raise ValueError("the hessian varies and needs an array")
+    if weight is not None:
+        weights = weight
+        if weights.shape[0] != n:
+            raise ValueError("weight and y do not fit together")
+        rows.weight = &weights[0]
+    n_threads = threads_for(<int>min(n_threads, n_blocks), n * raw.shape[1], 2 * BLOCK)
+    # Of each thread: what the softmax keeps of a few rows.
+    kept = np.empty((n_threads, raw.shape[1] * HT_LOSS_ROWS if kind == SOFTMAX else 1))
+    for block in prange(n_blocks, num_threads=team_of(n_threads), nogil=True, schedule="static"):
+        block_statistics(&rows, block * BLOCK, min(BLOCK, n - block * BLOCK), n, &grad[0, 0],
+                         hess_pointer, newton, width, &kept[omp_get_thread_num(), 0])
+
+
+# ---- float64 pseudo-residuals and losses --------------------------------------------------------
+
+cdef void block_residuals(
+    Rows* rows, intp_t start, intp_t n, intp_t stride, float64_t* out
+) noexcept nogil:
+    cdef intp_t i
+    cdef int32_t k, column
+    cdef float64_t top, total
+    cdef const float64_t* row
+    if rows.kind == SOFTMAX:
+        for i in range(start, start + n):
+            row = rows.raw + i * rows.n_outputs
+            top = top_of(row, rows.n_outputs)
+            total = 0
+            for k in range(rows.n_outputs):
+                out[k * stride + i] = ht_exp(row[k] - top)
+                total += out[k * stride + i]
+            for k in range(rows.n_outputs):
+                out[k * stride + i] = (
+                    (1.0 if <int32_t>rows.y[i] == k else 0.0) - out[k * stride + i] / total)
+        return
+    if rows.kind == LOGISTIC and rows.n_outputs == 1:
+        for i in range(start, start + n):   # the one loop that is worth its own: it vectorises
+            out[i] = -d_logistic(rows.y[i], rows.raw[i]).grad
+        return
+    for k in range(rows.n_outputs):
+        column = k if rows.y_columns > 1 else 0
+        for i in range(start, start + n):
+            out[k * stride + i] = -derivatives(
+                rows.kind, rows.y[i * rows.y_columns + column], rows.raw[i * rows.n_outputs + k],
+                rows.parameters[2 * k], rows.parameters[2 * k + 1]).grad
+
+
+def residuals(
+    str loss, const float64_t[:, ::1] raw, y, float64_t[:, ::1] out, int n_threads,
+    const float64_t[:, ::1] parameters=None,
+):
+    """Write the negative gradients of all rows, unweighted, in float64.
+
+    Parameters
+    ----------
+    loss, raw, y, n_threads, parameters
+        As in `statistics`.
+    out : float64 array of shape (n_outputs, n_rows), written
+    """
+    cdef intp_t n = raw.shape[0], n_blocks = (n + BLOCK - 1) // BLOCK, block
+    cdef const float64_t[:, ::1] targets = as_columns(y)
+    cdef Rows rows
+    fill_rows(&rows, loss, raw, targets, parameters)
+    if out.shape[0] != raw.shape[1] or out.shape[1] != n:
+        raise ValueError("raw, y and out do not fit together")
+    n_threads = threads_for(<int>min(n_threads, n_blocks), n * raw.shape[1], 2 * BLOCK)
+    for block in prange(n_blocks, num_threads=team_of(n_threads), nogil=True, schedule="static"):
+        block_residuals(&rows, block * BLOCK, min(BLOCK, n - block * BLOCK), n, &out[0, 0])
+
+
+cdef float64_t squared_loss(const float64_t* raw, const float64_t* y, intp_t n) noexcept nogil:
+    """Sum of the losses of rows of weight 1; four sums, so that none waits for another."""
+    cdef float64_t[4] sums
+    cdef float64_t d
+    cdef intp_t i, j, whole = n - n % 4
+    for j in range(4):
+        sums[j] = 0
+    for i in range(0, whole, 4):
+        for j in range(4):
+            d = raw[i + j] - y[i + j]
+            sums[j] += d * d
+    for i in range(whole, n):
+        d = raw[i] - y[i]
+        sums[0] += d * d
+    return 0.5 * ((sums[0] + sums[1]) + (sums[2] + sums[3]))
+
+
+cdef void block_loss(
+    Rows* rows, intp_t start, intp_t n, int width, float64_t* out
+) noexcept nogil:
+    cdef intp_t i
+    cdef int32_t k, chosen
+    cdef float64_t loss, top, sum_ = 0, sum_weight = 0, weight = 1
+    cdef const float64_t* row
+    if rows.kind in (LOGISTIC, SQUARED) and rows.n_outputs == 1 and rows.weight == NULL:
+        if rows.kind == LOGISTIC:
+            out[0] = ht_logistic_loss(width, rows.raw + start, rows.y + start, n)
+        else:
+            out[0] = squared_loss(rows.raw + start, rows.y + start, n)
+        out[1] = <float64_t>n
+        return
+    for i in range(start, start + n):
+        loss = 0
+        row = rows.raw + i * rows.n_outputs
+        if rows.kind == SOFTMAX:
+            top = top_of(row, rows.n_outputs)
+            for k in range(rows.n_outputs):
+                loss += ht_exp(row[k] - top)
+            chosen = <int32_t>rows.y[i]
+            loss = log(loss) + top
+            if 0 <= chosen < rows.n_outputs:
+                loss -= row[chosen]
+        else:
+            for k in range(rows.n_outputs):
+                loss += value(
+                    rows.kind, rows.y[i * rows.y_columns + (k if rows.y_columns > 1 else 0)],
+                    row[k], rows.parameters[2 * k], rows.parameters[2 * k + 1])
+        if rows.weight != NULL:
+            weight = rows.weight[i]
+        sum_ += weight * loss
+        sum_weight += weight
+    out[0] = sum_
+    out[1] = sum_weight
+
+
+def sum_loss(
+    str loss, const float64_t[:, ::1] raw, y, weight, float64_t[:, ::1] partial, int n_threads,
+    const float64_t[:, ::1] parameters=None,
+):
+    """Return the weighted sum of the losses of all rows and outputs, and the sum of weights.
+
+    Parameters
+    ----------
+    loss, raw, y, weight, n_threads, parameters
+        As in `statistics`.
+    partial : float64 array of shape (n_blocks, 2), written
+        Room for a sum of every 4096 rows; they are added up in order, whatever `n_threads`.
+    """
+    cdef intp_t n = raw.shape[0], n_blocks = (n + BLOCK - 1) // BLOCK, block
+    cdef const float64_t[:, ::1] targets = as_columns(y)
+    cdef const float64_t[::1] weights
+    cdef float64_t sum_ = 0, sum_weight = 0
+    cdef int width = ht_vector_bytes()
+    cdef Rows rows
+    fill_rows(&rows, loss, raw, targets, parameters)
+    if partial.shape[0] < n_blocks or partial.shape[1] != 2:
+        raise ValueError("partial has no room for a sum of every block")
+    if weight is not None:
+        weights = weight
+        if weights.shape[0] != n:
+            raise ValueError("weight and y do not fit together")
+        rows.weight = &weights[0]
+    n_threads = threads_for(<int>min(n_threads, n_blocks), n * raw.shape[1], 2 * BLOCK)
+    for block in prange(n_blocks, num_threads=team_of(n_threads), nogil=True, schedule="static"):
+        block_loss(&rows, block * BLOCK, min(BLOCK, n - block * BLOCK), width,
+                   &partial[block, 0])
+    for block in range(n_blocks):
+        sum_ += partial[block, 0]
+        sum_weight += partial[block, 1]
+    return sum_, sum_weight
+
+
+# ---- arguments ----------------------------------------------------------------------------------
+
+cdef object as_columns(y):
+    """Targets as (n_rows, n_columns)."""
+    return y.reshape(-1, 1) if y.ndim == 1 else y
+
+
+cdef int fill_rows(
+    Rows* rows, str loss, const float64_t[:, ::1] raw, const float64_t[:, ::1] y,
+    const float64_t[:, ::1] parameters,
+) except -1:
+    """Check that the arrays fit together, and note their places."""
+    cdef int kind = LOSS_KINDS[loss]
+    if y.shape[0] != raw.shape[0] or raw.shape[0] == 0 or raw.shape[1] == 0:
+        raise ValueError("raw, y and grad do not fit together")
+    if y.shape[1] != 1 and (kind == SOFTMAX or y.shape[1] != raw.shape[1]):
+        raise ValueError("y must have one column, or one for each raw score")
+    if parameters is None and kind != SOFTMAX and not (
+        kind in (SQUARED, LOGISTIC) and raw.shape[1] == 1
+    ):
+        raise ValueError(f"the {loss} loss of {raw.shape[1]} outputs needs its parameters")
+    rows.kind = kind
+    rows.n_outputs = <int32_t>raw.shape[1]
+    rows.y_columns = <int32_t>y.shape[1]
+    rows.raw = &raw[0, 0]
+    rows.y = &y[0, 0]
+    rows.weight = NULL
+    rows.parameters = NO_PARAMETERS
+    if parameters is not None:
+        if parameters.shape[0] != raw.shape[1] or parameters.shape[1] != 2:
+            raise ValueError("parameters must have two numbers for each raw score")
+        rows.parameters = &parameters[0, 0]
+    return 0
+
+
+def sigmoid(const float64_t[::1] raw, float64_t[::1] out):
+    """out = 1 / (1 + exp(-raw)), without overflow."""
+    cdef intp_t i
+    if out.shape[0] != raw.shape[0]:
+        raise ValueError("raw and out do not fit together")
+    with nogil:
+        for i in range(raw.shape[0]):
+            out[i] = 1.0 / (1.0 + ht_exp(-raw[i]))
+
+
+# ---------------------------------------------------------------------------------------------
+# Leaf values re-estimated by the loss, for rows that are grouped by leaf.
+#
+# The groups are in compressed form: the rows of leaf j are ``rows[start[j]:start[j + 1]]``. Means
+# and Newton steps are sums, taken in blocks of a fixed number of rows that are merged in order;
+# quantiles take one thread per leaf. Either way the result does not depend on the threads.
+#
+# Rules (Friedman 2001, section 4), with the residual y - raw of each row:
+#
+# - a mean or one Newton step: sum(-w g) / sum(w h); times (K - 1) / K for K classes;
+# - log links in closed form: log(sum(w y m^(1-p)) / sum(w m^(2-p))) with m = exp(raw) and the
+#   variance power p: 1 for Poisson, 2 for gamma;
+# - the weighted quantile of the residuals;
+# - Huber: the median, and the mean of the deviations from it cut off at delta.
+
+
+cdef enum QuantileRule:
+    INVERTED_CDF = 0        # least value at or below which the share of weight reaches the level
+    WEIBULL = 1             # between the neighbours of the rank level * (n + 1); no weights
+
+# A leaf whose targets are all 0 would be sent to minus infinity by a log link: its mean falls by
+# a factor of 2e8 at most, in one tree.
+cdef float64_t MAX_LOG_STEP = 19.0
+
+QUANTILE_RULES = {"inverted_cdf": INVERTED_CDF, "weibull": WEIBULL}
+
+
+# ---- sums ---------------------------------------------------------------------------------------
+
+cdef struct Sums:
+    float64_t top
+    float64_t bottom
+    float64_t weight
+
+
+cdef struct Sample:
+    # What one output of the model brings; strides in elements.
+    int kind
+    int32_t output
+    intp_t raw_stride
+    intp_t y_stride
+    const float64_t* raw
+    const float64_t* y
+    const float64_t* residual     # or NULL, but for SOFTMAX
+    const float64_t* weight       # or NULL
+    float64_t a
+    float64_t b
+
+
+cdef inline void add_row(Sample* sample, intp_t i, Sums* sums) noexcept nogil:
+    cdef float64_t w = 1.0 if sample.weight == NULL else sample.weight[i]
+    cdef float64_t y = sample.y[i * sample.y_stride], raw = sample.raw[i * sample.raw_stride], p
+    cdef Derivatives d
+    sums.weight += w
+    if sample.kind == SOFTMAX:
+        # By the residual and not by raw, of which other outputs have changed since.
+        p = (1.0 if <int32_t>y == sample.output else 0.0) - sample.residual[i]
+        sums.top += w * sample.residual[i]
+        sums.bottom += w * p * (1.0 - p)
+    elif sample.kind == LOGISTIC and sample.residual != NULL:
+        p = y - sample.residual[i]
+        sums.top += w * sample.residual[i]
+        sums.bottom += w * p * (1.0 - p)
+    elif sample.kind == POISSON or sample.kind == GAMMA or sample.kind == TWEEDIE:
+        sums.top += w * y * ht_exp((1.0 - sample.a) * raw)
+        sums.bottom += w * ht_exp((2.0 - sample.a) * raw)
+    else:
+        d = derivatives(sample.kind, y, raw, sample.a, sample.b)
+        sums.top -= w * d.grad
+        sums.bottom += w * d.hess
+
+
+cdef float64_t finish(int kind, Sums* sums, float64_t factor) noexcept nogil:
+    cdef float64_t step
+    if not sums.weight > 0:
+        return 0.0
+    if kind == POISSON or kind == GAMMA or kind == TWEEDIE:
+        if not sums.top > 0:
+            return -MAX_LOG_STEP
+        step = log(sums.top) - log(sums.bottom)
+        return min(max(step, -MAX_LOG_STEP), MAX_LOG_STEP)
+    # Rows that are all beyond doubt ask for no step.
+    if fabs(sums.bottom / sums.weight) < 1e-150:
+        return 0.0
+    return factor * sums.top / sums.bottom
+
+
+def leaf_sums(
+    str loss, const float64_t[:, ::1] raw, const float64_t[:, ::1] y, weight, residual,
+    int32_t output, double a, double b, const uint32_t[::1] rows, const int64_t[::1] start,
+    const int64_t[::1] first_block, float64_t[:, ::1] partial, double factor,
+    float64_t[::1] out, int n_threads,
+):
+    """Write the leaf values that are ratios of sums, or logarithms of such ratios.
+
+    Parameters
+    ----------
+    loss : str
+        A key of LOSS_KINDS.
+    raw : float64 array of shape (n_rows, n_outputs)
+    y : float64 array of shape (n_rows, 1) or (n_rows, n_outputs)
+    weight : float64 array of shape (n_rows,) or None
+    residual : float64 array of shape (n_rows,) or None
+        Pseudo-residuals of the output; needed by softmax, and spare the logistic loss its
+        exponentials where all targets are 0 or 1.
+    output : int
+        Column of `raw` that the tree belongs to.
+    a, b : float
+        The numbers that shape the loss.
+    rows, start : uint32 and int64 arrays
+        Rows by leaf.
+    first_block : int64 array of shape (n_leaves + 1,)
+        Where the blocks of each leaf begin, see `block_starts`.
+    partial : float64 array of shape (n_blocks, 3), written
+    factor : float
+        On every ratio.
+    out : float64 array of shape (n_leaves,), written
+    n_threads : int
+    """
+    cdef intp_t n_leaves = out.shape[0], n_blocks, block, leaf, low, high
+    cdef const float64_t[::1] weights = weight, residuals = residual
+    cdef Sample sample
+    cdef Sums sums
+    sample.kind, sample.output, sample.a, sample.b = LOSS_KINDS[loss], output, a, b
+    check_groups(rows, start, raw.shape[0], n_leaves)
+    fill_sample(&sample, raw, y, weights, residuals)
+    n_blocks = check_blocks(start, first_block, partial)
+    if n_blocks == 0:
+        out[:] = 0
+        return
+    n_threads = threads_for(<int>min(n_threads, n_blocks), rows.shape[0], 2 * BLOCK)
+    for block in prange(n_blocks, num_threads=team_of(n_threads), nogil=True, schedule="static"):
+        sum_block(&sample, &rows[0], &start[0], &first_block[0], n_leaves, block,
+                  &partial[block, 0])
+    for leaf in range(n_leaves):
+        sums.top = sums.bottom = sums.weight = 0
+        low, high = first_block[leaf], first_block[leaf + 1]
+        for block in range(low, high):
+            sums.top += partial[block, 0]
+            sums.bottom += partial[block, 1]
+            sums.weight += partial[block, 2]
+        out[leaf] = finish(sample.kind, &sums, factor)
+
+
+cdef int fill_sample(
+    Sample* sample, const float64_t[:, ::1] raw, const float64_t[:, ::1] y,
+    const float64_t[::1] weight, const float64_t[::1] residual,
+) except -1:
+    """Check that the arrays fit together, and note their places."""
+    cdef intp_t n = raw.shape[0]
+    if n == 0 or y.shape[0] != n or not 0 <= sample.output < raw.shape[1]:
+        raise ValueError("raw, y and output do not fit together")
+    if y.shape[1] != 1 and y.shape[1] != raw.shape[1]:
+        raise ValueError("y must have one column, or one for each raw score")
+    if weight is not None and weight.shape[0] != n:
+        raise ValueError("weight and y do not fit together")
+    if residual is None:
+        if sample.kind == SOFTMAX:
+            raise ValueError("softmax needs the residuals")
+    elif residual.shape[0] != n:
+        raise ValueError("residual and y do not fit together")
+    sample.raw, sample.raw_stride = &raw[0, sample.output], raw.shape[1]
+    sample.y, sample.y_stride = &y[0, sample.output if y.shape[1] > 1 else 0], y.shape[1]
+    sample.weight = sample.residual = NULL
+    if weight is not None:
+        sample.weight = &weight[0]
+    if residual is not None:
+        sample.residual = &residual[0]
+    return 0
+
+
+cdef intp_t check_blocks(
+    const int64_t[::1] start, const int64_t[::1] first_block, const float64_t[:, ::1] partial
+) except -1:
+    """Check the places of the blocks, and return how many there are."""
+    cdef intp_t leaf, n_leaves = start.shape[0] - 1
+    if first_block.shape[0] != n_leaves + 1 or partial.shape[1] != 3 or first_block[0] != 0:
+        raise ValueError("the blocks and the leaves do not fit together")
+    for leaf in range(n_leaves):
+        if first_block[leaf + 1] - first_block[leaf] != (
+            (start[leaf + 1] - start[leaf] + BLOCK - 1) // BLOCK
+        ):
+            raise ValueError("the blocks and the leaves do not fit together")
+    if partial.shape[0] < first_block[n_leaves]:
+        raise ValueError("partial has no room for a sum of every block")
+    return first_block[n_leaves]
+
+
+cdef void sum_logistic(
+    const Sample* sample, const uint32_t* rows, intp_t n, Sums* sums
+) noexcept nogil:
+    """Rows of weight 1 and of two classes whose residuals are known.
+
+    With y in 0 and 1 the share p has p (1 - p) = |r| (1 - |r|), so that y need not be fetched.
+    Four sums of each, so that none waits for another.
+    """
+    cdef float64_t[4] top
+    cdef float64_t[4] bottom
+    cdef float64_t r
+    cdef intp_t i, j, whole = n - n % 4
+    for j in range(4):
+        top[j] = bottom[j] = 0
+    for i in range(0, whole, 4):
+        for j in range(4):
+            r = sample.residual[rows[i + j]]
+            top[j] += r
+            r = fabs(r)
+            bottom[j] += r * (1.0 - r)
+    for i in range(whole, n):
+        r = sample.residual[rows[i]]
+        top[0] += r
+        r = fabs(r)
+        bottom[0] += r * (1.0 - r)
+    sums.top = (top[0] + top[1]) + (top[2] + top[3])
+    sums.bottom = (bottom[0] + bottom[1]) + (bottom[2] + bottom[3])
+    sums.weight = <float64_t>n
+
+
+cdef void sum_block(
+    Sample* sample, const uint32_t* rows, const int64_t* start, const int64_t* first_block,
+    intp_t n_leaves, intp_t block, float64_t* out,
+) noexcept nogil:
+    cdef intp_t low = 0, high = n_leaves, middle, i, stop
+    cdef Sums sums
+    # The leaf of a block: the last one that begins at or before it and is not empty.
+    while high - low > 1:
+        middle = (low + high) // 2
+        if first_block[middle] <= block:
+            low = middle
+        else:
+            high = middle
+    sums.top = sums.bottom = sums.weight = 0
+    i = start[low] + (block - first_block[low]) * BLOCK
+    stop = min(i + BLOCK, start[low + 1])
+    if sample.kind == LOGISTIC and sample.residual != NULL and sample.weight == NULL:
+        sum_logistic(sample, rows + i, stop - i, &sums)
+        i = stop
+    while i < stop:
+        add_row(sample, rows[i], &sums)
+        i += 1
+    out[0], out[1], out[2] = sums.top, sums.bottom, sums.weight
+
+
+# ---- quantiles ----------------------------------------------------------------------------------
+
+cdef float64_t plain_quantile(
+    float64_t* values, intp_t n, float64_t level, int rule
+) noexcept nogil:
+    cdef float64_t rank, next_
+    cdef intp_t place, i
+    if rule == INVERTED_CDF:
+        place = <intp_t>ceil(level * n) - 1
+        place = min(max(place, 0), n - 1)
+        select(values, n, place)
+        return values[place]
+    rank = level * (n + 1) - 1.0
+    place = min(max(<intp_t>floor(rank), 0), n - 1)
+    select(values, n, place)
+    if rank <= 0 or place == n - 1:
+        return values[place]
+    next_ = values[place + 1]
+    for i in range(place + 2, n):
+        next_ = values[i] if values[i] < next_ else next_
+    return values[place] + (rank - place) * (next_ - values[place])
+
+
+cdef float64_t weighted_quantile(
+    float64_t* values, float64_t* weights, intp_t n, float64_t level
+) noexcept nogil:
+    """First value at which the sum of weights, in order of the values, reaches the level."""
+    cdef float64_t total = 0, sum_ = 0, goal
+    cdef intp_t i
+    sort(values, weights, n, max_depth(n))
+    for i in range(n):
+        total += weights[i]
+    if not total > 0:
+        return 0.0
+    goal = level * total
+    for i in range(n):
+        sum_ += weights[i]
+        if sum_ >= goal and sum_ > 0:
+            return values[i]
+    return values[n - 1]
+
+
+cdef void one_quantile(
+    const float64_t* source, const float64_t* source_weight, const uint32_t* rows, intp_t n,
+    float64_t* values, float64_t* weights, float64_t level, int rule, float64_t* out,
+) noexcept nogil:
+    cdef intp_t i
+    if n == 0:
+        out[0] = 0.0
+        return
+    for i in range(n):
+        values[i] = source[rows[i]]
+    if source_weight == NULL:
+        out[0] = plain_quantile(values, n, level, rule)
+        return
+    for i in range(n):
+        weights[i] = source_weight[rows[i]]
+    out[0] = weighted_quantile(values, weights, n, level)
+
+
+def leaf_quantiles(
+    const float64_t[::1] values, weight, const uint32_t[::1] rows, const int64_t[::1] start,
+    double level, str rule, float64_t[:, ::1] scratch, float64_t[::1] out, int n_threads,
+):
+    """Write the quantile of the values in every leaf; 0 for a leaf without rows or weight.
+
+    Parameters
+    ----------
+    values : float64 array of shape (n_rows,)
+    weight : float64 array of shape (n_rows,) or None
+        With weights the rule is always "inverted_cdf".
+    rows, start : uint32 and int64 arrays
+        Rows by leaf.
+    level : float
+        From 0 to 1.
+    rule : {"inverted_cdf", "weibull"}
+    scratch : float64 array of shape (1, len(rows)), or (2, len(rows)) with weights
+    out : float64 array of shape (n_leaves,), written
+    n_threads : int
+    """
+    cdef intp_t n_leaves = out.shape[0], leaf
+    cdef int how = QUANTILE_RULES[rule]
+    cdef const float64_t[::1] weights
+    cdef const float64_t* weight_pointer = NULL
+    cdef float64_t* weight_scratch = NULL
+    check_groups(rows, start, values.shape[0], n_leaves)
+    if not 0 <= level <= 1:
+        raise ValueError("the level of a quantile is from 0 to 1")
+    if scratch.shape[0] < (1 if weight is None else 2) or scratch.shape[1] < rows.shape[0]:
+        raise ValueError("scratch has no room for the rows")
+    if rows.shape[0] == 0:
+        out[:] = 0
+        return
+    if weight is not None:
+        weights = weight
+        if weights.shape[0] != values.shape[0]:
+            raise ValueError("weight and values do not fit together")
+        weight_pointer = &weights[0]
+        weight_scratch = &scratch[1, 0]
+    n_threads = threads_for(<int>min(n_threads, n_leaves), rows.shape[0], BLOCK)
+    for leaf in prange(n_leaves, num_threads=team_of(n_threads), nogil=True, schedule="dynamic"):
+        one_quantile(
+            &values[0], weight_pointer, &rows[0] + start[leaf], start[leaf + 1] - start[leaf],
+            &scratch[0, 0] + start[leaf],
+            NULL if weight_scratch == NULL else weight_scratch + start[leaf], level, how,
+            &out[leaf])
+
+
+cdef void clipped_mean(
+    const float64_t* values, const float64_t* weight, const uint32_t* rows, intp_t n,
+    float64_t delta, float64_t* out,
+) noexcept nogil:
+    cdef intp_t i
+    cdef float64_t centre = out[0], d, w = 1.0, sum_ = 0, total = 0
+    for i in range(n):
+        d = values[rows[i]] - centre
+        d = min(max(d, -delta), delta)
+        if weight != NULL:
+            w = weight[rows[i]]
+        sum_ += w * d
+        total += w
+    if total > 0:
+        out[0] = centre + sum_ / total
+
+
+def add_clipped_means(
+    const float64_t[::1] values, weight, const uint32_t[::1] rows, const int64_t[::1] start,
+    double delta, float64_t[::1] out, int n_threads,
+):
+    """Add to every leaf's centre in `out` the mean deviation from it, cut off at `delta`.
+
+    Parameters
+    ----------
+    values, weight, rows, start, n_threads
+        As in `leaf_quantiles`.
+    delta : float
+    out : float64 array of shape (n_leaves,), changed
+    """
+    cdef intp_t n_leaves = out.shape[0], leaf
+    cdef const float64_t[::1] weights
+    cdef const float64_t* weight_pointer = NULL
+    check_groups(rows, start, values.shape[0], n_leaves)
+    if rows.shape[0] == 0:
+        return
+    if weight is not None:
+        weights = weight
+        if weights.shape[0] != values.shape[0]:
+            raise ValueError("weight and values do not fit together")
+        weight_pointer = &weights[0]
+    n_threads = threads_for(<int>min(n_threads, n_leaves), rows.shape[0], BLOCK)
+    for leaf in prange(n_leaves, num_threads=team_of(n_threads), nogil=True, schedule="dynamic"):
+        clipped_mean(&values[0], weight_pointer, &rows[0] + start[leaf],
+                     start[leaf + 1] - start[leaf], delta, &out[leaf])
+
+
+# ---- groups -------------------------------------------------------------------------------------
+
+cdef int check_groups(
+    const uint32_t[::1] rows, const int64_t[::1] start, intp_t n_rows, intp_t n_leaves
+) except -1:
+    """Refuse groups that would be read out of range; a pass over the rows, next to nothing."""
+    cdef intp_t i
+    cdef uint32_t largest = 0
+    if start.shape[0] != n_leaves + 1 or start[0] < 0 or start[n_leaves] > rows.shape[0]:
+        raise ValueError("start must have one entry per leaf and one for the end")
+    for i in range(n_leaves):
+        if start[i + 1] < start[i]:
+            raise ValueError("start must not decrease")
+    for i in range(rows.shape[0]):
+        largest = rows[i] if rows[i] > largest else largest
+    if rows.shape[0] > 0 and largest >= n_rows:
+        raise ValueError(f"rows holds the row {largest}, but there are {n_rows}")
+    return 0
+
+
+def block_starts(const int64_t[::1] start, int64_t[::1] first_block):
+    """Write where the blocks of each leaf begin, and at the end their number."""
+    cdef intp_t i
+    if first_block.shape[0] != start.shape[0] or start.shape[0] == 0:
+        raise ValueError("start and first_block do not fit together")
+    first_block[0] = 0
+    for i in range(start.shape[0] - 1):
+        first_block[i + 1] = first_block[i] + (start[i + 1] - start[i] + BLOCK - 1) // BLOCK
+
+
+def group_rows(const int32_t[::1] leaf, uint32_t[::1] rows, int64_t[::1] start):
+    """Sort rows by leaf, in order of their numbers, and return how many there are.
+
+    Parameters
+    ----------
+    leaf : int32 array of shape (n_rows,)
+        Leaf of each row; negative for a row that takes no part.
+    rows : uint32 array of shape (n_rows,), written
+    start : int64 array of shape (n_leaves + 1,), written
+    """
+    cdef intp_t i, n = leaf.shape[0], n_leaves = start.shape[0] - 1
+    cdef int64_t place, count
+    if rows.shape[0] != n or n_leaves < 0:
+        raise ValueError("leaf, rows and start do not fit together")
+    with nogil:
+        for i in range(n_leaves + 1):
+            start[i] = 0
+        for i in range(n):
+            if leaf[i] >= n_leaves:
+                break
+            if leaf[i] >= 0:
+                start[leaf[i]] += 1
+        else:
+            i = n
+    if i < n:
+        raise ValueError(f"leaf holds {leaf[i]}, but there are {n_leaves} leaves")
+    with nogil:
+        place = 0
+        for i in range(n_leaves + 1):
+            count = start[i]
+            start[i] = place
+            place += count
+        for i in range(n):
+            if leaf[i] >= 0:
+                rows[start[leaf[i]]] = <uint32_t>i
+                start[leaf[i]] += 1
+        # Every entry has moved to the start of the next leaf.
+        for i in range(n_leaves, 0, -1):
+            start[i] = start[i - 1]
+        start[0] = 0
+    return place

@@ -1,0 +1,405 @@
+"""CART: single trees with scikit-learn's parameter names, exact splits and pruning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from hybridtrees.base import ClassifierMixin, RegressorMixin
+from hybridtrees.input.validation import check_target_classification, check_target_regression
+from hybridtrees.models.cart.base import CARTModel
+
+# Squares of targets up to here, and sums of many of them, are finite.
+_LARGEST_TARGET = 1e100
+
+
+class CARTRegressor(RegressorMixin, CARTModel):
+    """A regression tree (Breiman, Friedman, Olshen and Stone 1984).
+
+    Takes the parameters of scikit-learn's ``DecisionTreeRegressor``, with the same defaults, and
+    grows the same tree where no two splits are equally good.
+
+    Parameters
+    ----------
+    criterion : {"squared_error", "friedman_mse", "absolute_error", "poisson"}, \
+default="squared_error"
+        Impurity that splits reduce. Leaves predict the mean, under "absolute_error" the median.
+    splitter : {"exact", "hist"}, default="exact"
+        Search every threshold, or those between at most `max_bins` bins of each feature. "hist"
+        is several times as fast for squared error and for the Gini index of two classes; with
+        other criteria, several outputs, more classes, constraints or ``missing="stop"`` the bins
+        are searched as the exact way searches values, in about its time. To the exact way a
+        feature whose values range over no more than 1e-7 is constant, as in scikit-learn.
+    max_depth : int, optional
+        Largest depth; by default as deep as the engine counts, 32,767 levels.
+    min_samples_split : int or float, default=2
+        Least rows of a node that is split, or their share of all rows.
+    min_samples_leaf : int or float, default=1
+        Least rows of a leaf, or their share of all rows.
+    min_weight_fraction_leaf : float, default=0
+        Least share of the total weight in a leaf.
+    max_features : int, float, {"sqrt", "log2"} or None, default=None
+        Features drawn for each split: a number, a share, or all.
+    random_state : int, Generator, RandomState or None
+        Seed of the draws of features and folds. Where it is given, equally good splits are drawn
+        from too (under "hist" in nodes of at most 2,048 rows); otherwise the lowest feature and
+        threshold is taken. The same seed gives the same tree for any `n_jobs`.
+    max_leaf_nodes : int, optional
+        Most leaves; the tree is then grown best split first.
+    min_impurity_decrease : float, default=0
+        Least decrease of a split, weighted by the share of the rows that reach it.
+    ccp_alpha : float or "cv", default=0
+        Price of a leaf in minimal cost-complexity pruning, or choose it by cross-validation. It is
+        per row, as in scikit-learn: what the mean impurity over all rows, by weight, must fall by.
+        A price for the sum of squares is divided by the sum of the weights.
+    cv : int, splitter or iterable of (train, test), default=5
+        Folds for ``ccp_alpha="cv"``; a number stands for folds drawn at random.
+    cv_rule : {"best", "1se"}, default="best"
+        Take the alpha of the least validation error, or the largest whose error is within one
+        standard error of it.
+    monotonic_cst : array-like or dict, optional
+        1 or -1 for features with which predictions may only rise or fall, else 0; a dict gives
+        them by name. One output only.
+    missing : {"learn", "stop"}, default="learn"
+        Where missing values go: to the side that is better in training (the larger one if there
+        were none), or no further, so that the node where the row stands makes the prediction.
+    categorical_features : array-like, optional
+        Columns that hold categories (names, numbers or a mask), beside the string and category
+        columns of a data frame. Categories are ordered by their mean response in the node (with
+        several outputs or more than two classes, by each of them in turn) and cut like numbers,
+        which is the best split into two sets unless `min_samples_leaf` or
+        `min_weight_fraction_leaf` forbids it. A category that a node has not seen follows its
+        larger child. A set takes memory for all categories of its column at every split, so a
+        column of identifiers is better left out. Under "hist" the rarest of more than `max_bins`
+        categories share a bin.
+    max_bins : int, default=255
+        Most bins of a feature under ``splitter="hist"``.
+    n_jobs : int, optional
+        Threads; all usable CPUs by default.
+    verbose : int, default=0
+        Whether to print a line for each fold of the cross-validation.
+
+    Attributes
+    ----------
+    tree_ : Tree
+        The fitted tree.
+    n_outputs_ : int
+    max_features_ : int
+        Features drawn for each split.
+    ccp_alpha_ : float
+        The alpha that the tree was pruned with.
+    cv_alphas_, cv_scores_, cv_errors_ : ndarray of shape (n_alphas,)
+        With ``ccp_alpha="cv"``: the smallest alpha of every subtree, its mean validation error
+        (of the criterion's kind; the smaller the better), and the standard error of that.
+    feature_importances_ : ndarray of shape (n_features,)
+    n_features_in_, feature_names_in_ : int, ndarray
+        The features of `fit`; names only where the table had them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hybridtrees import CARTRegressor
+    >>> X = np.arange(10.0)[:, None]
+    >>> model = CARTRegressor(max_depth=1).fit(X, X[:, 0] > 3)
+    >>> model.predict([[2.0], [7.0]])
+    array([0., 1.])
+    """
+
+    _criteria = ("squared_error", "friedman_mse", "absolute_error", "poisson")
+
+    def __init__(
+        self,
+        *,
+        criterion: str = "squared_error",
+        splitter: str = "exact",
+        max_depth: int | None = None,
+        min_samples_split: int | float = 2,
+        min_samples_leaf: int | float = 1,
+        min_weight_fraction_leaf: float = 0.0,
+        max_features: int | float | str | None = None,
+        random_state: Any = None,
+        max_leaf_nodes: int | None = None,
+        min_impurity_decrease: float = 0.0,
+        ccp_alpha: float | str = 0.0,
+        cv: Any = 5,
+        cv_rule: str = "best",
+        monotonic_cst: Any = None,
+        missing: str = "learn",
+        categorical_features: Any = None,
+        max_bins: int = 255,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        super().__init__(
+            criterion=criterion,
+            splitter=splitter,
+            max_depth=max_depth,
+            min_samples_split=min_samples_split,
+            min_samples_leaf=min_samples_leaf,
+            min_weight_fraction_leaf=min_weight_fraction_leaf,
+            max_features=max_features,
+            random_state=random_state,
+            max_leaf_nodes=max_leaf_nodes,
+            min_impurity_decrease=min_impurity_decrease,
+            ccp_alpha=ccp_alpha,
+            cv=cv,
+            cv_rule=cv_rule,
+            monotonic_cst=monotonic_cst,
+            missing=missing,
+            categorical_features=categorical_features,
+            max_bins=max_bins,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+
+    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
+        target = check_target_regression(
+            y, n_rows, multi_output=True, estimator_name=type(self).__name__
+        )
+        target = target.reshape(n_rows, -1)
+        if target.shape[1] == 0:
+            raise ValueError("y must have at least one output, got an array without columns")
+        largest = np.abs(target).max()
+        if largest > _LARGEST_TARGET:
+            raise ValueError(f"y must not exceed {_LARGEST_TARGET} in magnitude, got {largest:.3g}")
+        if self.criterion == "poisson":
+            if target.min() < 0:
+                raise ValueError(
+                    f"y must not be negative under criterion='poisson', got {target.min()}"
+                )
+            if np.any(target.sum(axis=0) <= 0):
+                raise ValueError("y must have a positive sum under criterion='poisson'")
+        self.n_outputs_ = target.shape[1]
+        return target
+
+    def _constraints(self) -> np.ndarray | None:
+        constraints = super()._constraints()
+        if constraints is not None and self.n_outputs_ > 1:
+            raise ValueError(f"monotonic_cst needs a single output, but y has {self.n_outputs_}")
+        return constraints
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the value of the leaf of each row.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        prediction : ndarray of shape (n_rows,), or (n_rows, n_outputs) for several outputs
+        """
+        values = self._predict_values(X)
+        return values[:, 0] if values.shape[1] == 1 else values
+
+    def _outputs(self) -> str:
+        return f"outputs {self.n_outputs_}"
+
+    def __sklearn_tags__(self) -> Any:
+        """Return the tags of a regressor for one or more outputs."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class CARTClassifier(ClassifierMixin, CARTModel):
+    """A classification tree (Breiman, Friedman, Olshen and Stone 1984).
+
+    Takes the parameters of scikit-learn's ``DecisionTreeClassifier``, with the same defaults, and
+    grows the same tree where no two splits are equally good.
+
+    Parameters
+    ----------
+    criterion : {"gini", "entropy", "log_loss", "misclassification"}, default="gini"
+        Impurity that splits reduce; "log_loss" is another name of "entropy", which is in bits.
+    splitter, max_depth, min_samples_split, min_samples_leaf, min_weight_fraction_leaf, \
+max_features, random_state, max_leaf_nodes, min_impurity_decrease
+        As in `CARTRegressor`.
+    class_weight : dict, "balanced" or None
+        Factors on the weights of the rows of each class, 1 for classes that a dict leaves out;
+        "balanced" gives every class the same total.
+    ccp_alpha, cv, cv_rule
+        As in `CARTRegressor`; folds drawn at random have equal shares of each class.
+    monotonic_cst : array-like or dict, optional
+        As in `CARTRegressor`, for the probability of the second of two classes.
+    missing, categorical_features, max_bins, n_jobs, verbose
+        As in `CARTRegressor`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    n_classes_ : int
+    n_outputs_ : int
+        Always 1.
+    cv_alphas_, cv_scores_, cv_errors_ : ndarray of shape (n_alphas,)
+        With ``ccp_alpha="cv"``: the smallest alpha of every subtree, its mean validation error
+        (share of misclassified rows), and the standard error of that.
+    tree_, max_features_, ccp_alpha_, feature_importances_, n_features_in_, feature_names_in_
+        As in `CARTRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hybridtrees import CARTClassifier
+    >>> X = np.arange(10.0)[:, None]
+    >>> model = CARTClassifier().fit(X, np.where(X[:, 0] > 3, "high", "low"))
+    >>> model.predict([[2.0], [7.0]])
+    array(['low', 'high'], dtype='<U4')
+    """
+
+    _criteria = ("gini", "entropy", "log_loss", "misclassification")
+
+    def __init__(
+        self,
+        *,
+        criterion: str = "gini",
+        splitter: str = "exact",
+        max_depth: int | None = None,
+        min_samples_split: int | float = 2,
+        min_samples_leaf: int | float = 1,
+        min_weight_fraction_leaf: float = 0.0,
+        max_features: int | float | str | None = None,
+        random_state: Any = None,
+        max_leaf_nodes: int | None = None,
+        min_impurity_decrease: float = 0.0,
+        class_weight: Any = None,
+        ccp_alpha: float | str = 0.0,
+        cv: Any = 5,
+        cv_rule: str = "best",
+        monotonic_cst: Any = None,
+        missing: str = "learn",
+        categorical_features: Any = None,
+        max_bins: int = 255,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        super().__init__(
+            criterion=criterion,
+            splitter=splitter,
+            max_depth=max_depth,
+            min_samples_split=min_samples_split,
+            min_samples_leaf=min_samples_leaf,
+            min_weight_fraction_leaf=min_weight_fraction_leaf,
+            max_features=max_features,
+            random_state=random_state,
+            max_leaf_nodes=max_leaf_nodes,
+            min_impurity_decrease=min_impurity_decrease,
+            ccp_alpha=ccp_alpha,
+            cv=cv,
+            cv_rule=cv_rule,
+            monotonic_cst=monotonic_cst,
+            missing=missing,
+            categorical_features=categorical_features,
+            max_bins=max_bins,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        given = self.class_weight
+        if isinstance(given, Mapping):
+            for label, factor in given.items():
+                if not isinstance(factor, Real) or not 0 <= float(factor) < np.inf:
+                    raise ValueError(
+                        "class_weight must hold finite numbers of at least 0, got "
+                        f"{factor!r} for class {label!r}"
+                    )
+        elif given is not None and not (isinstance(given, str) and given == "balanced"):
+            raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {given!r}")
+
+    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
+        codes, self.classes_ = check_target_classification(
+            y, n_rows, estimator_name=type(self).__name__
+        )
+        self.n_classes_ = len(self.classes_)
+        self.n_outputs_ = 1
+        return codes
+
+    def _row_weight(self, target: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
+        if self.class_weight is None:
+            return weight
+        if isinstance(self.class_weight, str):
+            counts = np.bincount(target, minlength=self.n_classes_)
+            factors = len(target) / (self.n_classes_ * counts)
+        else:
+            factors = self._class_factors()
+        rows = factors[target] if weight is None else weight * factors[target]
+        if not rows.any():
+            raise ValueError("class_weight leaves no row with a positive weight")
+        return rows
+
+    def _class_factors(self) -> np.ndarray:
+        """Factors of a dict; classes that are not in y are let pass, as in a fold without them."""
+        labels = self.classes_.tolist()
+        unknown = [label for label in self.class_weight if label not in labels]
+        if unknown and any(label not in self.class_weight for label in labels):
+            raise ValueError(
+                f"class_weight names {unknown[0]!r}, which is not among the classes {labels}"
+            )
+        return np.array([float(self.class_weight.get(label, 1.0)) for label in labels])
+
+    def _n_classes(self) -> int:
+        return self.n_classes_
+
+    def _constraints(self) -> np.ndarray | None:
+        constraints = super()._constraints()
+        if constraints is not None and self.n_classes_ > 2:
+            raise ValueError(
+                f"monotonic_cst needs two classes at most, but y has {self.n_classes_}"
+            )
+        return constraints
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Predict the probability of every class: its share of the weight in the leaf.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        proba : ndarray of shape (n_rows, n_classes)
+            Columns in the order of `classes_`.
+        """
+        return self._predict_values(X)
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Predict the logarithm of the probability of every class.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_rows, n_classes)
+            -inf where a class does not occur in the leaf.
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the most probable class.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+            Of equally probable classes the first.
+        """
+        proba = self._predict_values(X)
+        if proba.shape[1] == 2:
+            return self.classes_[(proba[:, 1] > proba[:, 0]).astype(np.intp)]
+        return self.classes_[proba.argmax(axis=1)]
+
+    def _outputs(self) -> str:
+        return f"classes {self.n_classes_}"

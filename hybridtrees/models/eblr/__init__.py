@@ -1,0 +1,1 @@
+"""Explainable boosted linear regression."""

@@ -1,0 +1,306 @@
+"""EBLR: regression enriched by the rules that trees find where it errs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hybridtrees.base import RegressorMixin
+from hybridtrees.input.validation import check_target_regression
+from hybridtrees.models.eblr import residuals, text
+from hybridtrees.models.eblr.base import EBLRModel
+from hybridtrees.models.eblr.classifier import EBLRClassifier
+
+if TYPE_CHECKING:
+    from hybridtrees.linear.regression import Line, Options
+    from hybridtrees.models.eblr.growing import Sample
+
+__all__ = ["EBLRClassifier", "EBLRRegressor"]
+
+# Squares of targets up to here, and sums of many of them, are finite.
+_LARGEST_TARGET = 1e100
+
+
+class EBLRRegressor(RegressorMixin, EBLRModel):
+    """Explainable boosted linear regression (Ilic, Gorgulu, Cevik and Baydogan 2021).
+
+    A linear regression is fitted, a small regression tree is grown on its residuals, and the leaf
+    whose mean residual is farthest from zero becomes a rule: a column of zeros and ones that the
+    next regression, and the next tree, have beside the features. All coefficients are fitted
+    anew every time, and the last regression, on the features and `n_rules` rules, predicts.
+    Leaves that are equally far from zero make one rule together.
+
+    The regression minimises
+
+        sum_i w_i (y_i - g(x_i))^2 / (2 sum_i w_i)
+            + alpha (l1_ratio |b|_1 + (1 - l1_ratio) / 2 |b|_2^2),
+
+    b being the coefficients of standardised features and of rules as zeros and ones. This is the
+    objective of scikit-learn's ``Lasso(alpha)`` and ``ElasticNet(alpha, l1_ratio)`` after a
+    ``StandardScaler``; a ``Ridge(a)`` is ``alpha = a / n_rows`` here.
+
+    Rounds end before `n_rules` where the residuals cannot be split any more; the published
+    method goes on and adds columns of ones, which change nothing.
+
+    Parameters
+    ----------
+    n_rules : int, default=10
+        Rules to find, at most.
+    residual : {"linear", "absolute", "squared", "exponential", "poisson"}, default="linear"
+        What the trees are grown on: r = y - g(x), its absolute value abs(r), its square,
+        1 - exp(-abs(r)), or the signed root of the Poisson deviance of y from g(x), for counts.
+    max_depth : int, None or a list of these, default=3
+        Largest depth of the trees, None for no limit. A list has the depths of the first, second,
+        ... round; its last entry holds for all rounds that follow, so that ``[1, 2]`` begins with
+        a rule of one condition and goes on with rules of up to two.
+    min_samples_split, min_samples_leaf : int or float, default=2 and 1
+        Least rows of a node that is split and of a leaf, or their shares of all rows.
+    max_leaf_nodes : int, optional
+        Most leaves; the trees are then grown best split first.
+    min_impurity_decrease : float, default=0
+        Least decrease of the squared error by a split, weighted by its share of the rows.
+    penalty : {None, "ridge", "lasso", "elasticnet"}, default=None
+        Penalty of the regression.
+    alpha : float or "cv", default=0.001
+        Its strength, per unit of weight; "cv" chooses it by cross-validation of the regression
+        without rules.
+    l1_ratio : float, default=0.5
+        Share of the L1 part under "elasticnet".
+    fit_intercept : bool, default=True
+    standardize : bool, default=True
+        Whether the penalty is on the coefficients of standardised features; if not, on those of
+        the features as they came.
+    missing_indicator, categorical_features
+        As in `LinearRegressor`. The trees take missing values and categories as they are.
+    early_stopping : {None, "validation", "aic", "bic"}, default=None
+        What decides about the number of rules: nothing, the squared error on a part of the rows
+        that is kept out, or an information criterion. The latter count every coefficient and,
+        since they are searched for, every condition of a rule as a parameter, and every row of
+        positive weight as one row: the sum of the weights does not matter.
+    validation_fraction : float, default=0.15
+        Share of rows kept out under ``early_stopping="validation"``. The rules are then found
+        again on all rows.
+    validation_split : {"random", "last"}, default="random"
+        Whether the rows to be kept out are drawn, or are the last ones, as rows in the order of
+        time demand.
+    n_iter_no_change : int, default=3
+        Rounds without improvement after which to stop. The rules up to the best round stay.
+    cv : int or iterable of (training rows, test rows), default=5
+        Folds for ``alpha="cv"``.
+    max_iter, tol : int, float
+        Limits of the coordinate descent, as in `LinearRegressor`.
+    random_state : int, Generator, RandomState or None
+        Seed of the validation rows.
+    n_jobs : int, optional
+        Threads; all usable CPUs by default. The result does not depend on it.
+    verbose : int, default=0
+        Print a line per round.
+
+    Attributes
+    ----------
+    rules_ : list of Rule
+        Text, coefficient, support and gain of each rule.
+    n_rules_ : int
+        Number of rules.
+    n_iter_ : int
+        Regressions that were fitted to find them.
+    coef_ : ndarray of shape (n_columns + n_rules,)
+        For the columns as they came, those of the rules last.
+    intercept_ : float
+    coef_names_ : ndarray of str
+        Names of the columns, as in `LinearRegressor`, and of the rules.
+    rule_names_ : list of str
+    alpha_ : float
+        The penalty's strength that was used.
+    train_losses_ : ndarray of shape (n_rules + 1,)
+        Mean squared error on the training rows with 0, 1, 2, ... rules.
+    stopping_scores_ : ndarray
+        With early stopping: the criterion after 0, 1, 2, ... rules; the smaller the better.
+    n_features_in_, feature_names_in_ : int, ndarray
+        The features of `fit`; names only where the table had them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hybridtrees import EBLRRegressor
+    >>> x = np.arange(20.0)
+    >>> y = x + 5 * (x > 14)
+    >>> model = EBLRRegressor(n_rules=1, max_depth=1).fit(x[:, None], y)
+    >>> model.rules_[0].text, round(model.rules_[0].coef, 6)
+    ('x0 > 14.5', 5.0)
+    """
+
+    _residuals = residuals.REGRESSION
+
+    def __init__(
+        self,
+        *,
+        n_rules: int = 10,
+        residual: str = "linear",
+        max_depth: int | None | Sequence[int | None] = 3,
+        min_samples_split: int | float = 2,
+        min_samples_leaf: int | float = 1,
+        max_leaf_nodes: int | None = None,
+        min_impurity_decrease: float = 0.0,
+        penalty: str | None = None,
+        alpha: float | str = 1e-3,
+        l1_ratio: float = 0.5,
+        fit_intercept: bool = True,
+        standardize: bool = True,
+        missing_indicator: bool = False,
+        categorical_features: Any = None,
+        early_stopping: str | None = None,
+        validation_fraction: float = 0.15,
+        validation_split: str = "random",
+        n_iter_no_change: int = 3,
+        cv: Any = 5,
+        max_iter: int = 10_000,
+        tol: float = 1e-10,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        super().__init__(
+            n_rules=n_rules,
+            residual=residual,
+            max_depth=max_depth,
+            min_samples_split=min_samples_split,
+            min_samples_leaf=min_samples_leaf,
+            max_leaf_nodes=max_leaf_nodes,
+            min_impurity_decrease=min_impurity_decrease,
+            penalty=penalty,
+            alpha=alpha,
+            l1_ratio=l1_ratio,
+            fit_intercept=fit_intercept,
+            standardize=standardize,
+            missing_indicator=missing_indicator,
+            categorical_features=categorical_features,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
+            validation_split=validation_split,
+            n_iter_no_change=n_iter_no_change,
+            cv=cv,
+            max_iter=max_iter,
+            tol=tol,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+
+    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
+        target = check_target_regression(y, n_rows, estimator_name=type(self).__name__)
+        return self._check_range(target, "y")
+
+    def _encode_more(self, y: Any, n_rows: int) -> np.ndarray:
+        target = check_target_regression(
+            y, n_rows, name="y_val", estimator_name=type(self).__name__
+        )
+        return self._check_range(target, "y_val")
+
+    def _check_range(self, target: np.ndarray, name: str) -> np.ndarray:
+        largest = np.abs(target).max()
+        if largest > _LARGEST_TARGET:
+            raise ValueError(
+                f"{name} must not exceed {_LARGEST_TARGET} in magnitude, got {largest:.3g}"
+            )
+        if self.residual == "poisson" and target.min() < 0:
+            raise ValueError(
+                f"{name} must not be negative under residual='poisson', got {target.min()}"
+            )
+        return target
+
+    def _row_loss(self) -> Callable:
+        return lambda y, prediction: (y - prediction) ** 2
+
+    def _choose_alpha(self, sample: Sample, options: Options) -> float:
+        if options.penalty.alpha is not None:
+            return options.penalty.alpha
+        from hybridtrees.linear.regression import open_regression
+        from hybridtrees.linear.regressor import LinearRegressor
+
+        chooser = LinearRegressor()
+        targets = sample.target[:, None]
+        model = open_regression(sample.columns, targets, sample.weight, options)
+        return chooser._choose_alpha(sample.columns, targets, sample.weight, options, model)
+
+    def _set_coef(self, line: Line) -> None:
+        self.coef_ = line.coef[:, 0].copy()
+        self.intercept_ = float(line.intercept[0]) if self.fit_intercept else 0.0
+
+    def _rule_coef(self, k: int) -> float:
+        return float(self.coef_[len(self.coef_) - self.n_rules_ + k])
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict a number per row.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        prediction : ndarray of shape (n_rows,)
+        """
+        return self.predict_raw(X)[:, 0]
+
+    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
+        """Predictions of the regressions with 0, 1, 2, ... rules.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Yields
+        ------
+        prediction : ndarray of shape (n_rows,)
+        """
+        for raw in self._staged_raw(X):
+            yield raw[:, 0]
+
+    def summary(self, max_terms: int | None = 20) -> str:
+        """Write the regression as an equation.
+
+        Parameters
+        ----------
+        max_terms : int or None, default=20
+            Columns to write out, those that change the prediction most; None for all. Rules are
+            written in any case.
+
+        Returns
+        -------
+        text : str
+        """
+        rules = self.rules_
+        p = len(self.coef_) - len(rules)
+        coefs = self.coef_[:p]
+        return text.equation(
+            "y",
+            self.intercept_,
+            list(self.coef_names_[:p]),
+            coefs,
+            coefs * self._column_spread,
+            list(zip(rules, self._rule_texts(text.DIGITS), self.coef_[p:], strict=True)),
+            max_terms,
+        )
+
+    def plot_rules(self, ax: Any = None, *, width: int = 50, colors: Any = None) -> Any:
+        """Draw the coefficients of the rules as bars, with their conditions; needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+        width : int, default=50
+            Letters of a line of text.
+        colors : pair of colors, optional
+            For positive and negative coefficients.
+
+        Returns
+        -------
+        ax : matplotlib axes
+        """
+        rules = self.rules_
+        coefs = np.array([rule.coef for rule in rules])
+        texts = self._rule_texts(text.DIGITS)
+        return text.draw_rules(rules, texts, coefs, "coefficient", ax, width, colors)

@@ -1,0 +1,318 @@
+"""The rounds of EBLR: a regression, a tree on what it leaves, one more column; and when to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybridtrees.core.grow.grower import GrowerParams
+from hybridtrees.linear.regression import Line, Options
+from hybridtrees.models.eblr.lines import GrowingLine, open_line
+from hybridtrees.models.eblr.rules import FoundRule, RuleGrower, RuleTree
+
+Floats = NDArray[np.float64]
+
+# A loss below this share of that of a constant is rounding: there is nothing left to find.
+_NOTHING_LEFT = 1e-28
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows in the forms that trees and the regression read.
+
+    Attributes
+    ----------
+    values : ndarray or sparse array
+        Features as they came, for the trees.
+    columns : ndarray or CSR array
+        Columns of the regression.
+    target : ndarray of float64, or of int32 class codes
+    weight : ndarray or None
+    """
+
+    values: Any
+    columns: Any
+    target: NDArray
+    weight: Floats | None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.values.shape[0]
+
+    def take(self, rows: NDArray[np.int64]) -> Sample:
+        """Return some rows."""
+        weight = None if self.weight is None else self.weight[rows]
+        values = self.values.tocsr() if hasattr(self.values, "indptr") else self.values
+        return Sample(values[rows], self.columns[rows], self.target[rows], weight)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a run of rounds needs to know beside the rows.
+
+    Attributes
+    ----------
+    n_rules : int
+        Rounds at most.
+    n_outputs : int
+        0 for regression, 1 for two classes, else the number of classes.
+    options : Options
+        Of the regression.
+    params : callable
+        From the number of rows, of columns, and the weight to `GrowerParams` without a depth.
+    depths : tuple of (int or None)
+        See `RuleGrower`.
+    is_categorical : ndarray of bool
+    residual, loss : callables
+        From target and scores to residuals, and to the loss of each row.
+    criterion : {None, "validation", "aic", "bic"}
+        What decides about the number of rules.
+    patience : int
+        Rounds without a better criterion after which to stop.
+    n_threads : int
+    verbose : int
+    """
+
+    n_rules: int
+    n_outputs: int
+    options: Options
+    params: Callable[[int, int, float], GrowerParams]
+    depths: tuple[int | None, ...]
+    is_categorical: NDArray
+    residual: Callable[[NDArray, Floats], Floats]
+    loss: Callable[[NDArray, Floats], Floats]
+    criterion: str | None
+    patience: int
+    n_threads: int
+    verbose: int = 0
+
+
+@dataclass
+class Rounds:
+    """What came out.
+
+    Attributes
+    ----------
+    rules : list of FoundRule
+    lines, losses, scores : lists
+        The regressions with 0, 1, 2, ... rules, their training losses, and the criterion of each.
+    best : int
+        Rules to keep.
+    converged, n_iter : bool, int
+        Of all regressions.
+    spreads : ndarray
+        Standard deviations of the columns of the features.
+    """
+
+    rules: list[FoundRule] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    best: int = 0
+    converged: bool = True
+    n_iter: int = 0
+    spreads: Floats = field(default_factory=lambda: np.zeros(0))
+
+
+def grow_rules(job: Job, train: Sample, validation: Sample | None = None) -> Rounds:
+    """Run the rounds.
+
+    Parameters
+    ----------
+    job : Job
+    train : Sample
+    validation : Sample, optional
+        Rows for ``criterion="validation"``.
+
+    Returns
+    -------
+    rounds : Rounds
+        `best` is the number of rules to keep.
+    """
+    line = open_line(
+        train.columns, train.target, train.weight, job.n_outputs, job.options, job.n_rules
+    )
+    grower = None
+    watch = None if validation is None else _Watched(validation, job)
+    rounds = Rounds()
+    for number in range(job.n_rules + 1):
+        fitted = line.solve()
+        raw = fitted.predict(line.table.values, None, job.n_threads)
+        raw = raw if job.n_outputs else raw[:, 0]
+        loss = float(np.average(job.loss(train.target, raw), weights=train.weight))
+        rounds.lines.append(line.to_user(fitted))
+        rounds.losses.append(loss)
+        if _judge(job, rounds, line, watch, train) or number == job.n_rules:
+            break
+        if not loss > _NOTHING_LEFT * _spread(train, job):
+            break
+        if grower is None:
+            grower = _open_grower(job, train)
+        found = grower.find(np.asarray(job.residual(train.target, raw), dtype=np.float64))
+        if found is None:
+            break
+        rounds.rules.append(found)
+        line.append(found.holds.astype(np.float64))
+        if watch is not None:
+            watch.append(found.tree)
+    rounds.converged, rounds.n_iter = line.converged, line.n_iter
+    rounds.spreads = line.spreads
+    if job.criterion is None:
+        rounds.best = len(rounds.rules)
+    return rounds
+
+
+def _open_grower(job: Job, train: Sample) -> RuleGrower:
+    n, p = train.values.shape
+    total = float(n) if train.weight is None else float(train.weight.sum())
+    return RuleGrower(
+        train.values,
+        job.is_categorical,
+        train.weight,
+        job.params(n, p + job.n_rules, total),
+        job.depths,
+        job.n_rules,
+        job.n_threads,
+    )
+
+
+def _spread(train: Sample, job: Job) -> float:
+    """Loss of predicting nothing, in regression; a log-loss has no scale."""
+    if job.n_outputs:
+        return 1.0
+    return float(np.average(train.target**2, weights=train.weight))
+
+
+def _judge(
+    job: Job, rounds: Rounds, line: GrowingLine, watch: _Watched | None, train: Sample
+) -> bool:
+    """Score the regression of this round; true if enough rounds were no better than the best."""
+    if job.verbose:
+        print(f"[{len(rounds.rules)}] loss {rounds.losses[-1]:.6g}", end="")
+    if job.criterion is None:
+        if job.verbose:
+            print()
+        return False
+    if watch is not None:
+        score = watch.loss(rounds.lines[-1])
+    else:
+        score = _information(job, rounds, line, train)
+    rounds.scores.append(score)
+    if score < min(rounds.scores[:-1], default=np.inf):
+        rounds.best = len(rounds.rules)
+    if job.verbose:
+        print(f", {job.criterion} {score:.6g}")
+    return len(rounds.rules) - rounds.best >= job.patience
+
+
+def _information(job: Job, rounds: Rounds, line: GrowingLine, train: Sample) -> float:
+    """Akaike's or Schwarz's criterion.
+
+    A rule has cost a coefficient and the choice of its conditions, each of which counts as one
+    parameter more. Weights say how much a row counts beside others, not how many it stands for:
+    the criterion is that of as many rows as have weight, whatever the sum of the weights.
+    """
+    total = train.n_rows if train.weight is None else int(np.count_nonzero(train.weight))
+    searched = sum(len(path) for found in rounds.rules for path in found.tree.paths())
+    n_free = max(1, job.n_outputs - 1) if job.n_outputs else 1
+    intercepts = n_free if job.options.fit_intercept else 0
+    price = 2.0 if job.criterion == "aic" else np.log(total)
+    loss = rounds.losses[-1]
+    if job.n_outputs:
+        fit = 2.0 * total * loss
+    else:
+        fit = total * float(np.log(max(loss, np.finfo(np.float64).tiny)))
+    return fit + price * (line.degrees() + intercepts + searched)
+
+
+class _Watched:
+    """Validation rows with the columns of the rules found so far."""
+
+    def __init__(self, sample: Sample, job: Job) -> None:
+        self._sample = sample
+        self._job = job
+        self._rules = np.zeros((sample.n_rows, 0), dtype=np.float64)
+
+    def append(self, tree: RuleTree) -> None:
+        """Add the column of a rule."""
+        holds = tree.holds(self._sample.values, self._rules, self._job.n_threads)
+        self._rules = np.column_stack([self._rules, holds])
+
+    def loss(self, line: Line) -> float:
+        """Mean loss of a regression."""
+        job, sample = self._job, self._sample
+        raw = enriched_scores(line, sample.columns, self._rules, job.n_threads)
+        raw = raw if job.n_outputs else raw[:, 0]
+        return float(np.average(job.loss(sample.target, raw), weights=sample.weight))
+
+
+def enriched_scores(line: Line, columns: Any, rules: NDArray, n_threads: int) -> Floats:
+    """Scores of shape (n_rows, n_outputs) without a copy of the table.
+
+    Parameters
+    ----------
+    line : Line
+        Of the columns of the regression and those of the rules behind them.
+    columns : ndarray or CSR array
+    rules : ndarray of shape (n_rows, n_rules)
+    n_threads : int
+    """
+    p = columns.shape[1]
+    own = Line(line.coef[:p], line.mean[:p], line.fill[:p], line.base)
+    raw = own.predict(columns, None, n_threads)
+    if len(line.coef) > p:
+        raw = raw + (rules - line.mean[p:]) @ line.coef[p:]
+    return raw
+
+
+def split_rows(
+    n_rows: int,
+    fraction: float,
+    how: str,
+    weight: Floats | None,
+    codes: NDArray | None,
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Training and validation rows.
+
+    Parameters
+    ----------
+    n_rows : int
+    fraction : float
+        Share of the validation rows.
+    how : {"random", "last"}
+        Drawn, class by class where there are classes, or the last rows.
+    weight : ndarray or None
+        Rows of weight 0 are left out.
+    codes : ndarray of int or None
+        Classes.
+    rng : Generator
+
+    Returns
+    -------
+    train, validation : ndarrays of int64
+    """
+    rows = np.arange(n_rows) if weight is None else np.flatnonzero(weight > 0)
+    n_val = int(np.ceil(fraction * len(rows)))
+    if how == "last":
+        train, val = rows[: len(rows) - n_val], rows[len(rows) - n_val :]
+    else:
+        order = rng.permutation(rows)
+        if codes is not None:
+            order = order[np.argsort(codes[order], kind="stable")]
+        # Every so many-th row of the shuffled, sorted order: shares of classes are kept.
+        place = np.arange(len(order))
+        chosen = np.floor((place + 1) * fraction) > np.floor(place * fraction)
+        train, val = np.sort(order[~chosen]), np.sort(order[chosen])
+    few = len(train) == 0 or len(val) == 0
+    if few or (codes is not None and len(np.unique(codes[train])) < len(np.unique(codes[rows]))):
+        raise ValueError(
+            f"validation_fraction={fraction!r} leaves too few of {len(rows)} sample(s) on one "
+            "side: a row on each, and of each class in training, is needed"
+        )
+    return train, val

@@ -1,0 +1,466 @@
+"""Regressions that get one more column a round and are not fitted from scratch for it.
+
+Least squares keep the moments of the table and append those of the new column, a pass over the
+rows that multiplies each column with one; the coefficients then follow from the moments. Logistic
+regression starts Newton's method from the coefficients of the round before. Penalties are on the
+coefficients of standardised features, as the rest of the package has it, but a column of a rule
+is a zero or a one as it stands: a rule of few rows is not made cheap by its small variance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from hybridtrees.linear.blas import sequential_blas
+from hybridtrees.linear.classification import open_classification
+from hybridtrees.linear.moments import Moments, collect_moments, column_scales, standardised
+from hybridtrees.linear.newton import LogLoss, fit_log_loss
+from hybridtrees.linear.regression import Line, Options, open_regression
+from hybridtrees.linear.solvers import Solution, original_scale, solve_moments, solve_ridge
+from hybridtrees.linear.wide import is_wide
+from hybridtrees.linear.wide_logistic import LARGEST_HESSIAN
+from hybridtrees.models.eblr.factor import RowFactor
+
+Floats = NDArray[np.float64]
+
+# A column of which the others leave no more than this share of its variance depends on them.
+_DEPENDENT = 1e-9
+
+
+class EnrichedTable:
+    """Columns of a regression, with room for those of rules behind them.
+
+    Parameters
+    ----------
+    values : ndarray or CSR array of shape (n_rows, n_columns)
+    n_more : int
+        Columns to come at most.
+    scale : ndarray of shape (n_columns,), optional
+        What the columns are divided by.
+    """
+
+    def __init__(self, values: Any, n_more: int, scale: Floats | None = None) -> None:
+        self.n_own = self.n_columns = values.shape[1]
+        self._sparse = hasattr(values, "indptr")
+        if self._sparse:
+            self._stored = values if scale is None else values.multiply(1.0 / scale).tocsr()
+            return
+        shape = (values.shape[0], values.shape[1] + n_more)
+        self._stored = np.zeros(shape, dtype=values.dtype if scale is None else np.float64)
+        self._stored[:, : self.n_own] = values if scale is None else values / scale
+
+    @property
+    def values(self) -> Any:
+        """The table as it is now."""
+        return self._stored if self._sparse else self._stored[:, : self.n_columns]
+
+    def append(self, column: Floats) -> None:
+        """Add a column."""
+        if self._sparse:
+            new = sparse.csr_array(column[:, None].astype(self._stored.dtype))
+            self._stored = sparse.hstack([self._stored, new], format="csr")
+        else:
+            self._stored[:, self.n_columns] = column
+        self.n_columns += 1
+
+
+def _indicator_moments(
+    values: Any,
+    column: Floats,
+    moments: Moments,
+    y: Floats,
+    weight: Floats | None,
+    n_threads: int,
+) -> tuple[Moments, Floats]:
+    """Moments of a column of zeros and ones, and its mean products with standardised others.
+
+    Sums over the rows where it is one are enough: standardised columns add up to zero, so that
+    the mean of the new column plays no part, and the fewer rows may be taken.
+    """
+    from hybridtrees.linear import _passes
+
+    m = moments
+    ones = column > 0
+    share = float(ones.sum() if weight is None else weight[ones].sum()) / m.weight
+    spread = np.sqrt(share * max(0.0, 1.0 - share) if m.centred else share)
+    cross, along = np.zeros(m.n_columns), np.zeros((1, len(m.y_mean)))
+    if spread > 0:
+        few = not m.centred or 2 * np.count_nonzero(ones) <= len(ones)
+        rows = np.flatnonzero(ones if few else ~ones)
+        table = standardised(values, m.mean, m.scale, m.fill, rows)
+        unit = (1.0 if few else -1.0) / (m.weight * spread)
+        cross = _passes.column_sums(table, weight, n_threads)[0] * unit
+        scaled = (y[rows] - m.y_mean) / np.where(m.y_scale > 0, m.y_scale, 1.0)
+        w = np.ones(len(rows)) if weight is None else weight[rows]
+        along[0] = w @ scaled * unit
+    new = Moments(
+        m.n_rows,
+        m.weight,
+        np.array([share if m.centred else 0.0]),
+        np.array([spread]),
+        np.array([[float(spread > 0)]]),
+        m.y_mean,
+        m.y_scale,
+        along,
+        np.array([share]),
+        m.centred,
+    )
+    return new, cross
+
+
+class GrowingLeastSquares:
+    """Least squares from moments that grow with the table.
+
+    Parameters
+    ----------
+    values : ndarray or CSR array
+        Columns of the features.
+    y : ndarray of shape (n_rows,)
+    weight : ndarray or None
+    options : Options
+        With the alpha in its penalty.
+    n_more : int
+        Columns to come at most.
+    """
+
+    def __init__(
+        self, values: Any, y: Floats, weight: Floats | None, options: Options, n_more: int
+    ) -> None:
+        self.table = EnrichedTable(values, n_more)
+        self.options = options
+        self._y = y[:, None]
+        self._weight = weight
+        self._moments = collect_moments(
+            values, self._y, weight, centred=options.fit_intercept, n_threads=options.n_threads
+        )
+        self._beta = np.zeros((self.table.n_columns, 1))
+        self._factor: RowFactor | None = None
+        self.converged, self.n_iter = True, 0
+
+    def append(self, column: Floats) -> None:
+        """Add a column of zeros and ones."""
+        moments, values = self._moments, self.table.values
+        new, cross = _indicator_moments(
+            values, column, moments, self._y, self._weight, self.options.n_threads
+        )
+        if self._factor is not None:
+            self._factor.append(values, moments, column[:, None], new, cross)
+        self._moments = moments.append(new, cross[:, None])
+        self.table.append(column)
+        self._beta = np.vstack([self._beta, [[0.0]]])
+
+    @property
+    def spreads(self) -> Floats:
+        """Standard deviations of the columns of the features."""
+        m = self._moments
+        scale = m.scale if m.centred else np.sqrt(np.maximum(m.scale**2 - m.fill**2, 0.0))
+        return scale[: self.table.n_own]
+
+    def penalties(self) -> tuple[Floats, Floats]:
+        """L1 and L2 penalties of the coefficients of standardised columns."""
+        penalty = self.options.penalty
+        assert penalty.alpha is not None
+        l1, l2 = penalty.parts(penalty.alpha)
+        scale = np.where(self._moments.varies, self._moments.scale, 1.0)
+        if self.options.standardize:
+            scale[: self.table.n_own] = 1.0
+        return l1 / scale, l2 / scale**2
+
+    def solve(self) -> Line:
+        """Fit all coefficients."""
+        moments, options = self._moments, self.options
+        l1, l2 = self.penalties()
+        solution: Solution | None = None
+        if self._factor is None:
+            solution = solve_moments(
+                moments, l1, l2, start=self._beta, tol=options.tol, max_iter=options.max_iter
+            )
+            if solution.spectral and options.penalty.alpha == 0:
+                # The squares of nearly dependent columns have lost what tells them apart.
+                self._factor = RowFactor(
+                    self.table.values, self._y, self._weight, moments, options.n_threads
+                )
+        if self._factor is not None:
+            solution = self._factor.solve()
+        assert solution is not None
+        self._beta = solution.beta
+        self.converged = self.converged and solution.converged
+        self.n_iter = max(self.n_iter, solution.n_iter)
+        coef, _ = original_scale(solution.beta, moments)
+        return Line(coef, moments.mean, moments.fill, moments.y_mean)
+
+    def to_user(self, line: Line) -> Line:
+        """Return the line as it is: the table is in the units of the user."""
+        return line
+
+    def degrees(self) -> float:
+        """Effective number of coefficients: nonzero ones, or the trace of the hat matrix."""
+        l1, l2 = self.penalties()
+        m = self._moments
+        if l1.any():
+            return float(np.count_nonzero(self._beta))
+        if self._factor is not None:
+            return float(self._factor.rank)
+        return _trace(m.corr[np.ix_(m.varies, m.varies)], l2[m.varies])
+
+
+class GrowingLogistic:
+    """Logistic regression that starts where the round before ended.
+
+    Parameters
+    ----------
+    values : ndarray or CSR array
+        Columns of the features.
+    codes : ndarray of int32
+    weight : ndarray or None
+    n_outputs : int
+        1 for two classes, else the number of classes.
+    options : Options
+    n_more : int
+        Columns to come at most.
+    """
+
+    def __init__(
+        self,
+        values: Any,
+        codes: NDArray[np.int32],
+        weight: Floats | None,
+        n_outputs: int,
+        options: Options,
+        n_more: int,
+    ) -> None:
+        self.table = EnrichedTable(values, n_more)
+        self.options = options
+        self._data = codes, weight, n_outputs
+        self._columns = self._scales(values)
+        self.spreads = self._columns[1]
+        if not options.scaled:
+            self._columns[1] = (self.spreads > 0).astype(np.float64)
+        self._theta: Floats | None = None
+        self._dependent = False
+        self._moments: Moments | None = None
+        if options.penalty.alpha == 0:
+            self._moments = collect_moments(
+                values,
+                np.zeros((len(codes), 1)),
+                weight,
+                centred=options.fit_intercept,
+                n_threads=options.n_threads,
+            )
+        self.converged, self.n_iter = True, 0
+
+    def _scales(self, values: Any) -> list[Floats]:
+        options = self.options
+        return list(
+            column_scales(
+                values, self._data[1], centred=options.fit_intercept, n_threads=options.n_threads
+            )
+        )
+
+    def append(self, column: Floats) -> None:
+        """Add a column."""
+        new = self._scales(column[:, None])
+        # Without a penalty a scale changes nothing but the path of the solver.
+        if self.options.penalty.alpha != 0:
+            new[1] = (new[1] > 0).astype(np.float64)
+        self._columns = [np.append(a, b) for a, b in zip(self._columns, new, strict=True)]
+        if self._moments is not None:
+            self._append_moments(column)
+        self.table.append(column)
+        if self._theta is not None:  # the intercept stands last
+            self._theta = np.insert(self._theta, -1, 0.0, axis=1)
+
+    def _append_moments(self, column: Floats) -> None:
+        """Find out whether a new column depends on the others.
+
+        Without a penalty the coefficients are then the ones of minimum norm, to which Newton's
+        method finds from zero but not from coefficients of fewer columns.
+        """
+        m = self._moments
+        assert m is not None
+        new, cross = _indicator_moments(
+            self.table.values,
+            column,
+            m,
+            np.zeros((len(column), 1)),
+            self._data[1],
+            self.options.n_threads,
+        )
+        left = 1.0
+        if m.varies.any() and not self._dependent:
+            known = cross[m.varies, None]
+            beta = solve_ridge(m.corr[np.ix_(m.varies, m.varies)], known).beta
+            left = 1.0 - float((beta * known).sum())
+        self._dependent = self._dependent or left < _DEPENDENT
+        self._moments = m.append(new, cross[:, None])
+
+    def _problem(self) -> LogLoss:
+        codes, weight, n_outputs = self._data
+        mean, scale, fill = self._columns
+        values, penalty = self.table.values, self.options.penalty
+        assert penalty.alpha is not None
+        l1, l2 = penalty.parts(penalty.alpha)
+        return LogLoss(
+            lambda chosen: standardised(values, mean, scale, fill, chosen),
+            codes,
+            weight,
+            None,
+            n_outputs,
+            np.full(len(mean), l1),
+            np.full(len(mean), l2),
+            self.options.fit_intercept,
+            self.options.n_threads,
+        )
+
+    def solve(self) -> Line:
+        """Fit all coefficients."""
+        options = self.options
+        start = None if self._dependent else self._theta
+        fit = fit_log_loss(self._problem(), start, tol=options.tol, max_iter=options.max_iter)
+        self._theta = fit.theta
+        self.converged = self.converged and fit.converged
+        self.n_iter = max(self.n_iter, fit.n_iter)
+        mean, scale, fill = self._columns
+        inverse = np.where(scale > 0, 1.0 / np.where(scale > 0, scale, 1.0), 0.0)
+        return Line(fit.theta[:, :-1].T * inverse[:, None], mean, fill, fit.theta[:, -1].copy())
+
+    def to_user(self, line: Line) -> Line:
+        """Return the line as it is: the table is in the units of the user."""
+        return line
+
+    def degrees(self) -> float:
+        """Effective number of coefficients, as in `GrowingLeastSquares`."""
+        from hybridtrees.linear import _passes
+
+        problem = self._problem()
+        assert self._theta is not None
+        coef = self._theta[:, :-1]
+        if problem.l1.any():
+            return float(np.count_nonzero(coef))
+        with sequential_blas():
+            table = problem.make_table(None)
+            theta = np.ascontiguousarray(self._theta.T)
+            _, _, hess = _passes.log_loss_pass(
+                table, problem.codes, problem.weight, theta, 2, problem.n_threads
+            )
+        assert hess is not None
+        l1, l2 = problem.penalties()
+        keep = np.ones(len(l1), dtype=bool)
+        keep[len(problem.l1) :: len(problem.l1) + 1] = False  # intercepts are counted apart
+        return _trace(hess[np.ix_(keep, keep)] / problem.total, l2[keep])
+
+
+class Refitted:
+    """Regression on a table with too many columns to keep products of: fitted anew every time.
+
+    Parameters
+    ----------
+    values : ndarray or CSR array
+        Columns of the features.
+    target : ndarray of float64, or of int32 class codes
+    weight : ndarray or None
+    n_outputs : int
+        0 for least squares.
+    options : Options
+    n_more : int
+        Columns to come at most.
+    """
+
+    def __init__(
+        self,
+        values: Any,
+        target: NDArray,
+        weight: Floats | None,
+        n_outputs: int,
+        options: Options,
+        n_more: int,
+    ) -> None:
+        _, self.spreads, _ = column_scales(values, weight, centred=options.fit_intercept)
+        scale = np.where((self.spreads > 0) & options.scaled, self.spreads, 1.0)
+        self.table = EnrichedTable(values, n_more, scale)
+        self.options = options
+        self._data = target, weight, n_outputs
+        self._scale = scale
+        self._n_used = 0
+        self.converged, self.n_iter = True, 0
+
+    def append(self, column: Floats) -> None:
+        """Add a column."""
+        self.table.append(column)
+        self._scale = np.append(self._scale, 1.0)
+
+    def solve(self) -> Line:
+        """Fit all coefficients."""
+        target, weight, n_outputs = self._data
+        options = replace(self.options, standardize=False)
+        alpha = options.penalty.alpha
+        assert alpha is not None
+        values = self.table.values
+        model: Any
+        if n_outputs:
+            model = open_classification(values, target, weight, None, n_outputs, options)
+        else:
+            model = open_regression(values, target[:, None], weight, options)
+        fit = model.solve(alpha)
+        line = model.line(fit)
+        self.converged = self.converged and fit.converged
+        self.n_iter = max(self.n_iter, fit.n_iter)
+        self._n_used = int(np.count_nonzero(line.coef))
+        return line
+
+    def to_user(self, line: Line) -> Line:
+        """Return a line of the divided columns as one of the columns as they came."""
+        scale = self._scale
+        return Line(line.coef / scale[:, None], line.mean * scale, line.fill * scale, line.base)
+
+    def degrees(self) -> float:
+        """Coefficients that are not 0, but no more than rows."""
+        return float(min(self._n_used, self.table.values.shape[0]))
+
+
+def _trace(gram: Floats, l2: Floats) -> float:
+    """Trace of (G + L2)^-1 G."""
+    if not len(gram):
+        return 0.0
+    with sequential_blas():
+        if l2.any():
+            return float(np.trace(np.linalg.solve(gram + np.diag(l2), gram)))
+        return float(np.linalg.matrix_rank(gram, hermitian=True))
+
+
+GrowingLine = GrowingLeastSquares | GrowingLogistic | Refitted
+
+
+def open_line(
+    values: Any,
+    target: NDArray,
+    weight: Floats | None,
+    n_outputs: int,
+    options: Options,
+    n_more: int,
+) -> GrowingLine:
+    """Choose the form by the shape of the table.
+
+    Parameters
+    ----------
+    values : ndarray or CSR array
+    target : ndarray of float64, or of int32 class codes
+    weight : ndarray or None
+    n_outputs : int
+        0 for least squares, 1 for two classes, else the number of classes.
+    options : Options
+    n_more : int
+        Columns to come at most.
+    """
+    n, p = values.shape[0], values.shape[1] + n_more
+    large = (p + 1) * n_outputs > max(LARGEST_HESSIAN, 2 * n_outputs)
+    if is_wide(n, p) or large:
+        return Refitted(values, target, weight, n_outputs, options, n_more)
+    if n_outputs:
+        return GrowingLogistic(values, target, weight, n_outputs, options, n_more)
+    return GrowingLeastSquares(values, target, weight, options, n_more)

@@ -1,0 +1,491 @@
+"""Rules of EBLR: leaves of small trees, as columns of zeros and ones and as text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybridtrees._parameters import check_integer
+from hybridtrees._persistence import register
+from hybridtrees.core.base.checks import (
+    MOST,
+    Checked,
+    check_arrays,
+    check_count,
+    check_numbers,
+    check_type,
+)
+from hybridtrees.core.grow.cart import CartGrower, CartTable, GrownTree, TargetSums
+from hybridtrees.core.grow.grower import GrowerParams
+from hybridtrees.core.grow.sorted_table import ALL_KEYS, SortedTable
+from hybridtrees.core.tree.tree import Tree, TreeEnsemble
+from hybridtrees.linear._base import check_line
+from hybridtrees.linear.design import Design
+from hybridtrees.models.shared.fitted_checks import check_categories
+
+Floats = NDArray[np.float64]
+
+# Leaves whose values differ by no more than rounding are equally far from zero.
+_TIE = 1e-12
+# Largest depth that the engine takes; no tree is as deep.
+_DEEPEST = 2**15 - 1
+
+
+def check_depths(max_depth: Any) -> tuple[int | None, ...]:
+    """Check a depth for all rounds, or a sequence of depths; None is no limit."""
+    if not isinstance(max_depth, list | tuple | np.ndarray):
+        return (check_integer("max_depth", max_depth, 1, allow_none=True),)
+    if np.ndim(max_depth) != 1 or len(max_depth) == 0:
+        raise ValueError(
+            "max_depth must be an integer of at least 1, None or a list of these that is not "
+            f"empty, got {max_depth!r}"
+        )
+    return tuple(
+        check_integer(f"max_depth[{k}]", depth, 1, allow_none=True)
+        for k, depth in enumerate(max_depth)
+    )
+
+
+class _EnrichedLists(SortedTable):
+    """Sorted lists of a table, with room for columns of zeros and ones behind its own.
+
+    A list of zeros and ones needs no sorting. A column that is not there yet has one key for all
+    rows, so that no split can fall into it.
+    """
+
+    def __init__(self, values: Any, is_categorical: NDArray, n_more: int, n_threads: int) -> None:
+        table = SortedTable.from_values(values, is_categorical, n_more, n_threads)
+        super().__init__(
+            table.lists,
+            np.concatenate([table.n_categories, np.zeros(n_more, dtype=np.int32)]),
+            values=table.values,
+        )
+        self.n_own = table.n_features
+        self.lists["key"][self.n_own :] = 0
+        self.lists["row"][self.n_own :] = np.arange(self.n_rows, dtype=np.uint32)
+
+    def append(self, number: int, holds: NDArray[np.bool_]) -> None:
+        """Write the list of the new column `number`."""
+        new = self.lists[self.n_own + number]
+        zeros, ones = np.flatnonzero(~holds), np.flatnonzero(holds)
+        new["row"] = np.concatenate([zeros, ones])
+        new["key"][len(zeros) :] = 1 if len(zeros) else 0
+
+    def thresholds(
+        self, feature: NDArray, low_row: NDArray, high_row: NDArray, key: NDArray
+    ) -> Floats:
+        """Where cuts fall; between 0 and 1 in the new columns."""
+        middle = np.full(len(feature), 0.5)
+        own = feature < self.n_own
+        middle[own] = super().thresholds(feature[own], low_row[own], high_row[own], key[own])
+        return np.where(key == ALL_KEYS, np.inf, middle)
+
+
+class _StumpGrower(CartGrower):
+    """A grower of single splits: they leave the lists as they are, so no copy is needed."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._keep_lists = False
+
+
+class RuleGrower:
+    """Grows small trees on residuals, one a round, each on one more column than the last.
+
+    Parameters
+    ----------
+    values : ndarray or sparse array of shape (n_rows, n_features)
+        Features as they came: categories are codes, NaN is missing.
+    is_categorical : ndarray of bool
+    weight : ndarray or None
+    params : GrowerParams
+        Of all rounds, but for the depth.
+    depths : tuple of (int or None)
+        Largest depth of each round's tree; the last one holds for the rounds that follow.
+    n_rules : int
+        Rules that will be asked for at most.
+    n_threads : int
+    """
+
+    def __init__(
+        self,
+        values: Any,
+        is_categorical: NDArray,
+        weight: Floats | None,
+        params: GrowerParams,
+        depths: tuple[int | None, ...],
+        n_rules: int,
+        n_threads: int,
+    ) -> None:
+        self.n_features = values.shape[1]
+        self._weight = weight
+        self._lists = _EnrichedLists(values, is_categorical, n_rules, n_threads)
+        self._table = CartTable(values, is_categorical, "exact", n_threads=n_threads)
+        self._params = params
+        self._depths = depths
+        self._growers: dict[int, CartGrower] = {}
+        self._n_threads = n_threads
+        self._n_rules = 0
+
+    def _grower(self) -> CartGrower:
+        """Return the grower of this round; rounds of one depth share theirs."""
+        depth = self._depths[min(self._n_rules, len(self._depths) - 1)]
+        depth = 0 if depth is None else min(depth, _DEEPEST)
+        if depth not in self._growers:
+            every = self._weight is None or bool((self._weight > 0).all())
+            kind = _StumpGrower if depth == 1 and every else CartGrower
+            params = replace(self._params, max_depth=depth)
+            self._growers[depth] = kind(
+                self._table, params, "squared_error", self._n_threads, self._lists
+            )
+        return self._growers[depth]
+
+    def find(self, residual: Floats) -> FoundRule | None:
+        """Grow a tree and take its leaf of the largest mean; None where it cannot be split."""
+        target = residual.reshape(len(residual), -1)
+        grown = self._grower().grow(
+            TargetSums.of(target, self._weight, "squared_error"), describe=False
+        )
+        if grown.tree.n_leaves < 2:
+            return None
+        found = _best_leaves(grown, self.n_features)
+        if found.holds.all():
+            return None
+        self._lists.append(self._n_rules, found.holds)
+        self._n_rules += 1
+        return found
+
+
+@dataclass
+class FoundRule:
+    """A rule, and the training rows that it holds for."""
+
+    tree: RuleTree
+    holds: NDArray[np.bool_]
+    residual: Floats
+
+
+def _best_leaves(grown: GrownTree, n_features: int) -> FoundRule:
+    tree = grown.tree
+    leaves = np.flatnonzero(tree.nodes["left"] < 0)
+    # Several residuals (one per class) are as far from zero as the largest of them.
+    far = np.abs(tree.values[leaves]).max(axis=1)
+    chosen = leaves[far >= far.max() * (1 - _TIE)].astype(np.int32)
+    weight = tree.nodes["weight"][chosen]
+    mean = weight @ tree.values[chosen] / weight.sum()
+    return FoundRule(
+        RuleTree.of(tree, chosen, n_features), np.isin(grown.leaf, chosen), np.asarray(mean)
+    )
+
+
+@register
+class RuleTree(Checked):
+    """A small tree and those of its leaves where a rule holds.
+
+    Attributes
+    ----------
+    ensemble : TreeEnsemble
+        The tree, in terms of the columns that it uses.
+    features : ndarray of int64
+        Number of each such column: a feature or, behind these, an earlier rule.
+    leaves : ndarray of int32
+        Nodes where the rule holds.
+    n_features : int
+        Features of the table, without rules.
+    """
+
+    def __init__(
+        self,
+        ensemble: TreeEnsemble,
+        features: NDArray[np.int64],
+        leaves: NDArray[np.int32],
+        n_features: int,
+    ) -> None:
+        self.ensemble = ensemble
+        self.features = features
+        self.leaves = leaves
+        self.n_features = n_features
+
+    def _check_state(self) -> None:
+        """Refuse a rule about leaves or columns that the tree does not have."""
+        ensemble = check_type(self, "ensemble", TreeEnsemble)
+        if len(ensemble) != 1:
+            raise ValueError(f"a rule is about one tree, got {len(ensemble)}")
+        check_count(self, "n_features", 1)
+        sizes = check_arrays(
+            self, {"features": ("i8", ensemble.n_features), "leaves": ("i4", "n_leaves")}
+        )
+        check_numbers(self.features, "features of RuleTree", 0, MOST)
+        check_numbers(self.leaves, "leaves of RuleTree", 0, len(ensemble.nodes))
+        if not sizes["n_leaves"] or np.any(ensemble.nodes["left"][self.leaves] >= 0):
+            raise ValueError("a rule holds in leaves of its tree")
+
+    def check_columns(self, n_rules: int, categories: Sequence[NDArray | None]) -> None:
+        """Refuse a rule about columns that there are not when `n_rules` are known already."""
+        check_count(self, "n_features", len(categories), len(categories))
+        check_numbers(self.features, "features of RuleTree", 0, len(categories) + n_rules)
+        feature, words, limit = self.ensemble.category_sets()
+        check_categories((self.features[feature], words, limit), categories)
+
+    @classmethod
+    def of(cls, tree: Tree, leaves: NDArray[np.int32], n_features: int) -> RuleTree:
+        """Renumber the columns of a tree so that no others are needed."""
+        inner = tree.nodes["left"] >= 0
+        used, number = np.unique(tree.nodes["feature"][inner], return_inverse=True)
+        nodes = tree.nodes.copy()
+        nodes["feature"][inner] = number
+        ensemble = TreeEnsemble([Tree(nodes, tree.values, tree.categories)], len(used))
+        ensemble.n_outputs = tree.values.shape[1]
+        return cls(ensemble, used.astype(np.int64), leaves, n_features)
+
+    @property
+    def tree(self) -> Tree:
+        """The tree, its features numbered as in the table with the earlier rules behind it."""
+        tree = self.ensemble[0]
+        inner = tree.nodes["left"] >= 0
+        tree.nodes["feature"][inner] = self.features[tree.nodes["feature"][inner]]
+        return tree
+
+    def holds(self, values: Any, earlier: NDArray, n_threads: int) -> NDArray[np.bool_]:
+        """Whether the rule holds for each row.
+
+        Parameters
+        ----------
+        values : ndarray or sparse array of shape (n_rows, n_features)
+        earlier : ndarray of shape (n_rows, n_rules or more)
+            Columns of the earlier rules.
+        n_threads : int
+        """
+        table = np.empty((values.shape[0], len(self.features)), dtype=values.dtype)
+        for j, f in enumerate(self.features):
+            if f >= self.n_features:
+                table[:, j] = earlier[:, f - self.n_features]
+            elif hasattr(values, "indptr"):
+                table[:, j] = values[:, [f]].toarray().ravel()
+            else:
+                table[:, j] = values[:, f]
+        reached = self.ensemble.apply(table, n_threads)[:, 0]
+        return np.isin(reached, self.leaves)
+
+    def paths(self) -> list[list[Condition]]:
+        """Conditions of each leaf, all of which must be met; one leaf is enough."""
+        tree = self.tree
+        parent = np.full(tree.n_nodes, -1)
+        for side in ("left", "right"):
+            inner = np.flatnonzero(tree.nodes[side] >= 0)
+            parent[tree.nodes[side][inner]] = inner
+        found = []
+        for leaf in self.leaves:
+            path: list[int] = [int(leaf)]
+            while parent[path[-1]] >= 0:
+                path.append(int(parent[path[-1]]))
+            met: dict[int, Condition] = {}
+            for node, child in zip(path[:0:-1], path[-2::-1], strict=True):
+                _narrow(met, tree, node, child == tree.nodes["left"][node], self.n_features)
+            found.append(list(met.values()))
+        return found
+
+
+def check_enriched(model: Any) -> None:
+    """Refuse a fitted model whose rules are not about features and the rules before them.
+
+    Parameters
+    ----------
+    model : EBLRRegressor or EBLRClassifier
+    """
+    design, rules = check_type(model, "_design", Design), check_type(model, "_trees", list)
+    design.check_reader(model._reader)
+    n_rules = check_count(model, "n_rules_", len(rules), len(rules))
+    for k, rule in enumerate(rules):
+        if not isinstance(rule, RuleTree):
+            raise ValueError(f"rule {k} is a {type(rule).__name__}")
+        rule.check_columns(k, model._reader.categories)
+    lists = model._support, model._share, model._rule_residual, model.rule_names_
+    sizes = [len(own) for own in (*lists, model._lines[1:], model.train_losses_[1:])]
+    if sizes != [n_rules] * len(sizes):
+        raise ValueError(f"{n_rules} rules are described by lists of {sizes} entries")
+    for k, line in enumerate(model._lines):
+        check_line(line, design.n_columns + k)
+    check_arrays(
+        model,
+        {
+            "_with_missing": (bool, model.n_features_in_),
+            "_column_spread": ("f8", design.n_columns),
+            "coef_names_": (object, design.n_columns + n_rules),
+        },
+    )
+
+
+@dataclass
+class Condition:
+    """What a rule asks of one column.
+
+    Attributes
+    ----------
+    feature : int
+        A feature or, from `n_features` on, an earlier rule.
+    low, high : float
+        The value must be above `low` and not above `high`.
+    codes : set of int or None
+        Categories that are allowed, in place of the range; None for all.
+    excluded : set of int
+        Categories that are not.
+    missing : bool
+        Whether a missing value is allowed.
+    rule : int
+        Number of the earlier rule, from 0; -1 for a feature.
+    """
+
+    feature: int
+    low: float = -math.inf
+    high: float = math.inf
+    codes: frozenset[int] | None = None
+    excluded: frozenset[int] = field(default_factory=frozenset)
+    missing: bool = True
+    rule: int = -1
+
+    def holds(self, column: NDArray) -> NDArray[np.bool_]:
+        """Whether values of the column meet the condition; NaN is missing."""
+        gone = np.isnan(column)
+        if self.codes is None and not self.excluded:
+            inside = (column > self.low) & (column <= self.high)
+        else:
+            inside = ~np.isin(column, list(self.excluded))
+            if self.codes is not None:
+                inside &= np.isin(column, list(self.codes))
+        return np.where(gone, self.missing, inside)
+
+    def text(
+        self,
+        names: Sequence[str],
+        rule_names: Sequence[str],
+        labels: NDArray | None,
+        show_missing: bool,
+        digits: int | None,
+    ) -> str:
+        """Write the condition; without a number of digits thresholds are written in full."""
+        if self.rule >= 0:
+            return ("" if self.low == 0.5 else "not ") + rule_names[self.rule]
+        from hybridtrees.input.labels_text import one_line
+
+        name = one_line(str(names[self.feature]))
+        text = self._range(name, digits) if labels is None else self._categories(name, labels)
+        if not text:
+            return f"{name} is missing" if self.missing else f"{name} is not missing"
+        return f"{text} or {name} is missing" if self.missing and show_missing else text
+
+    def _range(self, name: str, digits: int | None) -> str:
+        low, high = (
+            repr(float(end)) if digits is None else f"{end:.{digits}g}"
+            for end in (self.low, self.high)
+        )
+        if self.low == -math.inf:
+            return "" if self.high == math.inf else f"{name} <= {high}"
+        if self.high == math.inf:
+            return "" if self.low == math.inf else f"{name} > {low}"
+        return f"{low} < {name} <= {high}"
+
+    def _categories(self, name: str, labels: NDArray) -> str:
+        from hybridtrees.input.labels_text import category_list
+
+        every = range(len(labels)) if self.codes is None else sorted(self.codes)
+        allowed = [labels[k] for k in every if k < len(labels) and k not in self.excluded]
+        if len(allowed) in (0, len(labels)):
+            return ""
+        return f"{name} in {category_list(allowed, None)}"
+
+
+def _narrow(met: dict[int, Condition], tree: Tree, node: int, left: bool, n_features: int) -> None:
+    """Add what it takes to go left or right at a node."""
+    fields = tree.nodes[node]
+    feature = int(fields["feature"])
+    own = met.setdefault(feature, Condition(feature, rule=max(-1, feature - n_features)))
+    own.missing = own.missing and bool(fields["missing_left"]) == bool(left)
+    if fields["category_start"] >= 0:
+        codes = frozenset(tree.category_set(node).tolist())
+        if left:
+            own.codes = codes if own.codes is None else own.codes & codes
+        else:
+            own.excluded = own.excluded | codes
+    elif left:
+        own.high = min(own.high, float(fields["threshold"]))
+    else:
+        own.low = max(own.low, float(fields["threshold"]))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule of a fitted model.
+
+    Attributes
+    ----------
+    name : str
+        Name of its column.
+    text : str
+        The conditions under which it holds.
+    coef : float or ndarray of shape (n_classes,)
+        Coefficient of its column.
+    support : int
+        Training rows, of positive weight, for which it holds.
+    share : float
+        Their share of the weight.
+    gain : float
+        By how much the regression with the rule lowers the training loss of that without it: the
+        mean squared error, or the mean log-loss.
+    residual : float or ndarray of shape (n_classes,)
+        Mean residual of these rows when the rule was found.
+    tree : RuleTree
+        The tree that it is a leaf of.
+    """
+
+    name: str
+    text: str
+    coef: Any
+    support: int
+    share: float
+    gain: float
+    residual: Any
+    tree: RuleTree
+
+    def __str__(self) -> str:
+        coef = np.array2string(np.asarray(self.coef), precision=6, separator=", ")
+        return f"{self.name}: {self.text} (coef {coef}, {self.support} rows, gain {self.gain:.6g})"
+
+
+def rule_text(
+    tree: RuleTree,
+    names: Sequence[str],
+    rule_names: Sequence[str],
+    categories: Sequence[NDArray | None],
+    with_missing: NDArray[np.bool_],
+    digits: int | None = None,
+) -> str:
+    """Write a rule: its leaves joined by "or", the conditions of each by "and".
+
+    Parameters
+    ----------
+    tree : RuleTree
+    names, rule_names : sequences of str
+        Of the features and of the rules.
+    categories : sequence of ndarray or None
+        Labels of the features that are categories.
+    with_missing : ndarray of bool
+        Features that had missing values in fit; of others it is not said where these go.
+    digits : int or None
+        Digits of thresholds; all that it takes to read the same number back by default.
+    """
+    parts = []
+    for path in tree.paths():
+        words = []
+        for own in path:
+            labels = None if own.rule >= 0 else categories[own.feature]
+            shown = own.rule < 0 and bool(with_missing[own.feature])
+            text = own.text(names, rule_names, labels, shown, digits)
+            words.append(f"({text})" if " or " in text and len(path) > 1 else text)
+        parts.append(" and ".join(words))
+    return parts[0] if len(parts) == 1 else " or ".join(f"({part})" for part in parts)

@@ -1,0 +1,1 @@
+"""Random forests, and the imputer by proximities."""

@@ -1,0 +1,183 @@
+"""What fills the gaps of a table: medians and modes first, then means by proximity."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hybridtrees.core.grow.node_values import median_values
+from hybridtrees.models.forest.leaves import Proximities
+
+
+def first_values(
+    values: np.ndarray, is_categorical: np.ndarray, weight: np.ndarray | None
+) -> np.ndarray:
+    """Median of each column, or its most frequent code; NaN where nothing is known."""
+    found = np.full(values.shape[1], np.nan)
+    for j, column in enumerate(values.T):
+        known = ~np.isnan(column)
+        if weight is not None:
+            known &= weight > 0
+        if not known.any():
+            continue
+        part, own = column[known], None if weight is None else weight[known]
+        if is_categorical[j]:
+            found[j] = np.bincount(part.astype(np.intp), own).argmax()
+        else:
+            rows = np.arange(len(part), dtype=np.uint32)
+            segment = rows, np.array([0]), np.array([len(part)])
+            found[j] = median_values(part[:, None], own, segment)[0][0, 0]
+    return found
+
+
+def first_values_by_class(
+    values: np.ndarray,
+    is_categorical: np.ndarray,
+    weight: np.ndarray | None,
+    codes: np.ndarray,
+    n_classes: int,
+    overall: np.ndarray,
+) -> np.ndarray:
+    """Return `first_values` of each class, (n_classes, n_features).
+
+    A class that does not know a column takes that of the whole table.
+    """
+    found = np.empty((n_classes, values.shape[1]))
+    for k in range(n_classes):
+        own = codes == k
+        part = first_values(values[own], is_categorical, None if weight is None else weight[own])
+        found[k] = np.where(np.isnan(part), overall, part)
+    return found
+
+
+def spreads(values: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return means and standard deviations of the known entries; 1 for a spread of 0."""
+    known = ~np.isnan(values)
+    each = known if weight is None else known * weight[:, None]
+    total = each.sum(axis=0)
+    total = np.where(total > 0, total, 1.0)
+    center = (np.where(known, values, 0.0) * each).sum(axis=0) / total
+    away = np.where(known, values - center, 0.0)
+    spread = np.sqrt((away**2 * each).sum(axis=0) / total)
+    return center, np.where(spread > 0, spread, 1.0)
+
+
+class HeldOut:
+    """Known entries that are hidden while a table is filled, to see how well that is done.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, n_features)
+    is_categorical : ndarray of bool, shape (n_features,)
+    weight : ndarray of shape (n_rows,) or None
+    share : float
+        Share of the known entries that is hidden.
+    seed : SeedSequence
+    """
+
+    def __init__(
+        self,
+        values: np.ndarray,
+        is_categorical: np.ndarray,
+        weight: np.ndarray | None,
+        share: float,
+        seed: np.random.SeedSequence,
+    ):
+        known = ~np.isnan(values)
+        if weight is not None:
+            known &= weight[:, None] > 0
+        places = np.flatnonzero(known)
+        drawn = np.random.default_rng(seed).permutation(len(places))[: int(share * len(places))]
+        hidden = np.zeros(values.size, dtype=bool)
+        hidden[places[drawn]] = True
+        hidden = hidden.reshape(values.shape)
+        # A column must keep something to be filled with.
+        hidden[:, (known & ~hidden).sum(axis=0) == 0] = False
+        self.rows, self.columns = np.nonzero(hidden)
+        self.truth = values[hidden]
+        self.table = np.where(hidden, np.nan, values)
+        self._is_category = is_categorical[self.columns]
+        self._spread = spreads(values, weight)[1][self.columns]
+        self._weight = np.ones(len(self.rows)) if weight is None else weight[self.rows]
+
+    def error(self, filled: np.ndarray) -> float:
+        """Mean squared error in variances of the columns; 1 for a wrong category."""
+        found = filled[self.rows, self.columns]
+        square = ((found - self.truth) / self._spread) ** 2
+        each = np.where(self._is_category, found != self.truth, square)
+        return float(np.average(each, weights=self._weight))
+
+
+class Present:
+    """The entries of a table that are not missing, ready to be averaged.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, n_features)
+        NaN where an entry is missing.
+    is_categorical : ndarray of bool, shape (n_features,)
+    weight : ndarray of shape (n_rows,) or None
+    """
+
+    def __init__(self, values: np.ndarray, is_categorical: np.ndarray, weight: np.ndarray | None):
+        self.numeric = np.flatnonzero(~is_categorical)
+        self.categorical = np.flatnonzero(is_categorical)
+        numbers = values[:, self.numeric]
+        gaps = np.isnan(numbers)
+        self.center, self.spread = spreads(numbers, weight)
+        each = np.ones(len(values)) if weight is None else weight
+        # Centred, so that a mean keeps the digits that a common offset would take.
+        self.numbers = np.where(gaps, 0.0, numbers - self.center) * each[:, None]
+        self.weights = ~gaps * each[:, None]
+        self.indicators = [_one_hot(values[:, j]) * each[:, None] for j in self.categorical]
+
+    def refill(
+        self,
+        near: Proximities,
+        leaves: np.ndarray,
+        filled: np.ndarray,
+        missing: np.ndarray,
+        out_of_bag: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Return the rows with their missing entries filled anew.
+
+        Parameters
+        ----------
+        near : Proximities
+            Of the rows with the present entries.
+        leaves, filled, missing : ndarrays
+            Leaves of the rows to fill, the rows as they are, and where they have gaps.
+        out_of_bag : ndarray of bool, shape (n, n_trees), optional
+            Trees that count for the rows to fill.
+        """
+        made = filled.copy()
+        for block, part in near.rows(leaves, out_of_bag):
+            gaps, rows = missing[block], made[block]
+            weight = part @ self.weights
+            total = part @ self.numbers
+            mean = np.divide(total, weight, out=np.zeros_like(total), where=weight > 0)
+            use = gaps[:, self.numeric] & (weight > 0)
+            rows[:, self.numeric] = np.where(use, mean + self.center, rows[:, self.numeric])
+            for j, indicator in zip(self.categorical, self.indicators, strict=True):
+                sums = part @ indicator
+                use = gaps[:, j] & (sums.max(axis=1) > 0)
+                rows[use, j] = sums[use].argmax(axis=1)
+            made[block] = rows
+        return made
+
+    def change(self, before: np.ndarray, after: np.ndarray, missing: np.ndarray) -> float:
+        """Mean change of numbers in standard deviations, and the share of changed categories."""
+        gaps = missing[:, self.numeric]
+        moved = np.abs(after - before)[:, self.numeric] / self.spread
+        numbers = float(moved[gaps].mean()) if gaps.any() else 0.0
+        gaps = missing[:, self.categorical]
+        differs = (after != before)[:, self.categorical]
+        return max(numbers, float(differs[gaps].mean()) if gaps.any() else 0.0)
+
+
+def _one_hot(codes: np.ndarray) -> np.ndarray:
+    """Return indicators of the codes of a column, rows of zeros for missing ones."""
+    known = np.flatnonzero(~np.isnan(codes))
+    width = int(codes[known].max()) + 1 if len(known) else 1
+    indicator = np.zeros((len(codes), width))
+    indicator[known, codes[known].astype(np.intp)] = 1.0
+    return indicator

@@ -1,0 +1,274 @@
+"""Which training rows a row meets in the leaves of a forest, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import scipy.sparse
+
+from hybridtrees.core.tree._walk import count_met, group_rows, leaf_quantiles, write_met
+from hybridtrees.core.tree.packed import PackedTrees
+from hybridtrees.core.tree.pruning import branch_sizes
+
+# Rows whose segments are looked up at a time.
+BLOCK = 8192
+
+# Counts of rows in samples that are held at a time, as bytes.
+_COUNT_BYTES = 2**26
+
+# What was worked out of the samples of a forest, for the next call: not part of its state, and
+# kept only where it is small.
+_remembered: WeakKeyDictionary[PackedTrees, dict[str, Any]] = WeakKeyDictionary()
+_REMEMBERED_BYTES = 2**26
+
+Found = TypeVar("Found")
+
+
+def remembered(
+    trees: PackedTrees, name: str, make: Callable[[], Found], size: Callable[[Found], int]
+) -> Found:
+    """Return what `make` gives, or gave the last time that it was asked for these trees.
+
+    Parameters
+    ----------
+    trees : PackedTrees
+    name : str
+        What it is.
+    make : callable
+    size : callable
+        From what was made to its bytes.
+    """
+    kept = _remembered.setdefault(trees, {})
+    if name in kept:
+        return kept[name]
+    found = make()
+    if size(found) <= _REMEMBERED_BYTES:
+        kept[name] = found
+    return found
+
+
+@dataclass
+class LeafGroups:
+    """Rows leaf by leaf, for every tree.
+
+    Attributes
+    ----------
+    rows : ndarray of uint32
+        Tree by tree, and within a tree in the order of its nodes.
+    starts : list of ndarray
+        For every tree, where the rows of each node begin, and where the last end.
+    """
+
+    rows: np.ndarray
+    starts: list[np.ndarray]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the arrays."""
+        return self.rows.nbytes + sum(start.nbytes for start in self.starts)
+
+    @classmethod
+    def of_leaves(
+        cls, leaves: np.ndarray, n_nodes: np.ndarray, takes_part: np.ndarray | None
+    ) -> LeafGroups:
+        """Group rows by their leaves, (n_rows, n_trees); where `takes_part` says so."""
+        parts, starts, base = [], [], 0
+        for tree in range(leaves.shape[1]):
+            leaf = np.ascontiguousarray(leaves[:, tree])
+            if takes_part is not None:
+                leaf = np.where(takes_part[:, tree], leaf, -1).astype(np.int32)
+            rows = np.empty(np.count_nonzero(leaf >= 0), dtype=np.uint32)
+            start = np.empty(n_nodes[tree] + 1, dtype=np.int64)
+            group_rows(leaf, start, rows)
+            parts.append(rows)
+            starts.append(start + base)
+            base += len(rows)
+        return cls(np.concatenate(parts), starts)
+
+    @classmethod
+    def of_training(cls, trees: PackedTrees, leaf_rows: np.ndarray) -> LeafGroups:
+        """Group the training rows that a forest has kept."""
+        starts, base = [], 0
+        for tree in range(len(trees)):
+            start = np.concatenate([[0], np.cumsum(trees.rows_ended(tree))]) + base
+            starts.append(start)
+            base = int(start[-1])
+        return cls(leaf_rows, starts)
+
+    def segments(
+        self, leaves: np.ndarray, sizes: list[np.ndarray] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Beginnings and ends of the groups that rows with these leaves meet.
+
+        Where rows may end at inner nodes, `sizes` gives the nodes of every branch.
+        """
+        first = np.empty(leaves.shape, dtype=np.int64)
+        last = np.empty(leaves.shape, dtype=np.int64)
+        for tree, start in enumerate(self.starts):
+            leaf = leaves[:, tree]
+            first[:, tree] = start[leaf]
+            last[:, tree] = start[leaf + (1 if sizes is None else sizes[tree][leaf])]
+        return first, last
+
+
+def sizes_of_branches(trees: PackedTrees) -> list[np.ndarray] | None:
+    """Nodes of every branch of every tree, None where rows end in leaves only."""
+    return [branch_sizes(tree) for tree in trees] if trees.by_node else None
+
+
+def blocks(n_rows: int) -> Iterator[slice]:
+    """Parts of the rows, one after the other."""
+    for start in range(0, n_rows, BLOCK):
+        yield slice(start, min(start + BLOCK, n_rows))
+
+
+def bits_of(mask: np.ndarray) -> np.ndarray:
+    """Rows of booleans as words of 64 bits."""
+    packed = np.packbits(mask, axis=1, bitorder="little")
+    padding = -packed.shape[1] % 8
+    return np.ascontiguousarray(np.pad(packed, ((0, 0), (0, padding)))).view(np.uint64)
+
+
+class Proximities:
+    """Shares of trees in which rows end in the same leaf.
+
+    Parameters
+    ----------
+    leaves : ndarray of int32, shape (n_others, n_trees)
+        Leaves of the rows that others are compared with.
+    n_nodes : ndarray
+        Nodes of every tree.
+    out_of_bag : ndarray of bool, shape (n_others, n_trees), optional
+        Trees that count for these rows.
+    n_threads : int
+    """
+
+    def __init__(
+        self,
+        leaves: np.ndarray,
+        n_nodes: np.ndarray,
+        out_of_bag: np.ndarray | None = None,
+        n_threads: int = 1,
+    ):
+        self.n_others, self.n_trees = leaves.shape
+        self.n_threads = n_threads
+        self._groups = LeafGroups.of_leaves(leaves, n_nodes, out_of_bag)
+        self._bits = None if out_of_bag is None else bits_of(out_of_bag)
+
+    def of(
+        self, leaves: np.ndarray, out_of_bag: np.ndarray | None = None
+    ) -> scipy.sparse.csr_array:
+        """Proximities of rows with these leaves, (n, n_others).
+
+        Parameters
+        ----------
+        leaves : ndarray of int32, shape (n, n_trees)
+        out_of_bag : ndarray of bool, shape (n, n_trees), optional
+            Trees that count for these rows; all by default.
+
+        Returns
+        -------
+        proximities : csr_array
+        """
+        first, last = self._groups.segments(leaves)
+        if out_of_bag is not None:
+            last = np.where(out_of_bag, last, first)
+        n = len(leaves)
+        n_met = np.empty(n, dtype=np.int64)
+        rows = self._groups.rows
+        count_met(first, last, rows, self.n_others, n_met, self.n_threads)
+        pointers = np.concatenate([[0], np.cumsum(n_met)])
+        indices = np.empty(pointers[-1], dtype=np.int32)
+        data = np.empty(pointers[-1])
+        empty = np.empty((n, 0), dtype=np.uint64)
+        own, bits = empty, np.empty((self.n_others, 0), dtype=np.uint64)
+        if self._bits is not None:
+            counted = np.ones(leaves.shape, dtype=bool) if out_of_bag is None else out_of_bag
+            own, bits = bits_of(counted), self._bits
+        write_met(
+            first, last, rows, self.n_others, own, bits, pointers, indices, data, self.n_threads
+        )
+        shape = (n, self.n_others)
+        return scipy.sparse.csr_array((data, indices, pointers), shape=shape)
+
+    def rows(
+        self, leaves: np.ndarray, out_of_bag: np.ndarray | None = None
+    ) -> Iterator[tuple[slice, scipy.sparse.csr_array]]:
+        """Proximities of rows, block by block."""
+        for block in blocks(len(leaves)):
+            counted = None if out_of_bag is None else out_of_bag[block]
+            yield block, self.of(leaves[block], counted)
+
+
+def quantiles(
+    groups: LeafGroups,
+    weight: np.ndarray,
+    target: np.ndarray,
+    leaves: np.ndarray,
+    sizes: list[np.ndarray] | None,
+    levels: np.ndarray,
+    n_threads: int,
+) -> np.ndarray:
+    """Quantiles of one target under the weights of the leaves, (n, n_levels).
+
+    `weight` has one entry for every place of the groups. The quantile of a level is the least
+    target at which the weights of the targets up to it reach the level.
+    """
+    order = np.argsort(target, kind="stable")
+    rank = np.empty(len(target), dtype=np.uint32)
+    rank[order] = np.arange(len(target), dtype=np.uint32)
+    ranks = rank[groups.rows]
+    by_level = np.argsort(levels, kind="stable")
+    found = np.full((len(leaves), len(levels)), np.nan)
+    for block in blocks(len(leaves)):
+        first, last = groups.segments(leaves[block], sizes)
+        leaf_quantiles(
+            first,
+            last,
+            ranks,
+            weight,
+            np.ascontiguousarray(target[order]),
+            np.ascontiguousarray(levels[by_level]),
+            found[block],
+            n_threads,
+        )
+    answer = np.empty_like(found)
+    answer[:, by_level] = found
+    return answer
+
+
+def sample_products(counts_of: Any, n_trees: int, n_rows: int) -> tuple[np.ndarray, float]:
+    """Inner products of the centred sample counts of trees, and their total variance.
+
+    Parameters
+    ----------
+    counts_of : callable
+        From the number of a tree to its counts, of shape (n_rows,).
+    n_trees, n_rows : int
+
+    Returns
+    -------
+    products : ndarray of shape (n_trees, n_trees)
+    variance : float
+        Variance of the counts over the trees, summed over the rows.
+    """
+    total = np.zeros(n_rows)
+    for tree in range(n_trees):
+        total += counts_of(tree)
+    mean = total / n_trees
+    size = max(1, min(n_trees, _COUNT_BYTES // max(1, 8 * n_rows)))
+    products = np.empty((n_trees, n_trees))
+    for a in range(0, n_trees, size):
+        left = np.stack([counts_of(t) - mean for t in range(a, min(a + size, n_trees))])
+        for b in range(a, n_trees, size):
+            right = left
+            if b > a:
+                right = np.stack([counts_of(t) - mean for t in range(b, min(b + size, n_trees))])
+            part = left @ right.T
+            products[a : a + len(left), b : b + len(right)] = part
+            products[b : b + len(right), a : a + len(left)] = part.T
+    return products, float(np.trace(products)) / n_trees

@@ -1,0 +1,460 @@
+"""What a fitted forest tells of rows and features beside its predictions."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from hybridtrees._parameters import check_boolean, check_integer, check_option
+from hybridtrees.core.base.random_state import seed_sequence
+from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.core.base.workers import run_threads
+from hybridtrees.core.tree.packing import FEATURE_MASK
+from hybridtrees.models.forest.growing import digest, in_c_order
+from hybridtrees.models.forest.leaves import (
+    LeafGroups,
+    Proximities,
+    blocks,
+    remembered,
+    sample_products,
+    sizes_of_branches,
+)
+from hybridtrees.models.forest.prototypes import (
+    Prototypes,
+    dense_places,
+    group_rows,
+    nearest_rows,
+    neighbour_counts,
+)
+from hybridtrees.models.shared.fitted_checks import check_packed_model
+
+OUTPUTS = ("sparse", "dense")
+
+
+@dataclass
+class OOBImportance:
+    """Importance of features by shuffling them out of the bag.
+
+    Attributes
+    ----------
+    importances_mean : ndarray of shape (n_features,)
+        Increase of the error, mean over the trees.
+    importances_std : ndarray of shape (n_features,)
+        Its standard deviation over the trees.
+    importances : ndarray of shape (n_features, n_trees)
+        Increase of the error of every tree.
+    """
+
+    importances_mean: np.ndarray
+    importances_std: np.ndarray
+    importances: np.ndarray
+
+
+class ForestReading:
+    """Methods of forests that read leaves, samples and proximities."""
+
+    def _check_fitted(self) -> None:
+        check_packed_model(self)
+
+    # -- the training rows ----------------------------------------------------------------------
+
+    def _tree_counts(self, tree: int) -> np.ndarray:
+        """How often each training row is in the sample of a tree."""
+        return self._sampler.counts(int(self._draw_seeds[tree]))  # type: ignore[attr-defined]
+
+    def _tree_weight(self, tree: int) -> np.ndarray:
+        """Weights under which a tree saw the training rows."""
+        counts = self._tree_counts(tree)
+        weight = self._sampler.row_weight(counts)  # type: ignore[attr-defined]
+        factor = self._kept_factor()
+        return weight if factor is None else weight * factor(counts)
+
+    def _kept_factor(self) -> Any:
+        return None
+
+    def _out_of_bag(self) -> np.ndarray:
+        """Which training rows are not in the sample of each tree, (n_rows, n_trees)."""
+        n_trees = len(self._draw_seeds)  # type: ignore[attr-defined]
+        mask = np.empty((self._sampler.n_rows, n_trees), dtype=bool)  # type: ignore[attr-defined]
+        for tree in range(n_trees):
+            mask[:, tree] = self._tree_counts(tree) == 0
+        return mask
+
+    def _read_training(self, X: Any, purpose: str) -> Any:
+        """Values of the training table, in C order; any other table is refused."""
+        values = self._read_features(X)  # type: ignore[attr-defined]
+        if values.shape[0] != self._sampler.n_rows or digest(values) != self._digest:  # type: ignore[attr-defined]
+            raise ValueError(f"{purpose} needs the table X that the forest was fitted with")
+        return in_c_order(values)
+
+    def _check_leaves_out(self, purpose: str) -> None:
+        if not self._sampler.leaves_out:  # type: ignore[attr-defined]
+            raise ValueError(
+                f"{purpose} needs rows out of the bag: a forest with bootstrap=True, or "
+                "max_samples below the number of rows"
+            )
+
+    def _kept_groups(self, what: str) -> tuple[LeafGroups, np.ndarray]:
+        """Training rows leaf by leaf, and their weights in the same order."""
+        self._check_is_fitted()  # type: ignore[attr-defined]
+        if self._leaf_rows is None:  # type: ignore[attr-defined]
+            raise ValueError(
+                f"{what} needs the training rows of the leaves: fit with keep_rows=True"
+            )
+        return remembered(
+            self._trees,  # type: ignore[attr-defined]
+            "groups",
+            self._weighted_groups,
+            lambda found: found[0].nbytes + found[1].nbytes,
+        )
+
+    def _weighted_groups(self) -> tuple[LeafGroups, np.ndarray]:
+        groups = LeafGroups.of_training(self._trees, self._leaf_rows)  # type: ignore[attr-defined]
+        weight = np.zeros(len(groups.rows), dtype=np.float32)
+        for tree, start in enumerate(groups.starts):
+            part = slice(int(start[0]), int(start[-1]))
+            seen = self._tree_weight(tree)[groups.rows[part]]
+            weight[part] = seen
+            # Counts fit into four bytes; other weights need eight to be themselves.
+            if weight.dtype == np.float32 and not np.array_equal(weight[part], seen):
+                weight = weight.astype(np.float64)
+                weight[part] = seen
+        return groups, weight
+
+    def leaf_weights(self, X: Any) -> scipy.sparse.csr_array:
+        """Weights with which the training rows make up the predictions.
+
+        Multiplied with the target of `fit` they give the predictions, and with indicators of the
+        classes their averaged probabilities; see `CARTRegressor.leaf_weights` for exceptions.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        weights : csr_array of shape (n_rows, n_train)
+            Each row adds up to 1.
+        """
+        groups, weight = self._kept_groups("leaf_weights")
+        trees = self._trees  # type: ignore[attr-defined]
+        leaves = self.apply(X)  # type: ignore[attr-defined]
+        sizes = sizes_of_branches(trees)
+        parts = []
+        for block in blocks(len(leaves)):
+            first, last = groups.segments(leaves[block], sizes)
+            counts = (last - first).ravel()
+            ends = np.cumsum(counts)
+            place = np.repeat(first.ravel() - (ends - counts), counts) + np.arange(ends[-1])
+            seen = weight[place].astype(np.float64)
+            total = np.add.reduceat(seen, ends - counts)
+            data = seen / np.repeat(total * len(trees), counts)
+            pointers = np.concatenate([[0], ends[len(trees) - 1 :: len(trees)]])
+            shape = (len(first), self._sampler.n_rows)  # type: ignore[attr-defined]
+            part = scipy.sparse.csr_array(
+                (data, groups.rows[place].astype(np.int64), pointers), shape
+            )
+            part.sum_duplicates()
+            parts.append(part)
+        return scipy.sparse.vstack(parts).tocsr()
+
+    # -- importance -----------------------------------------------------------------------------
+
+    def oob_permutation_importance(
+        self, X: Any, y: Any, *, random_state: Any = None
+    ) -> OOBImportance:
+        """Measure how the error of each tree grows when a feature is shuffled out of its bag.
+
+        The entries of one column are put in random order among the rows that are not in the
+        sample of a tree, and the tree is asked again (Breiman 2001). Errors are squared errors
+        in regression (absolute ones under that criterion) and shares of wrong classes.
+
+        Parameters
+        ----------
+        X, y
+            The table and the target of `fit`.
+        random_state : int, Generator, RandomState or None
+            Seed of the shuffles.
+
+        Returns
+        -------
+        result : OOBImportance
+        """
+        self._check_is_fitted()  # type: ignore[attr-defined]
+        values = self._read_training(X, "oob_permutation_importance")
+        self._check_leaves_out("oob_permutation_importance")
+        target = self._known_target(y, values.shape[0])  # type: ignore[attr-defined]
+        seeds = seed_sequence(random_state).spawn(len(self._trees))  # type: ignore[attr-defined]
+        n_threads = effective_threads(self.n_jobs)  # type: ignore[attr-defined]
+        columns = run_threads(
+            lambda tree: self._error_increase(tree, values, target, seeds[tree]),
+            range(len(seeds)),
+            min(len(seeds), n_threads),
+        )
+        importances = np.stack(columns, axis=1)
+        return OOBImportance(importances.mean(axis=1), importances.std(axis=1), importances)
+
+    def _error_increase(
+        self, tree: int, values: Any, target: np.ndarray, seed: np.random.SeedSequence
+    ) -> np.ndarray:
+        """How the error of one tree out of its bag grows when each feature is shuffled there."""
+        trees, sampler = self._trees, self._sampler  # type: ignore[attr-defined]
+        increase = np.zeros(values.shape[1])
+        rows = sampler.out_of_bag(self._tree_counts(tree))
+        if not len(rows):
+            return increase
+        rng = np.random.default_rng(seed)
+        said = trees.node_values(tree)
+        truth = target[rows]
+        weight = None if sampler.weight is None else sampler.weight[rows]
+
+        def error(**how: Any) -> float:
+            ended = trees.walk(tree, values, rows, **how)
+            return self._tree_error(truth, said[ended], weight)  # type: ignore[attr-defined]
+
+        base = error()
+        feature = trees.part(tree)["feature"]
+        for column in np.unique(feature[feature >= 0] & FEATURE_MASK):
+            shuffled = error(swapped=int(column), others=rng.permutation(rows))
+            increase[column] = shuffled - base
+        return increase
+
+    # -- standard errors ------------------------------------------------------------------------
+
+    def standard_errors(self, X: Any) -> np.ndarray:
+        """Return standard errors of the predictions by the infinitesimal jackknife.
+
+        The variance of a prediction over training samples is estimated from the covariances,
+        over the trees, of what they say and how often each row is in their samples, less the
+        bias of a finite number of trees (Wager, Hastie and Efron 2014). It takes many trees: a
+        variance that comes out negative is reported as 0, with a warning, and the errors of a
+        single tree are NaN.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        errors : ndarray of shape (n_rows,), or (n_rows, n_outputs or n_classes)
+            Of the shape of the predictions, or of the probabilities.
+        """
+        self._check_is_fitted()  # type: ignore[attr-defined]
+        self._check_leaves_out("standard_errors")
+        sampler, trees = self._sampler, self._trees  # type: ignore[attr-defined]
+        n_trees, n_train = len(trees), sampler.n_rows
+        products, variance = remembered(
+            trees,
+            "products",
+            lambda: sample_products(self._tree_counts, n_trees, n_train),
+            lambda found: found[0].nbytes,
+        )
+        scale = 1.0
+        if not sampler.replace:
+            # Samples without replacement vary less than a bootstrap would (Wager and Athey 2018).
+            n_used = n_train if sampler.weight is None else np.count_nonzero(sampler.weight)
+            scale = (n_used - 1) / n_used * (n_used / (n_used - sampler.n_drawn)) ** 2
+        values = self._read_features(X)  # type: ignore[attr-defined]
+        n_threads = self._threads_for(values.shape[0])  # type: ignore[attr-defined]
+        found = np.empty((values.shape[0], trees.n_values))
+        if n_trees < 2:
+            scale = np.nan
+        n_negative = 0
+        for block in blocks(values.shape[0]):
+            said = self._tree_values(values[block], n_threads)
+            said -= said.mean(axis=0)
+            for k in range(trees.n_values):
+                centred = said[:, :, k]
+                squared = np.einsum("bi,bi->i", products @ centred, centred) / n_trees**2
+                bias = variance / n_trees * np.square(centred).mean(axis=0)
+                n_negative += int(np.count_nonzero(squared < bias))
+                found[block, k] = np.sqrt(np.maximum(scale * (squared - bias), 0.0))
+        if n_negative:
+            warnings.warn(
+                f"{n_negative} of {found.size} variances came out negative and are reported as 0, "
+                "which means that they are not known: grow more trees",
+                stacklevel=2,
+            )
+        if trees.n_classes == 2:
+            return np.hstack([found, found])
+        return found[:, 0] if trees.n_values == 1 and not trees.n_classes else found
+
+    def _tree_values(self, values: Any, n_threads: int) -> np.ndarray:
+        """Return what every tree says of rows, (n_trees, n_rows, n_values)."""
+        trees = self._trees  # type: ignore[attr-defined]
+        said = np.zeros((len(trees), values.shape[0], trees.n_values))
+        votes = self._votes()  # type: ignore[attr-defined]
+        for tree in range(len(trees)):
+            trees.add_raw(values, said[tree], n_threads, tree, tree + 1, votes=votes)
+        return said
+
+    # -- proximities ----------------------------------------------------------------------------
+
+    def proximity(
+        self, X: Any, Y: Any = None, oob: bool = True, *, output: str = "sparse"
+    ) -> scipy.sparse.csr_array | np.ndarray:
+        """Share of the trees in which two rows end in the same leaf.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        Y : table of shape (n_others, n_features), optional
+            Rows to compare with; those of `X` by default.
+        oob : bool, default=True
+            Count for each training row only the trees whose samples it is not in. The table that
+            is compared with (`Y`, or `X` if there is none) must be that of `fit`; rows of `X`
+            beside a `Y` are taken for new ones.
+        output : {"sparse", "dense"}, default="sparse"
+            Form of the result. A sparse one has the pairs that meet in some tree.
+
+        Returns
+        -------
+        proximity : csr_array or ndarray of shape (n_rows, n_others)
+        """
+        self._check_is_fitted()  # type: ignore[attr-defined]
+        check_boolean("oob", oob)
+        check_option("output", output, OUTPUTS)
+        near, leaves, own = self._proximities(X, Y, oob)
+        n_rows = len(leaves)
+        if output == "sparse":
+            return scipy.sparse.vstack([part for _, part in near.rows(leaves, own)]).tocsr()
+        dense = np.empty((n_rows, near.n_others))
+        for block, part in near.rows(leaves, own):
+            dense[block] = part.toarray()
+        return dense
+
+    def _proximities(
+        self, X: Any, Y: Any, oob: bool
+    ) -> tuple[Proximities, np.ndarray, np.ndarray | None]:
+        """Return what makes proximities, the leaves of X, and the trees that count for X."""
+        outside = None
+        if oob:
+            purpose = "proximity with oob=True"
+            self._read_training(X if Y is None else Y, purpose)
+            self._check_leaves_out(purpose)
+            outside = self._out_of_bag()
+        leaves = self.apply(X)  # type: ignore[attr-defined]
+        others = leaves if Y is None else self.apply(Y)  # type: ignore[attr-defined]
+        n_nodes = np.diff(self._trees.tree_start)  # type: ignore[attr-defined]
+        n_threads = effective_threads(self.n_jobs)  # type: ignore[attr-defined]
+        near = Proximities(others, n_nodes, outside, n_threads)
+        return near, leaves, outside if Y is None else None
+
+    def outlier_scores(self, X: Any, y: Any = None, oob: bool = True) -> np.ndarray:
+        """How far rows are from all others (of their class), by proximities.
+
+        The raw score of a row is the size of its group over the sum of its squared proximities
+        to the others of the group; less the median of its group and over the mean absolute
+        deviation from it (Breiman 2001). Scores above 10 point to outliers.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+            The table of `fit` where `oob`.
+        y : array-like of shape (n_rows,), optional
+            Groups: classes, for instance. One group by default.
+        oob : bool, default=True
+            As in `proximity`.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_rows,)
+        """
+        self._check_is_fitted()  # type: ignore[attr-defined]
+        near, leaves, own = self._proximities(X, None, check_boolean("oob", oob))
+        group, _ = group_rows(y, len(leaves))
+        raw = np.empty(len(leaves))
+        for block, part in near.rows(leaves, own):
+            row = np.repeat(np.arange(block.start, block.stop), np.diff(part.indptr))
+            same = (group[row] == group[part.indices]) & (row != part.indices)
+            squares = np.where(same, part.data**2, 0.0)
+            raw[block] = np.bincount(
+                row - block.start, weights=squares, minlength=block.stop - block.start
+            )
+        size = np.bincount(group)[group]
+        with np.errstate(divide="ignore"):
+            raw = size / raw
+        scores = np.empty(len(raw))
+        for label in np.unique(group):
+            rows = group == label
+            # A row without any neighbour is as far as the farthest that has one, and more.
+            known = raw[rows][np.isfinite(raw[rows])]
+            most = known.max() if len(known) else 1.0
+            own_raw = np.where(np.isfinite(raw[rows]), raw[rows], 2.0 * most)
+            centre = np.median(own_raw)
+            spread = np.mean(np.abs(own_raw - centre))
+            scores[rows] = (own_raw - centre) / spread if spread > 0 else 0.0
+        return scores
+
+    def prototypes(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        n_neighbors: int | None = None,
+        n_prototypes: int = 1,
+        oob: bool = True,
+    ) -> Prototypes:
+        """Typical rows: where most of the nearest rows are of one class.
+
+        For each class the row with the most rows of the class among its nearest by proximity is
+        found; the medians of these are the prototype. Further ones are made of rows that no
+        earlier one has used (Breiman and Cutler).
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+            The table of `fit` where `oob`.
+        y : array-like of shape (n_rows,), optional
+            Classes; one group by default.
+        n_neighbors : int, optional
+            Nearest rows that are looked at; by default half of the rows of the class, at most 50.
+        n_prototypes : int, default=1
+            Prototypes of each class.
+        oob : bool, default=True
+            As in `proximity`.
+
+        Returns
+        -------
+        prototypes : Prototypes
+        """
+        self._check_is_fitted()  # type: ignore[attr-defined]
+        check_integer("n_neighbors", n_neighbors, 1, allow_none=True)
+        check_integer("n_prototypes", n_prototypes, 1)
+        near, leaves, own = self._proximities(X, None, check_boolean("oob", oob))
+        group, classes = group_rows(y, len(leaves))
+        counts = neighbour_counts(group, n_neighbors)
+        nearest = np.full((len(leaves), counts.max()), -1)
+        for block, part in near.rows(leaves, own):
+            nearest[block] = nearest_rows(part, counts.max(), block.start)
+        values = self._read_features(X)  # type: ignore[attr-defined]
+        chosen, found = [], []
+        for label, count in enumerate(counts):
+            for row, members in dense_places(nearest[:, :count], group, label, n_prototypes):
+                chosen.append((row, label))
+                part = values[members]
+                found.append(
+                    self._quartiles(part.toarray() if scipy.sparse.issparse(part) else part)
+                )
+        rows = np.array([row for row, _ in chosen])
+        lower, middle, upper = np.stack(found, axis=1)
+        labels = None if classes is None else classes[[label for _, label in chosen]]
+        categories = self._reader.categories  # type: ignore[attr-defined]
+        return Prototypes(rows, middle, lower, upper, labels, list(categories))
+
+    def _quartiles(self, values: np.ndarray) -> np.ndarray:
+        """Quartiles of the columns, (3, n_features); of categories the most frequent one."""
+        found = np.full((3, values.shape[1]), np.nan)
+        for j, column in enumerate(np.asarray(values, dtype=np.float64).T):
+            known = column[~np.isnan(column)]
+            if not len(known):
+                continue
+            if self._reader.is_categorical[j]:  # type: ignore[attr-defined]
+                found[1, j] = np.bincount(known.astype(np.intp)).argmax()
+            else:
+                found[:, j] = np.quantile(known, [0.25, 0.5, 0.75])
+        return found

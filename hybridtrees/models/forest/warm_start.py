@@ -1,0 +1,142 @@
+"""What the trees of a forest depend on, by which a fit is told from the one it would continue."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from hybridtrees.input.validation import FeatureReader
+from hybridtrees.models.forest.growing import OutOfBag, digest
+from hybridtrees.models.shared.bagging import Sampler
+from hybridtrees.models.shared.tree_parameters import Recipe
+
+# Fields of a recipe that are no parameters, or follow from those that are compared.
+_FOLLOWS = ("n_threads", "random_ties", "n_classes")
+_EFFECTS = (
+    (("X", "y"), ("class_weight", "sample_weight", "max_samples", "max_features")),
+    (("class_weight",), ("sample_weight", "max_samples")),
+    (("sample_weight",), ("max_samples",)),
+)
+_OTHER_NAMES = {"is_categorical": "categorical_features", "monotonic": "monotonic_cst"}
+
+
+def columns_digest(reader: FeatureReader) -> int:
+    """Return a number by which the names and the categories of columns are told from others."""
+    labels = [None if found is None else list(found) for found in reader.categories]
+    names = None if reader.feature_names_in is None else list(reader.feature_names_in)
+    return zlib.crc32(repr((reader.n_features_in, names, labels)).encode())
+
+
+def target_digest(target: np.ndarray, labels: np.ndarray | None = None) -> int:
+    """Return a number by which a target, with the labels of its codes, is told from others."""
+    own = digest(target)
+    return own if labels is None else zlib.crc32(repr(labels.tolist()).encode(), own)
+
+
+def check_kept_rows(keep_rows: Any, earlier: dict[str, Any]) -> None:
+    """Refuse to keep the rows of trees that were grown without."""
+    asked = isinstance(keep_rows, bool | np.bool_) and bool(keep_rows)
+    if asked and earlier["_leaf_rows"] is None:
+        raise ValueError(
+            "warm_start=True cannot add keep_rows=True to a forest that was fitted without it"
+        )
+
+
+def grown_with(
+    recipe: Recipe,
+    sampler: Sampler,
+    values: Any,
+    reader: FeatureReader,
+    target_digest: int,
+    others: dict[str, Any],
+) -> dict[str, Any]:
+    """Return what trees depend on, by the names of parameters: plain numbers, strings and lists.
+
+    Parameters
+    ----------
+    recipe, sampler, values, reader
+        Of the fit.
+    target_digest : int
+    others : dict
+        More parameters that trees, or what is kept of them, depend on.
+
+    Returns
+    -------
+    found : dict
+    """
+    found = {
+        "X": digest(values),
+        "the columns of X": columns_digest(reader),
+        "y": target_digest,
+        **others,
+        "sample_weight": None if sampler.weight is None else digest(sampler.weight),
+        "bootstrap": sampler.replace,
+        "max_samples": sampler.n_drawn,
+    }
+    for field in fields(recipe):
+        if field.name not in _FOLLOWS:
+            value = getattr(recipe, field.name)
+            name = _OTHER_NAMES.get(field.name, field.name)
+            found[name] = value.tolist() if isinstance(value, np.ndarray) else value
+    return found
+
+
+def continue_oob(
+    oob: OutOfBag,
+    earlier: dict[str, Any],
+    sampler: Sampler,
+    said: Callable[[int, np.ndarray], np.ndarray],
+) -> list[float]:
+    """Take over what the trees there are say of rows out of the bag.
+
+    Parameters
+    ----------
+    oob : OutOfBag
+        Of the fit that adds trees.
+    earlier : dict
+        Attributes of the forest so far.
+    sampler : Sampler
+        Draws the samples of its trees again.
+    said : callable
+        From the number of a tree and some rows to what the tree says of them. Trees are asked
+        where the forest was fitted without `oob_score`.
+
+    Returns
+    -------
+    curve : list of float
+        Error after each tree that there is.
+    """
+    if "_oob_sums" not in earlier:
+        curve = []
+        for tree, seed in enumerate(earlier["_draw_seeds"]):
+            rows = sampler.out_of_bag(sampler.counts(int(seed)))
+            curve.append(oob.add_values(rows, said(tree, rows)))
+        return curve
+    if earlier["_oob_metric"] != oob.metric.name:
+        raise ValueError(
+            "warm_start=True continues oob_curve_, but oob_score changed its metric from "
+            f"{earlier['_oob_metric']!r} to {oob.metric.name!r}"
+        )
+    oob.sums = earlier["_oob_sums"].copy()
+    oob.counts = earlier["_oob_counts"].copy()
+    return list(earlier["oob_curve_"])
+
+
+def check_same_growth(
+    before: dict[str, Any], now: dict[str, Any], forest: str = "the forest that there is"
+) -> None:
+    """Refuse to add trees to those that were grown otherwise, and say what has changed."""
+    changed = [name for name, value in now.items() if before.get(name) != value]
+    # Another table has other columns, weights and samples, which are not what has been changed.
+    for causes, effects in _EFFECTS:
+        if any(cause in changed for cause in causes):
+            changed = [name for name in changed if name not in effects]
+    if changed:
+        raise ValueError(
+            f"warm_start=True continues {forest}, but {', '.join(changed)} changed since it was "
+            "grown; only n_estimators, oob_score, keep_rows, n_jobs and verbose may change"
+        )

@@ -1,0 +1,1 @@
+"""Gradient boosting in scikit-learn's dialect."""

@@ -1,0 +1,480 @@
+"""What the gradient boosting regressor and classifier share: all but the target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
+from hybridtrees.base import atomic_fit
+from hybridtrees.core.base.random_state import seed_sequence
+from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.core.tree.tree import TreeEnsemble
+from hybridtrees.input.validation import check_sample_weight
+from hybridtrees.losses import Loss
+from hybridtrees.metrics import Metric
+from hybridtrees.models.gradient_boosting.early_stopping import (
+    LossCurves,
+    LossEvaluation,
+    Monitor,
+    NoChange,
+    read_loss_metrics,
+)
+from hybridtrees.models.gradient_boosting.growing import BinnedResiduals, ExactResiduals
+from hybridtrees.models.gradient_boosting.prediction import FittedGB
+from hybridtrees.models.gradient_boosting.start import check_init, fit_init, init_scores, take_rows
+from hybridtrees.models.shared.boosting import EvalSet, Training, Watcher, boost, draw_share
+from hybridtrees.models.shared.boosting_evaluation import read_eval_sets
+from hybridtrees.models.shared.boosting_steps import FriedmanSteps
+from hybridtrees.models.shared.constraints import read_interactions, read_monotonic
+from hybridtrees.models.shared.early_stopping import Progress
+from hybridtrees.models.shared.tree_parameters import (
+    MAX_BINS,
+    Recipe,
+    check_max_features,
+    check_rows,
+    count_features,
+)
+
+CRITERIA = ("friedman_mse", "squared_error")
+SPLITTERS = ("auto", "exact", "hist")
+
+# Fitted attributes that depend on how `fit` was called.
+OPTIONAL = (
+    "oob_scores_", "oob_score_", "oob_improvement_", "evals_result_", "validation_scores_",
+    "best_iteration_", "best_score_",
+)  # fmt: skip
+
+# Rows above which "auto" means "hist".
+MOST_EXACT_ROWS = 10_000
+
+
+@dataclass
+class Part:
+    """Some rows of the table of `fit`: as read, and as the user gave them."""
+
+    values: Any
+    y: np.ndarray
+    weight: np.ndarray | None
+    X: Any
+
+    def take(self, rows: np.ndarray) -> Part:
+        """Return some of the rows."""
+        weight = None if self.weight is None else self.weight[rows]
+        values = self.values.tocsr()[rows] if hasattr(self.values, "tocsr") else self.values[rows]
+        return Part(values, self.y[rows], weight, take_rows(self.X, rows))
+
+
+@dataclass
+class Watch:
+    """Who looks on and keeps the curves; the last two where there are validation tables."""
+
+    curves: LossCurves
+    evaluation: LossEvaluation | None = None
+    stopping: NoChange | None = None
+
+    def watchers(self) -> list[Watcher]:
+        """Return those that there are, in the order in which they look."""
+        found = (self.curves, self.evaluation, self.stopping)
+        return [watcher for watcher in found if watcher is not None]
+
+    def latest(self) -> list[str]:
+        """Return the figures of the latest round as short texts."""
+        scores = [] if self.evaluation is None else self.evaluation.latest()
+        return [*self.curves.latest(), *scores]
+
+
+class GradientBoostingModel(FittedGB):
+    """What the regressor and the classifier share: everything but the target."""
+
+    n_estimators_: int
+    _seeds: dict[str, Any]
+
+    def __init__(
+        self,
+        *,
+        loss: str,
+        learning_rate: float = 0.1,
+        n_estimators: int = 100,
+        subsample: float = 1.0,
+        criterion: str = "friedman_mse",
+        min_samples_split: int | float = 2,
+        min_samples_leaf: int | float = 1,
+        min_weight_fraction_leaf: float = 0.0,
+        max_depth: int | None = 3,
+        min_impurity_decrease: float = 0.0,
+        init: Any = None,
+        random_state: Any = None,
+        max_features: int | float | str | None = None,
+        verbose: int = 0,
+        max_leaf_nodes: int | None = None,
+        warm_start: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int | None = None,
+        tol: float = 1e-4,
+        ccp_alpha: float = 0.0,
+        splitter: str = "auto",
+        max_bins: int = MAX_BINS,
+        categorical_features: Any = None,
+        monotonic_cst: Any = None,
+        interaction_cst: Any = None,
+        eval_metric: Any = None,
+        n_jobs: int | None = None,
+    ):
+        self.loss = loss
+        self.learning_rate = learning_rate
+        self.n_estimators = n_estimators
+        self.subsample = subsample
+        self.criterion = criterion
+        self.min_samples_split = min_samples_split
+        self.min_samples_leaf = min_samples_leaf
+        self.min_weight_fraction_leaf = min_weight_fraction_leaf
+        self.max_depth = max_depth
+        self.min_impurity_decrease = min_impurity_decrease
+        self.init = init
+        self.random_state = random_state
+        self.max_features = max_features
+        self.verbose = verbose
+        self.max_leaf_nodes = max_leaf_nodes
+        self.warm_start = warm_start
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.ccp_alpha = ccp_alpha
+        self.splitter = splitter
+        self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.monotonic_cst = monotonic_cst
+        self.interaction_cst = interaction_cst
+        self.eval_metric = eval_metric
+        self.n_jobs = n_jobs
+
+    # -- what the two differ in -----------------------------------------------------------------
+
+    def _encode_target(self, y: Any, n_rows: int, again: bool) -> np.ndarray:
+        raise AttributeError("the regressor and the classifier bring this")
+
+    def _encode_validation(self, y: Any, n_rows: int, name: str) -> np.ndarray:
+        raise AttributeError("the regressor and the classifier bring this")
+
+    def _make_loss(self) -> Loss:
+        raise AttributeError("the regressor and the classifier bring this")
+
+    # -- fit ------------------------------------------------------------------------------------
+
+    @atomic_fit
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        monitor: Callable[[int, Any, dict[str, Any]], Any] | None = None,
+        *,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight_val: Any = None,
+        eval_set: Sequence[tuple[Any, Any]] | None = None,
+        sample_weight_eval_set: Sequence[Any] | None = None,
+    ) -> Self:
+        """Fit the trees.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+            NaN means missing. String and category columns of a data frame are categories.
+        y : array-like of shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), optional
+            Rows of weight zero are left out.
+        monitor : callable, optional
+            ``monitor(round, self, state)``, called after every round; a true answer ends the
+            training. `state` holds "raw_predictions" of the training rows and the "rows" drawn
+            (None for all); `train_score_` and its like are up to date.
+        X_val, y_val, sample_weight_val : optional
+            Rows to watch the training on, in place of a share of X.
+        eval_set : list of (X, y) pairs, optional
+            Several such tables, named validation_0, validation_1, ...; that of `X_val` stands
+            behind them. `n_iter_no_change` looks at the last.
+        sample_weight_eval_set : list of array-likes, optional
+            Weights of the rows of each pair in `eval_set`.
+
+        Returns
+        -------
+        self : estimator
+        """
+        self._check_parameters()
+        if monitor is not None and not callable(monitor):
+            raise TypeError(f"monitor must be a callable or None, got {monitor!r}")
+        n_threads = effective_threads(self.n_jobs)
+        again = bool(self.warm_start) and "trees_" in vars(self)
+        if again and self.n_estimators < self.n_estimators_:
+            raise ValueError(
+                f"n_estimators={self.n_estimators} must be at least {self.n_estimators_}, the "
+                "rounds fitted before, with warm_start=True"
+            )
+        if again:
+            values = self._read_features(X)
+        else:
+            seeds = seed_sequence(self.random_state)
+            # Kept as plain numbers, for rounds to come.
+            self._seeds = {"entropy": seeds.entropy, "spawn_key": seeds.spawn_key}
+            values = self._fit_features(X, categorical_features=self.categorical_features)
+        constraints = self._constraints()
+        draws, holding = np.random.SeedSequence(**self._seeds).spawn(2)
+        # Threads wait for each other longer than they work on a small table.
+        n_threads = min(n_threads, 1 + values.shape[0] * values.shape[1] // 16384)
+        part = self._weighted_part(X, values, y, sample_weight, again)
+        self._loss = self._same_loss() if again else self._make_loss()
+        self._loss.check_target(part.y)
+        self._loss.check_start(part.y)
+        if constraints["monotonic"] is not None and self._is_classifier:
+            self._check_two_classes()
+        metrics = read_loss_metrics(self._loss, self.eval_metric)
+        last = (X_val, y_val, sample_weight_val)
+        eval_sets = list(
+            read_eval_sets(
+                self._reader, self._encode_checked, eval_set, sample_weight_eval_set, last
+            )
+        )
+        if self.n_iter_no_change is not None and not eval_sets:
+            held = self._draw_validation(np.random.default_rng(holding), part.y)
+            kept = np.setdiff1d(np.arange(len(part.y)), held)
+            part, out = part.take(kept), part.take(held)
+            eval_sets = [EvalSet("validation_0", out.values, out.y, out.weight, X=out.X)]
+        if not again:
+            self._start(part)
+        for table in eval_sets:
+            table.raw = self._scores_so_far(table.X, table.values, again, n_threads)
+        watch = self._watch(part, eval_sets, metrics, again)
+        self._boost(part, eval_sets, constraints, watch, monitor, again, n_threads, draws)
+        return self
+
+    def _same_loss(self) -> Loss:
+        """Return the loss of rounds to come, of the kind of those that there are."""
+        before, loss = self._loss, self._make_loss()
+        if (loss.kind, loss.n_outputs) != (before.kind, before.n_outputs):
+            raise ValueError(
+                f"warm_start=True cannot change the loss: the rounds fitted before have the "
+                f"{before.kind} loss of {before.n_outputs} outputs, loss={self.loss!r} now means "
+                f"{loss.kind} of {loss.n_outputs}"
+            )
+        levels = [getattr(one, "alpha", None) for one in (before, loss)]
+        if loss.n_outputs > 1 and levels[0] != levels[1]:
+            raise ValueError(
+                f"warm_start=True cannot change the levels of several quantiles: alpha was "
+                f"{levels[0]}, now it is {levels[1]}"
+            )
+        return loss
+
+    def _encode_checked(self, y: Any, n_rows: int, name: str) -> np.ndarray:
+        """Target of a validation table, within the range of the loss."""
+        target = self._encode_validation(y, n_rows, name)
+        self._loss.check_target(target, name)
+        return target
+
+    def _watch(
+        self, part: Part, eval_sets: list[EvalSet], metrics: list[Metric], again: bool
+    ) -> Watch:
+        """Return the watchers that keep the curves, those of the rounds before continued."""
+        curves = LossCurves(self._loss, part.y, part.weight)
+        if again:
+            curves.resume(*self._curves)
+        if not eval_sets:
+            return Watch(curves)
+        before = vars(self).get("evals_result_") if again else None
+        evaluation = LossEvaluation(self._loss, metrics, before)
+        return Watch(curves, evaluation, NoChange(evaluation, self.n_iter_no_change, self.tol))
+
+    def _boost(
+        self,
+        part: Part,
+        eval_sets: list[EvalSet],
+        constraints: dict[str, np.ndarray | None],
+        watch: Watch,
+        monitor: Callable | None,
+        again: bool,
+        n_threads: int,
+        seeds: np.random.SeedSequence,
+    ) -> None:
+        """Run the loop and keep what it makes."""
+        raw = self._scores_so_far(part.X, part.values, again, n_threads)
+        first = self.n_estimators_ if again else 0
+        watchers = watch.watchers()
+        if monitor is not None:
+            watchers.append(Monitor(monitor, self, lambda training: self._keep_curves(watch)))
+        watchers.append(Progress(int(self.verbose), watch.latest))
+        with self._open_grower(part, constraints, n_threads) as grower:
+            steps = FriedmanSteps(
+                grower, self._loss, part.y, part.weight, raw, float(self.learning_rate),
+                n_threads, float(self.ccp_alpha), constraints["monotonic"],
+            )  # fmt: skip
+            training = boost(
+                steps,
+                range(first, self.n_estimators),
+                sampler=draw_share(float(self.subsample)),
+                seeds=seeds,
+                eval_sets=eval_sets,
+                watchers=watchers,
+            )
+        self._keep(training, watch, again)
+
+    def _constraints(self) -> dict[str, np.ndarray | None]:
+        """Return the constraints on features in the form of the engine."""
+        names, mask = vars(self).get("feature_names_in_"), self._reader.is_categorical
+        return {
+            "monotonic": read_monotonic(self.monotonic_cst, names, mask, "monotonic_cst"),
+            "interaction": read_interactions(
+                self.interaction_cst, names, len(mask), "interaction_cst", rest_together=True
+            ),
+        }
+
+    def _check_two_classes(self) -> None:
+        if self._loss.n_outputs > 1:
+            raise ValueError(
+                f"monotonic_cst needs two classes at most, but y has {self._loss.n_outputs}: the "
+                "probability of one class depends on the scores of all"
+            )
+
+    def _check_parameters(self) -> None:
+        """Check all that can be checked without the data."""
+        check_option("criterion", self.criterion, CRITERIA)
+        check_option("splitter", self.splitter, SPLITTERS)
+        check_real("learning_rate", self.learning_rate, 0)
+        check_integer("n_estimators", self.n_estimators, 1)
+        check_real("subsample", self.subsample, 0, 1, closed="right")
+        check_rows("min_samples_split", self.min_samples_split, 2, closed="right")
+        check_rows("min_samples_leaf", self.min_samples_leaf, 1, closed="neither")
+        check_real("min_weight_fraction_leaf", self.min_weight_fraction_leaf, 0, 0.5)
+        check_integer("max_depth", self.max_depth, 1, allow_none=True)
+        check_real("min_impurity_decrease", self.min_impurity_decrease, 0)
+        check_init(self.init, self._is_classifier)
+        check_max_features(self.max_features)
+        check_integer("max_leaf_nodes", self.max_leaf_nodes, 2, allow_none=True)
+        check_boolean("warm_start", self.warm_start)
+        check_real("validation_fraction", self.validation_fraction, 0, 1, closed="neither")
+        check_integer("n_iter_no_change", self.n_iter_no_change, 1, allow_none=True)
+        check_real("tol", self.tol, 0)
+        check_real("ccp_alpha", self.ccp_alpha, 0)
+        check_integer("max_bins", self.max_bins, 2, MAX_BINS)
+        if not isinstance(self.verbose, bool):
+            check_integer("verbose", self.verbose, 0)
+
+    # -- rows -----------------------------------------------------------------------------------
+
+    def _weighted_part(self, X: Any, values: Any, y: Any, sample_weight: Any, again: bool) -> Part:
+        """Rows with a weight."""
+        target = self._encode_target(y, values.shape[0], again)
+        weight = check_sample_weight(sample_weight, values.shape[0])
+        part = Part(values, target, weight, X)
+        if weight is None or weight.all():
+            return part
+        return part.take(np.flatnonzero(weight))
+
+    def _draw_validation(self, rng: np.random.Generator, y: np.ndarray) -> np.ndarray:
+        """Rows to hold out, drawn at random."""
+        n_held = max(1, round(self.validation_fraction * len(y)))
+        if n_held >= len(y):
+            raise ValueError(
+                f"validation_fraction={self.validation_fraction} leaves none of the {len(y)} rows "
+                "to train on"
+            )
+        return np.sort(rng.choice(len(y), n_held, replace=False))
+
+    # -- start and growth -----------------------------------------------------------------------
+
+    def _start(self, part: Part) -> None:
+        """Find the scores that boosting starts from."""
+        if self.init is None:
+            self.init_ = self._loss.init_raw(part.y, part.weight)
+        elif isinstance(self.init, str):
+            self.init_ = np.zeros(self._loss.n_outputs)
+        else:
+            target = part.y.astype(np.int64) if self._is_classifier else part.y
+            self.init_ = fit_init(self.init, part.X, target, part.weight)
+
+    def _scores_so_far(self, X: Any, values: Any, again: bool, n_threads: int) -> np.ndarray:
+        raw = init_scores(self.init_, X, self._loss, values.shape[0])
+        if again:
+            self.trees_.add_raw(values, raw, n_threads)
+        return raw
+
+    def _open_grower(
+        self, part: Part, constraints: dict[str, np.ndarray | None], n_threads: int
+    ) -> ExactResiduals | BinnedResiduals:
+        """Return the grower, to be opened."""
+        n_rows, n_features = part.values.shape
+        self.splitter_ = "hist" if self._uses_bins(n_rows) else "exact"
+        self.max_features_ = count_features(self.max_features, n_features)
+        share = float(self.subsample)
+        n_drawn = max(1, int(share * n_rows)) if share < 1 else n_rows
+        total = n_drawn if part.weight is None else float(part.weight.sum()) * n_drawn / n_rows
+        params = self._recipe(n_threads).grower_params(n_rows, n_features, total)
+        params = replace(params, **constraints)
+        mask = self._reader.is_categorical
+        if self.splitter_ == "hist":
+            return BinnedResiduals.of(
+                part.values, mask, params, n_threads, int(self.max_bins), part.weight
+            )
+        center = self.init is not None
+        return ExactResiduals(part.values, mask, params, n_threads, part.weight, center)
+
+    def _uses_bins(self, n_rows: int) -> bool:
+        return self.splitter == "hist" or (self.splitter == "auto" and n_rows > MOST_EXACT_ROWS)
+
+    def _recipe(self, n_threads: int) -> Recipe:
+        return Recipe(
+            criterion="squared_error",
+            splitter=self.splitter_,
+            max_depth=None if self.max_depth is None else min(int(self.max_depth), 2**15 - 1),
+            min_samples_split=check_rows(
+                "min_samples_split", self.min_samples_split, 2, closed="right"
+            ),
+            min_samples_leaf=check_rows(
+                "min_samples_leaf", self.min_samples_leaf, 1, closed="neither"
+            ),
+            min_weight_fraction_leaf=float(self.min_weight_fraction_leaf),
+            min_impurity_decrease=float(self.min_impurity_decrease),
+            max_leaf_nodes=None if self.max_leaf_nodes is None else int(self.max_leaf_nodes),
+            max_bins=int(self.max_bins),
+            missing="learn",
+            max_features=self.max_features_,
+            n_classes=0,
+            is_categorical=self._reader.is_categorical,
+            monotonic=None,
+            random_ties=False,
+            n_threads=n_threads,
+        )
+
+    def _keep(self, training: Training, watch: Watch, again: bool) -> None:
+        """Keep what the training has made."""
+        n_outputs = self._loss.n_outputs
+        before = [self.trees_[i] for i in range(len(self.trees_))] if again else []
+        outputs = [*(self.trees_.tree_output if again else ()), *training.tree_output]
+        self.trees_ = TreeEnsemble(
+            [*before, *training.trees], self.n_features_in_, n_outputs, outputs
+        )
+        self.n_estimators_ = self.n_iter_ = len(self.trees_) // n_outputs
+        self.n_trees_per_iteration_ = n_outputs
+        self._keep_curves(watch)
+
+    def _keep_curves(self, watch: Watch) -> None:
+        curves = watch.curves
+        self.train_score_ = np.array(curves.train)
+        oob, improvement = np.array(curves.oob), np.array(curves.oob_improvement)
+        self._curves = (self.train_score_, oob, improvement)
+        for name in OPTIONAL:
+            self.__dict__.pop(name, None)
+        if len(oob):
+            self.oob_scores_, self.oob_improvement_ = oob, improvement
+            self.oob_score_ = float(oob[-1])
+        if watch.evaluation is not None:
+            self.evals_result_ = watch.evaluation.copied_scores()
+            self.validation_scores_ = np.array(watch.evaluation.decisive())
+        stopping = watch.stopping
+        if stopping is None or stopping.patience is None:
+            return
+        # A warm start that adds no round may have no score to choose the best of.
+        if stopping.best_round is not None and stopping.best_score is not None:
+            self.best_iteration_, self.best_score_ = stopping.best_round, stopping.best_score

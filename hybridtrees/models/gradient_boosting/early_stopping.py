@@ -1,0 +1,217 @@
+"""Watchers of Friedman's boosting: losses of the training, out of the bag, in validation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hybridtrees.losses import Loss
+from hybridtrees.metrics import Metric
+from hybridtrees.models.shared.boosting import EvalSet, Training, Watcher
+from hybridtrees.models.shared.boosting_evaluation import read_metrics
+from hybridtrees.models.shared.early_stopping import EarlyStopping, Evaluation
+
+# Stands for the loss that is minimised, which needs raw scores and no predictions.
+LOSS = Metric("loss", lambda *_args, **_named: math.nan, False)
+
+
+class LossCurves(Watcher):
+    """Loss of the rows that a tree was grown on, and of those that were left out.
+
+    Parameters
+    ----------
+    loss : Loss
+    y : float64 array of shape (n_rows,)
+    weight : float64 array of shape (n_rows,) or None
+
+    Attributes
+    ----------
+    train, oob, oob_improvement : list of float
+        One per round. The last two are NaN for rounds grown on all rows, and empty where all
+        rounds are.
+    """
+
+    def __init__(self, loss: Loss, y: np.ndarray, weight: np.ndarray | None):
+        self.loss = loss
+        self.y = y
+        self.weight = weight
+        self.train: list[float] = []
+        self.oob: list[float] = []
+        self.oob_improvement: list[float] = []
+        self._before = math.nan
+
+    def resume(self, train: np.ndarray, oob: np.ndarray, improvement: np.ndarray) -> None:
+        """Continue the curves of an earlier part of the training."""
+        self.train, self.oob = train.tolist(), oob.tolist()
+        self.oob_improvement = improvement.tolist()
+
+    def before_round(self, training: Training) -> bool:
+        """Take the loss that the round improves on, where no round before it has one."""
+        if training.rows is not None:
+            self._before = self.oob[-1] if self.oob else math.nan
+            if math.isnan(self._before):
+                self._before = self._mean(training, self._left_out(training))
+        return False
+
+    def after_round(self, training: Training) -> bool:
+        """Take the losses after the round."""
+        rows = training.rows
+        self.train.append(self._mean(training, rows))
+        if not math.isfinite(self.train[-1]):
+            raise ValueError(
+                f"the training loss is {self.train[-1]} after round {training.round}: the steps "
+                "are too long, lower learning_rate or scale y down"
+            )
+        if rows is not None:
+            loss = self._mean(training, self._left_out(training))
+            self._add_oob(loss, self._before - loss)
+        elif self.oob:
+            self._add_oob(math.nan, math.nan)
+        return False
+
+    def _add_oob(self, loss: float, improvement: float) -> None:
+        """Add the figures of the latest round; rounds before it may have none."""
+        for curve, value in ((self.oob, loss), (self.oob_improvement, improvement)):
+            curve.extend([math.nan] * (len(self.train) - 1 - len(curve)))
+            curve.append(value)
+
+    def latest(self) -> list[str]:
+        """Return the losses of the latest round as short texts."""
+        texts = [f"loss:{self.train[-1]:.5f}"]
+        if self.oob and not math.isnan(self.oob[-1]):
+            texts.append(f"out of bag:{self.oob[-1]:.5f}")
+        return texts
+
+    def _left_out(self, training: Training) -> np.ndarray:
+        left_out = np.ones(len(self.y), dtype=bool)
+        left_out[training.rows] = False
+        return np.flatnonzero(left_out)
+
+    def _mean(self, training: Training, rows: np.ndarray | None) -> float:
+        raw, n_threads = training.steps.raw, training.steps.n_threads
+        return mean_deviance(self.loss, self.y, raw, self.weight, rows, n_threads)
+
+
+def mean_deviance(
+    loss: Loss,
+    y: np.ndarray,
+    raw: np.ndarray,
+    weight: np.ndarray | None,
+    rows: np.ndarray | None = None,
+    n_threads: int = 1,
+) -> float:
+    """Mean loss of some rows in scikit-learn's unit; nan without rows."""
+    if rows is not None:
+        if len(rows) == 0:
+            return math.nan
+        y, raw = y[rows], np.ascontiguousarray(raw[rows])
+        weight = None if weight is None else weight[rows]
+    return float(loss.deviance_factor * loss.mean_loss(y, raw, weight, n_threads))
+
+
+def read_loss_metrics(loss: Loss, eval_metric: Any) -> list[Metric]:
+    """Return the metrics that are asked for; "loss", the default, is the loss itself.
+
+    Parameters
+    ----------
+    loss : Loss
+    eval_metric : str, callable, list of these, or None
+
+    Returns
+    -------
+    metrics : list of Metric
+        Each name once. What "loss" stands for is in `LossEvaluation`.
+    """
+    return read_metrics(loss, "loss" if eval_metric is None else eval_metric, also=[LOSS])
+
+
+class LossEvaluation(Evaluation):
+    """Scores the validation tables by metrics, or by the loss itself.
+
+    Parameters
+    ----------
+    loss, metrics, scores
+        As for `Evaluation`; `LOSS` among the metrics means the loss.
+    """
+
+    def table_scores(self, table: EvalSet, n_threads: int) -> list[float]:
+        """Return the score of each metric."""
+        assert table.raw is not None
+        others = iter(self.by_metrics(table, [m for m in self.metrics if m is not LOSS]))
+        return [
+            mean_deviance(self.loss, table.y, table.raw, table.weight, None, n_threads)
+            if metric is LOSS
+            else next(others)
+            for metric in self.metrics
+        ]
+
+
+class NoChange(EarlyStopping):
+    """Ends the training by scikit-learn's rule, and keeps track of the best round.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        Stands before this watcher.
+    patience : int or None
+        Stop when the score is not better than one of so many before it; None to go on.
+    tol : float
+        By how much it has to be better.
+    """
+
+    def __init__(self, evaluation: Evaluation, patience: int | None, tol: float):
+        super().__init__(evaluation, patience)
+        self.tol = tol
+
+    def before_training(self, training: Training) -> None:
+        """Look at the curve of an earlier part of the training."""
+        curve = self.evaluation.decisive()
+        if curve:
+            signed = np.array(curve) * (-1 if self.evaluation.metrics[-1].maximize else 1)
+            best = int(np.nanargmin(signed)) if not np.isnan(signed).all() else None
+            if best is not None:
+                self.best_score = curve[best]
+                self.best_round = training.rounds.start - len(curve) + best
+
+    def after_round(self, training: Training) -> bool:
+        """Compare the latest score with the best, and with those just before it."""
+        super().after_round(training)
+        curve = self.evaluation.decisive()
+        if self.patience is None or len(curve) <= self.patience:
+            return False
+        score, recent = curve[-1], curve[-self.patience - 1 : -1]
+        if self.evaluation.metrics[-1].maximize:
+            return not any(score - self.tol > before for before in recent)
+        return not any(score + self.tol < before for before in recent)
+
+
+class Monitor(Watcher):
+    """Calls a function of the user after every round.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(round, estimator, state)``; a true answer ends the training.
+    estimator : Estimator
+    keep : callable
+        Gives the estimator what is known of the training so far.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[int, Any, dict[str, Any]], Any],
+        estimator: Any,
+        keep: Callable[[Training], None],
+    ):
+        self.function = function
+        self.estimator = estimator
+        self.keep = keep
+
+    def after_round(self, training: Training) -> bool:
+        """Ask the function."""
+        self.keep(training)
+        state = {"raw_predictions": training.steps.raw, "rows": training.rows}
+        return bool(self.function(training.round, self.estimator, state))

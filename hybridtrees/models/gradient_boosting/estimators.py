@@ -1,0 +1,262 @@
+"""Friedman's gradient boosting, with scikit-learn's parameter names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from hybridtrees._parameters import check_real
+from hybridtrees.base import RegressorMixin
+from hybridtrees.input.validation import check_target_regression
+from hybridtrees.losses import Loss, check_levels, friedman_loss
+from hybridtrees.models.gradient_boosting.base import GradientBoostingModel
+from hybridtrees.models.gradient_boosting.classifier import GradientBoostingClassifier
+
+__all__ = ["GradientBoostingClassifier", "GradientBoostingRegressor"]
+
+# Squares of residuals up to here, and sums of many of them, are finite.
+_LARGEST_TARGET = 1e100
+_LARGEST_SINGLE = float(np.finfo(np.float32).max)
+
+
+class GradientBoostingRegressor(RegressorMixin, GradientBoostingModel):
+    """Gradient boosting (Friedman 2001, 2002), for a number.
+
+    Every round grows a regression tree on the negative gradients of the loss and gives its
+    leaves the values that make the loss of their rows least. Takes the parameters of
+    scikit-learn's ``GradientBoostingRegressor``, with the same defaults; with exact splits it
+    makes the same model where no two splits are equally good.
+
+    Parameters
+    ----------
+    loss : {"squared_error", "absolute_error", "huber", "quantile", "poisson", "gamma", \
+"tweedie"}, default="squared_error"
+        What is minimised. The last three predict a positive mean by its logarithm.
+    learning_rate : float, default=0.1
+        Factor on every tree.
+    n_estimators : int, default=100
+        Boosting rounds.
+    subsample : float, default=1
+        Share of the rows drawn for each round, without replacement.
+    criterion : {"friedman_mse", "squared_error"}, default="friedman_mse"
+        Both mean the squared error of the residuals, whose splits they share.
+    min_samples_split : int or float, default=2
+        Least rows of a node that is split, or their share of all rows.
+    min_samples_leaf : int or float, default=1
+        Least rows of a leaf, or their share of all rows.
+    min_weight_fraction_leaf : float, default=0
+        Least share of the total weight in a leaf.
+    max_depth : int or None, default=3
+        Largest depth of a tree; None for no limit.
+    min_impurity_decrease : float, default=0
+        Least decrease of a split, weighted by the share of the rows that reach it.
+    init : None, "zero" or estimator, default=None
+        Where to start: at the constant that makes the loss least, at a raw score of zero, or at
+        the predictions of an estimator, of which a copy is fitted.
+    random_state : int, Generator, RandomState or None
+        Seed of the draws of rows and features. The same seed gives the same model for any
+        `n_jobs`.
+    max_features : int, float, {"sqrt", "log2"} or None, default=None
+        Features drawn for each split: a number, a share, or all.
+    alpha : float or list of floats, default=0.9
+        Level of the quantile, or of the absolute residuals at which "huber" goes over from
+        squares to absolute values. With several levels of "quantile" a tree is grown for each
+        in every round, and the predictions of a row are sorted, so that quantiles never cross
+        (rearrangement, Chernozhukov, Fernandez-Val and Galichon 2010).
+    verbose : int, default=0
+        Print a line every so many rounds, with elapsed and remaining time.
+    max_leaf_nodes : int, optional
+        Most leaves of a tree; trees are then grown best split first.
+    warm_start : bool, default=False
+        Whether `fit` adds rounds to the model it has, up to `n_estimators`.
+    validation_fraction : float, default=0.1
+        Share of the rows held out with `n_iter_no_change`, if `fit` is given no validation table.
+    n_iter_no_change : int, optional
+        Stop when the last metric on the last validation table is not better than in one of so
+        many rounds before. The rounds up to the best one then make the predictions, where
+        scikit-learn takes all of them.
+    tol : float, default=1e-4
+        By how much it has to be better.
+    ccp_alpha : float, default=0
+        Price of a leaf in minimal cost-complexity pruning of every tree, per row: what the mean
+        squared error of the tree on its target must fall by, as in `CARTRegressor`.
+    power : float, default=1.5
+        Variance power of "tweedie", from 1 to 2.
+    splitter : {"auto", "exact", "hist"}, default="auto"
+        Search every threshold, or those between at most `max_bins` bins of each feature, which
+        is faster; "auto" takes bins above 10,000 rows. To the exact way a feature whose values
+        range over no more than 1e-7 is constant, as in scikit-learn.
+    max_bins : int, default=255
+        Most bins of a feature.
+    categorical_features : array-like, optional
+        Columns that hold categories (names, numbers or a mask), beside the string and category
+        columns of a data frame.
+    monotonic_cst : array-like or dict, optional
+        1 where the prediction may only rise with a feature, -1 where it may only fall, else 0:
+        one entry per feature, or a dict by name or number. Of an estimator to start from it asks
+        nothing.
+    interaction_cst : {"pairwise", "no_interactions"} or sequence of sequences, optional
+        Groups of features, by name or number, that may be split on along one path; the features
+        in no group make one more. "pairwise" allows any two. There may be 63 groups.
+    eval_metric : str, callable or list of these, optional
+        What the validation tables are scored by: "loss" (the default), names of metrics that suit
+        the loss ("rmse", "mae", "mse", "r2", "mape", "rmsle", ...), or functions
+        ``metric(y_true, y_pred[, sample_weight])``, of which smaller values are better.
+    n_jobs : int, optional
+        Threads; all usable CPUs by default.
+
+    Attributes
+    ----------
+    trees_ : TreeEnsemble
+        The fitted trees, the learning rate in their values.
+    n_estimators_, n_iter_ : int
+        Rounds that were run.
+    n_trees_per_iteration_ : int
+    init_ : ndarray or estimator
+        Raw scores to start from, one per output, or the fitted copy of `init`.
+    train_score_ : ndarray of shape (n_estimators,)
+        Loss after each round, of the rows that it was grown on.
+    oob_improvement_, oob_scores_, oob_score_ : ndarray, ndarray, float
+        With ``subsample < 1``: how much the loss of the rows left out of a round fell against
+        the round before, this loss, and the last of them. After a warm start that changed
+        `subsample`, rounds grown on all rows have NaN.
+    evals_result_ : dict
+        Scores of every validation table after each round, where there are some:
+        ``{"validation_0": {"loss": [...]}, ...}``.
+    validation_scores_ : ndarray of shape (n_estimators,)
+        Of these the last metric on the last table.
+    best_iteration_, best_score_ : int, float
+        With `n_iter_no_change`: the round with the best of these scores, and the score.
+    max_features_ : int
+    splitter_ : str
+        What "auto" came to.
+    feature_importances_ : ndarray of shape (n_features,)
+    n_features_in_, feature_names_in_ : int, ndarray
+        The features of `fit`; names only where the table had them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hybridtrees import GradientBoostingRegressor
+    >>> X = np.arange(200.0).reshape(100, 2)
+    >>> model = GradientBoostingRegressor().fit(X, X[:, 0] > 100)
+    >>> model.predict(X[:1]).round(2)
+    array([0.])
+    """
+
+    def __init__(
+        self,
+        *,
+        loss: str = "squared_error",
+        learning_rate: float = 0.1,
+        n_estimators: int = 100,
+        subsample: float = 1.0,
+        criterion: str = "friedman_mse",
+        min_samples_split: int | float = 2,
+        min_samples_leaf: int | float = 1,
+        min_weight_fraction_leaf: float = 0.0,
+        max_depth: int | None = 3,
+        min_impurity_decrease: float = 0.0,
+        init: Any = None,
+        random_state: Any = None,
+        max_features: int | float | str | None = None,
+        alpha: float | Sequence[float] = 0.9,
+        verbose: int = 0,
+        max_leaf_nodes: int | None = None,
+        warm_start: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int | None = None,
+        tol: float = 1e-4,
+        ccp_alpha: float = 0.0,
+        power: float = 1.5,
+        splitter: str = "auto",
+        max_bins: int = 255,
+        categorical_features: Any = None,
+        monotonic_cst: Any = None,
+        interaction_cst: Any = None,
+        eval_metric: Any = None,
+        n_jobs: int | None = None,
+    ):
+        super().__init__(
+            loss=loss,
+            learning_rate=learning_rate,
+            n_estimators=n_estimators,
+            subsample=subsample,
+            criterion=criterion,
+            min_samples_split=min_samples_split,
+            min_samples_leaf=min_samples_leaf,
+            min_weight_fraction_leaf=min_weight_fraction_leaf,
+            max_depth=max_depth,
+            min_impurity_decrease=min_impurity_decrease,
+            init=init,
+            random_state=random_state,
+            max_features=max_features,
+            verbose=verbose,
+            max_leaf_nodes=max_leaf_nodes,
+            warm_start=warm_start,
+            validation_fraction=validation_fraction,
+            n_iter_no_change=n_iter_no_change,
+            tol=tol,
+            ccp_alpha=ccp_alpha,
+            splitter=splitter,
+            max_bins=max_bins,
+            categorical_features=categorical_features,
+            monotonic_cst=monotonic_cst,
+            interaction_cst=interaction_cst,
+            eval_metric=eval_metric,
+            n_jobs=n_jobs,
+        )
+        self.alpha = alpha
+        self.power = power
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_levels("alpha", self.alpha)
+        check_real("power", self.power, 1, 2)
+        self._make_loss()
+
+    def _make_loss(self) -> Loss:
+        return friedman_loss(self.loss, alpha=self.alpha, power=self.power)
+
+    def _encode_target(self, y: Any, n_rows: int, again: bool) -> np.ndarray:
+        target = check_target_regression(y, n_rows, estimator_name=type(self).__name__)
+        largest = np.abs(target).max()
+        # Gradients of the histograms are float32.
+        limit = _LARGEST_SINGLE if self._uses_bins(n_rows) else _LARGEST_TARGET
+        if largest > limit:
+            raise ValueError(f"y must not exceed {limit:.3g} in magnitude, got {largest:.3g}")
+        return target
+
+    def _encode_validation(self, y: Any, n_rows: int, name: str) -> np.ndarray:
+        return check_target_regression(y, n_rows, name=name, estimator_name=type(self).__name__)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict a number per row.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        prediction : ndarray of shape (n_rows,), or (n_rows, n_levels) for several quantiles
+        """
+        raw = self.predict_raw(X)
+        return self._loss.predict(raw)
+
+    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
+        """Predict after every round.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Yields
+        ------
+        prediction : ndarray
+            As from `predict`, of a model with the rounds so far.
+        """
+        for raw in self._staged_raw(X):
+            yield self._loss.predict(raw).copy()

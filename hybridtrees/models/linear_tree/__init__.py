@@ -1,0 +1,1 @@
+"""Linear trees and forests of them."""

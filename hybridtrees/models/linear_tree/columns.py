@@ -1,0 +1,141 @@
+"""Which columns of a table a linear tree is split on, and which it regresses on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybridtrees._persistence import register
+from hybridtrees.core.base.checks import (
+    Checked,
+    check_arrays,
+    check_count,
+    check_numbers,
+    check_type,
+)
+from hybridtrees.input.validation import FeatureReader
+from hybridtrees.models.shared.constraints import _feature as feature_number
+
+Indices = NDArray[np.int64]
+
+# Sums of products of more columns, bin by bin, would take gigabytes.
+MOST_REGRESSORS = 1000
+
+
+def read_columns(given: Any, names: Any, n_features: int, parameter: str) -> Indices:
+    """Numbers of the features that the caller named, numbered or masked; all for None."""
+    if given is None:
+        return np.arange(n_features)
+    if isinstance(given, str | int | np.integer) and not isinstance(given, bool):
+        given = [given]
+    try:
+        items = list(given)
+    except TypeError:
+        raise TypeError(
+            f"{parameter} must be None or a list of names, numbers or booleans, got {given!r}"
+        ) from None
+    if items and all(isinstance(item, bool | np.bool_) for item in items):
+        if len(items) != n_features:
+            raise ValueError(
+                f"{parameter} is a mask of {len(items)} entries, but X has {n_features} features"
+            )
+        return np.flatnonzero(items)
+    numbers = [feature_number(item, names, n_features, parameter) for item in items]
+    return np.unique(np.array(numbers, dtype=np.int64))
+
+
+@register
+class LinearColumns(Checked):
+    """Columns of the table that a linear tree reads: the features, then effects of categories.
+
+    Parameters
+    ----------
+    reader : FeatureReader
+    split_features, linear_features : object
+        As given to the estimator.
+    effects : bool
+        Whether categorical features have an effect of each category in the leaves; otherwise
+        they are only split on.
+
+    Attributes
+    ----------
+    split, linear : ndarrays of int
+        Numbers of the columns to split on, and of the regressors.
+    effects : ndarray of int, shape (n_effects, 2)
+        Feature and category code of each column behind the features.
+    names : list of str
+        Names of all columns.
+    """
+
+    def __init__(
+        self, reader: FeatureReader, split_features: Any, linear_features: Any, effects: bool
+    ):
+        given, n_features = reader.feature_names_in, reader.n_features_in
+        self.n_features = int(n_features)
+        self.split = read_columns(split_features, given, n_features, "split_features")
+        if not len(self.split):
+            raise ValueError("split_features must name at least one feature")
+        linear = read_columns(linear_features, given, n_features, "linear_features")
+        mask = reader.is_categorical
+        if linear_features is not None and mask[linear].any() and not effects:
+            named = int(linear[mask[linear]][0])
+            raise ValueError(
+                f"linear_features holds feature {named}, which is categorical: a regression on "
+                "its categories needs categorical_effects=True"
+            )
+        names = [f"x{f}" for f in range(n_features)] if given is None else [str(n) for n in given]
+        pairs = []
+        for f in linear[mask[linear]] if effects else ():
+            labels = reader.categories[f]
+            for code, label in enumerate(() if labels is None else labels):
+                pairs.append((f, code))
+                names.append(f"{names[f]}={label}")
+        self.effects = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        self.names = names
+        own = np.arange(n_features, n_features + len(pairs))
+        self.linear = np.concatenate([linear[~mask[linear]], own]).astype(np.int64)
+        if len(self.linear) > MOST_REGRESSORS:
+            raise ValueError(
+                f"linear_features leaves {len(self.linear)} regressors, and every candidate split "
+                f"solves for all of them: name {MOST_REGRESSORS} at most"
+            )
+        self.is_categorical = np.concatenate([mask, np.zeros(len(pairs), dtype=bool)])
+
+    def _check_state(self) -> None:
+        """Refuse columns that do not exist."""
+        n_features = check_count(self, "n_features", 1)
+        n_columns = n_features + len(self.effects)
+        check_arrays(
+            self,
+            {
+                "split": ("i8", "n_split"),
+                "linear": ("i8", "n_linear"),
+                "effects": ("i8", "n_effects", 2),
+                "is_categorical": (bool, n_columns),
+            },
+        )
+        check_numbers(self.split, "split of LinearColumns", 0, n_features)
+        check_numbers(self.linear, "linear of LinearColumns", 0, n_columns)
+        check_numbers(self.effects[:, 0], "effects of LinearColumns", 0, n_features)
+        if len(check_type(self, "names", list)) != n_columns:
+            raise ValueError(f"{n_columns} columns have {len(self.names)} names")
+        if not all(isinstance(name, str) for name in self.names):
+            raise ValueError("the names of LinearColumns must be strings")
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return len(self.names)
+
+    def expand(self, values: Any) -> Any:
+        """Return the columns for a table of features."""
+        if not len(self.effects):
+            return values
+        if hasattr(values, "toarray"):
+            values = values.toarray()
+        codes = values[:, self.effects[:, 0]]
+        effects = (codes == self.effects[:, 1]).astype(values.dtype)
+        effects[np.isnan(codes)] = np.nan
+        return np.hstack([values, effects])

@@ -1,0 +1,460 @@
+"""From the parameters of a linear tree to a grown tree with a model in every node."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybridtrees.core.bins.mapper import BinMapper
+from hybridtrees.core.bins.matrix import BinnedMatrix
+from hybridtrees.core.grow.grower import GrowerParams
+from hybridtrees.core.grow.linear import (
+    GrownNodes,
+    LinearGrower,
+    LinearPenalty,
+    LinearProblem,
+    bin_at,
+)
+from hybridtrees.linear.moments import column_scales
+from hybridtrees.linear.path import Penalty
+from hybridtrees.models.linear_tree.node_fitters import (
+    AbsoluteJudge,
+    Judge,
+    JudgePenalty,
+    LogLossJudge,
+    criterion_loss,
+)
+from hybridtrees.models.linear_tree.solutions import exact_solutions
+
+Floats = NDArray[np.float64]
+
+# A table of at most so many regressors is searched in full.
+_MOST_SEARCHED = 40
+# Of more, these features of a node are: a share of all, and at least so many.
+_SCREENED_SHARE, _LEAST_SCREENED = 0.1, 8
+
+
+@dataclass(frozen=True)
+class LinearRecipe:
+    """How to grow linear trees; shares of rows are turned into counts when the table is known.
+
+    Attributes
+    ----------
+    criterion : str
+    n_classes : int
+        0 in regression.
+    penalty : Penalty
+    split_features, linear_features : ndarrays of int
+        Numbers of the columns to split on, and of the regressors.
+    is_categorical : ndarray of bool, one per column
+    max_features : int
+        Features drawn per node, 0 for all.
+    n_threads : int
+    Others
+        The parameters of the estimators that have these names.
+    """
+
+    criterion: str
+    n_classes: int
+    penalty: Penalty
+    standardize: bool
+    alpha_scaling: str
+    max_depth: int | None
+    min_samples_split: int | float
+    min_samples_leaf: int | float | str
+    min_impurity_decrease: float
+    max_leaf_nodes: int | None
+    max_bins: int
+    candidates: str
+    search: str
+    split_features: NDArray[np.intp]
+    linear_features: NDArray[np.intp]
+    is_categorical: NDArray[np.bool_]
+    max_features: int = 0
+    n_threads: int = 1
+
+    @property
+    def squared(self) -> bool:
+        """Whether the loss is squared, so that sums of products tell all."""
+        return self.criterion == "squared_error"
+
+    def least_leaf(self, n_rows: int) -> int:
+        """Rows of a leaf."""
+        least = self.min_samples_leaf
+        if isinstance(least, str):
+            # Enough that a fit without a penalty has rows left to be wrong about.
+            return min(max(10, 2 * (len(self.linear_features) + 1)), max(1, n_rows // 2))
+        return _count(least, n_rows)
+
+    def least_rows(self) -> int:
+        """Rows below which a model is a constant: none can be fitted, or none be trusted."""
+        return len(self.linear_features) + 2 if self.penalty.alpha == 0 else 2
+
+    def grower_params(self, n_rows: int, total: float, gain_unit: float) -> GrowerParams:
+        """Parameters of the engine, which measures gains in a unit of its own."""
+        least = self.least_leaf(n_rows)
+        # A judge looks at the true gains itself.
+        min_gain = self.min_impurity_decrease * total / gain_unit if self.squared else 0.0
+        return GrowerParams(
+            frontier="depth-first" if self.max_leaf_nodes is None else "best-first",
+            max_depth=self.max_depth or 0,
+            max_leaves=min(self.max_leaf_nodes or 0, n_rows),
+            min_samples_split=max(2, _count(self.min_samples_split, n_rows), 2 * least),
+            min_samples_leaf=least,
+            min_child_weight=0.0,
+            min_gain=min_gain,
+            max_features=self.max_features,
+        )
+
+
+def _count(value: int | float, n_rows: int) -> int:
+    return min(value, n_rows + 1) if isinstance(value, int) else math.ceil(value * n_rows)
+
+
+class LinearTable:
+    """A table made ready for linear trees: cut into bins, and its regressors standardised.
+
+    Parameters
+    ----------
+    values : ndarray or sparse array of shape (n_rows, n_columns)
+        NaN is missing, categories are codes.
+    weight : ndarray of shape (n_rows,) or None
+    recipe : LinearRecipe
+
+    Attributes
+    ----------
+    regressors : ndarray of shape (n_rows, p)
+        Standardised, 0 where an entry is missing.
+    mean, scale : ndarrays of shape (p,)
+        Of the regressors as they came; the scale of a constant one is 0.
+    """
+
+    def __init__(self, values: Any, weight: Floats | None, recipe: LinearRecipe):
+        self.n_rows = values.shape[0]
+        self.recipe = recipe
+        self.mean, self.scale, self.regressors = _standardise(
+            _dense(values, recipe.linear_features), weight, recipe.n_threads
+        )
+        split = _dense(values, recipe.split_features)
+        mask = recipe.is_categorical[recipe.split_features]
+        self.category_to_bin: Any = None
+        if recipe.candidates == "quantiles":
+            self.binned = _root_quantiles(split, recipe.max_bins, mask)
+        else:
+            mapper = BinMapper(
+                max_bins=recipe.max_bins, categorical_features=mask, n_jobs=recipe.n_threads
+            )
+            self.binned = mapper.fit_transform(split, weight)
+            self.category_to_bin = mapper.category_to_bin_
+
+    @cached_property
+    def units(self) -> Floats:
+        """Scales to divide by."""
+        return np.where(self.scale > 0, self.scale, 1.0)
+
+
+def _dense(values: Any, columns: NDArray[np.intp]) -> NDArray:
+    part = values[:, columns] if len(columns) < values.shape[1] else values
+    return part.toarray() if hasattr(part, "toarray") else part
+
+
+def _standardise(
+    values: NDArray, weight: Floats | None, n_threads: int
+) -> tuple[Floats, Floats, Floats]:
+    if not values.shape[1]:
+        return np.zeros(0), np.zeros(0), np.zeros((values.shape[0], 0))
+    rows = None
+    if weight is not None and not weight.all():
+        rows = np.flatnonzero(weight).astype(np.int64)
+    mean, scale, _ = column_scales(values, weight, rows=rows, n_threads=n_threads)
+    out = np.subtract(values, mean, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        out *= np.where(scale > 0, 1.0 / scale, 0.0)
+    np.nan_to_num(out, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
+    return mean, scale, np.ascontiguousarray(out)
+
+
+def _root_quantiles(values: NDArray, max_bins: int, is_categorical: NDArray) -> BinnedMatrix:
+    """Cut at equally spaced quantiles of the whole table, interpolated as NumPy does it.
+
+    Categories are cut at their codes, as if these were numbers.
+    """
+    shares = np.linspace(0, 1, max_bins)[1:-1]
+    edges = []
+    for f, is_code in enumerate(is_categorical):
+        column = np.sort(values[:, f].astype(np.float64))  # NaN goes last
+        column = column[: len(column) - np.count_nonzero(np.isnan(column))]
+        cuts = column if is_code or not len(column) else quantiles(column, shares)
+        edges.append(np.unique(cuts)[:254])
+    return bin_at(values, edges)
+
+
+def quantiles(column: Floats, shares: Floats) -> Floats:
+    """Return the same numbers as ``np.quantile``, quicker as the column is sorted already."""
+    place = shares * (len(column) - 1)
+    below = np.floor(place).astype(np.intp)
+    low, high = column[below], column[np.minimum(below + 1, len(column) - 1)]
+    part = place - below
+    step = high - low
+    return np.where(part < 0.5, low + step * part, high - step * (1.0 - part))
+
+
+@dataclass
+class GrownTree:
+    """A tree with a model in every node.
+
+    Attributes
+    ----------
+    grown : GrownNodes
+        Features are columns of the table.
+    theta : ndarray of shape (n_nodes, n_outputs, p + 1)
+        Models for standardised regressors, the intercept first, in units of the target.
+    impurity : ndarray of shape (n_nodes,)
+        Mean of the criterion in every node.
+    """
+
+    grown: GrownNodes
+    theta: Floats
+    impurity: Floats
+
+
+@dataclass
+class LinearTreeGrower:
+    """Grows trees on one table for one target.
+
+    Attributes
+    ----------
+    table : LinearTable
+    target : ndarray
+        float64 of shape (n_rows, n_outputs), or int32 class codes.
+    n_threads : int
+    problem : LinearProblem
+        That of the last tree.
+    """
+
+    table: LinearTable
+    target: NDArray
+    n_threads: int = 1
+    problem: LinearProblem = field(init=False)
+
+    def grow(self, weight: Floats | None, seed: int) -> GrownTree:
+        """Grow a tree on rows of positive weight.
+
+        Parameters
+        ----------
+        weight : ndarray of shape (n_rows,) or None
+        seed : int
+            Seed of the draws of features.
+        """
+        recipe, table = self.table.recipe, self.table
+        rows = None
+        if weight is not None and not weight.all():
+            rows = np.flatnonzero(weight).astype(np.uint32)
+        n_rows = table.n_rows if rows is None else len(rows)
+        total = float(n_rows) if weight is None else float(weight.sum())
+        self.problem, unit = problem, _ = self._problem(weight, rows)
+        judge = None if recipe.squared else self._make_judge(weight, total, unit)
+        grower = LinearGrower(
+            table.binned,
+            problem,
+            recipe.grower_params(n_rows, total, unit**2),
+            self.n_threads,
+            table.category_to_bin,
+            judge=judge,
+            regressors=table.regressors,
+            screened=self._screened(),
+            exhaustive=recipe.search == "exact",
+        )
+        grown = grower.grow(rows, seed)
+        nodes = grown.nodes
+        inner = nodes["left"] >= 0
+        nodes["feature"][inner] = recipe.split_features[nodes["feature"][inner]]
+        return self._finish(grown, problem, judge, unit)
+
+    def _finish(
+        self, grown: GrownNodes, problem: LinearProblem, judge: Judge | None, unit: float
+    ) -> GrownTree:
+        theta, impurity = self._models(grown, problem, judge, unit)
+        nodes = grown.nodes
+        inner = nodes["left"] >= 0
+        cost = impurity * nodes["weight"]
+        gain = cost[inner] - cost[nodes["left"][inner]] - cost[nodes["right"][inner]]
+        nodes["gain"][inner] = np.maximum(gain, 0.0)
+        return GrownTree(grown, theta, impurity)
+
+    def grow_and_validate(
+        self,
+        values: Any,
+        weight: Floats | None,
+        seed: int,
+        share: float,
+        draw: np.random.SeedSequence,
+    ) -> GrownTree:
+        """Grow a tree on a part of the rows, prune it on the others, and fit it to all."""
+        from hybridtrees.models.linear_tree.leaves import find_rows, prune_by_rows
+
+        used = np.arange(values.shape[0]) if weight is None else np.flatnonzero(weight)
+        aside = np.random.default_rng(draw).permutation(used)[: int(share * len(used))]
+        if not 0 < len(aside) < len(used):
+            raise ValueError(
+                f"validation_fraction={share} sets {len(aside)} of {len(used)} rows aside, which "
+                "leaves none to grow the tree or to prune it"
+            )
+        part = np.zeros(values.shape[0])
+        part[used] = 1.0 if weight is None else weight[used]
+        part[aside] = 0.0
+        grown = self.grow(part, seed)
+        leaf = find_rows(grown, values, values.shape[1])[aside]
+        grown = prune_by_rows(grown, leaf, lambda t, rows: self._loss(t, rows, weight), aside)
+        return self.refit(grown, values, weight)
+
+    def _loss(self, theta: Floats, rows: NDArray, weight: Floats | None) -> float:
+        """Loss of a model on some rows."""
+        recipe = self.table.recipe
+        w = np.ones(len(rows)) if weight is None else weight[rows]
+        scores = self.table.regressors[rows] @ theta[:, 1:].T + theta[:, 0]
+        if recipe.n_classes:
+            return criterion_loss(recipe.criterion, scores, self.target[rows], w)
+        away = np.abs(self.target[rows] - scores)
+        return float((w @ (away**2 if recipe.squared else away)).sum())
+
+    def refit(self, grown: GrownTree, values: Any, weight: Floats | None) -> GrownTree:
+        """Fit the models of all nodes anew, to all rows of positive weight."""
+        from hybridtrees.core.tree.pruning import branch_sizes
+        from hybridtrees.models.linear_tree.leaves import bare_tree, find_rows
+
+        leaf = find_rows(grown, values, values.shape[1])
+        rows = np.arange(len(leaf)) if weight is None else np.flatnonzero(weight)
+        # Nodes stand in preorder, so that the rows of a branch follow each other.
+        rows = rows[np.argsort(leaf[rows], kind="stable")].astype(np.uint32)
+        sizes = branch_sizes(bare_tree(grown))
+        nodes, number = grown.grown.nodes, np.arange(len(sizes))
+        start = np.searchsorted(leaf[rows], number)
+        stop = np.searchsorted(leaf[rows], number + sizes)
+        nodes["n_samples"] = stop - start
+        each = np.ones(len(rows)) if weight is None else weight[rows]
+        sums = np.concatenate([[0.0], np.cumsum(each)])
+        nodes["weight"] = sums[stop] - sums[start]
+        used = None if weight is None or weight.all() else np.sort(rows)
+        problem, unit = self._problem(weight, used)
+        cells = np.zeros((len(nodes), 0))
+        judge = None
+        if self.table.recipe.squared:
+            pairs = zip(start, stop, strict=True)
+            cells = np.stack([problem.collect(rows[a:b]) for a, b in pairs])
+        else:
+            judge = self._make_judge(weight, float(sums[-1]), unit)
+        fresh = GrownNodes(nodes, grown.grown.categories, cells, rows, start, stop)
+        return self._finish(fresh, problem, judge, unit)
+
+    # -- the problem that the engine solves ----------------------------------------------------
+
+    def _problem(self, weight: Floats | None, rows: NDArray | None) -> tuple[LinearProblem, float]:
+        """Regressors and targets for the kernels, and the unit of the targets."""
+        recipe, table = self.table.recipe, self.table
+        least = recipe.least_rows()
+        if recipe.n_classes:
+            n_outputs = 1 if recipe.n_classes == 2 else recipe.n_classes
+            targets = np.zeros((table.n_rows, n_outputs))
+            penalty = LinearPenalty(l2_per_weight=recipe.penalty.parts(self._alpha())[1] + 1e-8)
+            return LinearProblem(table.regressors, targets, weight, penalty, least, True), 1.0
+        y = self.target
+        part = y if rows is None else y[rows]
+        own = weight if weight is None or rows is None else weight[rows]
+        self._center = np.average(part, axis=0, weights=own)
+        spread = np.sqrt(np.average((part - self._center) ** 2, axis=0, weights=own).sum())
+        unit = float(spread) if np.isfinite(spread) and spread > 0 else 1.0
+        targets = (y - self._center) / unit
+        if not recipe.squared:
+            penalty = LinearPenalty(l2_per_weight=recipe.penalty.parts(self._alpha())[1] + 1e-12)
+            return LinearProblem(table.regressors, targets, weight, penalty, least, True), unit
+        return LinearProblem(table.regressors, targets, weight, self._penalty(unit), least), unit
+
+    def _alpha(self) -> float:
+        alpha = self.table.recipe.penalty.alpha
+        assert alpha is not None
+        if self.table.recipe.alpha_scaling == "sum":
+            return alpha / self.table.n_rows
+        return alpha
+
+    def _penalty(self, unit: float) -> LinearPenalty:
+        """Return the penalty in terms of standardised regressors and a target in its unit."""
+        recipe = self.table.recipe
+        assert recipe.penalty.alpha is not None
+        l1, l2 = recipe.penalty.parts(recipe.penalty.alpha)
+        by_sum = recipe.alpha_scaling == "sum"
+        l1 = l1 / unit
+        if recipe.standardize:
+            return LinearPenalty(
+                l2_relative=0.0 if by_sum else l2,
+                l2_relative_sum=l2 if by_sum else 0.0,
+                l1_relative=l1,
+                l1_sum=by_sum,
+            )
+        units = self.table.units
+        return LinearPenalty(
+            l2_per_weight=0.0 if by_sum else l2 / units**2,
+            l2_absolute=l2 / units**2 if by_sum else 0.0,
+            l1_per_weight=l1 / units,
+            l1_sum=by_sum,
+        )
+
+    def _screened(self) -> int:
+        recipe = self.table.recipe
+        n_regressors, n_features = len(recipe.linear_features), len(recipe.split_features)
+        if recipe.search == "exact" or (recipe.search == "auto" and n_regressors <= _MOST_SEARCHED):
+            return 0
+        return max(_LEAST_SCREENED, math.ceil(_SCREENED_SHARE * n_features))
+
+    def judge_penalty(self) -> JudgePenalty:
+        """Return the penalty in terms of standardised regressors and the target as it came."""
+        recipe = self.table.recipe
+        assert recipe.penalty.alpha is not None
+        l1, l2 = recipe.penalty.parts(recipe.penalty.alpha)
+        scale = None if recipe.standardize else self.table.units
+        return JudgePenalty(l1, l2, scale, recipe.alpha_scaling == "sum")
+
+    def _make_judge(self, weight: Floats | None, total: float, unit: float) -> Judge:
+        recipe, table, penalty = self.table.recipe, self.table, self.judge_penalty()
+        shared: dict[str, Any] = {
+            "regressors": table.regressors,
+            "weight": weight,
+            "columns": table.binned.columns,
+            "penalty": penalty,
+            "least_rows": recipe.least_rows(),
+            "min_gain": recipe.min_impurity_decrease * total / unit,
+            "n_threads": self.n_threads,
+        }
+        if recipe.n_classes:
+            return LogLossJudge(self.target, recipe.n_classes, recipe.criterion, **shared)
+        # The absolute loss is in the target's unit, its penalty on coefficients in theirs.
+        shared["penalty"] = replace(penalty, l2=penalty.l2 * unit)
+        return AbsoluteJudge((self.target[:, 0] - self._center[0]) / unit, **shared)
+
+    # -- models of the nodes ----------------------------------------------------------------------
+
+    def _models(
+        self, grown: GrownNodes, problem: LinearProblem, judge: Judge | None, unit: float
+    ) -> tuple[Floats, Floats]:
+        """Models of all nodes in units of the target, and their impurities."""
+        if judge is not None:
+            fits = [
+                judge.finish(grown.rows[a:b]) for a, b in zip(grown.start, grown.stop, strict=True)
+            ]
+            theta = np.stack([fit.theta for fit in fits])
+            loss = np.array([fit.loss for fit in fits])
+            if not self.table.recipe.n_classes:
+                theta *= unit
+                theta[:, :, 0] += self._center
+                loss *= unit
+            return theta, loss / grown.nodes["weight"]
+        loss, theta = problem.solve(grown.cells)
+        exact_solutions(problem, grown.cells, self._penalty(unit), theta, loss)
+        theta *= unit
+        theta[:, :, 0] += self._center
+        return theta, loss * unit**2 / grown.nodes["weight"]

@@ -1,0 +1,374 @@
+"""Linear trees as tables and dicts: leaves with their equations, nodes as linear-tree has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybridtrees._parameters import check_integer
+from hybridtrees._persistence import register
+from hybridtrees.core.base.checks import Checked, check_arrays
+from hybridtrees.core.tree.tree import Tree, TreeEnsemble
+from hybridtrees.models.linear_tree.columns import LinearColumns
+
+Floats = NDArray[np.float64]
+
+
+@register
+class LeafFacts(Checked):
+    """What fit has learned of the models in the leaves, apart from the models themselves.
+
+    Attributes
+    ----------
+    leaves : ndarray of int
+        Numbers of the nodes.
+    loss : ndarray of shape (n_leaves,)
+        Mean of the criterion over the rows of the leaf.
+    quality : ndarray of shape (n_leaves, n_outputs)
+        R2 of each output; with classes one column, the deviance.
+    std_error : ndarray of shape (n_leaves, n_outputs, p)
+        Of the coefficients of the regressors; NaN where it is not defined.
+    intercept_error : ndarray of shape (n_leaves, n_outputs)
+    present : ndarray of bool, shape (n_leaves, n_classes)
+        Which classes the leaf has; without columns in regression.
+    """
+
+    def __init__(
+        self,
+        leaves: NDArray,
+        loss: Floats,
+        quality: Floats,
+        std_error: Floats,
+        intercept_error: Floats,
+        present: NDArray,
+    ):
+        self.leaves = leaves
+        self.loss = loss
+        self.quality = quality
+        self.std_error = std_error
+        self.intercept_error = intercept_error
+        self.present = present
+
+    def _check_state(self) -> None:
+        check_arrays(
+            self,
+            {
+                "leaves": ("i8", "n_leaves"),
+                "loss": ("f8", "n_leaves"),
+                "quality": ("f8", "n_leaves", "n_qualities"),
+                "std_error": ("f8", "n_leaves", "n_outputs", "p"),
+                "intercept_error": ("f8", "n_leaves", "n_outputs"),
+                "present": (bool, "n_leaves", "n_classes"),
+            },
+        )
+
+    def check_tree(self, tree: TreeEnsemble, columns: LinearColumns, n_classes: int) -> None:
+        """Refuse facts that are not about the leaves of a tree."""
+        if not np.array_equal(self.leaves, np.flatnonzero(tree.nodes["left"] < 0)):
+            raise ValueError("the facts about leaves are about other nodes")
+        if self.std_error.shape[1:] != (tree.n_outputs, len(columns.linear)):
+            raise ValueError("the facts about leaves are about other coefficients")
+        if self.quality.shape[1] not in (1, tree.n_outputs) or (
+            self.present.shape[1] not in (0, n_classes)
+        ):
+            raise ValueError("the facts about leaves are about other outputs")
+
+    @classmethod
+    def of(cls, grown: Any, theta: Floats, grower: Any, weight: Floats | None) -> LeafFacts:
+        """Collect the facts of a grown tree with final models `theta`."""
+        from hybridtrees.models.linear_tree.validation_errors import leaf_facts
+
+        return cls(*leaf_facts(grown, theta, grower, weight))
+
+
+@dataclass
+class LeafModel:
+    """The linear function of a node.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,), or (n_outputs, n_features)
+        Of all features, 0 for those that are not in the model.
+    intercept_ : float, or ndarray of shape (n_outputs,)
+    classes_ : ndarray or None
+    """
+
+    coef_: Floats
+    intercept_: Any
+    classes_: NDArray | None = None
+
+    def decision_function(self, X: Any) -> Floats:
+        """Value of the function for each row."""
+        return np.asarray(X, dtype=np.float64) @ self.coef_.T + self.intercept_
+
+    def predict(self, X: Any) -> NDArray:
+        """Value of the function for each row, or the class that it speaks for."""
+        raw = self.decision_function(X)
+        if self.classes_ is None:
+            return raw
+        if raw.ndim == 1:
+            return self.classes_[(raw > 0).astype(np.intp)]
+        return self.classes_[raw.argmax(axis=1)]
+
+
+def node_lines(tree: Tree, n_columns: int) -> tuple[Floats, Floats]:
+    """Coefficients of all columns, (n_nodes, n_outputs, n_columns), and intercepts of all nodes."""
+    n_nodes, n_outputs = tree.values.shape
+    assert tree.coef_ptr is not None
+    node = np.repeat(np.arange(n_nodes), np.diff(tree.coef_ptr))
+    coef = np.zeros((n_nodes, n_columns, n_outputs))
+    coef[node, tree.coef_feature] = tree.coef
+    center = np.zeros((n_nodes, n_columns))
+    center[node, tree.coef_feature] = tree.coef_center
+    intercept = tree.values - np.einsum("ij,ijk->ik", center, coef)
+    return coef.transpose(0, 2, 1), intercept
+
+
+def node_path(tree: Tree, names: list[str], categories: Any, node: int) -> list[str]:
+    """Conditions on the way to a node, in words.
+
+    Parameters
+    ----------
+    tree : Tree
+    names : list of str
+        Of the features.
+    categories : sequence of (ndarray or None)
+        Labels of the categories of each feature.
+    node : int
+
+    Returns
+    -------
+    conditions : list of str, from the root down
+    """
+    nodes, words = tree.nodes, []
+    while nodes["parent"][node] >= 0:
+        up = int(nodes["parent"][node])
+        left = nodes["left"][up] == node
+        f = int(nodes["feature"][up])
+        if nodes["category_start"][up] >= 0:
+            labels = categories[f]
+            inside = np.isin(np.arange(len(labels)), tree.category_set(up))
+            shown = ", ".join(str(label) for label in labels[inside if left else ~inside])
+            words.append(f"{names[f]} in {{{shown}}}")
+        else:
+            words.append(f"{names[f]} {'<=' if left else '>'} {nodes['threshold'][up]:.6g}")
+        node = up
+    return words[::-1]
+
+
+@dataclass
+class LeafTable:
+    """The leaves of a linear tree.
+
+    Attributes
+    ----------
+    leaves : ndarray of int, shape (n_leaves,)
+        Numbers of the nodes, as `apply` gives them.
+    paths : list of str
+    n_samples : ndarray of int
+    weight : ndarray
+    columns : list of str
+        Names of the regressors; effects of categories are among them.
+    coef : ndarray of shape (n_leaves, n_outputs, n_columns)
+    intercept : ndarray of shape (n_leaves, n_outputs)
+    std_error, intercept_error : ndarrays of the same shapes
+        NaN where they are not defined: under a penalty, with the absolute error, with smoothing,
+        and for coefficients that the rows of the leaf do not determine.
+    loss : ndarray of shape (n_leaves,)
+        Mean of the criterion.
+    quality : ndarray of shape (n_leaves, n_outputs)
+        R2, or the deviance with classes: see `quality_name`.
+    low, high : ndarrays of shape (n_leaves, n_outputs)
+        Limits of the leaf's predictions under ``extrapolate="bounded"``, else infinite.
+    outputs : list of str
+        Names of the outputs.
+    """
+
+    leaves: NDArray
+    paths: list[str]
+    n_samples: NDArray
+    weight: Floats
+    columns: list[str]
+    coef: Floats
+    intercept: Floats
+    std_error: Floats
+    intercept_error: Floats
+    loss: Floats
+    quality: Floats
+    quality_name: str
+    low: Floats
+    high: Floats
+    outputs: list[str]
+
+    def __len__(self) -> int:
+        return len(self.leaves)
+
+    def to_dict(self) -> dict[str, list]:
+        """Return columns of equal length, a row per leaf and output."""
+        rows: dict[str, list] = {"leaf": [], "path": [], "n_samples": [], "weight": [], "loss": []}
+        several = len(self.outputs) > 1
+        if several:
+            rows["output"] = []
+        extra = [self.quality_name, "intercept", "intercept_error"]
+        extra += [name for c in self.columns for name in (c, f"{c} (error)")]
+        rows.update({name: [] for name in extra})
+        for i in range(len(self)):
+            for k, output in enumerate(self.outputs):
+                rows["leaf"].append(int(self.leaves[i]))
+                rows["path"].append(self.paths[i])
+                rows["n_samples"].append(int(self.n_samples[i]))
+                rows["weight"].append(float(self.weight[i]))
+                rows["loss"].append(float(self.loss[i]))
+                if several:
+                    rows["output"].append(output)
+                own = min(k, self.quality.shape[1] - 1)
+                rows[self.quality_name].append(float(self.quality[i, own]))
+                rows["intercept"].append(float(self.intercept[i, k]))
+                rows["intercept_error"].append(float(self.intercept_error[i, k]))
+                for j, c in enumerate(self.columns):
+                    rows[c].append(float(self.coef[i, k, j]))
+                    rows[f"{c} (error)"].append(float(self.std_error[i, k, j]))
+        return rows
+
+    def to_frame(self) -> Any:
+        """Return the table as a pandas data frame."""
+        import pandas
+
+        return pandas.DataFrame(self.to_dict())
+
+    def equation(self, leaf: int, output: int = 0, digits: int = 4) -> str:
+        """Return the linear function of the leaf at a position in the table."""
+        return equation(
+            self.columns, self.coef[leaf, output], float(self.intercept[leaf, output]), digits
+        )
+
+    def __str__(self) -> str:
+        lines = []
+        for i in range(len(self)):
+            lines.append(f"leaf {self.leaves[i]}: {self.paths[i]}")
+            fits = ", ".join(f"{q:.4g}" for q in self.quality[i])
+            lines.append(f"  rows {self.n_samples[i]}, {self.quality_name} {fits}")
+            for k, output in enumerate(self.outputs):
+                lines.append(f"  {output} = {self.equation(i, k)}")
+        return "\n".join(lines)
+
+
+def equation(columns: list[str], coef: Floats, intercept: float, digits: int = 4) -> str:
+    """Return a linear function in words, the terms that are 0 left out."""
+    text = f"{intercept:.{digits}g}"
+    for name, b in zip(columns, coef, strict=True):
+        if b != 0:
+            text += f" {'-' if b < 0 else '+'} {abs(b):.{digits}g} {name}"
+    return text
+
+
+def leaf_table(model: Any) -> LeafTable:
+    """Return the leaves of a fitted linear tree."""
+    tree, facts, columns = model.tree_, model._facts, model._columns
+    leaves = facts.leaves
+    labels = model._reader.categories
+    paths = [node_path(tree, columns.names, labels, int(leaf)) for leaf in leaves]
+    coef, intercept = node_lines(tree, columns.n_columns)
+    n_outputs = coef.shape[1]
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        outputs = ["y"] if n_outputs == 1 else [f"y{k}" for k in range(n_outputs)]
+    else:
+        outputs = [f"score {label}" for label in classes[-n_outputs:]]
+    bounds = tree.value_range
+    if bounds is None:
+        bounds = np.broadcast_to(np.array([-np.inf, np.inf])[:, None], (tree.n_nodes, 2, n_outputs))
+    return LeafTable(
+        leaves,
+        [" and ".join(path) or "all rows" for path in paths],
+        tree.nodes["n_samples"][leaves],
+        tree.nodes["weight"][leaves],
+        [columns.names[f] for f in columns.linear],
+        coef[leaves][:, :, columns.linear],
+        intercept[leaves],
+        facts.std_error,
+        facts.intercept_error,
+        facts.loss,
+        facts.quality,
+        "r2" if classes is None else "deviance",
+        bounds[leaves, 0],
+        bounds[leaves, 1],
+        outputs,
+    )
+
+
+def summarise(
+    model: Any, feature_names: Any, only_leaves: bool, max_depth: int | None
+) -> dict[int, dict[str, Any]]:
+    """Return the nodes as dicts in linear-tree's structure."""
+    tree, columns = model.tree_, model._columns
+    check_integer("max_depth", max_depth, 1, allow_none=True)
+    if feature_names is not None and len(feature_names) != columns.n_features:
+        raise ValueError(
+            f"feature_names must hold {columns.n_features} names, got {len(feature_names)}"
+        )
+    coef, intercept = node_lines(tree, columns.n_columns)
+    classes = getattr(model, "classes_", None)
+
+    def line(node: int) -> LeafModel:
+        if coef.shape[1] == 1:
+            return LeafModel(coef[node, 0], np.float64(intercept[node, 0]), classes)
+        return LeafModel(coef[node], intercept[node], classes)
+
+    nodes, facts = tree.nodes, model._facts
+    cost = model._impurity * nodes["weight"]
+    present = dict(zip(facts.leaves.tolist(), facts.present, strict=True))
+    out: dict[int, dict[str, Any]] = {}
+    for i in range(len(nodes)):
+        if max_depth is not None and nodes["depth"][i] > max_depth - (nodes["left"][i] >= 0):
+            continue
+        if nodes["left"][i] < 0:
+            out[i] = {
+                "loss": float(model._impurity[i]),
+                "samples": int(nodes["n_samples"][i]),
+                "models": line(i),
+            }
+            if classes is not None:
+                # By number: the engine has two classes where there is one.
+                out[i]["classes"] = classes[np.flatnonzero(present[i])]
+            continue
+        if only_leaves:
+            continue
+        left, right, f = (int(nodes[name][i]) for name in ("left", "right", "feature"))
+        out[i] = {
+            "col": f if feature_names is None else feature_names[f],
+            "th": float(nodes["threshold"][i]),
+            "loss": float((cost[left] + cost[right]) / nodes["weight"][i]),
+            "samples": int(nodes["n_samples"][i]),
+            "children": (left, right),
+            "models": (line(left), line(right)),
+        }
+        if nodes["category_start"][i] >= 0:
+            labels = model._reader.categories[f]
+            del out[i]["th"]
+            out[i]["categories"] = [labels[c] for c in tree.category_set(i) if c < len(labels)]
+    return out
+
+
+def describe(model: Any) -> str:
+    """Return a short account in words."""
+    tree, facts = model.tree_, model._facts
+    nodes = tree.nodes
+    leaves = nodes[nodes["left"] < 0]
+    used = np.diff(tree.coef_ptr)[nodes["left"] < 0]
+    share = leaves["weight"] / nodes["weight"][0]
+    penalty = "no penalty" if model.penalty is None else f"{model.penalty}, alpha {model.alpha:g}"
+    return "\n".join(
+        [
+            f"{type(model).__name__}: {model.criterion}, {penalty}",
+            f"rows {nodes['n_samples'][0]}, features {model.n_features_in_}, "
+            f"regressors {len(model._columns.linear)}",
+            f"nodes {tree.n_nodes}, leaves {tree.n_leaves}, depth {tree.depth}",
+            f"rows of a leaf: least {leaves['n_samples'].min()}, most {leaves['n_samples'].max()}; "
+            f"regressors of a leaf: least {used.min()}, most {used.max()}",
+            f"loss: one model {model._impurity[0]:.6g}, the leaves {share @ facts.loss:.6g}",
+        ]
+    )

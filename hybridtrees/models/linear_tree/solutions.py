@@ -1,0 +1,109 @@
+"""Models of nodes from sums of products, where the quick solution of the search will not do."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybridtrees.core.grow.linear import LinearPenalty, LinearProblem
+from hybridtrees.linear.solvers import solve_elastic_net, solve_ridge
+
+Floats = NDArray[np.float64]
+
+# A regressor that varies less, in units of its spread in the whole table, counts as constant.
+_CONSTANT = 1e-13
+
+
+def exact_solutions(
+    problem: LinearProblem, cells: Floats, penalty: LinearPenalty, theta: Floats, loss: Floats
+) -> None:
+    """Replace solutions that are only good enough to rank candidates.
+
+    These are lasso and elastic net, which the search solves to a loose tolerance, and dependent
+    regressors, of which the search leaves out the later ones; here they share a coefficient in
+    the solution of minimum norm.
+
+    Parameters
+    ----------
+    problem : LinearProblem
+    cells : ndarray of shape (n_nodes, cell_size)
+    penalty : LinearPenalty
+        That of the problem.
+    theta : ndarray of shape (n_nodes, n_targets, n_columns), changed in place
+    loss : ndarray of shape (n_nodes,), changed in place
+    """
+    constant = ~theta[:, :, 1:].any(axis=(1, 2))
+    if penalty.has_l1:
+        todo = np.arange(len(theta))
+    else:
+        todo = np.flatnonzero((theta[:, 0, 1:] == 0).any(axis=1) & ~constant)
+    for node in todo:
+        products, weight = problem.products(cells[node : node + 1])
+        gram, total = products[0], float(weight[0])
+        theta[node], loss[node] = _solve(gram, total, problem.n_columns, penalty, theta[node])
+
+
+def centred_products(gram: Floats, p: int) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Return sums of products about the means, from those of columns [1, regressors, targets].
+
+    Returns
+    -------
+    inner, cross, squares, mean, level
+        Of the regressors, of regressors and targets, of the targets; means of both.
+    """
+    mean, level = gram[0, 1:p] / gram[0, 0], gram[0, p:] / gram[0, 0]
+    inner = gram[1:p, 1:p] - gram[0, 0] * np.outer(mean, mean)
+    cross = gram[1:p, p:] - gram[0, 0] * np.outer(mean, level)
+    squares = np.diag(gram)[p:] - gram[0, 0] * level**2
+    return inner, cross, np.maximum(squares, 0.0), mean, level
+
+
+def _solve(
+    gram: Floats, total: float, p: int, penalty: LinearPenalty, start: Floats
+) -> tuple[Floats, float]:
+    inner, cross, squares, mean, level = centred_products(gram, p)
+    spread = np.sqrt(np.maximum(np.diag(inner), 0.0) / total)
+    varies = spread > np.sqrt(_CONSTANT)
+    theta = np.zeros_like(start)
+    theta[:, 0] = level
+    if not varies.any():
+        return theta, float(squares.sum())
+    unit = spread[varies]
+    corr = inner[np.ix_(varies, varies)] / np.outer(unit, unit) / total
+    np.fill_diagonal(corr, 1.0)
+    xy = cross[varies] / unit[:, None] / total
+    l1, l2 = penalty_parts(penalty, unit, total, varies)
+    if penalty.has_l1:
+        k = xy.shape[1]
+        solution = solve_elastic_net(
+            corr,
+            xy,
+            np.repeat(l1[:, None], k, axis=1),
+            np.repeat(l2[:, None], k, axis=1),
+            yy=squares / total,
+            start=(start[:, 1:][:, varies] * unit).T,
+        )
+    else:
+        solution = solve_ridge(corr, xy, l2)
+    theta[:, 1:][:, varies] = (solution.beta / unit[:, None]).T
+    slope = theta[:, 1:]
+    theta[:, 0] -= slope @ mean
+    fitted = np.einsum("ki,ij,kj->k", slope, inner, slope)
+    loss = squares - 2.0 * np.einsum("ki,ik->k", slope, cross) + fitted
+    return theta, float(np.maximum(loss, 0.0).sum())
+
+
+def penalty_parts(
+    penalty: LinearPenalty, unit: Floats, total: float, kept: NDArray[np.bool_]
+) -> tuple[Floats, Floats]:
+    """Penalties for the mean loss and regressors of spread 1, of those that are kept."""
+
+    def each(value: float | Floats) -> Floats:
+        return np.broadcast_to(np.asarray(value, dtype=np.float64), kept.shape)[kept]
+
+    variation = total * unit**2
+    l2 = (penalty.l2_relative + penalty.l2_relative_sum / total) * variation
+    l2 = l2 + each(penalty.l2_per_weight) * total + each(penalty.l2_absolute)
+    l1 = penalty.l1_relative * unit + each(penalty.l1_per_weight)
+    l1 = l1 if penalty.l1_sum else l1 * total
+    return l1 / unit / total, l2 / variation

@@ -1,0 +1,1 @@
+"""Piece-wise linear gradient boosting."""

@@ -1,0 +1,136 @@
+"""The lines of the leaves of piece-wise linear boosting as one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from hybridtrees._parameters import check_integer
+from hybridtrees.models.linear_tree.reporting import equation, node_path
+
+
+@dataclass
+class BoostedLeafTable:
+    """Leaves of boosted trees with linear functions.
+
+    What a leaf adds to the raw score is ``intercept + coef @ x`` for a row that lacks nothing and
+    lies in the range of the leaf; the learning rate is in both.
+
+    Attributes
+    ----------
+    trees : ndarray of int, shape (n_leaves,)
+        Numbers of the trees in `trees_`.
+    leaves : ndarray of int, shape (n_leaves,)
+        Numbers of the nodes, as `apply` gives them.
+    paths : list of str
+        Conditions on the way to the leaf.
+    n_samples : ndarray of int
+        Training rows in the leaf.
+    weight : ndarray
+        Sum of their hessians.
+    columns : list of str
+        Names of the features.
+    coef : scipy.sparse.csr_array of shape (n_leaves, n_features)
+    intercept : ndarray of shape (n_leaves,)
+    low, high : ndarrays of shape (n_leaves,)
+        Limits of what the leaf adds, infinite where it has none.
+    outputs : ndarray of int, shape (n_leaves,)
+        Output, or class, that the leaf adds to.
+    """
+
+    trees: np.ndarray
+    leaves: np.ndarray
+    paths: list[str]
+    n_samples: np.ndarray
+    weight: np.ndarray
+    columns: list[str]
+    coef: scipy.sparse.csr_array
+    intercept: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    outputs: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.leaves)
+
+    def to_dict(self) -> dict[str, list]:
+        """Return columns of equal length, a row per leaf; features in no line are left out."""
+        rows = {
+            "tree": self.trees.tolist(),
+            "output": self.outputs.tolist(),
+            "leaf": self.leaves.tolist(),
+            "path": list(self.paths),
+            "n_samples": self.n_samples.tolist(),
+            "weight": self.weight.tolist(),
+            "intercept": self.intercept.tolist(),
+        }
+        if not self.outputs.any():
+            del rows["output"]
+        by_column = self.coef.tocsc()
+        for f in np.flatnonzero(np.diff(by_column.indptr)):
+            rows[self.columns[f]] = by_column[:, [f]].toarray()[:, 0].tolist()
+        return rows
+
+    def to_frame(self) -> Any:
+        """Return the table as a pandas data frame."""
+        import pandas
+
+        return pandas.DataFrame(self.to_dict())
+
+    def equation(self, leaf: int, digits: int = 4) -> str:
+        """Return the linear function of the leaf at a position in the table."""
+        own = slice(self.coef.indptr[leaf], self.coef.indptr[leaf + 1])
+        names = [self.columns[f] for f in self.coef.indices[own]]
+        return equation(names, self.coef.data[own], float(self.intercept[leaf]), digits)
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"tree {self.trees[i]}, leaf {self.leaves[i]}: {self.paths[i]}\n"
+            f"  rows {self.n_samples[i]}: {self.equation(i)}"
+            for i in range(len(self))
+        )
+
+
+def boosted_leaf_table(model: Any, tree_index: int | None) -> BoostedLeafTable:
+    """Return the leaves of all trees of a fitted model, or of one."""
+    ensemble, reader = model.trees_, model._reader
+    if tree_index is None:
+        numbers = np.arange(len(ensemble))
+    else:
+        given = check_integer("tree_index", tree_index, -len(ensemble), len(ensemble) - 1)
+        numbers = np.array([given % len(ensemble)])
+    names = reader.feature_names_in
+    if names is None:
+        names = [f"x{f}" for f in range(model.n_features_in_)]
+    names = [str(name) for name in names]
+    starts = ensemble.tree_start
+    nodes = np.concatenate([np.arange(*starts[k : k + 2]) for k in numbers])
+    nodes = nodes[ensemble.nodes["left"][nodes] < 0]
+    tree = np.searchsorted(starts, nodes, side="right") - 1
+    paths = []
+    for k in numbers:
+        own = ensemble[int(k)]
+        for leaf in nodes[tree == k] - starts[k]:
+            words = node_path(own, names, reader.categories, int(leaf))
+            paths.append(" and ".join(words) or "all rows")
+    first, stop = ensemble.coef_ptr[nodes], ensemble.coef_ptr[nodes + 1]
+    ends = np.append(0, np.cumsum(stop - first))
+    terms = np.repeat(first - ends[:-1], stop - first) + np.arange(ends[-1])
+    shape = (len(nodes), model.n_features_in_)
+    feature, slope = ensemble.coef_feature[terms], ensemble.coef[terms, 0]
+    coef = scipy.sparse.csr_array((slope, feature, ends), shape=shape)
+    shift = np.bincount(
+        np.repeat(np.arange(len(nodes)), stop - first),
+        weights=slope * ensemble.coef_center[terms], minlength=len(nodes),
+    )  # fmt: skip
+    limits = np.broadcast_to([-np.inf, np.inf], (len(nodes), 2))
+    if ensemble.value_range is not None:
+        limits = ensemble.value_range[nodes, :, 0]
+    return BoostedLeafTable(
+        tree, nodes - starts[tree], paths, ensemble.nodes["n_samples"][nodes],
+        ensemble.nodes["weight"][nodes], names, coef, ensemble.values[nodes, 0] - shift,
+        limits[:, 0], limits[:, 1], ensemble.tree_output[tree],
+    )  # fmt: skip

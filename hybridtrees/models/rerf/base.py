@@ -1,0 +1,402 @@
+"""What the RERF regressor and classifier share: all but the target."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
+from hybridtrees.base import Estimator, atomic_fit
+from hybridtrees.core.base.random_state import seed_sequence
+from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.input.validation import check_sample_weight
+from hybridtrees.models.forest.growing import digest
+from hybridtrees.models.forest.warm_start import check_same_growth, columns_digest, target_digest
+from hybridtrees.models.rerf import tuning
+from hybridtrees.models.rerf.forest import ReadTable, ResidualForest
+from hybridtrees.models.rerf.honest import honest_level
+from hybridtrees.models.rerf.linear import (
+    ENCODINGS,
+    FittedLine,
+    LinearFits,
+    RegressionColumns,
+    choose_features,
+)
+from hybridtrees.models.rerf.reporting import RERFReading
+
+# The solvers are imported where they are used, to keep `import hybridtrees` quick.
+if TYPE_CHECKING:
+    from hybridtrees.linear.regression import Line, Options
+
+# Parameters that RERF hands on to its forest.
+FOREST = (
+    "n_estimators",
+    "criterion",
+    "splitter",
+    "max_depth",
+    "min_samples_split",
+    "min_samples_leaf",
+    "min_weight_fraction_leaf",
+    "max_features",
+    "max_leaf_nodes",
+    "min_impurity_decrease",
+    "bootstrap",
+    "max_samples",
+    "ccp_alpha",
+    "monotonic_cst",
+    "missing",
+    "max_bins",
+    "keep_rows",
+)
+_TUNED = ("best_params_", "best_score_", "tune_results_")
+_OOB = ("oob_score_", "oob_curve_", "oob_prediction_", "oob_decision_function_")
+
+
+@dataclass
+class _Rows:
+    """Rows of a fit: the table as read, its target, and the regressions on its columns."""
+
+    table: ReadTable
+    target: np.ndarray
+    weight: np.ndarray | None
+    columns: RegressionColumns
+    fits: LinearFits
+
+
+class RERFModel(RERFReading, Estimator):
+    """Parameters, the two fits, tuning and the sum."""
+
+    penalty: str | None
+    alpha: float | str
+    l1_ratio: float
+    fit_intercept: bool
+    standardize: bool
+    linear_features: Any
+    missing_indicator: bool
+    categorical_encoding: str
+    categorical_features: Any
+    tune: Any
+    tune_by: Any
+    cv: Any
+    max_iter: int
+    tol: float
+    oob_score: bool
+    warm_start: bool
+    random_state: Any
+    n_jobs: int | None
+    verbose: int
+
+    # -- what the two differ in -----------------------------------------------------------------
+
+    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
+        raise AttributeError("the regressor and the classifier bring this")
+
+    def _n_outputs(self) -> int:
+        return 0
+
+    def _indicators(self, target: np.ndarray) -> np.ndarray:
+        """Return the target as what the forest's residuals are taken from, (n_rows, n_values)."""
+        raise AttributeError("the regressor and the classifier bring this")
+
+    def _level(self, raw: np.ndarray) -> np.ndarray:
+        """Return what the regression predicts, in the units of `_indicators`, from its scores."""
+        raise AttributeError("the regressor and the classifier bring this")
+
+    def _choose_alpha(self, rows: _Rows, options: Options) -> float:
+        raise AttributeError("the regressor and the classifier bring this")
+
+    def _set_coef(self, line: Line) -> None:
+        raise AttributeError("the regressor and the classifier bring this")
+
+    def _keep_oob(self, total: np.ndarray, target: np.ndarray, weight: np.ndarray | None) -> None:
+        raise AttributeError("the regressor and the classifier bring this")
+
+    # -- fit ------------------------------------------------------------------------------------
+
+    @atomic_fit
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the regression, then the forest on what it leaves.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+            NaN means missing. String and category columns of a data frame are categories.
+        y : array-like of shape (n_rows,)
+            In regression also of shape (n_rows, n_outputs).
+        sample_weight : array-like of shape (n_rows,), optional
+
+        Returns
+        -------
+        self : estimator
+        """
+        options = self._check_parameters()
+        grids, folds = self._check_tuning()
+        earlier = self.__dict__.copy() if self.warm_start and "forest_" in self.__dict__ else None
+        values = self._fit_features(X, categorical_features=self.categorical_features)
+        target = self._encode_target(y, values.shape[0])
+        weight = check_sample_weight(sample_weight, values.shape[0])
+        # One seed for all candidates: they differ by their parameters, not by their draws.
+        seed = int(seed_sequence(self.random_state).generate_state(1, np.uint64)[0])
+        rows = self._open_rows(ReadTable(values, self._reader), target, weight)
+        for name in _TUNED:
+            self.__dict__.pop(name, None)
+        if self._tunes():
+            line, forest = self._tune(rows, grids, folds, options, seed)
+        else:
+            line, forest = self._fit_one(
+                rows, tuning.Candidate({}, {}), options, seed, earlier=earlier
+            )
+        if not line.converged:
+            from hybridtrees.linear.solvers import warn_not_converged
+
+            warn_not_converged(type(self).__name__, line.n_iter, stacklevel=4)
+        self._keep(rows, line, forest)
+        return self
+
+    def _check_parameters(self) -> Options:
+        """Check the parameters, all before any work."""
+        from hybridtrees.linear.path import check_cv, check_penalty
+        from hybridtrees.linear.regression import Options
+
+        check_boolean("missing_indicator", self.missing_indicator)
+        check_option("categorical_encoding", self.categorical_encoding, ENCODINGS)
+        check_boolean("oob_score", self.oob_score)
+        if check_boolean("warm_start", self.warm_start) and self._tunes():
+            raise ValueError(
+                "warm_start=True adds trees to one setting and cannot be combined with tune; "
+                f"got tune={self.tune!r}"
+            )
+        cv = check_cv(self.cv)
+        tol = check_real("tol", self.tol, 0, closed="right")
+        max_iter = check_integer("max_iter", self.max_iter, 1, 2**31 - 1)
+        assert tol is not None and max_iter is not None
+        if not tol > 0:
+            raise ValueError(f"tol must be a real number greater than 0, got {self.tol!r}")
+        if not isinstance(self.verbose, bool):
+            check_integer("verbose", self.verbose, 0)
+        self._forest(tuning.Candidate({}, {}), 0)._check_parameters()
+        return Options(
+            penalty=check_penalty(self.penalty, self.alpha, self.l1_ratio),
+            fit_intercept=check_boolean("fit_intercept", self.fit_intercept),
+            standardize=check_boolean("standardize", self.standardize),
+            tol=tol,
+            max_iter=max_iter,
+            n_threads=effective_threads(self.n_jobs),
+            cv=cv,
+        )
+
+    def _tunes(self) -> bool:
+        """Whether `tune` is anything but False, be it Python's or NumPy's."""
+        return not isinstance(self.tune, bool | np.bool_) or bool(self.tune)
+
+    def _check_tuning(self) -> tuple[list[dict[str, list[Any]]] | None, Any]:
+        """Check `tune`, every setting in it, and `tune_by`, which is read once; None for "oob"."""
+        from hybridtrees.linear.path import check_cv, check_penalty
+
+        if not self._tunes():
+            return None, None
+        grids = tuning.check_grid(self.tune, (*tuning.LINEAR, *FOREST))
+        for candidate in tuning.candidates(grids or []):
+            about = {name: getattr(self, name) for name in tuning.LINEAR}
+            check_penalty(**{**about, **candidate.linear})
+            self._forest(candidate, 0)._check_parameters()
+        if not isinstance(self.tune_by, str):
+            return grids, check_cv(self.tune_by, "tune_by")
+        if self.tune_by != "oob":
+            raise ValueError(
+                "tune_by must be 'oob', a number of folds or an iterable of pairs (training rows, "
+                f"test rows), got {self.tune_by!r}"
+            )
+        return grids, None
+
+    def _forest(
+        self, candidate: tuning.Candidate, seed: int, oob_score: bool = False
+    ) -> ResidualForest:
+        own = {name: getattr(self, name) for name in FOREST}
+        return ResidualForest(
+            **{**own, **candidate.forest},
+            oob_score=oob_score,
+            categorical_features=self.categorical_features,
+            warm_start=bool(self.warm_start),
+            random_state=seed,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+        )
+
+    def _open_rows(self, table: ReadTable, target: np.ndarray, weight: np.ndarray | None) -> _Rows:
+        columns = RegressionColumns.learn(
+            table.reader,
+            table.values,
+            choose_features(self.linear_features, table.reader),
+            self._indicators(target),
+            weight,
+            encoding=self.categorical_encoding,
+            drop_first=self.penalty is None and bool(self.fit_intercept),
+            indicators=bool(self.missing_indicator),
+        )
+        made = columns.make_training(table.values, self._indicators(target), weight)
+        fits = LinearFits(made, target, weight, self._n_outputs())
+        return _Rows(table, target, weight, columns, fits)
+
+    def _fit_line(
+        self, rows: _Rows, candidate: tuning.Candidate, options: Options
+    ) -> tuple[FittedLine, Options]:
+        """Fit the regression of a setting; the options that are returned have its alpha."""
+        from hybridtrees.linear.path import check_penalty
+
+        about = {name: getattr(self, name) for name in tuning.LINEAR}
+        penalty = check_penalty(**{**about, **candidate.linear})
+        options = replace(options, penalty=penalty)
+        alpha = penalty.alpha
+        if alpha is None:
+            alpha = self._choose_alpha(rows, options)
+            options = replace(options, penalty=replace(penalty, alpha=alpha))
+        return rows.fits.fit(options, alpha), options
+
+    def _fit_one(
+        self,
+        rows: _Rows,
+        candidate: tuning.Candidate,
+        options: Options,
+        seed: int,
+        *,
+        earlier: dict[str, Any] | None = None,
+        judged: bool = True,
+    ) -> tuple[FittedLine, ResidualForest]:
+        """Fit one setting; the trees of an earlier fit are kept. Unless `judged` by the caller."""
+        line, own_options = self._fit_line(rows, candidate, options)
+        line.fitted_with = growth = self._growth(rows, line, own_options)
+        by_oob = self._tunes() and isinstance(self.tune_by, str)
+        forest = self._forest(candidate, seed, judged and (bool(self.oob_score) or by_oob))
+        if earlier is not None:
+            same = "the forest on the residuals of the same regression"
+            check_same_growth(earlier["_fitted_with"], growth, same)
+            # A copy: an error leaves the earlier forest as it is.
+            params = forest.get_params(deep=False)
+            forest = copy.copy(earlier["forest_"]).set_params(**params)
+        truth = self._indicators(rows.target)
+        raw = line.line.predict(rows.fits.columns, None, options.n_threads)
+        table = replace(
+            rows.table,
+            oob_purpose="oob_score" if self.oob_score else "tune_by='oob'",
+            target_digest=growth["y"],
+        )
+        if judged and (forest.oob_score or forest.n_estimators == "auto"):
+            honest = honest_level(rows.fits, line, own_options, self._level)
+            table = replace(table, oob_target=truth - honest)
+        return line, forest.fit(table, truth - self._level(raw), rows.weight)
+
+    def _growth(self, rows: _Rows, line: FittedLine, options: Options) -> dict[str, Any]:
+        """Return what the residuals depend on: a fit that adds trees must have the same."""
+        plain = rows.weight is None or bool(np.all(rows.weight == 1))
+        return {
+            "X": digest(rows.table.values),
+            "the columns of X": columns_digest(rows.table.reader),
+            "y": target_digest(rows.target, vars(self).get("classes_")),
+            "sample_weight": None if plain else digest(rows.weight),
+            "penalty, alpha or l1_ratio": [line.alpha, options.penalty.l1_ratio],
+            "fit_intercept": options.fit_intercept,
+            "standardize": options.standardize,
+            "linear_features": rows.columns.features.tolist(),
+            "missing_indicator": bool(self.missing_indicator),
+            "categorical_encoding": self.categorical_encoding,
+            "tol": options.tol,
+            "max_iter": options.max_iter,
+        }
+
+    # -- tuning ---------------------------------------------------------------------------------
+
+    def _tune(
+        self, rows: _Rows, grids: list | None, folds: Any, options: Options, seed: int
+    ) -> tuple[FittedLine, ResidualForest]:
+        """Try all settings; by out-of-bag error the best one has been fitted by then."""
+        if grids is None:
+            grids = self._default_grids(rows, options)
+        tried = list(tuning.candidates(grids))
+        errors: list[float] = []
+        fitted: tuple[FittedLine, ResidualForest] | None = None
+        if folds is None:
+            least = np.inf
+            for candidate in tried:
+                found = self._fit_one(rows, candidate, options, seed)
+                errors.append(float(found[1].oob_curve_[-1]))
+                self._report(candidate, errors[-1])
+                # Not so where the error is not a number: all rows were in all samples.
+                if errors[-1] < least:
+                    fitted, least = found, errors[-1]
+        else:
+            errors = self._fold_errors(rows, tried, folds, options, seed)
+        best = tuning.best_of(errors, "tune_by='oob'" if folds is None else "tune_by")
+        self.best_params_, self.best_score_ = tried[best].params, errors[best]
+        self.tune_results_ = [
+            {"params": candidate.params, "error": error}
+            for candidate, error in zip(tried, errors, strict=True)
+        ]
+        return fitted or self._fit_one(rows, tried[best], options, seed)
+
+    def _default_grids(self, rows: _Rows, options: Options) -> list[dict[str, list[Any]]]:
+        from hybridtrees.linear.path import alpha_grid
+
+        def alphas(number: int) -> np.ndarray:
+            steepest = rows.fits.open(options).steepest()
+            return alpha_grid(number, steepest, options.penalty.l1_ratio)
+
+        return tuning.default_grid(self.penalty is not None, alphas)
+
+    def _fold_errors(
+        self, rows: _Rows, tried: list[tuning.Candidate], cv: Any, options: Options, seed: int
+    ) -> list[float]:
+        """Mean squared errors by cross-validation, of the sum that is not clipped."""
+        from hybridtrees.linear.path import make_folds
+
+        if len(rows.target) < 2:
+            raise ValueError("tune_by needs rows to train and to test on, but X has 1 sample")
+        classes = rows.target if self._n_outputs() else None
+        folds = make_folds(cv, len(rows.target), classes, rows.weight, "tune_by")
+        values = rows.table.values
+        values = values.tocsr() if hasattr(values, "indptr") else values
+        errors = np.zeros((len(tried), len(folds)))
+        for f, (train, test) in enumerate(folds):
+            weight = None if rows.weight is None else rows.weight[train]
+            part = self._open_rows(
+                ReadTable(values[train], rows.table.reader), rows.target[train], weight
+            )
+            others = ReadTable(values[test], rows.table.reader)
+            truth = self._indicators(rows.target[test])
+            w = None if rows.weight is None else rows.weight[test]
+            for k, candidate in enumerate(tried):
+                line, forest = self._fit_one(part, candidate, options, seed, judged=False)
+                columns = part.columns.make(others.values)
+                said = self._level(line.line.predict(columns, None, options.n_threads))
+                said = said + forest._mean(others)
+                errors[k, f] = np.average(((truth - said) ** 2).mean(axis=1), weights=w)
+        for candidate, row in zip(tried, errors, strict=True):
+            self._report(candidate, float(row.mean()))
+        return [float(row.mean()) for row in errors]
+
+    def _report(self, candidate: tuning.Candidate, error: float) -> None:
+        if self.verbose:
+            print(f"{type(self).__name__}: {candidate.params}, error {error:.6g}")
+
+    def _keep(self, rows: _Rows, line: FittedLine, forest: ResidualForest) -> None:
+        """Keep what predictions need."""
+        fitted = line.line
+        self._columns = rows.columns
+        arrays = (fitted.coef, fitted.mean, fitted.fill, fitted.base)
+        self._line = tuple(np.ascontiguousarray(a) for a in arrays)
+        self.forest_ = forest
+        self._fitted_with = line.fitted_with
+        self.alpha_ = line.alpha
+        self.n_iter_ = line.n_iter
+        self.coef_names_ = np.array(rows.columns.names, dtype=object)
+        self._set_coef(fitted)
+        for name in _OOB:
+            self.__dict__.pop(name, None)
+        if "oob_prediction_" in vars(forest):
+            residual = forest.oob_prediction_.reshape(len(rows.target), -1)
+            assert line.honest is not None
+            self.oob_curve_ = forest.oob_curve_
+            self._keep_oob(line.honest + residual, rows.target, rows.weight)

@@ -1,0 +1,276 @@
+"""RERF: a penalised regression, and a random forest on its residuals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hybridtrees.base import RegressorMixin
+from hybridtrees.input.validation import check_target_regression
+from hybridtrees.metrics import r2_score
+from hybridtrees.models.rerf.base import RERFModel, _Rows
+from hybridtrees.models.rerf.classifier import RERFClassifier
+
+if TYPE_CHECKING:
+    from hybridtrees.linear.regression import Line, Options
+
+__all__ = ["RERFClassifier", "RERFRegressor"]
+
+# Squares of targets up to here, and sums of many of them, are finite.
+_LARGEST_TARGET = 1e100
+
+
+class RERFRegressor(RegressorMixin, RERFModel):
+    """Regression-enhanced random forest (Zhang, Nettleton and Zhu 2019).
+
+    A penalised linear regression g is fitted, then a random forest on the residuals y - g(x); the
+    prediction is g(x) plus what the forest says. The line goes on where the training rows end,
+    which a forest alone cannot do, and the forest finds what is not a line.
+
+    The regression minimises
+
+        sum_i w_i (y_i - g(x_i))^2 / (2 sum_i w_i)
+            + alpha (l1_ratio |b|_1 + (1 - l1_ratio) / 2 |b|_2^2)
+
+    over the coefficients b of standardised columns: the objective of scikit-learn's
+    ``Lasso(alpha)`` and ``ElasticNet(alpha, l1_ratio)`` after a ``StandardScaler``; a
+    ``Ridge(a)`` is ``alpha = a / n_rows`` here.
+
+    Weights count as repeated rows: with ``bootstrap=False``, where every tree has all rows, a row
+    of weight two gives the same model as that row twice. A bootstrap draws rows in proportion to
+    their weights, as many as the table has. A row twice is one row more to draw and takes another
+    place in the table, so that the same seed draws other samples; with the same number of draws
+    (an integer `max_samples`) the samples have the same distribution, but are not the same.
+
+    Parameters
+    ----------
+    n_estimators : int or "auto", default=100
+        Trees of the forest.
+    penalty : {None, "ridge", "lasso", "elasticnet"}, default="ridge"
+        Penalty of the regression.
+    alpha : float or "cv", default=0.001
+        Its strength, per unit of weight; "cv" chooses it by cross-validation of the regression
+        alone.
+    l1_ratio : float, default=0.5
+        Share of the L1 part under "elasticnet".
+    fit_intercept, standardize, missing_indicator
+        Of the regression, as in `LinearRegressor`.
+    linear_features : array-like, optional
+        Features of the regression (names, numbers or a mask); all by default. The forest has all.
+    categorical_encoding : {"onehot", "target_mean"}, default="onehot"
+        How the regression sees categories: a column for each, or one with the mean target of the
+        category (drawn a little towards that of all rows). The means that the regression is
+        fitted to are over rows of other folds, lest a row of a rare category explain itself. The
+        forest takes categories as they are.
+    tune : bool, dict of lists, or list of such dicts, default=False
+        Settings to be tried: values of `penalty`, `alpha`, `l1_ratio` and of any parameter of the
+        forest. True tries five alphas where there is a penalty, two numbers of features per
+        split and three sizes of leaves. A regression, or a sorted table, that several settings
+        share is made once.
+    tune_by : "oob", int or iterable of (training rows, test rows), default="oob"
+        What settings are judged by: the squared error of the sum on rows out of the bag (see
+        `oob_prediction_`), or on the test rows of folds.
+    splitter : {"hist", "exact"}, default="hist"
+        Search of the forest, on at most `max_bins` bins or over all values. The published forests
+        were exact. Bins take a fraction of the time and are the default for it; where columns have
+        long tails, in which the line errs most, the exact search can be a little better.
+    criterion, max_depth, min_samples_split, min_weight_fraction_leaf, \
+max_leaf_nodes, min_impurity_decrease, bootstrap, max_samples, ccp_alpha, monotonic_cst, missing, \
+max_bins, keep_rows
+        Of the forest, as in `RandomForestRegressor`. `monotonic_cst` is about the forest's part.
+    min_samples_leaf : int or float, default=1
+        Least distinct rows of a leaf.
+    max_features : int, float, {"sqrt", "log2"} or None, default="sqrt"
+        Features drawn for each split.
+    oob_score : bool, default=False
+        Whether to judge the sum by rows that neither of its parts has seen.
+    categorical_features : array-like, optional
+        Columns that hold categories, beside the string and category columns of a data frame.
+    warm_start : bool, default=False
+        Whether another `fit` keeps the trees there are and grows those that a larger
+        `n_estimators` asks for. Data and other parameters must be the same. Not with `tune`.
+    cv, max_iter, tol
+        Of the regression, as in `LinearRegressor`.
+    random_state : int, Generator, RandomState or None
+        Seed of the forest; all settings of `tune` have the same.
+    n_jobs : int, optional
+        Threads; all usable CPUs by default. The result does not depend on it.
+    verbose : int, default=0
+        Print a line for every so many trees, and for every setting.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_columns,) or (n_outputs, n_columns)
+    intercept_ : float or ndarray of shape (n_outputs,)
+    coef_names_ : ndarray of str
+        Columns of the regression.
+    forest_ : RandomForestRegressor
+        The forest on the residuals.
+    alpha_ : float
+        The penalty's strength that was used.
+    n_iter_ : int
+        Iterations of the regression.
+    oob_prediction_ : ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        With `oob_score`: regression plus forest, by regressions and trees that have not seen the
+        row. Least squares and ridge without a row follow from the hat matrix, with the means,
+        scales and alpha of all rows; a lasso, an elastic net or a wide table is fitted to the
+        others of five folds. Forests are grown on the residuals of the one regression on all
+        rows. NaN for rows that all trees have seen.
+    oob_score_, oob_curve_ : float, ndarray of shape (n_estimators,)
+        R2 of these, and their mean squared error after 1, 2, ... trees.
+    best_params_, best_score_, tune_results_ : dict, float, list
+        With `tune`: the setting of the smallest error, that error, and all of them.
+    feature_importances_ : ndarray of shape (n_features,)
+        Those of the forest.
+    n_features_in_, feature_names_in_ : int, ndarray
+        The features of `fit`; names only where the table had them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hybridtrees import RERFRegressor
+    >>> X = np.arange(100.0)[:, None]
+    >>> y = 2 * X[:, 0] + 10 * (X[:, 0] > 50)
+    >>> model = RERFRegressor(n_estimators=20, random_state=0).fit(X, y)
+    >>> bool(model.predict([[200.0]])[0] > 380)
+    True
+    """
+
+    def __init__(
+        self,
+        n_estimators: int | str = 100,
+        *,
+        penalty: str | None = "ridge",
+        alpha: float | str = 1e-3,
+        l1_ratio: float = 0.5,
+        fit_intercept: bool = True,
+        standardize: bool = True,
+        linear_features: Any = None,
+        missing_indicator: bool = False,
+        categorical_encoding: str = "onehot",
+        tune: Any = False,
+        tune_by: Any = "oob",
+        criterion: str = "squared_error",
+        splitter: str = "hist",
+        max_depth: int | None = None,
+        min_samples_split: int | float = 2,
+        min_samples_leaf: int | float = 1,
+        min_weight_fraction_leaf: float = 0.0,
+        max_features: int | float | str | None = "sqrt",
+        max_leaf_nodes: int | None = None,
+        min_impurity_decrease: float = 0.0,
+        bootstrap: bool = True,
+        max_samples: int | float | None = None,
+        oob_score: bool = False,
+        ccp_alpha: float = 0.0,
+        monotonic_cst: Any = None,
+        missing: str = "learn",
+        categorical_features: Any = None,
+        max_bins: int = 255,
+        keep_rows: bool | str = "auto",
+        warm_start: bool = False,
+        cv: Any = 5,
+        max_iter: int = 10_000,
+        tol: float = 1e-10,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        self.n_estimators = n_estimators
+        self.penalty = penalty
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.linear_features = linear_features
+        self.missing_indicator = missing_indicator
+        self.categorical_encoding = categorical_encoding
+        self.tune = tune
+        self.tune_by = tune_by
+        self.criterion = criterion
+        self.splitter = splitter
+        self.max_depth = max_depth
+        self.min_samples_split = min_samples_split
+        self.min_samples_leaf = min_samples_leaf
+        self.min_weight_fraction_leaf = min_weight_fraction_leaf
+        self.max_features = max_features
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_impurity_decrease = min_impurity_decrease
+        self.bootstrap = bootstrap
+        self.max_samples = max_samples
+        self.oob_score = oob_score
+        self.ccp_alpha = ccp_alpha
+        self.monotonic_cst = monotonic_cst
+        self.missing = missing
+        self.categorical_features = categorical_features
+        self.max_bins = max_bins
+        self.keep_rows = keep_rows
+        self.warm_start = warm_start
+        self.cv = cv
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
+        target = check_target_regression(
+            y, n_rows, multi_output=True, estimator_name=type(self).__name__
+        )
+        self._single = target.ndim == 1
+        target = target.reshape(n_rows, -1)
+        if target.shape[1] == 0:
+            raise ValueError("y must have at least one output, got an array without columns")
+        largest = np.abs(target).max()
+        if largest > _LARGEST_TARGET:
+            raise ValueError(f"y must not exceed {_LARGEST_TARGET} in magnitude, got {largest:.3g}")
+        return target
+
+    def _indicators(self, target: np.ndarray) -> np.ndarray:
+        return target
+
+    def _level(self, raw: np.ndarray) -> np.ndarray:
+        return raw
+
+    def _choose_alpha(self, rows: _Rows, options: Options) -> float:
+        from hybridtrees.linear.regressor import LinearRegressor
+
+        fits = rows.fits
+        return LinearRegressor(cv=self.cv)._choose_alpha(
+            fits.columns, fits.target, fits.weight, options, fits.open(options)
+        )
+
+    def _set_coef(self, line: Line) -> None:
+        intercept = line.intercept if self.fit_intercept else np.zeros(line.coef.shape[1])
+        self.coef_ = line.coef[:, 0].copy() if self._single else np.ascontiguousarray(line.coef.T)
+        self.intercept_ = float(intercept[0]) if self._single else intercept
+
+    def _keep_oob(self, total: np.ndarray, target: np.ndarray, weight: np.ndarray | None) -> None:
+        known = ~np.isnan(total).any(axis=1)
+        w = None if weight is None else weight[known]
+        self.oob_prediction_ = total[:, 0] if self._single else total
+        self.oob_score_ = float("nan")
+        if known.any():
+            self.oob_score_ = float(r2_score(target[known], total[known], sample_weight=w))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict a number per row, or one for each output.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        prediction : ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        """
+        raw = self.predict_raw(X)
+        return raw[:, 0] if self._single else raw
+
+    def __sklearn_tags__(self) -> Any:
+        """Return the tags of a regressor of several outputs."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        return tags

@@ -1,0 +1,350 @@
+"""The regression of RERF: its columns, its fit for one penalty after another, its predictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybridtrees._persistence import register
+from hybridtrees.core.base.checks import (
+    Checked,
+    check_array,
+    check_arrays,
+    check_numbers,
+    check_type,
+)
+from hybridtrees.input.validation import FeatureReader, _feature_index
+from hybridtrees.linear.design import Design
+
+if TYPE_CHECKING:
+    from hybridtrees.linear.regression import Line, Options
+
+Floats = NDArray[np.float64]
+
+ENCODINGS = ("onehot", "target_mean")
+# Rows of the overall mean that are added to those of a category.
+_SMOOTHING = 1.0
+# Folds where a row's own target must not be used.
+N_FOLDS = 5
+
+
+def few_folds(
+    n_rows: int, codes: NDArray | None = None, weight: Floats | None = None
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Training and test rows of a few folds, the same every time; none for a single row."""
+    from hybridtrees.linear.path import make_folds
+
+    counted = n_rows if weight is None else int(np.count_nonzero(weight))
+    number = min(N_FOLDS, counted)
+    return make_folds(number, n_rows, codes, weight) if number > 1 else []
+
+
+def choose_features(linear_features: Any, reader: FeatureReader) -> NDArray[np.int64]:
+    """Numbers of the features of the regression: all, or those given by name, number or mask."""
+    n = reader.n_features_in
+    if linear_features is None:
+        return np.arange(n, dtype=np.int64)
+    given = np.asarray(linear_features)
+    if isinstance(linear_features, str) or given.ndim != 1:
+        raise ValueError(
+            "linear_features must be None or a sequence of names, numbers or booleans, got "
+            f"{linear_features!r}"
+        )
+    if given.dtype == bool:
+        if len(given) != n:
+            raise ValueError(
+                f"linear_features is a mask of {len(given)} entries, but X has {n} features"
+            )
+        chosen = np.flatnonzero(given)
+    else:
+        try:
+            found = {_feature_index(item, n, reader.feature_names_in) for item in linear_features}
+        except (TypeError, ValueError) as error:
+            message = str(error).replace("categorical_features", "linear_features")
+            raise type(error)(message) from None
+        chosen = np.array(sorted(found), dtype=np.int64)
+    if not len(chosen):
+        raise ValueError("linear_features must name at least one feature")
+    return chosen.astype(np.int64)
+
+
+@register
+class RegressionColumns(Checked):
+    """From the features of a table to the columns of the regression.
+
+    Attributes
+    ----------
+    features : ndarray of int64
+        Features that take part.
+    design : Design
+        One-hot columns of categories, or of a table whose categories are numbers already.
+    means : list of (ndarray of shape (n_codes, n_means) or None)
+        Mean targets of the categories of each feature that takes part, under "target_mean".
+    """
+
+    def __init__(
+        self, features: NDArray[np.int64], design: Design, means: list[Floats | None]
+    ) -> None:
+        self.features = features
+        self.design = design
+        self.means = means
+
+    def _check_state(self) -> None:
+        check_type(self, "design", Design)
+        n_features = check_arrays(self, {"features": ("i8", "n_features")})["n_features"]
+        if len(check_type(self, "means", list)) != n_features:
+            raise ValueError(f"{n_features} features have means of {len(self.means)}")
+        for mean in self.means:
+            if mean is not None:
+                check_array(mean, "means of RegressionColumns", "f8", ["n_codes", "n_means"])
+
+    def check_reader(self, reader: FeatureReader) -> None:
+        """Refuse columns that are not made of the features of a reader."""
+        check_numbers(self.features, "features of RegressionColumns", 0, reader.n_features_in)
+        categories = [reader.categories[f] for f in self.features]
+        widths = [1 if mean is None else mean.shape[1] for mean in self.means]
+        for labels, mean in zip(categories, self.means, strict=True):
+            if mean is not None and (labels is None or len(labels) != len(mean)):
+                raise ValueError("the means of categories are about others")
+        if any(mean is not None for mean in self.means):
+            categories = [None] * sum(widths)
+        self.design.check_reader(FeatureReader(len(categories), None, categories))
+
+    @classmethod
+    def learn(
+        cls,
+        reader: FeatureReader,
+        values: Any,
+        features: NDArray[np.int64],
+        target: Floats,
+        weight: Floats | None,
+        *,
+        encoding: str,
+        drop_first: bool,
+        indicators: bool,
+    ) -> RegressionColumns:
+        """Learn the columns of a table.
+
+        Parameters
+        ----------
+        reader : FeatureReader
+        values : ndarray or sparse array
+        features : ndarray of int64
+        target : ndarray of shape (n_rows, n_means)
+            What categories are averaged over.
+        weight : ndarray or None
+        encoding : {"onehot", "target_mean"}
+        drop_first, indicators : bool
+            See `Design`.
+        """
+        given = reader.feature_names_in
+        names = [f"x{f}" if given is None else str(given[f]) for f in features]
+        categories = [reader.categories[f] for f in features]
+        own = _take(values, features)
+        means: list[Floats | None] = [None] * len(features)
+        if encoding == "target_mean" and any(labels is not None for labels in categories):
+            means = [
+                None if labels is None else _category_means(own, j, len(labels), target, weight)
+                for j, labels in enumerate(categories)
+            ]
+            own = _encode(own, means)
+            n_means = target.shape[1]
+            names = [
+                text
+                for name, mean in zip(names, means, strict=True)
+                for text in ([name] if mean is None else _mean_names(name, n_means))
+            ]
+            categories = [None] * len(names)
+        sub = FeatureReader(len(names), np.array(names, dtype=object), categories)
+        design = Design(sub, own, drop_first=drop_first, indicators=indicators)
+        return cls(features, design, means)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return self.design.names
+
+    def make(self, values: Any) -> Any:
+        """Return the columns of a table: dense, or CSR."""
+        return self.design.expand(_encode(_take(values, self.features), self.means))
+
+    def make_training(self, values: Any, target: Floats, weight: Floats | None) -> Any:
+        """Return the columns of the table they were learned from.
+
+        Means of categories are over the rows of other folds: with its own target among them, a
+        row of a rare category would explain itself.
+        """
+        if all(mean is None for mean in self.means):
+            return self.make(values)
+        own = _take(values, self.features)
+        own = own.tocsr() if hasattr(own, "indptr") else own
+        made = np.array(_encode(own, self.means))
+        w = np.ones(len(target)) if weight is None else weight
+        overall = w @ target / w.sum()
+        for train, test in few_folds(len(target), None, weight):
+            rest = np.zeros(len(target))
+            rest[train] = w[train]
+            # Drawn to the mean of all rows: those of the folds would tell the folds apart.
+            means = [
+                None if mean is None else _category_means(own, j, len(mean), target, rest, overall)
+                for j, mean in enumerate(self.means)
+            ]
+            made[test] = _encode(own[test], means)
+        return self.design.expand(made)
+
+
+def _take(values: Any, features: NDArray[np.int64]) -> Any:
+    return values if len(features) == values.shape[1] else values[:, features]
+
+
+def _mean_names(name: str, n_means: int) -> list[str]:
+    return [f"mean of {name}"] if n_means == 1 else [f"mean {k} of {name}" for k in range(n_means)]
+
+
+def _codes(values: Any, j: int) -> NDArray:
+    return values[:, [j]].toarray().ravel() if hasattr(values, "indptr") else values[:, j]
+
+
+def _category_means(
+    values: Any,
+    j: int,
+    n_codes: int,
+    target: Floats,
+    weight: Floats | None,
+    overall: Floats | None = None,
+) -> Floats:
+    """Mean target of each category, with a little of the overall mean."""
+    codes = _codes(values, j)
+    known = ~np.isnan(codes)
+    w = np.ones(len(codes)) if weight is None else weight
+    if overall is None:
+        overall = w @ target / w.sum()
+    at = codes[known].astype(np.int64)
+    total = np.bincount(at, w[known], n_codes)
+    sums = np.column_stack(
+        [np.bincount(at, w[known] * target[known, k], n_codes) for k in range(target.shape[1])]
+    )
+    return (sums + _SMOOTHING * overall) / (total + _SMOOTHING)[:, None]
+
+
+def _encode(values: Any, means: list[Floats | None]) -> Any:
+    """Put mean targets in the place of categories."""
+    if all(mean is None for mean in means):
+        return values
+    dense = values.toarray() if hasattr(values, "indptr") else values
+    parts = []
+    for j, mean in enumerate(means):
+        if mean is None:
+            parts.append(dense[:, [j]])
+            continue
+        missing = np.isnan(dense[:, j])
+        found = mean[np.where(missing, 0, dense[:, j]).astype(np.int64)]
+        found[missing] = np.nan
+        parts.append(found)
+    return np.hstack(parts).astype(dense.dtype, copy=False)
+
+
+@dataclass
+class FittedLine:
+    """A fitted regression and what its solver says.
+
+    Attributes
+    ----------
+    line : Line
+    alpha : float
+    n_iter : int
+    converged : bool
+    honest : ndarray or None
+        Predictions of rows that were not learned from: see `honest_level`.
+    fitted_with : dict
+        What the regression depends on.
+    """
+
+    line: Line
+    alpha: float
+    n_iter: int
+    converged: bool
+    honest: Floats | None = None
+    fitted_with: dict[str, Any] = field(default_factory=dict)
+
+
+class LinearFits:
+    """Regressions of one table for several penalties; what does not depend on them is kept.
+
+    Parameters
+    ----------
+    columns : ndarray or CSR array
+    target : ndarray of float64 of shape (n_rows, n_targets), or int32 class codes
+    weight : ndarray or None
+    n_outputs : int
+        0 for least squares, 1 for two classes, else the number of classes.
+    rows : ndarray of int64, optional
+        Rows that are fitted to; all by default.
+    """
+
+    def __init__(
+        self,
+        columns: Any,
+        target: NDArray,
+        weight: Floats | None,
+        n_outputs: int,
+        rows: NDArray[np.int64] | None = None,
+    ) -> None:
+        self.columns, self.target, self.weight = columns, target, weight
+        self.n_outputs, self.rows = n_outputs, rows
+        self._model: Any = None
+        self._key: tuple | None = None
+        self._fits: dict[Any, FittedLine] = {}
+
+    def open(self, options: Options) -> Any:
+        """Return the problem; its sums over the rows are those of the last penalty, if any."""
+        from hybridtrees.linear import regression
+        from hybridtrees.linear.classification import open_classification
+        from hybridtrees.linear.wide import is_wide
+
+        # Some problems divide their columns by their scales, or do not, when opened.
+        key = (options.fit_intercept, options.scaled)
+        if self._key != key:
+            data = self.columns, self.target, self.weight, self.rows
+            if self.n_outputs:
+                self._model = open_classification(*data, self.n_outputs, options)
+            elif is_wide(*self.columns.shape):
+                self._model = regression.WideRegression(*data, options)
+            else:
+                self._model = regression.NarrowRegression.collect(*data, options)
+            self._key = key
+        self._model.options = options
+        return self._model
+
+    def fit(self, options: Options, alpha: float) -> FittedLine:
+        """Fit for one penalty; one that has been fitted already is not fitted again."""
+        key = options.penalty.l1_ratio, alpha, options.scaled, options.fit_intercept
+        if key not in self._fits:
+            self._fits[key] = self._solve(options, alpha)
+        return self._fits[key]
+
+    def _solve(self, options: Options, alpha: float) -> FittedLine:
+        from hybridtrees.linear.regression import NarrowRegression, exact_least_squares
+
+        model = self.open(options)
+        solution = model.solve(alpha)
+        if alpha == 0 and isinstance(model, NarrowRegression) and solution.spectral:
+            rows = slice(None) if self.rows is None else self.rows
+            weight = None if self.weight is None else self.weight[rows]
+            solution = exact_least_squares(
+                self.columns[rows], self.target[rows], weight, model.moments
+            )
+        line = model.line(solution)
+        return FittedLine(line, alpha, solution.n_iter, solution.converged)
+
+
+def probabilities(raw: Floats) -> Floats:
+    """Probability of the second of two classes, (n_rows, 1), or of every class."""
+    if raw.shape[1] == 1:
+        with np.errstate(over="ignore"):
+            return 1.0 / (1.0 + np.exp(-raw))
+    shifted = np.exp(raw - raw.max(axis=1, keepdims=True))
+    return shifted / shifted.sum(axis=1, keepdims=True)

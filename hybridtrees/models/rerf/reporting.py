@@ -1,0 +1,173 @@
+"""Predictions of RERF, and what each of its two parts adds to them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hybridtrees.core.base.checks import check_type
+from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.linear._base import check_line
+from hybridtrees.models.rerf.forest import ReadTable, ResidualForest
+from hybridtrees.models.rerf.linear import RegressionColumns
+from hybridtrees.models.shared.fitted_checks import check_categories
+
+
+class Parts(NamedTuple):
+    """What the two parts of the model say of each row; their sum is the prediction.
+
+    Attributes
+    ----------
+    linear, forest : ndarrays
+        Of the shape of the prediction: see `RERFRegressor.partial`.
+    """
+
+    linear: np.ndarray
+    forest: np.ndarray
+
+
+class VarianceShares(NamedTuple):
+    """Shares of the variance of the predictions, which add up to 1.
+
+    Attributes
+    ----------
+    linear, forest : float
+        Covariance of a part with the sum, over the variance of the sum.
+    """
+
+    linear: float
+    forest: float
+
+
+class RERFReading:
+    """Methods of a fitted RERF model."""
+
+    penalty: str | None
+    n_jobs: int | None
+    alpha_: float
+    forest_: ResidualForest
+    tune_results_: list[dict[str, Any]]
+    best_params_: dict[str, Any]
+    best_score_: float
+    oob_score_: float
+    _line: tuple[np.ndarray, ...]
+    _columns: RegressionColumns
+
+    def _level(self, raw: np.ndarray) -> np.ndarray:
+        """Return what the regression predicts, in the units of `_indicators`, from its scores."""
+        raise AttributeError("the regressor and the classifier bring this")
+
+    def _check_fitted(self: Any) -> None:
+        columns = check_type(self, "_columns", RegressionColumns)
+        columns.check_reader(self._reader)
+        check_line(self._line, columns.design.n_columns)
+        forest = check_type(self, "forest_", ResidualForest)
+        if forest.n_features_in_ != self.n_features_in_:
+            raise ValueError("the forest of the model is about other features")
+        check_categories(forest._trees.category_sets(), self._reader.categories)
+
+    # -- predict --------------------------------------------------------------------------------
+
+    def _both(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return what the regression and the forest say, (n_rows, n_values) each."""
+        from hybridtrees.linear.regression import Line
+
+        self._check_is_fitted()
+        values = self._read_features(X)
+        n_threads = 1 if values.shape[0] < 4096 else effective_threads(self.n_jobs)
+        raw = Line(*self._line).predict(self._columns.make(values), None, n_threads)
+        return self._level(raw), self.forest_._mean(ReadTable(values, self._reader))
+
+    def predict_raw(self, X: Any) -> np.ndarray:
+        """Sum of what the regression and the forest say, as it is.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        raw : ndarray of shape (n_rows, n_values)
+            In classification a value for every class, of two for the second alone; it may be
+            below 0 or above 1.
+        """
+        linear, forest = self._both(X)
+        return linear + forest
+
+    def partial(self, X: Any) -> Parts:
+        """Return what each of the two parts adds to the sum.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        parts : Parts
+            `linear` and `forest`: a number per row, or one for each output or class. In
+            classification `linear` is a probability; of two classes both are for the second.
+        """
+        linear, forest = self._both(X)
+        return Parts(*((a[:, 0] if a.shape[1] == 1 else a) for a in (linear, forest)))
+
+    def variance_shares(self, X: Any) -> VarianceShares:
+        """Return the shares of the two parts in the variance of the predictions.
+
+        On rows of fit the forest has too large a share, since it has learned their noise too.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        shares : VarianceShares
+            NaN where all predictions are equal.
+        """
+        linear, forest = self._both(X)
+        total = linear + forest
+        total = total - total.mean(axis=0)
+        whole = float((total * total).sum())
+        if not whole > 0:
+            return VarianceShares(float("nan"), float("nan"))
+        own = float((total * (forest - forest.mean(axis=0))).sum()) / whole
+        return VarianceShares(1.0 - own, own)
+
+    # -- reading the model ----------------------------------------------------------------------
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """Importances of the features in the forest, which explains what the regression left."""
+        self._check_is_fitted()
+        return self.forest_.feature_importances_
+
+    def _penalty_text(self) -> str:
+        penalty = {"penalty": self.penalty, **vars(self).get("best_params_", {})}["penalty"]
+        return "no penalty" if penalty is None else f"{penalty} penalty, alpha {self.alpha_:.6g}"
+
+    def summary(self) -> str:
+        """Return a short account of both parts in words.
+
+        Returns
+        -------
+        text : str
+        """
+        self._check_is_fitted()
+        coef = self._line[0]
+        used = int(np.count_nonzero(coef.any(axis=1)))
+        lines = [
+            f"{type(self).__name__}: a regression and a forest on its residuals",
+            f"regression: {len(coef)} columns, {used} with a coefficient, {self._penalty_text()}",
+        ]
+        if "best_params_" in vars(self):
+            lines.append(
+                f"best of {len(self.tune_results_)} settings: {self.best_params_}, "
+                f"error {self.best_score_:.6g}"
+            )
+        if "oob_score_" in vars(self):
+            lines.append(f"out-of-bag score of the sum {self.oob_score_:.6g}")
+        # The forest's own score, on residuals, would be mistaken for that of the sum.
+        about = self.forest_.summary().replace(type(self.forest_).__name__, "forest", 1)
+        own = [text for text in about.splitlines() if not text.startswith("out-of-bag")]
+        return "\n".join([*lines, *own])

@@ -1,0 +1,1 @@
+"""What families share: the boosting loop, the bagging loop, constraints."""

@@ -1,0 +1,108 @@
+"""Validation tables and metrics: read from what users give to `fit`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from hybridtrees.input.validation import FeatureReader, check_sample_weight
+from hybridtrees.losses import Loss
+from hybridtrees.metrics import Metric, callable_metric
+from hybridtrees.models.shared.boosting import EvalSet
+
+
+def read_metrics(loss: Loss, eval_metric: Any, also: Sequence[Metric] = ()) -> list[Metric]:
+    """Return the metrics that are asked for by name or given as functions.
+
+    Parameters
+    ----------
+    loss : Loss
+    eval_metric : str, callable, list of these, or None
+        None for the first metric of the loss.
+    also : sequence of Metric
+        Further ones that can be asked for by name.
+
+    Returns
+    -------
+    metrics : list of Metric
+        Each name once.
+    """
+    given = loss.metrics[0] if eval_metric is None else eval_metric
+    if not isinstance(given, list | tuple):
+        given = [given]
+    if not given:
+        raise ValueError("eval_metric must name at least one metric, got an empty list")
+    found = [callable_metric(one) if callable(one) else _metric(loss, one, also) for one in given]
+    by_name: dict[str, tuple[Any, Metric]] = {}
+    for one, metric in zip(given, found, strict=True):
+        before = by_name.setdefault(metric.name, (one, metric))[0]
+        if before is not one and (callable(one) or callable(before)):
+            raise ValueError(
+                f"eval_metric holds two metrics of the name {metric.name!r}: give the functions "
+                "names of their own"
+            )
+    return [metric for _, metric in by_name.values()]
+
+
+def _metric(loss: Loss, name: Any, also: Sequence[Metric]) -> Metric:
+    for metric in also:
+        if isinstance(name, str) and name == metric.name:
+            return metric
+    return loss.metric(name)
+
+
+def read_eval_sets(
+    reader: FeatureReader,
+    encode: Callable[[Any, int, str], np.ndarray],
+    pairs: Sequence[tuple[Any, Any]] | None,
+    weights: Sequence[Any] | None,
+    last: tuple[Any, Any, Any],
+) -> Iterator[EvalSet]:
+    """Read the validation tables in the form that fit has learned.
+
+    Parameters
+    ----------
+    reader : FeatureReader
+    encode : callable
+        ``encode(y, n_rows, name)``, which checks a target.
+    pairs : list of (X, y) or None
+    weights : list of array-likes or None
+    last : tuple
+        X, y and weights of one more table, or None three times.
+
+    Yields
+    ------
+    eval_set : EvalSet
+    """
+    for name, given in (("eval_set", pairs), ("sample_weight_eval_set", weights)):
+        if not isinstance(given, list | tuple | None):
+            raise TypeError(f"{name} must be a list, got {type(given).__name__}")
+    pairs = list(pairs or ())
+    weights = [None] * len(pairs) if weights is None else list(weights)
+    if len(weights) != len(pairs):
+        raise ValueError(
+            f"sample_weight_eval_set must have one entry per pair of eval_set, got "
+            f"{len(weights)} for {len(pairs)}"
+        )
+    if (last[0] is None) != (last[1] is None):
+        raise ValueError("X_val and y_val go together: one of them is missing")
+    if last[0] is None and last[2] is not None:
+        raise ValueError("sample_weight_val needs X_val and y_val")
+    n_pairs = len(pairs)
+    if last[0] is not None:
+        pairs.append(last[:2])
+        weights.append(last[2])
+    for index, (pair, weight) in enumerate(zip(pairs, weights, strict=True)):
+        name = f"validation_{index}"
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            what = type(pair).__name__
+            raise ValueError(f"eval_set[{index}] must be a pair (X, y), got {what}")
+        values = reader.read(pair[0])
+        n_rows = values.shape[0]
+        given = index < n_pairs
+        y = encode(pair[1], n_rows, f"the y of {name}" if given else "y_val")
+        weight_name = f"the sample_weight of {name}" if given else "sample_weight_val"
+        weight = check_sample_weight(weight, n_rows, name=weight_name)
+        yield EvalSet(name, values, y, weight, X=pair[0])

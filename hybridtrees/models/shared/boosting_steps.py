@@ -1,0 +1,291 @@
+"""One round of boosting in the two dialects: XGBoost's Newton steps and Friedman's trees."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from hybridtrees.core.grow.node_values import square_values
+from hybridtrees.core.tree.pruning import collapse_alphas, prune_nodes
+from hybridtrees.core.tree.tree import Tree
+from hybridtrees.losses import Loss
+from hybridtrees.models.shared.constraints import bounded_values
+
+Segments = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class NewtonGrower(Protocol):
+    """Grows a tree on gradients and hessians: see `hybridtrees.core.grow.grower.Grower`."""
+
+    def grow(
+        self,
+        grad: np.ndarray,
+        hess: np.ndarray | float,
+        *,
+        rows: np.ndarray | None = None,
+        seed: int = 0,
+        scale: float = 1.0,
+    ) -> Tree:
+        """Grow one tree."""
+        ...
+
+    def segments(self) -> Segments:
+        """Rows by node of the tree that was grown last."""
+        ...
+
+    def update_raw(self, tree: Tree, raw: np.ndarray) -> None:
+        """Add the tree that was grown last to the scores of all rows."""
+        ...
+
+
+class ResidualGrower(Protocol):
+    """Grows a regression tree: see `hybridtrees.models.gradient_boosting.growing`."""
+
+    takes_gradients: bool
+
+    def grow_mean(self, residual: np.ndarray, rows: np.ndarray | None, seed: int) -> Tree:
+        """Grow one tree on residuals, or on float32 gradients; its values are means."""
+        ...
+
+    def segments(self) -> Segments:
+        """Rows by node of the tree that was grown last."""
+        ...
+
+    def row_nodes(self) -> np.ndarray:
+        """Node where each row ended, -1 for rows that took no part."""
+        ...
+
+    def add_to_raw(self, values: np.ndarray, tree: Tree, raw: np.ndarray) -> None:
+        """Add the values of the nodes grown last to the scores of all rows."""
+        ...
+
+
+class NewtonSteps:
+    """XGBoost's rounds: trees on gradients and hessians.
+
+    Parameters
+    ----------
+    grower : NewtonGrower
+        Opened on the training table.
+    loss : Loss
+    y : float64 array of shape (n_rows,) or (n_rows, n_outputs)
+    weight : float64 array of shape (n_rows,) or None
+    raw : float64 array of shape (n_rows, n_outputs)
+        Scores to start from; changed from round to round.
+    learning_rate : float
+    n_threads : int
+    monotonic : int8 array of shape (n_features,), optional
+        Monotone constraints, for steps that estimate leaves anew; the grower keeps them itself.
+    """
+
+    def __init__(
+        self,
+        grower: NewtonGrower,
+        loss: Loss,
+        y: np.ndarray,
+        weight: np.ndarray | None,
+        raw: np.ndarray,
+        learning_rate: float,
+        n_threads: int,
+        monotonic: np.ndarray | None = None,
+    ):
+        self.grower = grower
+        self.loss = loss
+        self.y = y
+        self.weight = weight
+        self.raw = raw
+        self.learning_rate = learning_rate
+        self.n_threads = n_threads
+        self.monotonic = monotonic
+        self.n_outputs = loss.n_outputs
+        shape = (loss.n_outputs, len(y))
+        self._grad = np.empty(shape, dtype=np.float32)
+        constant = loss.constant_hessian and weight is None
+        self._hess = None if constant else np.empty(shape, dtype=np.float32)
+
+    def take(self, rows: np.ndarray | None, seeds: np.ndarray) -> list[Tree]:
+        """Grow one tree per output on the rows, and add them to `raw` of all rows."""
+        loss, hess = self.loss, self._hess
+        loss.statistics(self.y, self.raw, self.weight, self._grad, hess, self.n_threads)
+        trees = []
+        for k in range(self.n_outputs):
+            tree = self.grower.grow(
+                self._grad[k],
+                1.0 if hess is None else hess[k],
+                rows=rows,
+                seed=int(seeds[k]),
+                scale=self.learning_rate,
+            )
+            self.grower.update_raw(tree, self.raw[:, k])
+            trees.append(tree)
+        return trees
+
+
+class FriedmanSteps:
+    """Friedman's rounds: regression trees on pseudo-residuals, leaves re-estimated by the loss.
+
+    Parameters
+    ----------
+    grower : ResidualGrower
+        Opened on the training table.
+    loss, y, weight, raw, learning_rate, n_threads
+        As for `NewtonSteps`.
+    ccp_alpha : float
+        Price of a leaf; a tree is pruned before its leaves are re-estimated.
+    monotonic : int8 array of shape (n_features,), optional
+        Monotone constraints, which hold for the values that are estimated anew too.
+    """
+
+    def __init__(
+        self,
+        grower: ResidualGrower,
+        loss: Loss,
+        y: np.ndarray,
+        weight: np.ndarray | None,
+        raw: np.ndarray,
+        learning_rate: float,
+        n_threads: int,
+        ccp_alpha: float = 0.0,
+        monotonic: np.ndarray | None = None,
+    ):
+        self.grower = grower
+        self.loss = loss
+        self.y = y
+        self.weight = weight
+        self.raw = raw
+        self.learning_rate = learning_rate
+        self.n_threads = n_threads
+        self.ccp_alpha = ccp_alpha
+        self.monotonic = monotonic
+        self.n_outputs = loss.n_outputs
+        shape = (loss.n_outputs, len(y))
+        single = grower.takes_gradients
+        self._target = np.empty(shape, dtype=np.float32 if single else np.float64)
+        self._weight32 = None
+        if single and weight is not None:
+            self._weight32 = np.empty(shape, dtype=np.float32)
+        self._residual = np.empty(len(y)) if single else None
+        # Other losses work from the raw scores.
+        self._leaves_of_residuals = loss.kind == "softmax" or (
+            loss.kind == "logistic" and bool(np.all((y == 0) | (y == 1)))
+        )
+
+    def take(self, rows: np.ndarray | None, seeds: np.ndarray) -> list[Tree]:
+        """Grow one tree per output on the rows, and add them to `raw` of all rows."""
+        loss, target = self.loss, self._target
+        if self._residual is None:
+            loss.residuals(self.y, self.raw, self.weight, target, self.n_threads)
+        else:
+            loss.first_order(self.y, self.raw, self.weight, target, self._weight32, self.n_threads)
+        return [self._grow(k, rows, int(seeds[k])) for k in range(self.n_outputs)]
+
+    def _residual_of(self, output: int) -> np.ndarray:
+        """Pseudo-residuals of an output in float64."""
+        target = self._target[output]
+        if self._residual is None:
+            return target
+        if self._weight32 is None:
+            return np.negative(target, out=self._residual)
+        np.divide(target, self._weight32[output], out=self._residual, dtype=np.float64)
+        return np.negative(self._residual, out=self._residual)
+
+    def _grow(self, output: int, rows: np.ndarray | None, seed: int) -> Tree:
+        tree = self.grower.grow_mean(self._target[output], rows, seed)
+        new_node = None
+        if self.ccp_alpha > 0:
+            tree, new_node = self._prune(tree, self._residual_of(output))
+        if not self.loss.leaf_is_mean:
+            self._estimate_leaves(tree, output, new_node)
+        elif self.monotonic is not None:
+            tree.values[:, 0] = bounded_values(tree, tree.values[:, 0], self.monotonic)
+        tree.values *= self.learning_rate
+        values = tree.values[:, 0] if new_node is None else tree.values[new_node, 0]
+        self.grower.add_to_raw(values, tree, self.raw[:, output])
+        return tree
+
+    def _estimate_leaves(self, tree: Tree, output: int, new_node: np.ndarray | None) -> None:
+        """Give the leaves the values that the loss asks for."""
+        segments = self.grower.segments()
+        if new_node is not None:
+            # Of the nodes that became one the first is their ancestor, which has all rows.
+            first = np.unique(new_node, return_index=True)[1]
+            segments = segments[0], segments[1][first], segments[2][first]
+        residual = self._residual_of(output) if self._leaves_of_residuals else None
+        nodes, values = estimate(self, tree, segments, output, residual, self.monotonic)
+        tree.values[nodes, 0] = values
+
+    def _prune(self, tree: Tree, residual: np.ndarray) -> tuple[Tree, np.ndarray]:
+        weight = tree.nodes["weight"]
+        sums = np.column_stack([tree.values[:, 0] * weight, weight])
+        leaf = self.grower.row_nodes()
+        impurity = square_values(tree.nodes, sums, residual[:, None], self.weight, leaf)[1]
+        return prune_nodes(tree, collapse_alphas(tree, impurity) > self.ccp_alpha)
+
+
+def estimate(
+    steps: NewtonSteps | FriedmanSteps,
+    tree: Tree,
+    segments: Segments,
+    output: int,
+    residual: np.ndarray | None,
+    monotonic: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Values that the loss gives the leaves of a tree, within monotone constraints.
+
+    Parameters
+    ----------
+    steps : NewtonSteps or FriedmanSteps
+    tree : Tree
+    segments : tuple of arrays
+        Row ids, and start and stop of each node's own among them.
+    output : int
+    residual : float64 array of shape (n_rows,) or None
+    monotonic : int8 array of shape (n_features,) or None
+
+    Returns
+    -------
+    nodes : int array
+        The leaves; under constraints all nodes.
+    values : float64 array, one for each of them
+    """
+    if monotonic is None:
+        nodes, groups, start = leaf_groups(tree, segments)
+    else:
+        nodes, groups, start = node_groups(segments)
+    values = steps.loss.leaf_values(
+        steps.y, steps.raw, residual, steps.weight, groups, start, output=output,
+        n_threads=steps.n_threads,
+    )  # fmt: skip
+    return nodes, values if monotonic is None else bounded_values(tree, values, monotonic)
+
+
+def node_groups(segments: Segments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows by node, of all nodes, in the form of `leaf_groups`."""
+    rows, begin, end = segments
+    groups = np.concatenate([rows[a:b] for a, b in zip(begin, end, strict=True)])
+    start = np.concatenate([[0], np.cumsum(end - begin)]).astype(np.int64)
+    return np.arange(len(begin)), groups, start
+
+
+def leaf_groups(tree: Tree, segments: Segments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows by leaf in compressed form, as losses take them.
+
+    Parameters
+    ----------
+    tree : Tree
+    segments : tuple of arrays
+        Row ids, and start and stop of each node's own among them.
+
+    Returns
+    -------
+    leaves : int array of shape (n_leaves,)
+        Nodes that are leaves, in the order of their rows.
+    rows, start : uint32 and int64 arrays
+        The rows of the j-th of these leaves are ``rows[start[j]:start[j + 1]]``.
+    """
+    rows, begin, end = segments
+    leaves = np.flatnonzero(tree.nodes["left"] < 0)
+    leaves = leaves[np.argsort(begin[leaves], kind="stable")]
+    start = np.append(begin[leaves], end[leaves[-1]]).astype(np.int64)
+    return leaves, rows, start

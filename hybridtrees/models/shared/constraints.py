@@ -1,0 +1,196 @@
+"""Constraints on features: read from what users write to what the engine knows."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from hybridtrees.core.tree.tree import Tree
+
+# Bits of the engine's sets of interaction groups, and the one beyond them: any two features.
+MOST_GROUPS = 63
+ANY_TWO = np.uint64(1 << MOST_GROUPS)
+
+
+def read_monotonic(
+    given: Any, names: np.ndarray | None, is_categorical: np.ndarray, parameter: str
+) -> np.ndarray | None:
+    """Return monotone constraints as one int8 per feature, None where there are none.
+
+    Parameters
+    ----------
+    given : None, array-like, dict or str
+        One of -1, 0, 1 per feature, or by name or number of features; a string holds a tuple.
+    names : ndarray of str or None
+        Names of the features.
+    is_categorical : ndarray of bool, shape (n_features,)
+    parameter : str
+        Name of the parameter, for messages.
+
+    Returns
+    -------
+    constraints : ndarray of int8, shape (n_features,), or None
+    """
+    given = _evaluate(given, parameter)
+    if given is None:
+        return None
+    n_features = len(is_categorical)
+    if isinstance(given, Mapping):
+        signs = np.zeros(n_features)
+        for key, sign in given.items():
+            signs[_feature(key, names, n_features, parameter)] = _sign(sign, parameter)
+    else:
+        entries = list(np.atleast_1d(np.asarray(given, dtype=object)))
+        if len(entries) != n_features:
+            raise ValueError(
+                f"{parameter} must have one entry for each of the {n_features} features, "
+                f"got {len(entries)}"
+            )
+        signs = np.array([_sign(entry, parameter) for entry in entries])
+    bound = np.flatnonzero((signs != 0) & is_categorical)
+    if len(bound):
+        first = int(bound[0])
+        raise ValueError(
+            f"{parameter} must be 0 for categories, which have no order, got {signs[first]:.0f} "
+            f"for feature {first if names is None else names[first]!r}"
+        )
+    return signs.astype(np.int8) if signs.any() else None
+
+
+def read_interactions(
+    given: Any,
+    names: np.ndarray | None,
+    n_features: int,
+    parameter: str,
+    *,
+    rest_together: bool = False,
+) -> np.ndarray | None:
+    """Return interaction constraints as a bit set of groups per feature, None without any.
+
+    Parameters
+    ----------
+    given : None, sequence of sequences, or str
+        Groups of features, by name or number, that may stand on one path; a string holds a list,
+        or is "pairwise" (any two features) or "no_interactions".
+    names : ndarray of str or None
+    n_features : int
+    parameter : str
+        Name of the parameter, for messages.
+    rest_together : bool
+        Whether the features that are in no group make one more, as scikit-learn has it; otherwise
+        each of them stands alone, as in xgboost.
+
+    Returns
+    -------
+    groups : ndarray of uint64, shape (n_features,), or None
+    """
+    if isinstance(given, str) and given == "no_interactions":
+        return np.zeros(n_features, dtype=np.uint64)
+    if isinstance(given, str) and given == "pairwise":
+        return np.full(n_features, ANY_TWO)
+    given = _evaluate(given, parameter)
+    if given is None:
+        return None
+    if isinstance(given, str | Mapping) or not hasattr(given, "__iter__"):
+        raise TypeError(f"{parameter} must be a list of groups of features, got {given!r}")
+    groups = list(given)
+    sets = np.zeros(n_features, dtype=np.uint64)
+    if rest_together:
+        groups = _with_rest(groups, names, n_features, parameter)
+    if len(groups) > MOST_GROUPS:
+        rest = " with that of the features in no other" if rest_together else ""
+        raise ValueError(
+            f"{parameter} may have at most {MOST_GROUPS} groups, got {len(groups)}{rest}"
+        )
+    for number, group in enumerate(groups):
+        for feature in _members(group, names, n_features, parameter):
+            sets[feature] |= np.uint64(1 << number)
+    return sets
+
+
+def bounded_values(tree: Tree, values: np.ndarray, monotonic: np.ndarray) -> np.ndarray:
+    """Keep values of nodes in the order that monotone constraints ask for.
+
+    A constrained split parts the range of values at the middle of its children's, and all nodes
+    below it stay on their side: so the leaves are in order, whatever rule has estimated them.
+
+    Parameters
+    ----------
+    tree : Tree
+        Parents stand before their children.
+    values : float64 array of shape (n_nodes,)
+        Estimates of all nodes, inner ones too.
+    monotonic : int8 array of shape (n_features,)
+
+    Returns
+    -------
+    values : float64 array of shape (n_nodes,)
+    """
+    nodes = tree.nodes
+    kept = values.tolist()
+    lower, upper = [-math.inf] * len(kept), [math.inf] * len(kept)
+    signs = np.where(nodes["category_start"] < 0, monotonic[nodes["feature"]], 0).tolist()
+    pairs = zip(nodes["left"].tolist(), nodes["right"].tolist(), signs, strict=True)
+    for k, (left, right, sign) in enumerate(pairs):
+        if left < 0:
+            continue
+        for child in (left, right):
+            lower[child], upper[child] = lower[k], upper[k]
+            kept[child] = min(max(kept[child], lower[k]), upper[k])
+        if sign == 0:
+            continue
+        middle = 0.5 * (kept[left] + kept[right])
+        low, high = (left, right) if sign > 0 else (right, left)
+        upper[low] = lower[high] = middle
+        kept[low], kept[high] = min(kept[low], middle), max(kept[high], middle)
+    return np.array(kept)
+
+
+def _members(group: Any, names: np.ndarray | None, n_features: int, parameter: str) -> list[int]:
+    if isinstance(group, str | Mapping) or not hasattr(group, "__iter__"):
+        raise TypeError(f"{parameter} must hold groups of features, got {group!r}")
+    return [_feature(key, names, n_features, parameter) for key in group]
+
+
+def _with_rest(
+    groups: list[Any], names: np.ndarray | None, n_features: int, parameter: str
+) -> list[Any]:
+    """Add a group of the features that are in none."""
+    named = {f for group in groups for f in _members(group, names, n_features, parameter)}
+    rest = [feature for feature in range(n_features) if feature not in named]
+    return [*groups, rest] if rest else groups
+
+
+def _evaluate(given: Any, parameter: str) -> Any:
+    """Read a string as the literal that it holds, as xgboost does."""
+    if not isinstance(given, str):
+        return given
+    try:
+        return ast.literal_eval(given)
+    except (ValueError, SyntaxError) as error:
+        raise ValueError(f"{parameter} cannot be read, got {given!r}") from error
+
+
+def _sign(value: Any, parameter: str) -> int:
+    if isinstance(value, Real) and not isinstance(value, bool) and value in (-1, 0, 1):
+        return int(float(value))
+    raise ValueError(f"{parameter} must hold -1, 0 or 1, got {value!r}")
+
+
+def _feature(key: Any, names: np.ndarray | None, n_features: int, parameter: str) -> int:
+    if isinstance(key, str):
+        for number, name in enumerate(() if names is None else names):
+            if name == key:
+                return number
+        raise ValueError(f"{parameter} names the feature {key!r}, which X does not have")
+    if isinstance(key, Integral) and not isinstance(key, bool) and 0 <= int(key) < n_features:
+        return int(key)
+    raise ValueError(
+        f"{parameter} must name features of X or number them from 0 to {n_features - 1}, "
+        f"got {key!r}"
+    )

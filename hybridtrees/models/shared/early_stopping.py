@@ -1,0 +1,216 @@
+"""Watchers of the boosting loop: scores, early stopping, progress."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hybridtrees.losses import Loss
+from hybridtrees.metrics import Metric
+from hybridtrees.models.shared.boosting import EvalSet, Training, Watcher
+
+Scores = dict[str, dict[str, list[float]]]
+
+
+class Evaluation(Watcher):
+    """Scores the validation tables by metrics, round by round.
+
+    Parameters
+    ----------
+    loss : Loss
+        Turns raw scores into what the metrics take.
+    metrics : sequence of Metric
+    scores : dict, optional
+        Curves of an earlier part of the training, to be continued.
+
+    Attributes
+    ----------
+    scores : dict
+        ``{"validation_0": {"rmse": [...]}, ...}``
+    """
+
+    def __init__(self, loss: Loss, metrics: Sequence[Metric], scores: Scores | None = None):
+        self.loss = loss
+        self.metrics = metrics
+        self.scores: Scores = scores or {}
+        self.scores = self.copied_scores()
+        self._last = ""
+
+    def before_training(self, training: Training) -> None:
+        """Open a curve for every table and metric."""
+        for eval_set in training.eval_sets:
+            curves = self.scores.setdefault(eval_set.name, {})
+            for metric in self.metrics:
+                curves.setdefault(metric.name, [])
+            self._last = eval_set.name
+
+    def after_round(self, training: Training) -> bool:
+        """Score the tables."""
+        for table in training.eval_sets:
+            scores = self.table_scores(table, training.steps.n_threads)
+            for metric, score in zip(self.metrics, scores, strict=True):
+                self.scores[table.name][metric.name].append(score)
+        return False
+
+    def table_scores(self, table: EvalSet, n_threads: int) -> list[float]:
+        """Return the score of each metric."""
+        return self.by_metrics(table, self.metrics)
+
+    def by_metrics(self, table: EvalSet, metrics: Sequence[Metric]) -> list[float]:
+        """Return the scores by some metrics, which take predictions."""
+        if not metrics:
+            return []
+        assert table.raw is not None
+        prediction = self.loss.score_input(table.raw)
+        if np.may_share_memory(prediction, table.raw):
+            prediction = prediction.copy()  # a function of the user's may work in place
+        return [
+            float(metric.function(table.y, prediction, sample_weight=table.weight))
+            for metric in metrics
+        ]
+
+    def decisive(self) -> list[float]:
+        """Return the curve that early stopping looks at: the last metric on the last table."""
+        return self.scores[self._last][self.metrics[-1].name] if self._last else []
+
+    def copied_scores(self) -> Scores:
+        """Return the curves so far, which the training will not change any more."""
+        return {
+            name: {metric: list(curve) for metric, curve in curves.items()}
+            for name, curves in self.scores.items()
+        }
+
+    def latest(self) -> list[str]:
+        """Return the scores of the latest round as short texts."""
+        return [
+            f"{name}-{metric}:{curve[-1]:.5f}"
+            for name, curves in self.scores.items()
+            for metric, curve in curves.items()
+            if curve
+        ]
+
+
+class EarlyStopping(Watcher):
+    """Ends the training when the last metric on the last table no longer improves.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        Stands before this watcher.
+    patience : int or None
+        Rounds without a better score after which to stop; None to keep track only.
+
+    Attributes
+    ----------
+    best_round, best_score : int and float, or None before there is a score
+    """
+
+    def __init__(self, evaluation: Evaluation, patience: int | None):
+        self.evaluation = evaluation
+        self.patience = patience
+        self.best_round: int | None = None
+        self.best_score: float | None = None
+
+    def after_round(self, training: Training) -> bool:
+        """Compare the latest score with the best."""
+        if not training.eval_sets:
+            return False
+        metric, table = self.evaluation.metrics[-1], training.eval_sets[-1].name
+        score = self.evaluation.scores[table][metric.name][-1]
+        if math.isnan(score):
+            # Undefined on this table, as the AUC of a single class is: no round would be the best.
+            if self.patience is not None:
+                raise ValueError(
+                    f"early stopping needs a score, but {metric.name} is not defined on {table}"
+                )
+            return False
+        best = self.best_score
+        if best is None or (score > best if metric.maximize else score < best):
+            self.best_score = score
+            self.best_round = training.round
+        assert self.best_round is not None
+        return self.patience is not None and training.round - self.best_round >= self.patience
+
+    def ending(self, training: Training) -> str:
+        """Return how a training that was stopped ended."""
+        if self.patience is None:
+            return "stopped early"
+        return f"stopped early: round {self.best_round} was the best"
+
+
+class Progress(Watcher):
+    """A line every so many rounds, with the time gone and the time to come.
+
+    On a terminal a progress bar stands below the lines, if tqdm is installed. It goes last among
+    the watchers, to see that others have ended the training.
+
+    Parameters
+    ----------
+    every : int
+        Rounds from line to line; 0 for silence.
+    scores : callable
+        Returns what there is to tell, a list of short texts.
+    ending : callable
+        Returns how a training that was stopped ended.
+    """
+
+    def __init__(
+        self,
+        every: int,
+        scores: Callable[[], list[str]],
+        ending: Callable[[Training], str] = lambda training: "stopped early",
+    ):
+        self.every = every
+        self.scores = scores
+        self.ending = ending
+        self._bar: Any = None
+
+    def before_training(self, training: Training) -> None:
+        """Start the clock."""
+        self._start = time.perf_counter()
+        if self.every > 0:
+            self._bar = _progress_bar(len(training.rounds))
+
+    def after_round(self, training: Training) -> bool:
+        """Print the state of training when its turn has come, and when it ends."""
+        if self.every <= 0:
+            return False
+        if self._bar is not None:
+            self._bar.update(1)
+        is_last = training.round == training.rounds[-1]
+        if (training.n_done - 1) % self.every == 0 or is_last or training.stopped:
+            self._print(training)
+        return False
+
+    def after_training(self, training: Training) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.close()
+
+    def _print(self, training: Training) -> None:
+        elapsed = time.perf_counter() - self._start
+        left = elapsed / training.n_done * (len(training.rounds) - training.n_done)
+        end = f"at most {left:.1f} s to go"
+        if training.stopped:
+            end = self.ending(training)
+        line = "  ".join([f"[{training.round}]", *self.scores(), f"{elapsed:.1f} s, {end}"])
+        if self._bar is not None:
+            self._bar.write(line, file=sys.stdout)
+        else:
+            print(line, file=sys.stdout, flush=True)
+
+
+def _progress_bar(n_rounds: int) -> Any:
+    """Return a bar of tqdm, or None without it or without a terminal to draw on."""
+    if not getattr(sys.stderr, "isatty", lambda: False)():
+        return None
+    try:
+        from tqdm import tqdm  # type: ignore[import-untyped]
+    except ImportError:
+        return None
+    return tqdm(total=n_rounds, unit="round", leave=False)

@@ -1,0 +1,1 @@
+"""Gradient boosting in XGBoost's dialect."""

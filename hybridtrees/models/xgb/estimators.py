@@ -1,0 +1,441 @@
+"""XGBoost-style boosting: Newton steps, regularised leaves, xgboost's parameter names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from hybridtrees.base import ClassifierMixin, RegressorMixin
+from hybridtrees.input.validation import check_target_classification, check_target_regression
+from hybridtrees.models.xgb.base import XGBModel
+
+
+class XGBRegressor(RegressorMixin, XGBModel):
+    """Gradient boosting as in XGBoost, for a number.
+
+    Newton boosting with regularised leaves (Chen and Guestrin 2016), on binned features unless
+    `tree_method` says otherwise. Takes the parameters of ``xgboost.XGBRegressor`` that the two
+    share, with the same defaults.
+
+    Parameters
+    ----------
+    objective : str or callable, optional
+        Loss to minimise: "reg:squarederror" (default), "reg:absoluteerror",
+        "reg:pseudohubererror", "reg:quantileerror", "reg:expectileerror", "count:poisson",
+        "reg:gamma", "reg:tweedie", or a function ``objective(y_true, raw[, sample_weight])``
+        that returns gradients and hessians. The kinks of the absolute and of the quantile error
+        are rounded, in every round in proportion to the residuals, as in xgboost since 3.4.
+    n_estimators : int, default=100
+        Boosting rounds.
+    max_depth : int or None, default=6
+        Largest depth of a tree; 0 or None for no limit.
+    max_leaves : int, default=0
+        Most leaves of a tree; 0 for no limit.
+    max_bin : int, default=256
+        Bins of a feature, at most 256; one of 256 is kept for missing values. Not used by
+        ``tree_method="exact"``.
+    grow_policy : {"depthwise", "lossguide"}, default="depthwise"
+        Split level by level, or where the gain is largest.
+    learning_rate : float, default=0.3
+        Factor on every tree.
+    tree_method : {"hist", "auto", "exact", "approx"}, default="hist"
+        Which thresholds are tried. "hist" (the same as "auto"): the edges of bins that are made
+        once per fit. "exact": all of them. "approx": quantiles weighted by the hessians of the
+        round, proposed anew as `sketch` says.
+    sketch : {"global", "local"}, default="global"
+        How often "approx" proposes thresholds: once per tree, at most `max_bin` per feature; or
+        at every node, from its own rows, one for each `max_bin`-th part of their hessian.
+    gamma : float, default=0
+        Least gain of a split. As in xgboost, the gain has no factor of one half: gamma is twice
+        that of the formulas in the literature. "hist" and "approx" make no split of less gain;
+        "exact" prunes afterwards, and keeps such a split if there is a better one below it.
+    min_child_weight : float, default=1
+        Least sum of hessians in a child.
+    max_delta_step : float, default=0
+        Largest leaf value before the learning rate; 0 for no limit, under "count:poisson" for
+        0.7.
+    subsample : float, default=1
+        Share of the rows drawn for each round.
+    colsample_bytree, colsample_bylevel, colsample_bynode : float, default=1
+        Share of the features drawn for each tree, of these for each level, of these for each
+        node.
+    reg_alpha, reg_lambda : float, default=0 and 1
+        L1 and L2 penalty of leaf values.
+    scale_pos_weight : float, default=1
+        Not used in regression.
+    base_score : float or list of floats, optional
+        Prediction to start from, or one per output; the mean of y by default.
+    missing : float, default=nan
+        A value that means missing, beside NaN.
+    categorical_features : None, "from_dtype" or array-like, default=None
+        Which features hold categories. None and "from_dtype" mean the same: those columns of a
+        data frame (or dict of columns) that have a string or category type. An array-like names
+        further ones, by index (``[0, -1]``), by column name (``["city"]``) or by a mask with one
+        boolean per feature; text in a bare array is allowed in these only. The values need not
+        be codes: the distinct ones of `fit` are numbered, and a value not seen in `fit` is
+        treated as missing.
+    feature_types : list of {"q", "c", "i", "int", "float"}, optional
+        Kind of each feature, "c" for categories; another way to say `categorical_features`.
+    enable_categorical : bool, default=True
+        Whether features that hold categories are allowed.
+    max_cat_to_onehot : int, default=4
+        A feature of fewer categories is split one category against the rest, others by sets of
+        categories; where every row is looked at ("exact", and "approx" with a local sketch),
+        all by sets.
+    monotone_constraints : array-like, dict or str, optional
+        1 where the prediction may only rise with a feature, -1 where it may only fall, else 0:
+        one entry per feature, or a dict by name or number.
+    interaction_constraints : list of lists or str, optional
+        Groups of features, by name or number, that may be split on along one path. A feature in
+        no group stands alone. At most 63 groups.
+    quantile_alpha, expectile_alpha : float or list of floats, optional
+        Levels of "reg:quantileerror" and "reg:expectileerror". With several levels a tree is
+        grown for each in every round, and the predictions of a row are sorted, so that they
+        never cross.
+    huber_slope : float, default=1
+        Where "reg:pseudohubererror" goes over from squares to absolute values.
+    tweedie_variance_power : float, default=1.5
+        Variance power of "reg:tweedie", in [1, 2).
+    importance_type : {"gain", "weight", "cover", "total_gain", "total_cover"}, default="gain"
+        What `feature_importances_` measures.
+    early_stopping_rounds : int, optional
+        Stop when the last metric on the last validation table has not improved for so many
+        rounds; `predict` then uses the best round.
+    eval_metric : str, callable or list of these, optional
+        Metrics for the validation tables, by name ("rmse", "mae", "mse", "r2", "mape", "rmsle",
+        and that of the objective, which is the default) or as functions
+        ``metric(y_true, y_pred[, sample_weight])``, of which smaller values are better.
+    callbacks : list, optional
+        Objects that look on and may end the training, see `hybridtrees.callbacks`.
+    random_state : int, Generator, RandomState or None
+        Seed of the row and feature draws. The same seed gives the same model for any `n_jobs`.
+    n_jobs : int, optional
+        Threads; all usable CPUs by default.
+    verbose : int, default=0
+        Print a line every so many rounds, with elapsed and remaining time; on a terminal with a
+        progress bar, if tqdm is installed.
+    booster, multi_strategy, num_parallel_tree, sampling_method, device, feature_weights, \
+max_cat_threshold : optional
+        Of xgboost, with one value each: "gbtree", "one_output_per_tree", 1, "uniform", "cpu", and
+        None for the last two. Others are refused.
+    verbosity, validate_parameters : optional
+        Of xgboost, without effect: there are no messages, and parameters are always checked.
+
+    Attributes
+    ----------
+    trees_ : TreeEnsemble
+        The fitted trees.
+    n_iter_ : int
+        Rounds that were run.
+    feature_importances_ : ndarray of shape (n_features,)
+    best_iteration, best_score : int, float
+        With early stopping.
+    n_features_in_, feature_names_in_ : int, ndarray
+        The features of `fit`; names only where the table had them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hybridtrees import XGBRegressor
+    >>> X = np.arange(200.0).reshape(100, 2)
+    >>> model = XGBRegressor(n_estimators=20).fit(X, X[:, 0] > 100)
+    >>> model.predict(X[:1]).round(2)
+    array([0.])
+    """
+
+    def _encode_target(self, y, n_rows, before):
+        target = check_target_regression(
+            y, n_rows, multi_output=True, estimator_name=type(self).__name__
+        )
+        n_targets = 1 if target.ndim == 1 else target.shape[1]
+        if n_targets == 0:
+            raise ValueError("y must have at least one target, got an array without columns")
+        largest, limit = np.abs(target).max(), float(np.finfo(np.float32).max)
+        if largest > limit:  # gradients are float32
+            raise ValueError(f"y must not exceed {limit:.3g} in magnitude, got {largest:.3g}")
+        if n_targets == 1:
+            target = target.reshape(n_rows)
+        self._n_targets = n_targets
+        name = "reg:squarederror" if self.objective is None else self.objective
+        return target, self._make_loss(name, n_targets=n_targets)
+
+    def _encode_eval_target(self, y, n_rows, name):
+        target = check_target_regression(
+            y, n_rows, multi_output=True, name=name, estimator_name=type(self).__name__
+        )
+        n_targets = 1 if target.ndim == 1 else target.shape[1]
+        if n_targets != self._n_targets:
+            raise ValueError(f"{name} must have {self._n_targets} targets, got {n_targets}")
+        return target.reshape(n_rows) if n_targets == 1 else target
+
+    def predict(
+        self,
+        X: Any,
+        output_margin: bool = False,
+        *,
+        iteration_range: tuple[int, int] | None = None,
+        pred_leaf: bool = False,
+        base_margin: Any = None,
+        validate_features: bool = True,
+    ) -> np.ndarray:
+        """Predict a number per row, or several.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        output_margin : bool
+            Return the raw scores instead, before the link.
+        iteration_range : pair of int, optional
+            First round and the round behind the last that count; (0, 0) for all of them. By
+            default all, after early stopping those up to the best.
+        pred_leaf : bool
+            Return the leaves instead, see `apply`.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+            Raw scores to start from, in place of `base_score`.
+        validate_features : bool
+            Not used: the features are always checked.
+
+        Returns
+        -------
+        prediction : ndarray of shape (n_rows,), or (n_rows, n_outputs) for several targets, \
+quantiles or expectiles
+        """
+        if pred_leaf:
+            return self.apply(X, iteration_range)
+        raw = self.predict_raw(X, iteration_range, base_margin=base_margin)
+        if output_margin:
+            return raw[:, 0] if raw.shape[1] == 1 else raw
+        return self._loss.predict(raw)
+
+    def staged_predict(self, X: Any, *, base_margin: Any = None) -> Iterator[np.ndarray]:
+        """Predict after every round, up to the best after early stopping.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        base_margin : array-like, optional
+            As in `predict`.
+
+        Yields
+        ------
+        prediction : ndarray
+            As from `predict`, of a model with the rounds so far.
+        """
+        for raw in self._staged_raw(X, base_margin):
+            yield self._loss.predict(raw).copy()
+
+    def __sklearn_tags__(self) -> Any:
+        """Return the tags of a regressor for one or more targets."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class XGBClassifier(ClassifierMixin, XGBModel):
+    """Gradient boosting as in XGBoost, for classes.
+
+    Newton boosting with regularised leaves (Chen and Guestrin 2016): one tree per round for two
+    classes, one per class and round for more. Takes the parameters of ``xgboost.XGBClassifier``
+    that the two share, with the same defaults; see `XGBRegressor` for those not described here.
+
+    Parameters
+    ----------
+    objective : str or callable, optional
+        "binary:logistic", "binary:hinge" (labels without probabilities), "multi:softprob" or
+        "multi:softmax" (the same here), or a function as in `XGBRegressor`. By default the first
+        for two classes, "multi:softprob" for more.
+    n_estimators, max_depth, max_leaves, max_bin, grow_policy, learning_rate, tree_method, sketch, \
+gamma, min_child_weight, max_delta_step, subsample, colsample_bytree, colsample_bylevel, \
+colsample_bynode, reg_alpha, reg_lambda, missing, categorical_features, feature_types, \
+enable_categorical, max_cat_to_onehot, monotone_constraints, interaction_constraints, \
+importance_type, early_stopping_rounds, callbacks, random_state, n_jobs, verbose, booster, \
+multi_strategy, num_parallel_tree, sampling_method, device, feature_weights, max_cat_threshold, \
+verbosity, validate_parameters
+        As in `XGBRegressor`.
+    quantile_alpha, expectile_alpha, huber_slope, tweedie_variance_power
+        Of objectives of regression; not used.
+    scale_pos_weight : float, default=1
+        Factor on the weights of the second class, for two classes.
+    base_score : float or list of floats, optional
+        Probability of the second class to start from (two classes), or raw score of every class
+        or of each (more); by default the shares of the classes.
+    eval_metric : str, callable or list of these, optional
+        "logloss", "error", "auc", "aucpr", "brier" for two classes, "mlogloss", "merror", "auc",
+        "aucpr" for more, or functions; the log-loss by default. Functions get class numbers, and
+        probabilities of the second class or of each.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    n_classes_ : int
+    trees_, n_iter_, feature_importances_, best_iteration, best_score, n_features_in_, \
+feature_names_in_
+        As in `XGBRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hybridtrees import XGBClassifier
+    >>> X = np.arange(200.0).reshape(100, 2)
+    >>> model = XGBClassifier(n_estimators=20).fit(X, np.where(X[:, 0] > 100, "high", "low"))
+    >>> model.predict(X[-1:])
+    array(['high'], dtype='<U4')
+    """
+
+    classes_: np.ndarray
+
+    def _encode_target(self, y, n_rows, before):
+        known = None if before is None else before.classes_
+        codes, classes = check_target_classification(
+            y, n_rows, classes=known, estimator_name=type(self).__name__
+        )
+        if len(classes) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs at least two classes, but y holds the one class "
+                f"{classes[0]!r}"
+            )
+        self.classes_ = classes
+        self.n_classes_ = len(classes)
+        name = self.objective
+        if name is None:
+            name = "binary:logistic" if len(classes) == 2 else "multi:softprob"
+        return codes.astype(np.float64), self._make_loss(name, n_classes=len(classes))
+
+    def _encode_eval_target(self, y, n_rows, name):
+        codes, _ = check_target_classification(
+            y, n_rows, classes=self.classes_, name=name, estimator_name=type(self).__name__
+        )
+        return codes.astype(np.float64)
+
+    def _class_weight(self, loss, target, weight):
+        if self.scale_pos_weight == 1 or loss.n_outputs > 1:
+            return weight
+        factor = np.where(target == 1, float(self.scale_pos_weight), 1.0)
+        return factor if weight is None else weight * factor
+
+    def _base_raw(self, loss, target, weight):
+        if self.base_score is not None or self.scale_pos_weight == 1 or loss.kind != "logistic":
+            return super()._base_raw(loss, target, weight)
+        # With scale_pos_weight xgboost starts after one Newton step from even odds.
+        return np.array([4 * np.average(target, weights=weight) - 2])
+
+    def predict_proba(
+        self,
+        X: Any,
+        iteration_range: tuple[int, int] | None = None,
+        *,
+        base_margin: Any = None,
+        validate_features: bool = True,
+    ) -> np.ndarray:
+        """Predict the probability of every class.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        iteration_range, base_margin, validate_features : optional
+            As in `predict`.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_rows, n_classes)
+            Columns in the order of `classes_`.
+        """
+        raw = self.predict_raw(X, iteration_range, base_margin=base_margin)
+        return self._loss.predict(raw)
+
+    def decision_function(
+        self,
+        X: Any,
+        iteration_range: tuple[int, int] | None = None,
+        *,
+        base_margin: Any = None,
+    ) -> np.ndarray:
+        """Raw scores: log-odds of the second class, or one score per class.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        iteration_range, base_margin : optional
+            As in `predict`.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_rows,) for two classes, else (n_rows, n_classes)
+        """
+        raw = self.predict_raw(X, iteration_range, base_margin=base_margin)
+        return raw[:, 0] if raw.shape[1] == 1 else raw
+
+    def predict(
+        self,
+        X: Any,
+        output_margin: bool = False,
+        *,
+        iteration_range: tuple[int, int] | None = None,
+        pred_leaf: bool = False,
+        base_margin: Any = None,
+        validate_features: bool = True,
+    ) -> np.ndarray:
+        """Predict the most probable class.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        output_margin : bool
+            Return the raw scores instead.
+        iteration_range : pair of int, optional
+            First round and the round behind the last that count; (0, 0) for all of them. By
+            default all, after early stopping those up to the best.
+        pred_leaf : bool
+            Return the leaves instead, see `apply`.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+            Raw scores to start from, in place of `base_score`.
+        validate_features : bool
+            Not used: the features are always checked.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+        """
+        if pred_leaf:
+            return self.apply(X, iteration_range)
+        scores = self.decision_function(X, iteration_range, base_margin=base_margin)
+        return scores if output_margin else self._labels(scores)
+
+    def _labels(self, scores: np.ndarray) -> np.ndarray:
+        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[codes]
+
+    def staged_predict_proba(self, X: Any, *, base_margin: Any = None) -> Iterator[np.ndarray]:
+        """Predict probabilities after every round, up to the best after early stopping.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        base_margin : array-like, optional
+            As in `predict`.
+
+        Yields
+        ------
+        proba : ndarray of shape (n_rows, n_classes)
+        """
+        for raw in self._staged_raw(X, base_margin):
+            yield self._loss.predict(raw)
+
+    def staged_predict(self, X: Any, *, base_margin: Any = None) -> Iterator[np.ndarray]:
+        """Predict classes after every round, up to the best after early stopping.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        base_margin : array-like, optional
+            As in `predict`.
+
+        Yields
+        ------
+        labels : ndarray of shape (n_rows,)
+        """
+        for raw in self._staged_raw(X, base_margin):
+            yield self._labels(raw[:, 0] if raw.shape[1] == 1 else raw)
