@@ -19,11 +19,11 @@ HEADER = "hybridtrees.json"
 
 # The limit where none is given. Arrays of fitted models shrink by 2 to 20 times when deflated, so
 # 100 times the file leaves room for odd ones; the floor is for small models full of zeros.
-_LEAST_LIMIT = 2**28
+_LEAST_LIMIT = 2**29
 _MOST_GROWTH = 100
 
 # Python objects take up to this many times the memory of the JSON text that they are read from.
-_TEXT_GROWTH = 16
+_TEXT_GROWTH = 32
 
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 1

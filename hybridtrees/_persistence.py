@@ -103,16 +103,16 @@ def save(estimator: Any, path: str | PathLike[str], *, compress: bool = True) ->
 def load(path: str | PathLike[str], *, max_bytes: int | None = None) -> Any:
     """Read an estimator from a file that `save` wrote.
 
-    A file holds data only, and all of it is checked before the estimator is returned: a damaged or
-    hostile file is refused.
+    A file holds data only. Whatever a prediction or a report follows in it is checked before the
+    estimator is returned; parameters are checked by the next `fit`, as always.
 
     Parameters
     ----------
     path : str or path-like
         The file; a file descriptor or an open file is refused.
     max_bytes : int, optional
-        Memory that the model may take, in bytes: that of its arrays, and sixteen times the text of
-        its header. The default is 256 MiB, or 100 times the size of the file if that is more: few
+        Memory that the model may take, in bytes: that of its arrays, and 32 times the text of its
+        header. The default is 512 MiB, or 100 times the size of the file if that is more: few
         models shrink that much in a file, while a deflated file made to exhaust the memory may
         grow a thousandfold. Larger values are for models that hold mostly zeros, smaller ones for
         a service that loads files of others.
@@ -179,7 +179,10 @@ def _read(archive: Archive, path: str) -> Any:
             f"{shorten(header.get('library_version'))}; this is hybridtrees {__version__}, which "
             f"reads format {FORMAT_VERSION}"
         )
-    return _Decoder(archive).decode(header["model"])
+    model = header["model"]
+    if not isinstance(model, dict) or model.get(_TAG) != "object":
+        raise ModelFileError(f"{path!r} holds no estimator")
+    return _Decoder(archive).decode(model)
 
 
 class _Encoder:
@@ -283,12 +286,17 @@ class _Decoder:
 
     def decode(self, value: Any) -> Any:
         """Decode one value."""
+        # In place: a second copy of a large header would double the memory that it takes.
         if isinstance(value, list):
-            return [self.decode(item) for item in value]
+            for i, item in enumerate(value):
+                value[i] = self.decode(item)
+            return value
         if not isinstance(value, dict):
             return value
         if _TAG not in value:
-            return {key: self.decode(item) for key, item in value.items()}
+            for key, item in value.items():
+                value[key] = self.decode(item)
+            return value
         return self._decode_tagged(value[_TAG], value)
 
     def _decode_tagged(self, tag: str, value: dict) -> Any:

@@ -51,6 +51,8 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
         with open(descriptor, "wb") as file:
             yield file
             file.flush()
+            # Some file systems tell of a full disk here or at close, when it would be too late.
+            os.fsync(file.fileno())
             if mode is not None:
                 os.chmod(part, mode)  # what the umask took away
             if fcntl is not None:
@@ -62,10 +64,15 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
         raise
 
 
+def _stem(target: Path) -> str:
+    """Name of the target, cut so that what is added leaves it a name of a file system."""
+    return os.fsdecode(os.fsencode(target.name)[:240])
+
+
 def _open_part(target: Path, mode: int) -> tuple[Path, int]:
     """Create a file beside the target, and lock it for as long as it is open."""
     while True:
-        part = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
+        part = target.with_name(f"{_stem(target)}.{secrets.token_hex(4)}.part")
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
         descriptor = os.open(part, flags, mode)
         if not _lock(descriptor, wait=True) or part.exists():
@@ -89,7 +96,7 @@ def remove_leftovers(target: Path) -> None:
 
     A save that is under way holds a lock on its file, here or on another machine.
     """
-    ours = re.compile(re.escape(target.name) + r"\.[0-9a-f]{8}\.part")
+    ours = re.compile(re.escape(_stem(target)) + r"\.[0-9a-f]{8}\.part")
     with suppress(OSError):
         for name in os.listdir(target.parent):
             if ours.fullmatch(name):

@@ -145,7 +145,7 @@ def run_case(content, path):
     except Exception:
         return ["load: " + traceback.format_exc(limit=-3)]
     if not hasattr(model, "get_params"):
-        return []
+        return [f"load: {type(model).__name__} is no estimator"]
     return ask_everything(model)
 
 

@@ -64,7 +64,7 @@ def test_only_stored_and_deflated_members(method, tmp_path):
 
 
 def test_the_default_limit_is_held_against_declared_sizes(tmp_path, monkeypatch):
-    assert _archive._LEAST_LIMIT == 2**28
+    assert _archive._LEAST_LIMIT == 2**29
     monkeypatch.setattr(_archive, "_LEAST_LIMIT", 2**24)
     data = npy(np.zeros(2**21))
     write_file(tmp_path / "file", [ARRAY], [("arrays/0.npy", data)])
@@ -170,3 +170,23 @@ def test_deep_nesting(tmp_path):
         archive.writestr("hybridtrees.json", header.replace(b'"here"', deep))
     with pytest.raises(ModelFileError, match="RecursionError"):
         load(tmp_path / "file")
+
+
+@pytest.mark.parametrize("model", [1, [], {"a": 1}, {"$": "tuple", "items": []}])
+def test_what_is_loaded_is_an_estimator(model, tmp_path):
+    header = {"format": "hybridtrees", "format_version": 1, "model": model}
+    with zipfile.ZipFile(tmp_path / "file", "w") as archive:
+        archive.writestr("hybridtrees.json", json.dumps(header))
+    assert_refused(tmp_path / "file", "holds no estimator")
+
+
+def test_a_large_header_takes_no_more_than_was_reckoned(tmp_path):
+    write_file(tmp_path / "file", [[0]] * 100_000)
+    size = zipfile.ZipFile(tmp_path / "file").getinfo("hybridtrees.json").file_size
+    tracemalloc.start()
+    try:
+        load(tmp_path / "file")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < _archive._TEXT_GROWTH * size

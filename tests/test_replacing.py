@@ -130,3 +130,21 @@ def test_nothing_is_left_when_writing_fails(tmp_path):
         raise KeyboardInterrupt
     assert names(tmp_path) == ["model"]
     assert (tmp_path / "model").read_text() == "of yesterday"
+
+
+def test_a_disk_that_is_full_when_written_to_leaves_the_old_file(tmp_path, monkeypatch):
+    def fail(descriptor):
+        raise OSError(28, "No space left on device")
+
+    save(Holder(1), tmp_path / "model")
+    monkeypatch.setattr("hybridtrees._replacing.os.fsync", fail)
+    with pytest.raises(OSError, match="No space left"):
+        save(Holder(2), tmp_path / "model")
+    assert load(tmp_path / "model").value == 1
+    assert names(tmp_path) == ["model"]
+
+
+@posix
+def test_long_names(tmp_path):
+    save(Holder(1), tmp_path / ("m" * 255))
+    assert load(tmp_path / ("m" * 255)).value == 1

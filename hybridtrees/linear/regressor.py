@@ -298,7 +298,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         prediction : ndarray of shape (n_rows,) or (n_rows, n_targets)
         """
         raw = self.predict_raw(X)
-        return raw[:, 0] if self.coef_.ndim == 1 else raw
+        return raw[:, 0] if np.ndim(self.coef_) == 1 else raw
 
     def summary(self, target: int = 0) -> LinearSummary:
         """Coefficients with standard errors, t and p values.

@@ -145,6 +145,9 @@ def test_predictions_follow_edited_coefficients(rng, kind, n_outputs, fit_interc
     np.testing.assert_allclose(edited.predict_raw(X), by_hand(), rtol=1e-9, atol=1e-9)
     assert np.abs(edited.predict_raw(X) - as_fitted).max() > 0.1
     assert edited.summary().coef[fit_intercept + 1] == 0
+    listed = pickle.loads(pickle.dumps(model))
+    listed.coef_ = model.coef_.tolist()
+    np.testing.assert_array_equal(listed.predict(X), model.predict(X))
     model.coef_, model.intercept_ = before
     np.testing.assert_array_equal(model.predict_raw(X), as_fitted)
     model.coef_ = np.ones(3)

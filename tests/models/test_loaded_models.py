@@ -161,3 +161,20 @@ def test_an_unfitted_model_has_nothing_to_check(name, tmp_path):
     model.save(tmp_path / "file")
     assert type(hybridtrees.load(tmp_path / "file")) is type(model)
     assert type(pickle.loads(pickle.dumps(model))) is type(model)
+
+
+@pytest.mark.parametrize("fill", [-1.0, 1e9, np.nan])
+def test_fills_of_an_imputer(fill, tmp_path):
+    X = np.array([["a", 1.0], ["b", 2.0], [None, 3.0], ["b", np.nan]] * 6, dtype=object)
+    imputer = hybridtrees.ProximityImputer(
+        n_estimators=5, n_rounds=1, random_state=0, categorical_features=[0]
+    )
+    imputer.fit(X, [0, 1, 0, 1] * 6)
+    imputer.save(tmp_path / "imputer")
+    hybridtrees.load(tmp_path / "imputer").transform(X)
+    imputer.class_statistics_[0, 0] = fill
+    imputer.save(tmp_path / "imputer")
+    with pytest.raises(ModelFileError):
+        hybridtrees.load(tmp_path / "imputer")
+    with pytest.raises(ValueError):
+        pickle.loads(pickle.dumps(imputer))

@@ -34,7 +34,8 @@ def check_count(holder: Any, name: str, least: int = 0, most: int = MOST) -> int
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise ValueError(f"{_owned(holder, name)} must be an integer, got {_short(value)}")
     if not least <= value <= most:
-        raise ValueError(f"{_owned(holder, name)} must be {least} to {most}, got {value}")
+        allowed = least if least == most else f"{least} to {most}"
+        raise ValueError(f"{_owned(holder, name)} must be {allowed}, got {value}")
     return int(value)
 
 

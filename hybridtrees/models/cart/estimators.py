@@ -31,8 +31,8 @@ default="squared_error"
         Search every threshold, or those between at most `max_bins` bins of each feature. "hist"
         is several times as fast for squared error and for the Gini index of two classes; with
         other criteria, several outputs, more classes, constraints or ``missing="stop"`` the bins
-        are searched as the exact way searches values, in about its time. To the exact way a
-        feature whose values range over no more than 1e-7 is constant, as in scikit-learn.
+        are searched as the exact way searches values, in about its time. Under "exact" a
+        feature whose values range over no more than 1e-7 counts as constant, as in scikit-learn.
     max_depth : int, optional
         Largest depth; by default as deep as the engine counts, 32,767 levels.
     min_samples_split : int or float, default=2

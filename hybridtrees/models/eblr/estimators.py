@@ -75,7 +75,7 @@ class EBLRRegressor(RegressorMixin, EBLRModel):
     missing_indicator, categorical_features
         As in `LinearRegressor`. The trees take missing values and categories as they are.
     early_stopping : {None, "validation", "aic", "bic"}, default=None
-        What decides about the number of rules: nothing, the squared error on a part of the rows
+        What decides the number of rules: nothing, the squared error on a part of the rows
         that is kept out, or an information criterion. The latter count every coefficient and,
         since they are searched for, every condition of a rule as a parameter, and every row of
         positive weight as one row: the sum of the weights does not matter.

@@ -47,7 +47,7 @@ default="squared_error"
         Whether rows are drawn with replacement. Otherwise `max_samples` of them are drawn
         without, or all are taken.
     max_samples : int, float or None, default=None
-        Rows drawn for each tree, or their share; as many as there are by default.
+        Rows drawn for each tree (at most 100 times all rows), or their share; all by default.
     oob_score : bool, str or callable, default=False
         Whether to judge the forest by rows out of the bag: True for R2, or the name of a metric,
         or a function of (y, prediction).

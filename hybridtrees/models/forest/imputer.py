@@ -13,7 +13,7 @@ import scipy.sparse
 
 from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
 from hybridtrees.base import Estimator, atomic_fit
-from hybridtrees.core.base.checks import check_arrays, check_count, check_type
+from hybridtrees.core.base.checks import check_arrays, check_count, check_numbers, check_type
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.input.validation import FeatureReader
@@ -22,12 +22,12 @@ from hybridtrees.models.forest.estimators import RandomForestClassifier, RandomF
 from hybridtrees.models.forest.imputer_fill import (
     HeldOut,
     Present,
+    check_fills,
     first_values,
     first_values_by_class,
 )
 from hybridtrees.models.forest.imputer_training import TASKS, Training
 from hybridtrees.models.forest.leaves import Proximities
-from hybridtrees.models.shared.fitted_checks import check_codes
 from hybridtrees.models.shared.output_names import OutputMixin, fill_column, frame_kind
 
 _SPLITTERS = ("hist", "exact")
@@ -54,8 +54,8 @@ class ProximityImputer(OutputMixin, Estimator):
     n_rounds : int, default=5
         Most rounds of growing and refilling.
     tol : float, default=0.01
-        Stop when the refilled entries change less: the mean change of numbers in standard
-        deviations of their columns, and the share of categories that change.
+        Stop when the refilled entries change by less than this: the mean change of numbers in
+        standard deviations of their columns, and the share of categories that change.
     task : {"auto", "regression", "classification"}, default="auto"
         Kind of forest for a target. "auto" takes text, booleans and category types for classes,
         and whole numbers while there are at most 20 different ones and five rows for each, or
@@ -65,10 +65,10 @@ class ProximityImputer(OutputMixin, Estimator):
         Least rows of a leaf: the fewer, the closer the neighbours.
     oob : bool, default=False
         Whether two rows are near only by the trees that have seen neither of them. That takes
-        more trees, and avoids that rows are near because trees know their targets.
+        more trees, and keeps rows from being near merely because trees know their targets.
     validation_fraction : float or None, default=0.1
-        Share of the known entries that is hidden to see how many rounds help. None does rounds
-        until `tol` or `n_rounds` end them.
+        Share of the known entries that is hidden to see how many rounds help. None, or a share
+        of less than one entry, does rounds until `tol` or `n_rounds` end them.
     splitter : {"hist", "exact"}, default="hist"
     categorical_features : array-like, optional
         Columns that hold categories, beside the string and category columns of a data frame.
@@ -290,12 +290,11 @@ class ProximityImputer(OutputMixin, Estimator):
             # Files of the first versions have neither.
             if vars(self).setdefault(name, None) is not None:
                 layout[name] = shape
-        check_arrays(self, layout)
-        for f, labels in enumerate(self._reader.categories):
-            if labels is not None:
-                check_codes(self._train_values[:, f], len(labels))
-                check_codes(self._train_filled[:, f], max(1, len(labels)))
-                check_codes(self.statistics_[[f]], max(1, len(labels)))
+        check_arrays(self, layout, {"n_classes": len(getattr(forest, "classes_", ()))})
+        if self._train_weight is not None:
+            check_numbers(self._train_weight, "_train_weight of ProximityImputer", 0, np.inf)
+        fills = [self._train_filled, self.statistics_[None], self.class_statistics_]
+        check_fills(self._train_values, fills, self._reader.categories)
 
     def _warn_of_empty(self) -> None:
         """Say which columns have nothing that could be filled in."""
@@ -349,7 +348,8 @@ class ProximityImputer(OutputMixin, Estimator):
         """Fill in the missing entries of a table from the rows of `fit`.
 
         A row that is equal to one of `fit`, with the same gaps, gets what that was filled with,
-        so that ``fit(X, y).transform(X)`` is ``fit_transform(X, y)``. Others start from the
+        the last of them where there are several: ``fit(X, y).transform(X)`` is
+        ``fit_transform(X, y)`` unless equal rows have different targets. Others start from the
         medians and most frequent categories of the whole table. Where the target has classes,
         which new rows do not bring, a row is filled once for each class, and the fill is taken
         whose class gets the most votes of the forest. Then rows are refilled as often as the

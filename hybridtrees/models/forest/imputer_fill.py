@@ -6,6 +6,7 @@ import numpy as np
 
 from hybridtrees.core.grow.node_values import median_values
 from hybridtrees.models.forest.leaves import Proximities
+from hybridtrees.models.shared.fitted_checks import check_codes
 
 
 def first_values(
@@ -181,3 +182,16 @@ def _one_hot(codes: np.ndarray) -> np.ndarray:
     indicator = np.zeros((len(codes), width))
     indicator[known, codes[known].astype(np.intp)] = 1.0
     return indicator
+
+
+def check_fills(values: np.ndarray, fills: list[np.ndarray | None], categories: list) -> None:
+    """Refuse a stored table, or what gaps are filled with, that holds no codes or no numbers."""
+    for fill in fills:
+        if fill is not None and not np.isfinite(fill).all():
+            raise ValueError("what ProximityImputer fills gaps with must be finite numbers")
+    for f, labels in enumerate(categories):
+        if labels is not None:
+            check_codes(values[:, f], len(labels))
+            for fill in fills:
+                if fill is not None:
+                    check_codes(fill[:, f], max(1, len(labels)))

@@ -138,5 +138,6 @@ def check_same_growth(
     if changed:
         raise ValueError(
             f"warm_start=True continues {forest}, but {', '.join(changed)} changed since it was "
-            "grown; only n_estimators, oob_score, keep_rows, n_jobs and verbose may change"
+            "grown; only n_estimators, oob_score, keep_rows (where there is one), n_jobs and "
+            "verbose may change"
         )

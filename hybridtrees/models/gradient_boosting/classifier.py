@@ -148,7 +148,7 @@ best_score_, max_features_, splitter_, feature_importances_, n_features_in_, fea
             where = "" if len(part.y) == values.shape[0] else " where sample_weight is positive"
             raise ValueError(
                 f"{type(self).__name__} needs at least two classes, but y holds the one class "
-                f"{self.classes_[int(part.y[0])]!r}{where}"
+                f"{self.classes_.tolist()[int(part.y[0])]!r}{where}"
             )
         return part
 

@@ -86,8 +86,8 @@ class GradientBoostingRegressor(RegressorMixin, GradientBoostingModel):
         Variance power of "tweedie", from 1 to 2.
     splitter : {"auto", "exact", "hist"}, default="auto"
         Search every threshold, or those between at most `max_bins` bins of each feature, which
-        is faster; "auto" takes bins above 10,000 rows. To the exact way a feature whose values
-        range over no more than 1e-7 is constant, as in scikit-learn.
+        is faster; "auto" takes bins above 10,000 rows. Under "exact" a feature whose values
+        range over no more than 1e-7 counts as constant, as in scikit-learn.
     max_bins : int, default=255
         Most bins of a feature.
     categorical_features : array-like, optional
@@ -99,7 +99,7 @@ class GradientBoostingRegressor(RegressorMixin, GradientBoostingModel):
         nothing.
     interaction_cst : {"pairwise", "no_interactions"} or sequence of sequences, optional
         Groups of features, by name or number, that may be split on along one path; the features
-        in no group make one more. "pairwise" allows any two. There may be 63 groups.
+        in no group make one more. "pairwise" allows any two. At most 63 groups.
     eval_metric : str, callable or list of these, optional
         What the validation tables are scored by: "loss" (the default), names of metrics that suit
         the loss ("rmse", "mae", "mse", "r2", "mape", "rmsle", ...), or functions

@@ -37,7 +37,7 @@ categorical_effects
     pruning : {"auto", "bic", "aic", None}, default="auto"
         As in `LinearTreeRegressor`, but "auto" is "aic": trees that are averaged may be larger.
         A bootstrap sample counts as sum(c)^2 / sum(c^2) rows, c how often each row was drawn:
-        rows drawn again are no evidence.
+        rows drawn again are no new evidence.
     bootstrap : bool, default=True
         Whether rows are drawn with replacement.
     max_samples : int, float or None, default=None

@@ -85,7 +85,7 @@ class PLGBRegressor(PiecewiseLinearModel, XGBRegressor):
     scale_pos_weight : float, default=1
         Not used in regression.
     base_score : float, optional
-        Prediction to start from; the mean of y by default.
+        Prediction to start from; the best constant by default.
     missing : float, default=nan
         A value that means missing, beside NaN. It counts as the mean of its leaf in a line.
     categorical_features : None, "from_dtype" or array-like, default=None

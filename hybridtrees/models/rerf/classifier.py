@@ -156,7 +156,8 @@ feature_importances_, n_features_in_, feature_names_in_
         codes, classes = check_target_classification(y, n_rows, estimator_name=name)
         if len(classes) < 2:
             raise ValueError(
-                f"{name} needs at least two classes, but y holds the one class {classes[0]!r}"
+                f"{name} needs at least two classes, but y holds the one class "
+                f"{classes.tolist()[0]!r}"
             )
         self.classes_ = classes
         return codes

@@ -66,7 +66,8 @@ class XGBRegressor(RegressorMixin, XGBModel):
     scale_pos_weight : float, default=1
         Not used in regression.
     base_score : float or list of floats, optional
-        Prediction to start from, or one per output; the mean of y by default.
+        Prediction to start from, or one per output; the best constant by default, which is the
+        mean of y for squared error and its median for absolute error.
     missing : float, default=nan
         A value that means missing, beside NaN.
     categorical_features : None, "from_dtype" or array-like, default=None
@@ -295,7 +296,7 @@ feature_names_in_
         if len(classes) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs at least two classes, but y holds the one class "
-                f"{classes[0]!r}"
+                f"{classes.tolist()[0]!r}"
             )
         self.classes_ = classes
         self.n_classes_ = len(classes)
