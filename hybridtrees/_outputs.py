@@ -78,15 +78,17 @@ def check_writable(path: str, *, regular: bool = False) -> None:
     """
     file = Path(path)
     folder = file.resolve().parent
+    # As it was typed, unless a link leads to another one.
+    shown = folder if file.is_symlink() else file.parent
     if not folder.is_dir():
-        raise FileNotFoundError(f"no such folder: {folder}")
+        raise FileNotFoundError(f"no such folder: {shown}")
     if file.is_dir():
         raise IsADirectoryError(f"{path} is a folder, not a file to write to")
     if regular and file.exists() and not file.is_file():
         raise OSError(f"{path} is not a regular file")
     # Only regular files, and those that do not exist yet, are replaced by way of their folder.
     if not os.access(folder, os.W_OK) and (file.is_file() or not file.exists()):
-        raise PermissionError(f"no permission to write in the folder {folder}")
+        raise PermissionError(f"no permission to write in the folder {shown}")
     if file.exists() and not os.access(file, os.W_OK):
         raise PermissionError(f"no permission to write to {path}")
 
