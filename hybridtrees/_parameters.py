@@ -1,4 +1,13 @@
-"""Checks of constructor parameters: a line for each, and messages that name what is allowed.
+"""Parameters of estimators: how a class declares them, and how their values are checked.
+
+A class declares a parameter as an annotated attribute with a default, as a dataclass does::
+
+    class Tree(Estimator):
+        max_depth: int | None = None
+
+Bases come first, and a class that declares a parameter again changes its default and keeps its
+place. The constructor is made from these declarations (`make_init`), so that every parameter is
+written once. Names that begin or end with an underscore are no parameters.
 
 Each check returns the value as a plain Python number (or the value itself), so that NumPy
 scalars are welcome and do not travel further.
@@ -6,12 +15,44 @@ scalars are welcome and do not travel further.
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+
+
+def declared_parameters(cls: type) -> dict[str, tuple[Any, Any]]:
+    """Return the parameters of a class in order: name to (default, annotation)."""
+    found: dict[str, tuple[Any, Any]] = {}
+    for base in reversed(cls.__mro__):
+        for name, annotation in inspect.get_annotations(base).items():
+            if name in base.__dict__ and not (name.startswith("_") or name.endswith("_")):
+                found[name] = (base.__dict__[name], annotation)
+    return found
+
+
+def make_init(cls: type, positional: tuple[str, ...] = ()) -> Callable[..., None]:
+    """Make the constructor that assigns each declared parameter to its attribute.
+
+    It is compiled from source, as dataclasses do, for Python's own messages about wrong arguments
+    and a signature that scikit-learn and editors can read. Only the `positional` parameters can
+    be given without a name.
+    """
+    parameters = declared_parameters(cls)
+    ordered = [*positional, *(name for name in parameters if name not in positional)]
+    arguments = [f"{name}=defaults[{name!r}]" for name in ordered]
+    arguments.insert(len(positional), "*")
+    body = "".join(f"    self.{name} = {name}\n" for name in ordered)
+    space: dict[str, Any] = {"defaults": {name: parameters[name][0] for name in ordered}}
+    exec(f"def __init__(self, {', '.join(arguments)}):\n{body}", space)
+    init = space["__init__"]
+    init.__qualname__, init.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
+    init.__annotations__ = {name: parameters[name][1] for name in ordered}
+    return init
+
 
 _BRACKETS = {"both": "[]", "left": "[)", "right": "(]", "neither": "()"}
 

@@ -16,11 +16,12 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable
 from os import PathLike
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, dataclass_transform
 
 import numpy as np
 
 from hybridtrees import _persistence
+from hybridtrees._parameters import declared_parameters, make_init
 from hybridtrees._routing import RoutingMixin
 from hybridtrees._version import __version__
 from hybridtrees.core.base.checks import check_arrays, check_count, check_type
@@ -56,17 +57,24 @@ def atomic_fit(method: Method) -> Method:
     return guarded  # type: ignore[return-value]
 
 
+@dataclass_transform(kw_only_default=True)
 class Estimator(RoutingMixin):
     """Base of every estimator.
 
-    A subclass assigns each constructor argument to the attribute of the same name and does
-    nothing else in `__init__`. What `fit` learns goes into attributes whose names end in ``_``
-    and into private ones. Classes of this package can be saved without further ado, others
-    after `hybridtrees._persistence.register`.
+    A subclass declares its parameters as annotated attributes with defaults, and its constructor
+    is made from them (`hybridtrees._parameters`); one that writes `__init__` itself assigns each
+    argument to the attribute of the same name and does nothing else. What `fit` learns goes into
+    attributes whose names end in ``_`` and into private ones. Classes of this package can be
+    saved without further ado, others after `hybridtrees._persistence.register`.
     """
+
+    # Parameters that may be given without their names.
+    _positional: tuple[str, ...] = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if "__init__" not in cls.__dict__ and declared_parameters(cls):
+            cls.__init__ = make_init(cls, cls._positional)  # type: ignore[method-assign]
         if cls.__module__.startswith("hybridtrees.") and not cls.__name__.startswith("_"):
             _persistence.register(cls)
 
@@ -289,9 +297,69 @@ class RegressorMixin:
 
 
 class ClassifierMixin:
-    """What classifiers add: `score` and their tags. Stands before `Estimator` among the bases."""
+    """What classifiers add: classes from scores, `score` and their tags.
+
+    Stands before `Estimator` among the bases. A family brings `_probabilities` and, where the
+    most probable class is found in another way, `_class_codes`.
+    """
 
     _estimator_type = "classifier"
+
+    classes_: np.ndarray
+
+    def _probabilities(self, X: Any) -> np.ndarray:
+        raise NotImplementedError
+
+    def _class_codes(self, X: Any) -> np.ndarray:
+        """Position of the predicted class of each row in `classes_`."""
+        proba = self._probabilities(X)
+        if proba.shape[1] == 2:  # several times as fast as argmax
+            return (proba[:, 1] > proba[:, 0]).astype(np.intp)
+        return proba.argmax(axis=1)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the most probable class.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+            Of equally probable classes the first.
+        """
+        codes = self._class_codes(X)
+        return self.classes_[codes]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Predict the probability of every class.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        proba : ndarray of shape (n_rows, n_classes)
+            Columns in the order of `classes_`.
+        """
+        return self._probabilities(X)
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Predict the logarithm of the probability of every class.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_rows, n_classes)
+            -inf for a probability of 0.
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of rows whose class is predicted rightly.
@@ -306,7 +374,7 @@ class ClassifierMixin:
         -------
         score : float
         """
-        return accuracy_score(y, self.predict(X), sample_weight=sample_weight)  # type: ignore[attr-defined]
+        return accuracy_score(y, self.predict(X), sample_weight=sample_weight)
 
     def __sklearn_tags__(self) -> Any:
         """Return the tags of a classifier."""

@@ -1,14 +1,17 @@
-"""Checks of constructor parameters."""
+"""Declarations and checks of constructor parameters."""
 
 from __future__ import annotations
 
+import inspect
 import re
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
 from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
+from hybridtrees.base import Estimator
 
 
 @pytest.mark.parametrize("value", [0.5, 1, np.float32(0.5), np.int64(1), Fraction(1, 2)])
@@ -97,3 +100,44 @@ def test_options():
     for value in ("fast", 0, True, 1.0, ["hist"], np.array(["hist", "exact"]), np.nan):
         with pytest.raises(ValueError, match="tree_method must be one of 'hist', 'exact', None"):
             check_option("tree_method", value, options)
+
+
+def test_a_parameter_is_declared_once_and_keeps_its_place():
+    class Base(Estimator):
+        first: int = 1
+        second: str = "a"
+        learned_: float
+        _private: int = 3
+
+    class Child(Base):
+        third: Any = None
+        first: int = 10
+
+    assert list(inspect.signature(Child).parameters) == ["first", "second", "third"]
+    model = Child(third=5)
+    assert model.get_params() == {"first": 10, "second": "a", "third": 5}
+    assert vars(model) == model.get_params()
+    assert inspect.signature(Child).parameters["first"].kind is inspect.Parameter.KEYWORD_ONLY
+    with pytest.raises(TypeError, match=r"Child.__init__\(\) got an unexpected .*'fourth'"):
+        Child(fourth=1)
+
+
+def test_positional_parameters_come_first():
+    class Bagged(Estimator):
+        _positional = ("n_estimators",)
+        depth: int = 3
+        n_estimators: int = 100
+
+    assert Bagged(7).n_estimators == 7
+    with pytest.raises(TypeError):
+        Bagged(7, 3)
+
+
+def test_a_constructor_of_ones_own_is_kept():
+    class Own(Estimator):
+        depth: int = 3
+
+        def __init__(self, depth=4):
+            self.depth = depth
+
+    assert Own().depth == 4

@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse
 
-from hybridtrees._parameters import check_integer, check_option, check_real
-from hybridtrees.base import Estimator, atomic_fit
+from hybridtrees._parameters import check_option, check_real
+from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.checks import check_arrays, check_numbers
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
@@ -34,11 +34,10 @@ from hybridtrees.models.cart.cross_validation import (
 from hybridtrees.models.shared.constraints import read_monotonic
 from hybridtrees.models.shared.fitted_checks import check_one_tree
 from hybridtrees.models.shared.tree_parameters import (
-    MAX_BINS,
     MISSING,
     SPLITTERS,
     Recipe,
-    check_max_features,
+    TreeParameters,
     check_rows,
     count_features,
 )
@@ -47,58 +46,21 @@ from hybridtrees.models.shared.tree_parameters import (
 _MOST_LISTED = 10
 
 
-class CARTModel(Estimator):
+class CARTModel(TreeParameters):
     """What the regressor and the classifier share: everything but the target."""
 
     _criteria: tuple[str, ...] = ()
 
-    def __init__(
-        self,
-        *,
-        criterion: str,
-        splitter: str = "exact",
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_features: int | float | str | None = None,
-        random_state: Any = None,
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        ccp_alpha: float | str = 0.0,
-        cv: Any = 5,
-        cv_rule: str = "best",
-        monotonic_cst: Any = None,
-        missing: str = "learn",
-        categorical_features: Any = None,
-        max_bins: int = MAX_BINS,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.criterion = criterion
-        self.splitter = splitter
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_weight_fraction_leaf = min_weight_fraction_leaf
-        self.max_features = max_features
-        self.random_state = random_state
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_impurity_decrease = min_impurity_decrease
-        self.ccp_alpha = ccp_alpha
-        self.cv = cv
-        self.cv_rule = cv_rule
-        self.monotonic_cst = monotonic_cst
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.max_bins = max_bins
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    criterion: str
+    splitter: str = "exact"
+    cv: Any = 5
+    cv_rule: str = "best"
+    missing: str = "learn"
 
     # -- what the two differ in -----------------------------------------------------------------
 
     def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
-        raise AttributeError("the regressor and the classifier bring this")
+        raise NotImplementedError
 
     def _row_weight(self, target: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
         return weight
@@ -163,13 +125,7 @@ class CARTModel(Estimator):
         check_option("criterion", self.criterion, self._criteria)
         check_option("splitter", self.splitter, SPLITTERS)
         check_option("missing", self.missing, MISSING)
-        check_integer("max_depth", self.max_depth, 1, allow_none=True)
-        check_rows("min_samples_split", self.min_samples_split, 2, closed="right")
-        check_rows("min_samples_leaf", self.min_samples_leaf, 1, closed="neither")
-        check_real("min_weight_fraction_leaf", self.min_weight_fraction_leaf, 0, 0.5)
-        check_max_features(self.max_features)
-        check_integer("max_leaf_nodes", self.max_leaf_nodes, 2, allow_none=True)
-        check_real("min_impurity_decrease", self.min_impurity_decrease, 0)
+        self._check_tree_parameters()
         if isinstance(self.ccp_alpha, str):
             if self.ccp_alpha != "cv":
                 raise ValueError(
@@ -179,9 +135,6 @@ class CARTModel(Estimator):
             check_real("ccp_alpha", self.ccp_alpha, 0)
         check_cv(self.cv)
         check_option("cv_rule", self.cv_rule, CV_RULES)
-        check_integer("max_bins", self.max_bins, 2, MAX_BINS)
-        if not isinstance(self.verbose, bool):
-            check_integer("verbose", self.verbose, 0)
 
     def _recipe(self, n_threads: int) -> Recipe:
         return Recipe(
@@ -375,7 +328,7 @@ class CARTModel(Estimator):
         return "\n".join(lines + self._importance_lines())
 
     def _outputs(self) -> str:
-        raise AttributeError("the regressor and the classifier bring this")
+        raise NotImplementedError
 
     def _importance_lines(self) -> list[str]:
         importance = self.feature_importances_

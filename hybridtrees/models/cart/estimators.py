@@ -110,50 +110,7 @@ default="squared_error"
 
     _criteria = ("squared_error", "friedman_mse", "absolute_error", "poisson")
 
-    def __init__(
-        self,
-        *,
-        criterion: str = "squared_error",
-        splitter: str = "exact",
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_features: int | float | str | None = None,
-        random_state: Any = None,
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        ccp_alpha: float | str = 0.0,
-        cv: Any = 5,
-        cv_rule: str = "best",
-        monotonic_cst: Any = None,
-        missing: str = "learn",
-        categorical_features: Any = None,
-        max_bins: int = 255,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        super().__init__(
-            criterion=criterion,
-            splitter=splitter,
-            max_depth=max_depth,
-            min_samples_split=min_samples_split,
-            min_samples_leaf=min_samples_leaf,
-            min_weight_fraction_leaf=min_weight_fraction_leaf,
-            max_features=max_features,
-            random_state=random_state,
-            max_leaf_nodes=max_leaf_nodes,
-            min_impurity_decrease=min_impurity_decrease,
-            ccp_alpha=ccp_alpha,
-            cv=cv,
-            cv_rule=cv_rule,
-            monotonic_cst=monotonic_cst,
-            missing=missing,
-            categorical_features=categorical_features,
-            max_bins=max_bins,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
+    criterion: str = "squared_error"
 
     def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
         target = check_target_regression(
@@ -253,52 +210,8 @@ max_features, random_state, max_leaf_nodes, min_impurity_decrease
 
     _criteria = ("gini", "entropy", "log_loss", "misclassification")
 
-    def __init__(
-        self,
-        *,
-        criterion: str = "gini",
-        splitter: str = "exact",
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_features: int | float | str | None = None,
-        random_state: Any = None,
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        class_weight: Any = None,
-        ccp_alpha: float | str = 0.0,
-        cv: Any = 5,
-        cv_rule: str = "best",
-        monotonic_cst: Any = None,
-        missing: str = "learn",
-        categorical_features: Any = None,
-        max_bins: int = 255,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        super().__init__(
-            criterion=criterion,
-            splitter=splitter,
-            max_depth=max_depth,
-            min_samples_split=min_samples_split,
-            min_samples_leaf=min_samples_leaf,
-            min_weight_fraction_leaf=min_weight_fraction_leaf,
-            max_features=max_features,
-            random_state=random_state,
-            max_leaf_nodes=max_leaf_nodes,
-            min_impurity_decrease=min_impurity_decrease,
-            ccp_alpha=ccp_alpha,
-            cv=cv,
-            cv_rule=cv_rule,
-            monotonic_cst=monotonic_cst,
-            missing=missing,
-            categorical_features=categorical_features,
-            max_bins=max_bins,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight
+    criterion: str = "gini"
+    class_weight: Any = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -355,51 +268,8 @@ max_features, random_state, max_leaf_nodes, min_impurity_decrease
             )
         return constraints
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Predict the probability of every class: its share of the weight in the leaf.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        proba : ndarray of shape (n_rows, n_classes)
-            Columns in the order of `classes_`.
-        """
+    def _probabilities(self, X: Any) -> np.ndarray:
         return self._predict_values(X)
-
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Predict the logarithm of the probability of every class.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_rows, n_classes)
-            -inf where a class does not occur in the leaf.
-        """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the most probable class.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,)
-            Of equally probable classes the first.
-        """
-        proba = self._predict_values(X)
-        if proba.shape[1] == 2:
-            return self.classes_[(proba[:, 1] > proba[:, 0]).astype(np.intp)]
-        return self.classes_[proba.argmax(axis=1)]
 
     def _outputs(self) -> str:
         return f"classes {self.n_classes_}"

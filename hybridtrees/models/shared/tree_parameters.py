@@ -1,4 +1,4 @@
-"""From the parameters of a CART estimator to a grown tree."""
+"""Parameters of trees: declared and checked once for all families, and made into the engine's."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._parameters import check_integer, check_option, check_real
+from hybridtrees.base import Estimator
 from hybridtrees.core.grow.cart import GrownTree, grow_cart
 from hybridtrees.core.grow.grower import GrowerParams
 
@@ -17,6 +18,41 @@ SPLITTERS = ("exact", "hist")
 MISSING = ("learn", "stop")
 MAX_FEATURES = ("sqrt", "log2")
 MAX_BINS = 255
+
+
+class TreeParameters(Estimator):
+    """Parameters that CART, forests, RERF and gradient boosting share.
+
+    A family declares again those whose default differs, and its own.
+    """
+
+    max_depth: int | None = None
+    min_samples_split: int | float = 2
+    min_samples_leaf: int | float = 1
+    min_weight_fraction_leaf: float = 0.0
+    max_features: int | float | str | None = None
+    max_leaf_nodes: int | None = None
+    min_impurity_decrease: float = 0.0
+    ccp_alpha: float | str = 0.0
+    monotonic_cst: Any = None
+    categorical_features: Any = None
+    max_bins: int = MAX_BINS
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+
+    def _check_tree_parameters(self) -> None:
+        """Check all of them that can be checked without the data, except `ccp_alpha`."""
+        check_integer("max_depth", self.max_depth, 1, allow_none=True)
+        check_rows("min_samples_split", self.min_samples_split, 2, closed="right")
+        check_rows("min_samples_leaf", self.min_samples_leaf, 1, closed="neither")
+        check_real("min_weight_fraction_leaf", self.min_weight_fraction_leaf, 0, 0.5)
+        check_max_features(self.max_features)
+        check_integer("max_leaf_nodes", self.max_leaf_nodes, 2, allow_none=True)
+        check_real("min_impurity_decrease", self.min_impurity_decrease, 0)
+        check_integer("max_bins", self.max_bins, 2, MAX_BINS)
+        if not isinstance(self.verbose, bool):
+            check_integer("verbose", self.verbose, 0)
 
 
 @dataclass(frozen=True)
