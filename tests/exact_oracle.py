@@ -13,9 +13,18 @@ from itertools import combinations, pairwise
 import numpy as np
 import oracle
 
-from hybridtrees.core.grow import grower
-from hybridtrees.core.grow.exact import open_search, read_splits
-from hybridtrees.core.grow.sorted_table import SortedTable
+from hybridtrees.core.grow.grower import Grower, GrowerParams
+from hybridtrees.core.grow.leaves import BareLeaves
+from hybridtrees.core.grow.statistics import (
+    CLASS,
+    CLASS_WEIGHTED,
+    PAIR,
+    UNIT,
+    VECTOR,
+    RowTarget,
+    Statistics,
+)
+from hybridtrees.core.grow.table import Table
 from hybridtrees.core.tree.tree import Tree
 
 SLACK = 1e-9  # share of a node's cost that rounding may be worth
@@ -23,35 +32,35 @@ SLACK = 1e-9  # share of a node's cost that rounding may be worth
 # ---- targets ------------------------------------------------------------------------------------
 
 
-def unit_target(y, binary=False) -> grower.RowTarget:
-    return grower.RowTarget(np.array(y, dtype=np.float64).reshape(-1, 1), grower.UNIT, 1, binary)
+def unit_target(y, binary=False) -> RowTarget:
+    return RowTarget(np.array(y, dtype=np.float64).reshape(-1, 1), UNIT, 1, binary)
 
 
-def weighted_target(y, weight, binary=False) -> grower.RowTarget:
+def weighted_target(y, weight, binary=False) -> RowTarget:
     y, w = np.array(y, dtype=np.float64).reshape(len(weight), -1), np.asarray(weight, float)
     data = np.column_stack([y * w[:, None], w])
-    layout = grower.PAIR if y.shape[1] == 1 else grower.VECTOR
-    return grower.RowTarget(data, layout, y.shape[1], binary)
+    layout = PAIR if y.shape[1] == 1 else VECTOR
+    return RowTarget(data, layout, y.shape[1], binary)
 
 
-def newton_target(grad, hess) -> grower.RowTarget:
-    return grower.RowTarget(np.column_stack([grad, hess]).astype(np.float64), grower.PAIR, 1)
+def newton_target(grad, hess) -> RowTarget:
+    return RowTarget(np.column_stack([grad, hess]).astype(np.float64), PAIR, 1)
 
 
-def class_target(codes, n_classes, weight=None) -> grower.RowTarget:
+def class_target(codes, n_classes, weight=None) -> RowTarget:
     columns = [np.asarray(codes, float)] + ([] if weight is None else [np.asarray(weight, float)])
-    layout = grower.CLASS if weight is None else grower.CLASS_WEIGHTED
-    return grower.RowTarget(np.ascontiguousarray(np.column_stack(columns)), layout, n_classes)
+    layout = CLASS if weight is None else CLASS_WEIGHTED
+    return RowTarget(np.ascontiguousarray(np.column_stack(columns)), layout, n_classes)
 
 
-def row_sums(target: grower.RowTarget) -> np.ndarray:
+def row_sums(target: RowTarget) -> np.ndarray:
     """What each row adds to its node: one number per output or class, and its weight."""
     data = target.data
-    if target.layout == grower.UNIT:
+    if target.layout == UNIT:
         return np.column_stack([data, np.ones(len(data))])
-    if target.layout in (grower.PAIR, grower.VECTOR):
+    if target.layout in (PAIR, VECTOR):
         return data
-    weight = data[:, 1] if target.layout == grower.CLASS_WEIGHTED else np.ones(len(data))
+    weight = data[:, 1] if target.layout == CLASS_WEIGHTED else np.ones(len(data))
     return np.column_stack(
         [np.eye(target.n_sums)[data[:, 0].astype(int)] * weight[:, None], weight]
     )
@@ -187,8 +196,8 @@ class Problem:
     """A table, its targets and the rules; everything that the oracle looks at."""
 
     X: np.ndarray
-    target: grower.RowTarget
-    params: grower.GrowerParams
+    target: RowTarget
+    params: GrowerParams
     kinds: np.ndarray | None = None
     rows: np.ndarray | None = None
     sums: np.ndarray = field(init=False)
@@ -314,15 +323,12 @@ class Grown:
 def grow(problem: Problem, *, n_threads=1, seed=0) -> Grown:
     """Grow one tree along sorted lists; `problem.params` say what is lent."""
     params, target = problem.params, problem.target
-    n_extra = target.n_sums if params.criterion == "absolute" else 0
-    table = SortedTable.from_values(problem.X, problem.kinds, n_extra, n_threads)
-    search, engine = open_search(
-        table, params, n_threads, target.n_sums, target.data.shape[1], keep_lists=False
-    )
-    search.begin(target, problem.rows, seed)
-    grown = engine.grow()
-    tree = Tree(grown[0], grown[1], read_splits(table, grown))
-    return Grown(tree, engine.row_nodes(), grown[2], engine.segments())
+    kinds = np.zeros(problem.X.shape[1]) if problem.kinds is None else problem.kinds
+    table = Table(problem.X, kinds)
+    with Grower(table, params, BareLeaves(), n_threads, in_place=True) as grower:
+        grown = grower.grow(Statistics(target=target), problem.rows, seed)
+        tree = Tree(grown.nodes, grown.sums, grown.categories)
+        return Grown(tree, grower.row_nodes(), vars(grown), grower.segments())
 
 
 def same_grown(a: Grown, b: Grown, *, same_words: bool = False) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from growers import newton_grower, tree_of
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hybridtrees.core.base.dtypes import NODE_DTYPE, aligned_empty
 from hybridtrees.core.bins.matrix import BinnedMatrix
-from hybridtrees.core.grow.grower import Grower, GrowerParams
+from hybridtrees.core.grow.grower import GrowerParams
 from hybridtrees.core.tree.tree import Tree
 
 # ---- tables of codes ----------------------------------------------------------------------------
@@ -71,8 +72,8 @@ def eighths(rng, n: int, low: int = -32, high: int = 32) -> np.ndarray:
 
 def grow_tree(binned, grad, hess, params=None, *, n_threads=1, **more) -> Tree:
     """One tree, from a Grower of its own."""
-    with Grower(binned, params or GrowerParams(), n_threads) as grower:
-        return grower.grow(np.asarray(grad, dtype=np.float32), hess, **more)
+    with newton_grower(binned, params or GrowerParams(), n_threads) as grower:
+        return tree_of(grower, np.asarray(grad, dtype=np.float32), hess, **more)
 
 
 @st.composite

@@ -10,6 +10,9 @@ import numpy as np
 
 from hybridtrees import BinMapper, QuantileSketch, XGBRegressor
 from hybridtrees.core.grow.grower import Grower, GrowerParams
+from hybridtrees.core.grow.leaves import NewtonLeaves
+from hybridtrees.core.grow.statistics import Statistics
+from hybridtrees.core.grow.table import Table
 from hybridtrees.core.search import _histogram, _split
 from hybridtrees.losses import Logistic, SquaredError
 
@@ -117,14 +120,15 @@ class SplitScan:
             X[rng.random(X.shape) < 0.1] = np.nan
         self.grad, self.hess = make_gradients(self.n)
         params = GrowerParams(max_depth=1, min_child_weight=0.0)
-        self.grower = Grower(BinMapper().fit_transform(X), params, n_jobs)
+        table = Table.of_bins(BinMapper().fit_transform(X))
+        self.grower = Grower(table, params, NewtonLeaves(params), n_jobs)
         self.grower.__enter__()
 
     def teardown(self, n_features: int, values: str, n_jobs: int) -> None:
         self.grower.__exit__(None, None, None)
 
     def time_stump(self, n_features: int, values: str, n_jobs: int) -> None:
-        self.grower.grow(self.grad, self.hess)
+        self.grower.grow(Statistics(self.grad, self.hess))
 
 
 class Partition:

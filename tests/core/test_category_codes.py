@@ -6,9 +6,10 @@ import pickle
 
 import numpy as np
 import pytest
+from growers import newton_grower, tree_of
 
 from hybridtrees.core.bins.mapper import BinMapper
-from hybridtrees.core.grow.grower import Grower, GrowerParams
+from hybridtrees.core.grow.grower import GrowerParams
 from hybridtrees.core.tree.tree import TreeEnsemble
 
 # Sets of more than 32,767 words once trained and then could not predict.
@@ -29,9 +30,9 @@ def test_large_codes_predict_as_they_train(largest, dtype):
     binned = mapper.fit_transform(X)
     raw = np.zeros(len(X))
     params = GrowerParams(max_depth=1, reg_lambda=0.0, max_cat_to_onehot=0)
-    with Grower(binned, params, 1, mapper.category_to_bin_) as grower:
-        tree = grower.grow(-y.astype(np.float32), 1.0)
-        grower.update_raw(tree, raw)
+    with newton_grower(binned, params, 1, mapper.category_to_bin_) as grower:
+        tree = tree_of(grower, -y.astype(np.float32), 1.0)
+        grower.add_to(tree, raw)
     np.testing.assert_array_equal(raw, y)
     # A list of few codes, not a bit for each.
     assert tree.nodes["category_words"][0] <= 7

@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hybridtrees.core.base.dtypes import NODE_DTYPE
-from hybridtrees.core.grow import cart
+from hybridtrees.core.grow import grower as grower_module
 from hybridtrees.core.grow._leaf_passes import feature_gains, leaf_means, pair_gains
-from hybridtrees.core.grow.cart import CartGrower, CartTable, TargetSums
-from hybridtrees.core.grow.exact import open_search, read_splits
-from hybridtrees.core.grow.grower import GrowerParams
-from hybridtrees.core.grow.sorted_table import BinThresholds, SortedTable
+from hybridtrees.core.grow.cart import TargetLeaves, TargetStatistics, cart_params, cart_table
+from hybridtrees.core.grow.grower import Grower, GrowerParams
+from hybridtrees.core.grow.leaves import BareLeaves
+from hybridtrees.core.grow.table import BinThresholds
 from hybridtrees.core.search._sorted import bin_ends
+from hybridtrees.core.search._sorted_search import SortedSearch
 
 RULES = {"max_depth": 0, "min_gain": -np.inf, "min_child_weight": 0.0, "frontier": "depth-first"}
 
@@ -37,19 +38,27 @@ def draw_table(rng, n, p=7, missing=0.0):
 def grow_both(X, is_categorical, y, weight, seed=0, **rules):
     """Nodes of the search by drawn features, and of the one along lists of the same bins."""
     params = GrowerParams(**{**RULES, **rules})
-    table = CartTable(X, is_categorical, "hist", weight=weight)
-    sums = TargetSums.of(y.reshape(-1, 1), weight, "squared_error")
-    with CartGrower(table, params, "squared_error") as grower:
-        drawn = grower.grow(sums, seed)
-        # The engine's weights are in another unit.
-        least = params.min_child_weight / sums.weight_unit
-        params = replace(grower.params, lent_rows=0, min_child_weight=least)
-    lists = SortedTable.from_binned(table.binned, 0, 1, table.thresholds)
-    search, along = open_search(lists, params, 1, 1, sums.target.data.shape[1], False)
-    search.begin(sums.target, sums.rows, seed)
-    grown = along.grow()
-    read_splits(lists, grown, table.category_to_bin)
-    return drawn.tree.nodes, grown[0], drawn, along.row_nodes()
+    table = cart_table(X, is_categorical, "hist", weight=weight)
+    drawn = grow_cart(table, y, weight, params, seed)
+    whole = replace(cart_params(params, "squared_error"), subtree_rows=0)
+    statistics = TargetStatistics(y.reshape(-1, 1), weight, "squared_error")
+    with Grower(table, whole, BareLeaves(), search=along_lists) as along:
+        grown = along.grow(statistics, statistics.rows, seed)
+        return drawn.tree.nodes, grown.nodes, drawn, along.row_nodes()
+
+
+def grow_cart(table, y, weight, params, seed=0):
+    """Grow a tree as CART does."""
+    statistics = TargetStatistics(y.reshape(-1, 1), weight, "squared_error")
+    params = cart_params(params, "squared_error")
+    with Grower(table, params, TargetLeaves()) as grower:
+        return grower.grow(statistics, statistics.rows, seed)
+
+
+def along_lists(table, params, n_threads, statistics, use_tail):
+    """Open a search along the lists of the bins, where histograms would do."""
+    shape = (table.n_features, table.n_rows, table.n_categories, params, n_threads)
+    return SortedSearch(*shape, *statistics.shape, table.lists(n_threads), True)
 
 
 def assert_same(mine, theirs):
@@ -101,12 +110,11 @@ def test_nodes_above_the_limit_are_divided_by_histograms(rng, monkeypatch, max_f
     y = rng.integers(0, 2, n).astype(float)
     grown = []
     for limit in (64, 700, 5000):
-        monkeypatch.setattr(cart, "LENT_BINNED", limit)
-        monkeypatch.setattr(cart, "LENT_BINNED_FEW", limit)
-        table = CartTable(X, is_categorical, "hist")
+        monkeypatch.setattr(grower_module, "SUBTREE_ROWS_BINNED", limit)
+        monkeypatch.setattr(grower_module, "SUBTREE_ROWS_FEW_FEATURES", limit)
+        table = cart_table(X, is_categorical, "hist")
         params = GrowerParams(**RULES, max_features=max_features)
-        with CartGrower(table, params, "squared_error") as grower:
-            grown.append(grower.grow(TargetSums.of(y.reshape(-1, 1), None, "squared_error")))
+        grown.append(grow_cart(table, y, None, params))
     for other in grown[1:]:
         np.testing.assert_array_equal(other.leaf, grown[0].leaf)
 
@@ -131,9 +139,8 @@ def test_few_values_give_the_thresholds_of_the_exact_search(rng):
     y = rng.normal(size=n)
     trees = []
     for splitter in ("hist", "exact"):
-        table = CartTable(X, np.zeros(4, bool), splitter)
-        with CartGrower(table, GrowerParams(**RULES), "squared_error") as grower:
-            trees.append(grower.grow(TargetSums.of(y.reshape(-1, 1), None, "squared_error")).tree)
+        table = cart_table(X, np.zeros(4, bool), splitter)
+        trees.append(grow_cart(table, y, None, GrowerParams(**RULES)).tree)
     assert trees[0].n_leaves > 100
     for name in ("feature", "threshold", "left", "right"):
         np.testing.assert_array_equal(trees[0].nodes[name], trees[1].nodes[name])
@@ -146,9 +153,8 @@ def test_thresholds_part_the_training_rows_as_the_bins_do(seed, dtype, n):
     # Neighbouring numbers, between which no float32 fits.
     X[:, 2] = 1.0 + rng.integers(0, 300, n) * np.finfo(dtype).eps
     y = rng.normal(size=n)
-    table = CartTable(X, np.zeros(3, bool), "hist", max_bins=16)
-    with CartGrower(table, GrowerParams(**RULES), "squared_error") as grower:
-        grown = grower.grow(TargetSums.of(y.reshape(-1, 1), None, "squared_error"))
+    table = cart_table(X, np.zeros(3, bool), "hist", max_bins=16)
+    grown = grow_cart(table, y, None, GrowerParams(**RULES))
     at = np.zeros(n, dtype=int)
     nodes = grown.tree.nodes
     while np.any(nodes["left"][at] >= 0):
@@ -183,9 +189,9 @@ def test_sparse_tables_have_the_thresholds_of_dense_ones(rng):
     import scipy.sparse
 
     X = rng.normal(size=(300, 20)) * (rng.random((300, 20)) < 0.3)
-    table = CartTable(X, np.zeros(20, bool), "hist")
+    table = cart_table(X, np.zeros(20, bool), "hist")
     own = BinThresholds(table.binned, scipy.sparse.csc_array(X))
-    for mine, theirs in zip(own._ends, table.thresholds._ends, strict=True):
+    for mine, theirs in zip(own._ends, table.bin_thresholds._ends, strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
 
@@ -197,10 +203,10 @@ def test_rows_without_weight_do_not_move_thresholds(rng, form):
     X[rng.random(X.shape) < 0.2] = np.nan
     read = scipy.sparse.csc_array if form == "sparse" else np.asarray
     both = (
-        CartTable(read(X), np.zeros(4, bool), "hist", weight=weight),
-        CartTable(read(X[150:]), np.zeros(4, bool), "hist"),
+        cart_table(read(X), np.zeros(4, bool), "hist", weight=weight),
+        cart_table(read(X[150:]), np.zeros(4, bool), "hist"),
     )
-    for mine, theirs in zip(*(table.thresholds._ends for table in both), strict=True):
+    for mine, theirs in zip(*(table.bin_thresholds._ends for table in both), strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import oracle
 import pytest
 import scipy.sparse
+from growers import approx_grower, exact_grower, newton_grower, tree_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hybridtrees.core.bins.mapper import BinMapper
-from hybridtrees.core.grow.exact import LENT_ROWS, ApproxGrower, ExactGrower
-from hybridtrees.core.grow.grower import Grower, GrowerParams
+from hybridtrees.core.grow.grower import SUBTREE_ROWS, GrowerParams
 from hybridtrees.core.tree.tree import TreeEnsemble
 
 DEEP = GrowerParams(max_depth=0, min_child_weight=0.0, reg_lambda=0.5)
@@ -62,8 +62,8 @@ def test_exact_trees_are_the_oracles(rng, constant, rules):
     grad, hess = statistics(rng, 90)
     hess = 1.0 if constant else hess
     params = replace(DEEP, **rules)
-    with ExactGrower(X, kinds, params, 1) as grower:
-        tree = grower.grow(grad, hess, scale=0.25)
+    with exact_grower(X, kinds, params, 1) as grower:
+        tree = tree_of(grower, grad, hess, scale=0.25)
     target = eo.newton_target(grad, np.broadcast_to(hess, 90))
     problem = eo.Problem(X, target, grower.params)
     grown = eo.grow(problem)
@@ -83,11 +83,11 @@ def test_raw_scores_of_training_are_those_of_prediction(rng, dtype, sparse, samp
     grad, hess = statistics(rng, 200)
     rows = np.flatnonzero(rng.random(200) < 0.5).astype(np.uint32) if sampled else None
     raw = np.zeros((200, 2))
-    with ExactGrower(values, KINDS, DEEP, 1) as grower:
+    with exact_grower(values, KINDS, DEEP, 1) as grower:
         for k in range(3):
             raw[:] = 0
-            tree = grower.grow(np.roll(grad, k), hess, rows=rows, scale=0.5)
-            grower.update_raw(tree, raw[:, 1])
+            tree = tree_of(grower, np.roll(grad, k), hess, rows=rows, scale=0.5)
+            grower.add_to(tree, raw[:, 1])
             np.testing.assert_array_equal(raw[:, 1], raw_of(tree, X))
             assert not raw[:, 0].any()
             assert tree.nodes["n_samples"][0] == (200 if rows is None else len(rows))
@@ -102,9 +102,9 @@ def test_any_table(seed, n, sampled):
     grad, hess = statistics(rng, n)
     rows = np.sort(rng.permutation(n)[: n // 2 + 1]).astype(np.uint32) if sampled else None
     raw = np.zeros(n)
-    with ExactGrower(X, KINDS, replace(DEEP, max_depth=3), 1) as grower:
-        tree = grower.grow(grad, hess, rows=rows)
-        grower.update_raw(tree, raw)
+    with exact_grower(X, KINDS, replace(DEEP, max_depth=3), 1) as grower:
+        tree = tree_of(grower, grad, hess, rows=rows)
+        grower.add_to(tree, raw)
     np.testing.assert_array_equal(raw, raw_of(tree, X))
     used = np.arange(n) if rows is None else rows
     leaf = TreeEnsemble([tree], 4).apply(X, 1)[used, 0]
@@ -118,15 +118,15 @@ def test_any_table(seed, n, sampled):
 @pytest.mark.parametrize("frontier", ["depth-wise", "best-first"])
 @pytest.mark.parametrize("max_leaves", [0, 12])
 def test_threads_change_nothing(rng, frontier, max_leaves):
-    n = LENT_ROWS * 3
+    n = SUBTREE_ROWS * 3
     X, (grad, hess) = table(rng, n), statistics(rng, n)
     params = replace(DEEP, frontier=frontier, max_leaves=max_leaves, max_depth=9)
     trees, raws = [], []
     for n_threads in (1, 2, 3):
         raw = np.zeros(n)
-        with ExactGrower(X, KINDS, params, n_threads) as grower:
-            trees.append(grower.grow(grad, hess, seed=5))
-            grower.update_raw(trees[-1], raw)
+        with exact_grower(X, KINDS, params, n_threads) as grower:
+            trees.append(tree_of(grower, grad, hess, seed=5))
+            grower.add_to(trees[-1], raw)
         raws.append(raw)
     for tree, raw in zip(trees[1:], raws[1:], strict=True):
         np.testing.assert_array_equal(tree.nodes, trees[0].nodes)
@@ -145,11 +145,11 @@ def test_histograms_of_all_values_lead_to_the_same_splits(rng):
     binned = mapper.fit_transform(X)
     for constant in (True, False):
         with (
-            ExactGrower(X, KINDS, params, 1) as exact,
-            Grower(binned, params, 1, mapper.category_to_bin_) as hist,
+            exact_grower(X, KINDS, params, 1) as exact,
+            newton_grower(binned, params, 1, mapper.category_to_bin_) as hist,
         ):
-            a = exact.grow(grad, 1.0 if constant else hess)
-            b = hist.grow(grad, 1.0 if constant else hess)
+            a = tree_of(exact, grad, 1.0 if constant else hess)
+            b = tree_of(hist, grad, 1.0 if constant else hess)
         leaves = [TreeEnsemble([tree], 4).apply(X, 1)[:, 0] for tree in (a, b)]
         pairs = {pair for pair in zip(*leaves, strict=True)}
         assert len(pairs) == a.n_leaves == b.n_leaves > 10
@@ -159,14 +159,14 @@ def test_histograms_of_all_values_lead_to_the_same_splits(rng):
 
 def test_the_largest_numbers_are_refused(rng):
     grad = np.full(20, np.inf, dtype=np.float32)
-    with ExactGrower(rng.random((20, 2)), np.zeros(2), DEEP, 1) as grower:
+    with exact_grower(rng.random((20, 2)), np.zeros(2), DEEP, 1) as grower:
         with pytest.raises(ValueError, match="overflow"):
-            grower.grow(grad, 1.0)
+            tree_of(grower, grad, 1.0)
         with pytest.raises(ValueError, match="rows must"):
-            grower.grow(np.zeros(20, np.float32), 1.0, rows=np.array([3, 2], np.uint32))
-        tree = grower.grow(np.arange(20, dtype=np.float32), 1.0)
+            tree_of(grower, np.zeros(20, np.float32), 1.0, rows=np.array([3, 2], np.uint32))
+        tree = tree_of(grower, np.arange(20, dtype=np.float32), 1.0)
         with pytest.raises(ValueError, match="do not fit"):
-            grower.update_raw(tree, np.zeros(19))
+            grower.add_to(tree, np.zeros(19))
 
 
 def test_thinned_trees_have_fewer_thresholds(rng):
@@ -175,8 +175,8 @@ def test_thinned_trees_have_fewer_thresholds(rng):
     found = {}
     for share in (0.0, 0.01, 0.1):
         params = replace(DEEP, candidate_share=share, max_depth=1)
-        with ExactGrower(X, np.zeros(1), params, 1) as grower:
-            cuts = [grower.grow(np.roll(grad, k), 1.0).nodes["threshold"][0] for k in range(60)]
+        with exact_grower(X, np.zeros(1), params, 1) as grower:
+            cuts = [tree_of(grower, np.roll(grad, k), 1.0).nodes["threshold"][0] for k in range(60)]
         found[share] = len(set(cuts))
     assert found[0.0] > found[0.01] > found[0.1] > 2
     assert found[0.1] <= 10
@@ -190,18 +190,18 @@ def test_candidates_are_quantiles_of_the_hessians(rng):
     X = rng.normal(size=(n, 2))
     grad = rng.normal(size=n).astype(np.float32)
     kinds = np.zeros(2, dtype=bool)
-    with ApproxGrower(X, kinds, DEEP, 1, 16) as grower:
+    with approx_grower(X, kinds, DEEP, 1, 16) as grower:
         for power in (0.0, 4.0, -4.0):
             # Hessians that put the candidates to the right, then to the left.
             hess = np.exp(power * X[:, 0]).astype(np.float32)
-            tree = grower.grow(grad, hess)
+            tree = tree_of(grower, grad, hess)
             binned = BinMapper(max_bins=16).fit_transform(X, hess.astype(np.float64))
-            with Grower(binned, DEEP, 1) as plain:
-                expected = plain.grow(grad, hess)
+            with newton_grower(binned, DEEP, 1) as plain:
+                expected = tree_of(plain, grad, hess)
             np.testing.assert_array_equal(tree.nodes, expected.nodes)
             np.testing.assert_array_equal(tree.values, expected.values)
             raw = np.zeros(n)
-            grower.update_raw(tree, raw)
+            grower.add_to(tree, raw)
             np.testing.assert_array_equal(raw, raw_of(tree, X))
             cuts = tree.nodes["threshold"][tree.nodes["feature"] == 0]
             assert np.sign(np.median(cuts)) == np.sign(power) or power == 0
@@ -212,11 +212,11 @@ def test_approx_raw_scores(rng, sampled):
     X = table(rng)
     grad, hess = statistics(rng, 200)
     rows = np.flatnonzero(rng.random(200) < 0.5).astype(np.uint32) if sampled else None
-    with ApproxGrower(X, KINDS, DEEP, 1, 20) as grower:
+    with approx_grower(X, KINDS, DEEP, 1, 20) as grower:
         for h in (1.0, hess, 1.0, 2.0, np.zeros(200, np.float32), hess):
             raw = np.zeros(200)
-            tree = grower.grow(grad, h, rows=rows, seed=3, scale=0.5)
-            grower.update_raw(tree, raw)
+            tree = tree_of(grower, grad, h, rows=rows, seed=3, scale=0.5)
+            grower.add_to(tree, raw)
             np.testing.assert_array_equal(raw, raw_of(tree, X))
 
 
@@ -227,16 +227,16 @@ def test_equal_hessians_are_binned_once(rng, monkeypatch):
         BinMapper, "fit_transform", lambda self, *a: calls.append(1) or fit_transform(self, *a)
     )
     X, (grad, hess) = table(rng), statistics(rng, 200)
-    with ApproxGrower(X, KINDS, DEEP, 1, 20) as grower:
+    with approx_grower(X, KINDS, DEEP, 1, 20) as grower:
         for _ in range(3):
-            grower.grow(grad, 1.0)
+            tree_of(grower, grad, 1.0)
         assert len(calls) == 1
-        grower.grow(grad, hess)
-        grower.grow(grad, hess)
+        tree_of(grower, grad, hess)
+        tree_of(grower, grad, hess)
         assert len(calls) == 3
     # Nothing is left behind: another grower of the same table starts anew.
-    with ApproxGrower(X, KINDS, DEEP, 1, 20) as grower:
-        grower.grow(grad, 1.0)
+    with approx_grower(X, KINDS, DEEP, 1, 20) as grower:
+        tree_of(grower, grad, 1.0)
     assert len(calls) == 4
 
 
@@ -245,7 +245,7 @@ def test_approx_threads_change_nothing(rng, n_threads):
     X, (grad, hess) = table(rng, 3000), statistics(rng, 3000)
     trees = []
     for threads in (1, n_threads):
-        with ApproxGrower(X, KINDS, DEEP, threads, 30) as grower:
-            trees.append(grower.grow(grad, hess))
+        with approx_grower(X, KINDS, DEEP, threads, 30) as grower:
+            trees.append(tree_of(grower, grad, hess))
     np.testing.assert_array_equal(trees[0].nodes, trees[1].nodes)
     np.testing.assert_array_equal(trees[0].values, trees[1].values)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import oracle
 import pytest
+from growers import newton_grower, tree_of
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import (
@@ -21,7 +22,8 @@ from strategies import (
 
 from hybridtrees.core.bins.mapper import BinMapper
 from hybridtrees.core.grow._grow import TreeGrower
-from hybridtrees.core.grow.grower import Grower, GrowerParams
+from hybridtrees.core.grow.grower import GrowerParams
+from hybridtrees.core.grow.statistics import Statistics
 from hybridtrees.core.search._histogram_search import HistogramSearch
 from hybridtrees.core.tree.tree import TreeEnsemble
 
@@ -129,10 +131,10 @@ def test_a_grower_is_reused_across_layouts_and_samples(rng):
     jobs = [(grad, 1.0, None), (grad, hess, None), (-grad, hess, np.arange(90)), (grad, 2.0, None)]
     jobs = [(g, h, None if r is None else r.astype(np.uint32)) for g, h, r in jobs]
     fresh = [grow_tree(binned, g, h, DEEP, rows=r) for g, h, r in jobs]
-    with Grower(binned, DEEP, 1) as grower:
+    with newton_grower(binned, DEEP, 1) as grower:
         for _ in range(2):
             for (g, h, r), expected in zip(jobs, fresh, strict=True):
-                same_tree(grower.grow(g, h, rows=r), expected)
+                same_tree(tree_of(grower, g, h, rows=r), expected)
 
 
 def test_two_growers_of_one_table_do_not_disturb_each_other(rng):
@@ -141,19 +143,19 @@ def test_two_growers_of_one_table_do_not_disturb_each_other(rng):
     other = eighths(rng, binned.n_rows)
     alone = grow_tree(binned, grad, 1.0, DEEP)
     binned.records[:, -4:] = 0
-    with Grower(binned, DEEP, 1) as first:
-        with Grower(binned, DEEP, 1) as second:
-            same_tree(first.grow(grad, 1.0), alone)
+    with newton_grower(binned, DEEP, 1) as first:
+        with newton_grower(binned, DEEP, 1) as second:
+            same_tree(tree_of(first, grad, 1.0), alone)
             written = binned.records[:, -4:].copy()
             assert written.any()
-            second.grow(other, 1.0)
+            tree_of(second, other, 1.0)
             np.testing.assert_array_equal(binned.records[:, -4:], written)
-        with Grower(binned, DEEP, 1) as third:
-            third.grow(other, 1.0)
+        with newton_grower(binned, DEEP, 1) as third:
+            tree_of(third, other, 1.0)
             np.testing.assert_array_equal(binned.records[:, -4:], written)
     # The bytes are free again.
-    with Grower(binned, DEEP, 1) as grower:
-        grower.grow(other, 1.0)
+    with newton_grower(binned, DEEP, 1) as grower:
+        tree_of(grower, other, 1.0)
     assert (binned.records[:, -4:] != written).any()
 
 
@@ -163,10 +165,10 @@ def test_tail_and_own_array_lead_to_the_same_tree(rng, constant):
     both = []
     for tail in (True, False):
         search = HistogramSearch(binned, DEEP, tail, 1)
-        search.begin(grad, hess, None, 0)
+        search.begin(Statistics(grad, hess), None, 0)
         both.append(TreeGrower(search, 0).grow())
-    np.testing.assert_array_equal(both[0][0], both[1][0])
-    np.testing.assert_array_equal(both[0][1], both[1][1])
+    np.testing.assert_array_equal(both[0].nodes, both[1].nodes)
+    np.testing.assert_array_equal(both[0].sums, both[1].sums)
 
 
 # ---- leaves and rows ----------------------------------------------------------------------------
@@ -199,9 +201,9 @@ def leaf_rows(tree, binned):
 def test_rows_stand_leaf_by_leaf_in_their_old_order(problem, frontier):
     binned, grad, hess = problem
     search = HistogramSearch(binned, replace(DEEP, frontier=frontier), True, 1)
-    search.begin(grad, hess, None, 0)
+    search.begin(Statistics(grad, hess), None, 0)
     grower = TreeGrower(search, 0)
-    nodes, _, _, _ = grower.grow()
+    nodes = grower.grow().nodes
     leaves, (order, start, stop) = grower.row_nodes(), grower.segments()
     np.testing.assert_array_equal(order, grower.row_order)
     assert sorted(order) == list(range(binned.n_rows))
@@ -220,9 +222,9 @@ def test_raw_scores_of_training_are_those_of_prediction(problem, params, sampled
     n = binned.n_rows
     rows = np.arange(0, n, 2, dtype=np.uint32) if sampled else None
     raw = np.zeros((n, 2))
-    with Grower(binned, params, 1) as grower:
-        tree = grower.grow(grad, hess, rows=rows, scale=0.5)
-        grower.update_raw(tree, raw[:, 1])
+    with newton_grower(binned, params, 1) as grower:
+        tree = tree_of(grower, grad, hess, rows=rows, scale=0.5)
+        grower.add_to(tree, raw[:, 1])
     expected = np.zeros((n, 1))
     TreeEnsemble([tree], binned.n_features).add_raw(values_of(binned), expected, 1)
     np.testing.assert_array_equal(raw[:, 1], expected[:, 0])
@@ -250,9 +252,9 @@ def test_mapper_grower_and_prediction_agree(rng, max_bins):
     y = np.where(np.isnan(X[:, 3]) | (X[:, 3] % 3 == 0), 2.0, 0) + np.nan_to_num(X[:, 0])
     params = replace(DEEP, max_leaves=40, frontier="best-first")
     raw, expected = np.zeros(n), np.zeros((n, 1))
-    with Grower(binned, params, 1, mapper.category_to_bin_) as grower:
-        tree = grower.grow((-y * weight).astype(np.float32), weight.astype(np.float32))
-        grower.update_raw(tree, raw)
+    with newton_grower(binned, params, 1, mapper.category_to_bin_) as grower:
+        tree = tree_of(grower, (-y * weight).astype(np.float32), weight.astype(np.float32))
+        grower.add_to(tree, raw)
     TreeEnsemble([tree], 5).add_raw(X, expected, 1)
     np.testing.assert_array_equal(raw, expected[:, 0])
     assert {1, 3, 4} & set(tree.nodes["feature"])
@@ -267,8 +269,10 @@ def test_unseen_categories_go_where_missing_values_go(direction):
     unseen = np.array([3, 4, 31, 32, 255, 256, 1e6, -1, np.nan])[:, None]
     assert set(mapper.transform(unseen).columns[0]) == {3}
     for sets in (mapper.category_to_bin_, None):
-        with Grower(binned, replace(DEEP, max_depth=1, max_cat_to_onehot=0), 1, sets) as grower:
-            tree = grower.grow(grad, 1.0)
+        with newton_grower(
+            binned, replace(DEEP, max_depth=1, max_cat_to_onehot=0), 1, sets
+        ) as grower:
+            tree = tree_of(grower, grad, 1.0)
         leaves = TreeEnsemble([tree], 1).apply(unseen, 1)[:, 0]
         assert set(leaves) == {1 if tree.nodes["missing_left"][0] else 2}
 
@@ -279,23 +283,23 @@ def test_unseen_categories_go_where_missing_values_go(direction):
 def test_bad_arguments_are_refused():
     binned = make_binned([[0], [1], [1]], 2)
     good = np.ones(3, dtype=np.float32)
-    with Grower(binned, GrowerParams(), 1) as grower:
+    with newton_grower(binned, GrowerParams(), 1) as grower:
         with pytest.raises(ValueError, match="one gradient per row"):
-            grower.grow(good[:2], 1.0)
+            tree_of(grower, good[:2], 1.0)
         with pytest.raises(ValueError, match="one hessian per row"):
-            grower.grow(good, good[:2])
+            tree_of(grower, good, good[:2])
         for rows in ([], [0, 3], [1, 0], [1, 1], [0, 1, 2, 2]):
             with pytest.raises(ValueError, match="rows must"):
-                grower.grow(good, 1.0, rows=np.array(rows, dtype=np.uint32))
-        tree = grower.grow(good, 1.0)
+                tree_of(grower, good, 1.0, rows=np.array(rows, dtype=np.uint32))
+        tree = tree_of(grower, good, 1.0)
         with pytest.raises(ValueError, match="do not fit"):
-            grower.update_raw(tree, np.zeros(2))
+            grower.add_to(tree, np.zeros(2))
 
 
 def test_a_failed_start_gives_the_spare_bytes_back():
     binned = make_binned([[0], [1]], 2)
-    with pytest.raises(KeyError):
-        Grower(binned, replace(GrowerParams(), frontier="upwards"), 1).__enter__()
     grad = np.array([1, -1], dtype=np.float32)
+    with pytest.raises(KeyError):
+        tree_of(newton_grower(binned, replace(GrowerParams(), frontier="upwards")), grad, 1.0)
     grow_tree(binned, grad, 1.0)
     assert binned.records[:, -4:].any()

@@ -9,9 +9,10 @@ from itertools import combinations
 import numpy as np
 import oracle
 import pytest
+from growers import newton_grower, tree_of
 from strategies import eighths, grow_tree, make_binned, random_codes
 
-from hybridtrees.core.grow.grower import Grower, GrowerParams
+from hybridtrees.core.grow.grower import GrowerParams
 from hybridtrees.core.search._histogram import BinnedView, RowStatistics
 
 BEST = GrowerParams(frontier="best-first", max_depth=0, max_leaves=31)
@@ -22,9 +23,9 @@ def assert_threads_agree(binned, grad, hess, params, rows=None):
     results = []
     for n_threads in (1, 2, 3):
         raw = np.zeros(binned.n_rows)
-        with Grower(binned, params, n_threads) as grower:
-            tree = grower.grow(grad, hess, rows=rows, seed=5)
-            grower.update_raw(tree, raw)
+        with newton_grower(binned, params, n_threads) as grower:
+            tree = tree_of(grower, grad, hess, rows=rows, seed=5)
+            grower.add_to(tree, raw)
         results.append((tree, raw))
     for tree, raw in results[1:]:
         np.testing.assert_array_equal(tree.nodes, results[0][0].nodes)
@@ -163,10 +164,10 @@ def test_the_histogram_of_the_root_writes_the_statistics(large, kind, n_threads)
 def test_sums_and_scores_of_the_leaves(large, n_threads):
     binned, grad, hess = large
     raw = np.linspace(-1, 1, len(grad))
-    with Grower(binned, replace(BEST, max_leaves=60), n_threads) as grower:
-        tree = grower.grow(grad, hess)
-        grower.update_raw(tree, raw)
-        leaf = grower._grower.row_nodes()
+    with newton_grower(binned, replace(BEST, max_leaves=60), n_threads) as grower:
+        tree = tree_of(grower, grad, hess)
+        grower.add_to(tree, raw)
+        leaf = grower._engine.row_nodes()
     np.testing.assert_array_equal(raw, np.linspace(-1, 1, len(grad)) + tree.values[leaf, 0])
     # Multiples of 1/8 are added without rounding.
     weight = np.bincount(leaf, hess)
@@ -183,12 +184,12 @@ def test_scores_of_windows_of_the_table():
     grad = (np.abs(binned.columns[0] - 100.0) + 10.0 * binned.columns[1]).astype(np.float32)
     start = np.linspace(-1, 1, 2 * n).reshape(n, 2)
     for n_threads in (1, 2, 3):
-        with Grower(binned, replace(BEST, max_leaves=20), n_threads) as grower:
-            tree = grower.grow(grad, 1.0)
-            leaf = grower._grower.row_nodes()
+        with newton_grower(binned, replace(BEST, max_leaves=20), n_threads) as grower:
+            tree = tree_of(grower, grad, 1.0)
+            leaf = grower._engine.row_nodes()
             for ascending in (False, True):
                 raw = start.copy()
-                grower._grower.update_raw(tree.values[:, 0].copy(), raw[:, 1], ascending)
+                grower._engine.add_to(tree.values[:, 0].copy(), raw[:, 1], ascending)
                 np.testing.assert_array_equal(raw[:, 1], start[:, 1] + tree.values[leaf, 0])
                 np.testing.assert_array_equal(raw[:, 0], start[:, 0])
 
@@ -281,8 +282,8 @@ def test_features_of_a_level_and_of_a_node(rng, by):
 def test_draws_depend_on_the_seed_alone(rng):
     binned, grad, hess = draw_problem(rng)
     params = GrowerParams(max_depth=4, feature_fractions=(0.8, 0.7, 0.7))
-    with Grower(binned, params, 1) as grower:
-        trees = [grower.grow(grad, hess, seed=seed) for seed in (1, 2, 2**64 - 1, 1)]
+    with newton_grower(binned, params, 1) as grower:
+        trees = [tree_of(grower, grad, hess, seed=seed) for seed in (1, 2, 2**64 - 1, 1)]
     same = trees[0].nodes.tobytes() == trees[3].nodes.tobytes()
     assert same and trees[0].nodes.tobytes() != trees[1].nodes.tobytes()
     small = grow_tree(binned, grad, hess, replace(params, histogram_bytes=1), seed=1)

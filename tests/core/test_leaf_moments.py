@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from growers import line_grower, tree_of
 
 from hybridtrees.core.bins.mapper import BinMapper
 from hybridtrees.core.grow._leaf_passes import add_lines, leaf_moments
 from hybridtrees.core.grow.grower import GrowerParams
 from hybridtrees.core.grow.leaf_fit import LeafRules
-from hybridtrees.core.grow.piecewise import MomentGrower
 from hybridtrees.core.grow.regressor_columns import RegressorColumns
 from hybridtrees.core.search._histogram import BinnedView
 from hybridtrees.core.search._moment_search import moments
@@ -138,16 +138,16 @@ def test_outputs_of_leaves_are_predictions(extrapolation, missing):
     binned = BinMapper(max_bins=20).fit_transform(X)
     columns = RegressorColumns(X, binned, np.ones(5, dtype=bool))
     params = GrowerParams(frontier="best-first", max_leaves=9, max_depth=0)
-    with MomentGrower(
+    with line_grower(
         binned, params, LeafRules(extrapolation=extrapolation, margin=0.0), columns, 1
     ) as grower:
-        tree = grower.grow(grad, 1.0)
+        tree = tree_of(grower, grad, 1.0)
         raw = np.ones((3000, 2))
-        grower.update_raw(tree, raw[:, 1])
+        grower.add_to(tree, raw[:, 1])
         half = np.zeros(3000)
         rows = np.arange(0, 3000, 2, dtype=np.uint32)
-        other = grower.grow(grad, 1.0, rows=rows)
-        grower.update_raw(other, half)
+        other = tree_of(grower, grad, 1.0, rows=rows)
+        grower.add_to(other, half)
     assert len(tree.coef) > 8
     for each, added in ((tree, raw[:, 1] - 1), (other, half)):
         predicted = np.zeros((3000, 1))

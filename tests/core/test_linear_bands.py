@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from linear_leaf_cases import N_FEATURES, check, linear_tree, predictions, table
 from strategies import random_tree
 
-from hybridtrees.core.grow.piecewise import _short
+from hybridtrees.core.grow.linear_leaves import _short
 from hybridtrees.core.tree.tree import TreeEnsemble
 
 BAND = 8  # trees that are summed together: linear_leaves.h

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from hybridtrees.core.bins.mapper import BinMapper
 from hybridtrees.core.grow.grower import GrowerParams
-from hybridtrees.core.grow.linear import LinearGrower, LinearPenalty, LinearProblem, bin_at
+from hybridtrees.core.grow.linear import LinearPenalty, LinearProblem, bin_at, grow_linear
+from hybridtrees.core.grow.table import Table
 
 RIDGES = {
     "none": (LinearPenalty(), None),
@@ -37,7 +38,11 @@ def grow(X, Z, y, w, edges, penalty=None, *, least_rows=0, rows=None, **params):
     own = {"max_depth": 1, "min_samples_leaf": 5, "frontier": "depth-first", **params}
     grower_params = GrowerParams(min_child_weight=0.0, **own)
     n_threads = own.pop("n_threads", 1)
-    return LinearGrower(bin_at(X, edges), problem, grower_params, n_threads).grow(rows), problem
+    return grow_linear(table_of(X, edges), problem, grower_params, n_threads, rows), problem
+
+
+def table_of(X, edges):
+    return Table.of_bins(bin_at(X, edges))
 
 
 def quantile_edges(X, n=8):
@@ -135,7 +140,7 @@ def test_threads_and_memory(memory):
     for n_threads in (1, 3):
         problem = LinearProblem(Z, y[:, None], w, LinearPenalty(l2_relative=0.01))
         params = GrowerParams(max_depth=4, min_samples_leaf=10, histogram_bytes=memory)
-        trees.append(LinearGrower(bin_at(X, edges), problem, params, n_threads).grow())
+        trees.append(grow_linear(table_of(X, edges), problem, params, n_threads))
     assert trees[0].nodes.tobytes() == trees[1].nodes.tobytes()
     assert trees[0].cells.tobytes() == trees[1].cells.tobytes()
     kept, _ = grow(
@@ -156,7 +161,7 @@ def test_categories_by_residual():
     binned = mapper.fit_transform(codes[:, None])
     problem = LinearProblem(Z, y[:, None], None, LinearPenalty())
     params = GrowerParams(max_depth=1, min_samples_leaf=5, min_child_weight=0.0)
-    grown = LinearGrower(binned, problem, params, 1, mapper.category_to_bin_).grow()
+    grown = grow_linear(Table.of_bins(binned, mapper.category_to_bin_), problem, params)
     words = grown.categories.view(np.uint8)
     left = np.flatnonzero(np.unpackbits(words, bitorder="little")[:6])
     assert set(left) in ({1, 4}, {0, 2, 3, 5})
@@ -214,7 +219,7 @@ def test_screening_by_hand(seed):
     expected = score_by_hand(X, Z, y, w, edges, 20)
     params = GrowerParams(max_depth=1, min_samples_leaf=20, min_child_weight=0.0)
     problem = LinearProblem(Z, y[:, None], None if seed < 3 else w, LinearPenalty())
-    nodes = LinearGrower(bin_at(X, edges), problem, params, screened=1).grow().nodes
+    nodes = grow_linear(table_of(X, edges), problem, params, screened=1).nodes
     assert nodes["feature"][0] == expected.argmax()
 
 
@@ -252,9 +257,9 @@ def test_screening_keeps_the_winner(kind, lasso):
         problem = LinearProblem(Z, y[:, None], None, penalty)
         params = GrowerParams(max_depth=1, min_samples_leaf=70, min_child_weight=0.0)
         binned = bin_at(X, quantile_edges(X, 12))
-        first = LinearGrower(binned, problem, params).grow()
-        quick = LinearGrower(binned, problem, params, screened=8).grow()
-        again = LinearGrower(binned, problem, params, 3, screened=8).grow()
+        first = grow_linear(Table.of_bins(binned), problem, params)
+        quick = grow_linear(Table.of_bins(binned), problem, params, screened=8)
+        again = grow_linear(Table.of_bins(binned), problem, params, 3, screened=8)
         assert quick.nodes.tobytes() == again.nodes.tobytes()
         names = ["feature", "bin"]
         hits += first.nodes[names][0] == quick.nodes[names][0]
@@ -270,8 +275,8 @@ def test_screening_of_categories():
     binned = mapper.fit_transform(codes)
     problem = LinearProblem(z[:, None], y[:, None], None, LinearPenalty())
     params = GrowerParams(max_depth=1, min_samples_leaf=20, min_child_weight=0.0)
-    grower = LinearGrower(binned, problem, params, 1, mapper.category_to_bin_, screened=1)
-    assert grower.grow().nodes["feature"][0] == 1
+    table = Table.of_bins(binned, mapper.category_to_bin_)
+    assert grow_linear(table, problem, params, screened=1).nodes["feature"][0] == 1
 
 
 def test_screening_leaves_features_out():
@@ -283,7 +288,7 @@ def test_screening_leaves_features_out():
     for n_rows in (500, 36):
         problem = LinearProblem(X[:n_rows, :1], y[:n_rows, None], None, LinearPenalty())
         binned = bin_at(X[:n_rows], quantile_edges(X[:n_rows], 6))
-        nodes = LinearGrower(binned, problem, params, screened=1).grow().nodes
+        nodes = grow_linear(Table.of_bins(binned), problem, params, screened=1).nodes
         assert nodes["feature"][0] == 3
 
 

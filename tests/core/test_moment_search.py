@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import plgb_oracle as oracle
 import pytest
+from growers import line_grower, tree_of
 
 from hybridtrees.core.bins.mapper import BinMapper
 from hybridtrees.core.grow.grower import GrowerParams
 from hybridtrees.core.grow.leaf_fit import LeafRules
-from hybridtrees.core.grow.piecewise import MomentGrower
 from hybridtrees.core.grow.regressor_columns import RegressorColumns
 from hybridtrees.core.search._histogram import BinnedView
 from hybridtrees.core.search._moment_scan import minimise, minimise_many
@@ -34,7 +34,7 @@ def opened(X, n_threads=1, params=None, **rules):
     reg = {name: rules[name] for name in ("reg_lambda", "reg_alpha") if name in rules}
     settings = {"frontier": "best-first", "max_leaves": 4, "max_depth": 0, **reg, **params}
     rules = LeafRules(**{"sample_rows": 0, **rules})
-    return MomentGrower(binned, GrowerParams(**settings), rules, columns, n_threads)
+    return line_grower(binned, GrowerParams(**settings), rules, columns, n_threads)
 
 
 @pytest.mark.parametrize("fit", ["half_additive", "additive", "full"])
@@ -43,9 +43,9 @@ def opened(X, n_threads=1, params=None, **rules):
 def test_every_gain_is_that_of_dense_least_squares(fit, missing, ridge, alpha, weights):
     X, grad, hess = make(1, missing=missing, weights=weights)
     with opened(X, fit=fit, reg_lambda=ridge, reg_alpha=alpha) as grower:
-        tree = grower.grow(grad, hess)
-        table = oracle.binned_values(grower.binned, grower.columns)
-        models = grower._search.node_models()
+        tree = tree_of(grower, grad, hess)
+        table = oracle.binned_values(grower.table.binned, grower.leaf_model.columns)
+        models = grower.search.node_models()
         rows, start, stop = grower.segments()
         h = np.broadcast_to(np.float64(hess), len(grad))
         checked = 0
@@ -64,9 +64,9 @@ def test_every_gain_is_that_of_dense_least_squares(fit, missing, ridge, alpha, w
                 joins = f not in present if fit == "full" else (
                     fit == "additive" or present != [f])  # fmt: skip
                 x = table[own, f] if joins else None
-                gains = grower._search.node_gains(node, f)
-                codes = grower.binned.columns[f][own]
-                lacks = codes == grower.binned.n_bins[f]
+                gains = grower.search.node_gains(node, f)
+                codes = grower.table.binned.columns[f][own]
+                lacks = codes == grower.table.binned.n_bins[f]
                 for side in range(2):
                     for b in range(gains.shape[1]):
                         if gains[side, b] == -np.inf:
@@ -83,7 +83,7 @@ def test_every_gain_is_that_of_dense_least_squares(fit, missing, ridge, alpha, w
                         assert gains[side, b] == pytest.approx(expected, rel=2e-4, abs=1e-3)
                         checked += 1
             if tree.nodes["left"][node] >= 0:
-                best = max(grower._search.node_gains(node, f).max() for f in range(X.shape[1]))
+                best = max(grower.search.node_gains(node, f).max() for f in range(X.shape[1]))
                 assert tree.nodes["gain"][node] == pytest.approx(best, rel=1e-6)
         assert checked > 150
         assert tree.n_leaves == 4
@@ -97,8 +97,8 @@ def test_leaves_equal_dense_least_squares(fit, refit, missing, ridge, alpha):
     X, grad, hess = make(2, missing=missing, weights=True)
     penalties = {"reg_lambda": ridge, "reg_alpha": alpha}
     with opened(X, fit=fit, refit=refit, extrapolation="linear", **penalties) as grower:
-        tree = grower.grow(grad, hess)
-        models, columns = grower._search.node_models(), grower.columns
+        tree = tree_of(grower, grad, hess)
+        models, columns = grower.search.node_models(), grower.leaf_model.columns
         rows, start, stop = grower.segments()
     Z = (X - columns.mean) / columns.scale
     for leaf in np.flatnonzero(tree.nodes["left"] < 0):
@@ -209,7 +209,7 @@ def test_same_tree_for_any_number_of_threads(fit):
     for n_threads in (1, 2, 3):
         params = {"max_leaves": 12}
         with opened(X, n_threads, params, fit=fit, sample_rows=1024) as grower:
-            trees.append(grower.grow(grad, hess))
+            trees.append(tree_of(grower, grad, hess))
     for other in trees[1:]:
         assert (trees[0].nodes == other.nodes).all()
         for name in ("values", "coef", "coef_center", "coef_low", "coef_high"):
@@ -221,7 +221,7 @@ def test_a_sample_of_the_rows_finds_nearly_the_same_gain():
     gains = []
     for sample_rows in (0, 2048):
         with opened(X, sample_rows=sample_rows) as grower:
-            tree = grower.grow(grad, hess)
+            tree = tree_of(grower, grad, hess)
             gains.append(tree.nodes["gain"][tree.nodes["left"] >= 0].sum())
     assert gains[1] == pytest.approx(gains[0], rel=0.1)
     assert gains[1] != gains[0]

@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 import plgb_oracle as oracle
 import pytest
+from growers import line_grower, tree_of
 
 from hybridtrees.core.bins.mapper import BinMapper
 from hybridtrees.core.grow.grower import GrowerParams
 from hybridtrees.core.grow.leaf_fit import LeafRules
-from hybridtrees.core.grow.piecewise import MomentGrower
 from hybridtrees.core.grow.regressor_columns import RegressorColumns
 
 FITS = ["half_additive", "additive", "full"]
@@ -39,7 +39,7 @@ def opened(X, fit, ridge, refit=True, n_threads=1):
         fit=fit, refit=refit, reg_lambda=ridge, raw_penalty=True, extrapolation="linear",
         sample_rows=0,
     )  # fmt: skip
-    return MomentGrower(binned, params, rules, columns, n_threads)
+    return line_grower(binned, params, rules, columns, n_threads)
 
 
 def filled(column, h):
@@ -86,10 +86,10 @@ def function_above(models, node, X, mean):
 def test_every_gain_is_that_of_the_papers_equations(fit, missing, ridge):
     X, grad, hess = make(1, missing=missing)
     with opened(X, fit, ridge) as grower:
-        tree = grower.grow(grad, hess)
-        mean = grower.columns.mean
-        table = oracle.binned_values(grower.binned, grower.columns) + mean
-        models = grower._search.node_models()
+        tree = tree_of(grower, grad, hess)
+        mean = grower.leaf_model.columns.mean
+        table = oracle.binned_values(grower.table.binned, grower.leaf_model.columns) + mean
+        models = grower.search.node_models()
         rows, start, stop = grower.segments()
         checked = 0
         for node in range(tree.n_nodes):
@@ -112,9 +112,9 @@ def test_every_gain_is_that_of_the_papers_equations(fit, missing, ridge):
             for f in range(X.shape[1]):
                 joins = f not in present if fit == "full" else (
                     fit == "additive" or present != [f])  # fmt: skip
-                gains = grower._search.node_gains(node, f)
-                codes = grower.binned.columns[f][own]
-                lacks = codes == grower.binned.n_bins[f]
+                gains = grower.search.node_gains(node, f)
+                codes = grower.table.binned.columns[f][own]
+                lacks = codes == grower.table.binned.n_bins[f]
                 for side, b in np.argwhere(np.isfinite(gains)):
                     left = ((codes <= b) & ~lacks) | (lacks & (side == 1))
                     expected = -parent
@@ -125,7 +125,7 @@ def test_every_gain_is_that_of_the_papers_equations(fit, missing, ridge):
                     assert gains[side, b] == pytest.approx(expected, rel=5e-4, abs=2e-2)
                     checked += 1
             if tree.nodes["left"][node] >= 0:
-                best = max(grower._search.node_gains(node, f).max() for f in range(X.shape[1]))
+                best = max(grower.search.node_gains(node, f).max() for f in range(X.shape[1]))
                 assert tree.nodes["gain"][node] == pytest.approx(best, rel=1e-6)
         assert checked > 150 and tree.n_leaves == 4
 
@@ -137,8 +137,8 @@ def test_leaves_solve_the_papers_equations(fit, refit, missing):
     ridge = 5.0
     X, grad, hess = make(2, missing=missing)
     with opened(X, fit, ridge, refit) as grower:
-        tree = grower.grow(grad, hess)
-        models, mean = grower._search.node_models(), grower.columns.mean
+        tree = tree_of(grower, grad, hess)
+        models, mean = grower.search.node_models(), grower.leaf_model.columns.mean
         rows, start, stop = grower.segments()
     for leaf in np.flatnonzero(tree.nodes["left"] < 0):
         own = np.sort(rows[start[leaf] : stop[leaf]])
@@ -176,15 +176,15 @@ def test_leaves_solve_the_papers_equations(fit, refit, missing):
 def test_without_a_penalty_the_scale_of_columns_does_not_matter():
     X, grad, hess = make(3)
     with opened(X, "half_additive", 0.0) as grower:
-        raw = grower.grow(grad, hess)
-        grower.update_raw(raw, said := np.zeros(len(X)))
+        raw = tree_of(grower, grad, hess)
+        grower.add_to(raw, said := np.zeros(len(X)))
     binned = BinMapper(max_bins=8).fit_transform(X)
     params = GrowerParams(frontier="best-first", max_leaves=4, max_depth=0, reg_lambda=0.0)
     rules = LeafRules(reg_lambda=0.0, extrapolation="linear", sample_rows=0)
     columns = RegressorColumns(X, binned, np.ones(4, dtype=bool))
-    with MomentGrower(binned, params, rules, columns, 1) as grower:
-        standard = grower.grow(grad, hess)
-        grower.update_raw(standard, other := np.zeros(len(X)))
+    with line_grower(binned, params, rules, columns, 1) as grower:
+        standard = tree_of(grower, grad, hess)
+        grower.add_to(standard, other := np.zeros(len(X)))
     np.testing.assert_array_equal(raw.nodes["feature"], standard.nodes["feature"])
     np.testing.assert_allclose(said, other, rtol=1e-6, atol=1e-6)
 
@@ -195,7 +195,7 @@ def test_same_tree_for_any_number_of_threads(fit):
     trees = []
     for n_threads in (1, 2, 3):
         with opened(X, fit, 3.0, n_threads=n_threads) as grower:
-            trees.append(grower.grow(grad, hess))
+            trees.append(tree_of(grower, grad, hess))
     for other in trees[1:]:
         assert (trees[0].nodes == other.nodes).all()
         for name in ("values", "coef", "coef_center"):

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from strategies import make_binned, random_codes
 
 from hybridtrees.core.base.dtypes import ENTRY_DTYPE, aligned_empty
-from hybridtrees.core.grow.sorted_table import ALL_KEYS, SortedTable
+from hybridtrees.core.grow.table import ALL_KEYS, Table
 from hybridtrees.core.search._sorted import list_codes, sort_columns
 
 DTYPES = (np.float32, np.float64)
@@ -169,9 +169,10 @@ def test_the_key_of_a_category_is_its_code(rng, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_tables_count_their_categories(dtype):
     X = np.array([[0, 4, np.nan, 2.5], [7, np.nan, np.nan, 1], [3, 1, np.nan, 9]], dtype=dtype)
-    table = SortedTable.from_values(X, [1, 1, 1, 0], 2, 1)
+    table = Table(X, [1, 1, 1, 0])
+    lists = table.lists(1, 2)
     assert table.n_categories.tolist() == [8, 5, 1, 0]
-    assert (table.n_rows, table.n_features, len(table.lists)) == (3, 4, 6)
+    assert (table.n_rows, table.n_features, len(lists)) == (3, 4, 6)
 
 
 # ---- tables -------------------------------------------------------------------------------------
@@ -183,9 +184,9 @@ def test_sparse_tables(rng, make, n_features):
     X = rng.integers(-3, 4, (60, n_features)) * (rng.random((60, n_features)) < 0.4)
     X = X.astype(np.float64)
     X[rng.random(X.shape) < 0.1] = np.nan
-    dense = SortedTable.from_values(X, np.zeros(n_features), 0, 1)
-    sparse = SortedTable.from_values(make(X), np.zeros(n_features), 0, 2)
-    np.testing.assert_array_equal(sparse.lists, dense.lists)
+    dense = Table(X, np.zeros(n_features))
+    sparse = Table(make(X), np.zeros(n_features))
+    np.testing.assert_array_equal(sparse.lists(2), dense.lists(1))
     rows, features = rng.integers(0, 60, (2, 30)), rng.integers(0, n_features, 30)
     key = np.zeros(30, dtype=np.uint32)
     np.testing.assert_array_equal(
@@ -195,7 +196,7 @@ def test_sparse_tables(rng, make, n_features):
 
 def threshold(low, high, dtype=np.float64, key=0):
     X = np.array([[low], [high]], dtype=dtype)
-    table = SortedTable.from_values(X, [0], 0, 1)
+    table = Table(X, [0])
     feature, rows, key = np.zeros(1, int), np.arange(2, dtype=np.uint32), np.array([key], np.uint32)
     return table.thresholds(feature, rows[:1], rows[1:], key)[0]
 
@@ -229,14 +230,14 @@ def test_thresholds_lie_halfway():
 def test_lists_of_codes(rng, n_bins):
     codes = random_codes(rng, 3000, n_bins)
     binned = make_binned(codes, n_bins)
-    tables = [SortedTable.from_binned(binned, 1, n_threads) for n_threads in (1, 2, 3)]
+    made = [Table.of_bins(binned).lists(n_threads, 1) for n_threads in (1, 2, 3)]
     for f in range(3):
         column = np.where(codes[:, f] == n_bins[f], np.nan, codes[:, f])
         keys, rows = sorted_list(column, True)
-        for table in tables:
-            np.testing.assert_array_equal(table.lists[f]["key"], keys)
-            np.testing.assert_array_equal(table.lists[f]["row"], rows)
-    assert len(tables[0].lists) == 4
+        for lists in made:
+            np.testing.assert_array_equal(lists[f]["key"], keys)
+            np.testing.assert_array_equal(lists[f]["row"], rows)
+    assert len(made[0]) == 4
     lists = aligned_empty((3, 3000), ENTRY_DTYPE)
     n_present = list_codes(binned.columns, binned.n_bins, lists, 2)
     np.testing.assert_array_equal(n_present, np.sum(codes != n_bins, axis=0))
@@ -244,9 +245,7 @@ def test_lists_of_codes(rng, n_bins):
 
 def test_categories_of_binned_tables(rng):
     n_bins = [9, 30]
-    table = SortedTable.from_binned(
-        make_binned(random_codes(rng, 80, n_bins), n_bins, [0, 1]), 0, 1
-    )
+    table = Table.of_bins(make_binned(random_codes(rng, 80, n_bins), n_bins, [0, 1]))
     assert table.n_categories.tolist() == [0, 30]
 
 

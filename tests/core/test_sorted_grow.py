@@ -11,8 +11,10 @@ from exact_problems import KINDS, ONE_OUTPUT, params_of, problems, random_proble
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hybridtrees.core.grow.exact import open_search
-from hybridtrees.core.grow.sorted_table import SortedTable
+from hybridtrees.core.grow.grower import Grower
+from hybridtrees.core.grow.leaves import BareLeaves
+from hybridtrees.core.grow.statistics import Statistics
+from hybridtrees.core.grow.table import Table
 from hybridtrees.core.search._sorted_search import SortedSearch
 
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
@@ -41,9 +43,9 @@ def test_lending_changes_nothing(rng, kind, missing):
     problem = with_rules(problem, missing=missing)
     whole = eo.grow(problem)
     assert whole.tree.n_leaves > 20
-    for lent_rows, n_threads in ((2, 1), (7, 3), (40, 1), (40, 2), (40, 3), (199, 2), (200, 1),
+    for subtree_rows, n_threads in ((2, 1), (7, 3), (40, 1), (40, 2), (40, 3), (199, 2), (200, 1),
                                  (5000, 3)):  # fmt: skip
-        grown = eo.grow(with_rules(problem, lent_rows=lent_rows), n_threads=n_threads)
+        grown = eo.grow(with_rules(problem, subtree_rows=subtree_rows), n_threads=n_threads)
         eo.same_grown(whole, grown)
         for mine, theirs in zip(grown.segments, whole.segments, strict=True):
             np.testing.assert_array_equal(mine, theirs)
@@ -54,8 +56,8 @@ def test_lending_under_monotone_constraints(rng, kind):
     signs = np.array([1, 0, -1, 0, 0], dtype=np.int8)
     problem = with_rules(mixed_problem(rng, kind, 200), monotonic=signs)
     whole = eo.grow(problem)
-    for lent_rows in (10, 60):
-        grown = eo.grow(with_rules(problem, lent_rows=lent_rows), n_threads=2)
+    for subtree_rows in (10, 60):
+        grown = eo.grow(with_rules(problem, subtree_rows=subtree_rows), n_threads=2)
         eo.same_grown(whole, grown)
         np.testing.assert_array_equal(grown.splits["lower"], whole.splits["lower"])
         np.testing.assert_array_equal(grown.splits["upper"], whole.splits["upper"])
@@ -78,8 +80,8 @@ def test_draws_and_orders_do_not_depend_on_lending(rng, kind, rules):
     problem = mixed_problem(rng, kind, 200, **rules)
     for seed in (0, 1, 2**64 - 1):
         whole = eo.grow(problem, seed=seed)
-        for lent_rows, n_threads in ((9, 3), (90, 1), (1000, 2)):
-            lent = with_rules(problem, lent_rows=lent_rows)
+        for subtree_rows, n_threads in ((9, 3), (90, 1), (1000, 2)):
+            lent = with_rules(problem, subtree_rows=subtree_rows)
             eo.same_grown(whole, eo.grow(lent, n_threads=n_threads, seed=seed))
 
 
@@ -92,13 +94,13 @@ def test_threads_change_nothing_in_large_nodes(rng, kind):
     whole = eo.grow(problem)
     for n_threads in (2, 3):
         eo.same_grown(whole, eo.grow(problem, n_threads=n_threads), same_words=True)
-        lent = with_rules(problem, lent_rows=5000)
+        lent = with_rules(problem, subtree_rows=5000)
         eo.same_grown(whole, eo.grow(lent, n_threads=n_threads))
 
 
 @given(st.data(), st.sampled_from(list(KINDS)), st.integers(1, 25))
-def test_lent_trees_are_best_trees(data, kind, lent_rows):
-    problem = with_rules(data.draw(problems(kind)), lent_rows=lent_rows)
+def test_lent_trees_are_best_trees(data, kind, subtree_rows):
+    problem = with_rules(data.draw(problems(kind)), subtree_rows=subtree_rows)
     eo.check_tree(eo.grow(problem), problem)
 
 
@@ -116,10 +118,10 @@ def preorder(nodes):
     return found
 
 
-@pytest.mark.parametrize("lent_rows", [0, 30])
+@pytest.mark.parametrize("subtree_rows", [0, 30])
 @pytest.mark.parametrize("frontier", ["best-first", "depth-first", "depth-wise"])
-def test_nodes_are_numbered_down_the_left_side(rng, frontier, lent_rows):
-    problem = mixed_problem(rng, "squares", 200, frontier=frontier, lent_rows=lent_rows)
+def test_nodes_are_numbered_down_the_left_side(rng, frontier, subtree_rows):
+    problem = mixed_problem(rng, "squares", 200, frontier=frontier, subtree_rows=subtree_rows)
     nodes = eo.grow(problem).tree.nodes
     assert preorder(nodes) == list(range(len(nodes)))
     inner = nodes["left"] >= 0
@@ -182,8 +184,8 @@ def test_a_sample_is_the_table_of_its_rows(rng, kind):
     # Rows outside the sample must not matter, whatever they hold.
     problem.target.data[np.setdiff1d(np.arange(200), rows), :] = 0.0
     problem.rows = rows
-    for lent_rows in (0, 25):
-        grown = eo.grow(with_rules(problem, lent_rows=lent_rows))
+    for subtree_rows in (0, 25):
+        grown = eo.grow(with_rules(problem, subtree_rows=subtree_rows))
         grown.leaf = grown.leaf[rows]
         eo.same_grown(grown, part)
 
@@ -211,49 +213,51 @@ def test_weight_two_is_the_row_twice(rng):
 
 @pytest.mark.parametrize("kind", ["newton", "squares", "absolute", "gini"])
 def test_kept_lists_serve_many_trees(rng, kind):
-    problem = mixed_problem(rng, kind, 120, lent_rows=20)
+    problem = mixed_problem(rng, kind, 120, subtree_rows=20)
     target = problem.target
-    n_extra = target.n_sums if kind == "absolute" else 0
-    table = SortedTable.from_values(problem.X, problem.kinds, n_extra, 1)
-    shape = (target.n_sums, target.data.shape[1])
-    search, grower = open_search(table, problem.params, 2, *shape, keep_lists=True)
-    before = table.lists[:5].copy()
+    table = Table(problem.X, problem.kinds)
+    grower = Grower(table, problem.params, BareLeaves(), 2)
+    before = table.lists(1)[:5].copy()
     for k in range(6):
         rows = None if k % 2 else np.flatnonzero(rng.random(120) < 0.5).astype(np.uint32)
         data = target.data[rng.permutation(120)]
         problem = eo.Problem(problem.X, replace(target, data=data), problem.params, problem.kinds,
                              rows)  # fmt: skip
-        search.begin(problem.target, rows, k)
-        nodes, sums, _, _ = grower.grow()
+        grown = grower.grow(Statistics(target=problem.target), rows, k)
         alone = eo.grow(problem, seed=k)
-        np.testing.assert_array_equal(sums, alone.tree.values)
+        np.testing.assert_array_equal(grown.sums, alone.tree.values)
         for name in ("left", "feature", "gain", "missing_left", "n_samples"):
-            np.testing.assert_array_equal(nodes[name], alone.tree.nodes[name])
+            np.testing.assert_array_equal(grown.nodes[name], alone.tree.nodes[name])
         np.testing.assert_array_equal(grower.row_nodes(), alone.leaf)
-    np.testing.assert_array_equal(table.lists[:5], before)
+    np.testing.assert_array_equal(table.lists(1)[:5], before)
 
 
 def test_what_does_not_fit_is_refused(rng):
     problem = random_problem(rng, "squares", 20)
-    table = SortedTable.from_values(problem.X, problem.kinds, 0, 1)
-    search, _ = open_search(table, problem.params, 1, 1, 1, keep_lists=True)
-    data = problem.target.data
+    table, data = Table(problem.X, problem.kinds), problem.target.data
+
+    def grow(rows=None, **changed):
+        own = {name: changed.pop(name) for name in ("data", "layout") if name in changed}
+        params = replace(problem.params, **changed)
+        statistics = Statistics(target=replace(problem.target, **own))
+        Grower(table, params, BareLeaves()).grow(statistics, rows)
+
     with pytest.raises(ValueError, match="one target per row"):
-        search.begin(replace(problem.target, data=data[:-1].copy()), None, 0)
+        grow(data=data[:-1].copy())
     with pytest.raises(ValueError, match="unknown layout"):
-        search.begin(replace(problem.target, layout=5), None, 0)
+        grow(layout=5)
     for rows in ([], [0, 20], [1, 0], [1, 1]):
         with pytest.raises(ValueError, match="rows must"):
-            search.begin(problem.target, np.array(rows, dtype=np.uint32), 0)
+            grow(np.array(rows, dtype=np.uint32))
     for signs in (np.zeros(2, np.int8), np.zeros(4, np.int8)):
         with pytest.raises(ValueError, match="one monotone constraint"):
-            open_search(table, replace(problem.params, monotonic=signs), 1, 1, 1, keep_lists=True)
+            grow(monotonic=signs)
     with pytest.raises(ValueError, match="do not fit"):
-        SortedSearch(3, 20, table.n_categories, problem.params, 1, 1, 1, table.lists[:2])
+        SortedSearch(3, 20, table.n_categories, problem.params, 1, 1, 1, table.lists(1)[:2])
     with pytest.raises(ValueError, match="rows, features and their kinds"):
-        SortedSearch(2, 20, table.n_categories, problem.params, 1, 1, 1, table.lists)
+        SortedSearch(2, 20, table.n_categories, problem.params, 1, 1, 1, table.lists(1))
     with pytest.raises(KeyError):
-        open_search(table, replace(problem.params, criterion="luck"), 1, 1, 1, keep_lists=True)
+        grow(criterion="luck")
 
 
 def test_a_chain_as_deep_as_its_rows():
@@ -261,7 +265,7 @@ def test_a_chain_as_deep_as_its_rows():
     n = 400
     y = 3.0 ** -np.arange(n).astype(np.float64)
     problem = eo.Problem(np.arange(n)[:, None] * 1.0, eo.unit_target(y), params_of("squares"))
-    for lent_rows in (0, 50, 1000):
-        grown = eo.grow(with_rules(problem, lent_rows=lent_rows))
+    for subtree_rows in (0, 50, 1000):
+        grown = eo.grow(with_rules(problem, subtree_rows=subtree_rows))
         assert grown.tree.depth > 20
         assert np.isin(grown.leaf, np.flatnonzero(grown.tree.nodes["left"] < 0)).all()

@@ -127,12 +127,12 @@ def test_tuning_by_folds_is_cross_validation(rng):
 
 
 def test_what_does_not_change_is_made_once(rng, monkeypatch):
-    from hybridtrees.core.grow import cart
+    from hybridtrees.core.grow.table import Table
     from hybridtrees.linear import regression
 
     X, y = line_and_step(rng)
     made = {"tables": 0, "moments": 0}
-    whole_table, whole_moments = cart.CartTable.__init__, regression.collect_moments
+    whole_table, whole_moments = Table.__init__, regression.collect_moments
 
     def count(what, function):
         def counted(*args, **kwargs):
@@ -141,7 +141,7 @@ def test_what_does_not_change_is_made_once(rng, monkeypatch):
 
         return counted
 
-    monkeypatch.setattr(cart.CartTable, "__init__", count("tables", whole_table))
+    monkeypatch.setattr(Table, "__init__", count("tables", whole_table))
     monkeypatch.setattr(regression, "collect_moments", count("moments", whole_moments))
     grid = {"alpha": [1.0, 0.1], "max_depth": [2, 3], "min_samples_leaf": [1, 4]}
     model = RERFRegressor(n_estimators=3, tune=grid, random_state=0, n_jobs=1).fit(X, y)

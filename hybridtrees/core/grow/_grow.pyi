@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.search._search import SplitSearch
 
 class TreeGrower:
@@ -23,16 +24,9 @@ class TreeGrower:
     def search(self) -> SplitSearch: ...
     @property
     def row_order(self) -> NDArray[np.uint32]: ...
-    def grow(
-        self,
-    ) -> tuple[
-        NDArray[np.void],
-        NDArray[np.float64],
-        dict[str, NDArray],
-        dict[int, NDArray[np.uint32]],
-    ]: ...
+    def grow(self) -> Grown: ...
     def row_nodes(self) -> NDArray[np.int32]: ...
     def segments(self) -> tuple[NDArray[np.uint32], NDArray[np.intp], NDArray[np.intp]]: ...
-    def update_raw(
+    def add_to(
         self, values: NDArray[np.float64], raw: NDArray[np.float64], ascending: bool = False
     ) -> bool: ...

@@ -21,6 +21,7 @@ from hybridtrees.core.search._search cimport (
 import numpy as np
 
 from hybridtrees.core.base.dtypes import NODE_DTYPE
+from hybridtrees.core.grow.grown import Grown
 
 
 # Updates of cells after which a grower asks whether it is to stop; they take milliseconds.
@@ -200,16 +201,7 @@ cdef class TreeGrower:
     # ---- entry points -------------------------------------------------------------------------
 
     def grow(self):
-        """Grow the tree that the search has begun and return it as arrays.
-
-        Returns
-        -------
-        nodes : array of NODE_DTYPE; thresholds are left to the caller, who knows the values
-        sums : float64 array (n_nodes, n_sums + 1): exact sums and weight of each node's rows
-        splits : dict of arrays, one entry per node: `low_row`, `high_row` (rows whose values
-            stand on both sides of the cut), `key`, `lower`, `upper` (bounds of the value)
-        category_bits : dict from node id to the uint32 words of the set that goes left
-        """
+        """Grow the tree that the search has begun; returns a `Grown`."""
         with nogil:
             self.search.open_root()
             self.grow_nodes()
@@ -260,9 +252,7 @@ cdef class TreeGrower:
             if self.search.store.nodes[k].left >= 0 and self.search.store.nodes[
                     k].split.is_categorical:
                 category_bits[self.number[k]] = self.category_words(&self.search.store.nodes[k])
-        splits = {"low_row": rows[0], "high_row": rows[1], "key": rows[2], "lower": bounds[0],
-                  "upper": bounds[1]}
-        return nodes, sums, splits, category_bits
+        return Grown(nodes, sums, *rows, *bounds, category_bits)
 
     cdef int32_t write_nodes(
         self, Node[::1] out, float64_t[:, ::1] exact, float64_t[:, ::1] ordered,
@@ -344,7 +334,7 @@ cdef class TreeGrower:
                 out[1, number[k]] = self.search.store.nodes[k].stop
         return self.row_order, ends[0], ends[1]
 
-    def update_raw(self, const float64_t[::1] values, float64_t[:] raw, bint ascending=False):
+    def add_to(self, const float64_t[::1] values, float64_t[:] raw, bint ascending=False):
         """raw[row] += values[node of the row], for every row of the table.
 
         `ascending` says that the search keeps the row ids of a node in their order. Returns False

@@ -1,19 +1,34 @@
-"""Growing trees: the parameters, and the grower that turns statistics into a `Tree`."""
+"""The grower: from a table, a search and a model of the leaves to trees."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hybridtrees.core.bins.matrix import BinnedMatrix
 from hybridtrees.core.grow._grow import TreeGrower
-from hybridtrees.core.grow.sorted_table import BinThresholds
+from hybridtrees.core.grow.grown import Grown
+from hybridtrees.core.grow.leaves import LeafModel
+from hybridtrees.core.grow.statistics import Statistics
+from hybridtrees.core.grow.table import Table
 from hybridtrees.core.search._histogram_search import HistogramSearch
-from hybridtrees.core.tree.tree import Tree, pack_categories
+from hybridtrees.core.search._search import SplitSearch
+from hybridtrees.core.search._sorted_search import DrawnSearch, SortedSearch
+from hybridtrees.core.tree.tree import Tree
+
+# Nodes of at most so many rows are grown on copies that fit the cache, several at a time.
+SUBTREE_ROWS = 2048
+
+# The same on tables in bins. Histograms are of all features; where few of them are drawn, those
+# alone are quicker searched one by one, up to larger nodes.
+SUBTREE_ROWS_BINNED = 512
+SUBTREE_ROWS_FEW_FEATURES = 16384
 
 
 @dataclass(frozen=True)
@@ -58,8 +73,8 @@ class GrowerParams:
         Exact search: share of a node's hessian between two candidates, 0 to try every threshold.
     prune_gain : float
         Splits of less gain above two leaves are undone once the tree is grown.
-    lent_rows : int
-        Nodes of at most so many rows are grown apart from the rest, in parallel; 0 for none.
+    subtree_rows : int
+        Nodes of at most so many rows are grown as tasks of their own, in parallel; 0 for none.
     preorder : bool
         Number nodes down the left side first, not in the order in which they were split.
     """
@@ -85,51 +100,19 @@ class GrowerParams:
     random_ties: bool = False
     candidate_share: float = 0.0
     prune_gain: float = 0.0
-    lent_rows: int = 0
+    subtree_rows: int = 0
     preorder: bool = False
 
+    def in_subtrees(self) -> GrowerParams:
+        """Return the same with small nodes as tasks, unless a limit asks for the best first."""
+        return replace(self, subtree_rows=0 if self.max_leaves else SUBTREE_ROWS, preorder=True)
 
-@dataclass(frozen=True)
-class RowTarget:
-    """Targets of the exact search.
+    def pruned_afterwards(self) -> GrowerParams:
+        """Return the same with the limit on gains applied once a tree is grown.
 
-    Attributes
-    ----------
-    data : float64 array of shape (n_rows, width), C order
-        What a row holds; see `TargetLayout` in _types.pxd.
-    layout : int
-    n_sums : int
-        Outputs or classes.
-    binary : bool
-        Whether the one output is 0 or 1, one of two classes.
-    """
-
-    data: np.ndarray
-    layout: int
-    n_sums: int
-    binary: bool = False
-
-
-UNIT, PAIR, VECTOR, CLASS, CLASS_WEIGHTED = range(5)
-
-
-def newton_values(
-    sums: np.ndarray, params: GrowerParams, splits: dict[str, np.ndarray]
-) -> np.ndarray:
-    """Leaf values that minimise the penalised quadratic loss, from sums of grad and hess.
-
-    Monotone constraints bound them (`lower` and `upper` of `splits`).
-    """
-    grad, hess = sums[:, 0], sums[:, 1] + params.reg_lambda
-    shrunk = grad
-    if params.reg_alpha > 0:
-        shrunk = np.sign(grad) * np.maximum(np.abs(grad) - params.reg_alpha, 0.0)
-    values = np.divide(-shrunk, hess, out=np.zeros(len(grad)), where=hess > 0)
-    if params.max_delta_step > 0:
-        values = np.clip(values, -params.max_delta_step, params.max_delta_step)
-    if params.monotonic is not None:
-        values = np.clip(values, splits["lower"], splits["upper"])
-    return values
+        XGBoost's exact method does so: a poor split stays if a good one stands below it.
+        """
+        return replace(self, min_gain=0.0, prune_gain=self.min_gain)
 
 
 _tails_in_use: set[int] = set()
@@ -151,124 +134,192 @@ def records_tail(binned: BinnedMatrix) -> Iterator[bool]:
                 _tails_in_use.discard(key)
 
 
-def numeric_splits(nodes: np.ndarray, category_bits: dict) -> np.ndarray:
-    """Return the nodes that are split at a threshold."""
-    split = nodes["left"] >= 0
-    split[list(category_bits)] = False
-    return np.flatnonzero(split)
+def uses_histograms(table: Table, params: GrowerParams, n_sums: int) -> bool:
+    """Whether histograms serve: of Newton gains, and of squares unless more is asked for.
 
-
-def category_sets(
-    nodes: np.ndarray,
-    category_bits: dict[int, np.ndarray],
-    n_bins: np.ndarray,
-    category_to_bin: Sequence[np.ndarray | None] | None,
-) -> np.ndarray:
-    """Turn sets of bins into sets of categories; several categories may share a bin.
-
-    Writes `category_start`, `category_words` and `category_limit` of the nodes, and returns the
-    words of all sets. Lists of categories, which have a limit already, are taken as they are.
+    Sorted lists do the rest, of the bins where the table has bins.
     """
-    words: list[np.ndarray] = []
-    position = 0
-    for node, bits in category_bits.items():
-        packed = bits
-        if nodes["category_limit"][node] == 0:
-            feature = int(nodes["feature"][node])
-            in_bin = np.unpackbits(bits.view(np.uint8), bitorder="little").view(bool)
-            # Categories that fit has not met go where missing values go.
-            missing_left = bool(nodes["missing_left"][node] == 1)
-            in_bin[n_bins[feature] :] = missing_left
-            to_bin = category_to_bin and category_to_bin[feature]
-            in_set = in_bin[: n_bins[feature]] if to_bin is None else in_bin[to_bin]
-            packed, nodes["category_limit"][node] = pack_categories(in_set, missing_left)
-        nodes["category_start"][node] = position
-        nodes["category_words"][node] = len(packed)
-        position += len(packed)
-        words.append(packed)
-    return np.concatenate(words) if words else np.zeros(0, dtype=np.uint32)
+    if table.binned is None or params.criterion == "newton":
+        return table.binned is not None
+    plain = params.monotonic is None and params.missing == "learn"
+    return params.criterion == "squares" and n_sums == 1 and plain
 
 
 class Grower:
-    """Grows trees on one binned table; to be used as a context manager.
+    """Grows trees on one table, one after the other; to be used as a context manager.
 
     Parameters
     ----------
-    binned : BinnedMatrix
+    table : Table
     params : GrowerParams
+    leaf_model : LeafModel
+        Makes a `Tree` of what was grown.
     n_threads : int
-    category_to_bin : sequence, optional
-        For each categorical feature the bin of every category (`BinMapper.category_to_bin_`);
-        None where categories are bins.
+    search : callable, optional
+        ``search(table, params, n_threads, statistics, use_tail)`` opens a search; by default one
+        along histograms or sorted lists is chosen.
+    in_place : bool
+        Whether the search may use up the sorted lists of the table: for a single tree, or for
+        single splits, which leave them as they are. Otherwise every tree works on a copy.
     """
 
     def __init__(
         self,
-        binned: BinnedMatrix,
+        table: Table,
         params: GrowerParams,
-        n_threads: int,
-        category_to_bin: Sequence[np.ndarray | None] | None = None,
+        leaf_model: LeafModel,
+        n_threads: int = 1,
+        *,
+        search: Callable[..., SplitSearch] | None = None,
+        in_place: bool = False,
     ):
-        self.binned = binned
-        self._category_to_bin = category_to_bin
+        self.table = table
         self.params = params
+        self.leaf_model = leaf_model
         self.n_threads = n_threads
-        self._threshold = BinThresholds(binned)
+        self.by_histogram = False
+        self._open_search = search
+        self._in_place = in_place
+        self._opened_for: tuple | None = None
+        self._stack = ExitStack()
 
-    def __enter__(self) -> Grower:
-        self._tail = records_tail(self.binned)
-        use_tail = self._tail.__enter__()
-        search = HistogramSearch(self.binned, self.params, use_tail, self.n_threads)
-        self._search = search
-        self._grower = TreeGrower(search, self.params.max_leaves)
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error) -> None:
-        del self._grower, self._search
-        self._tail.__exit__(*error)
+    def __exit__(self, *error: Any) -> None:
+        self._opened_for = None
+        self._engine = self.search = None
+        self.by_histogram = False
+        self._stack.close()
 
     def grow(
         self,
-        grad: np.ndarray,
-        hess: np.ndarray | float,
-        *,
-        rows: np.ndarray | None = None,
+        statistics: Any,
+        rows: NDArray[np.uint32] | None = None,
         seed: int = 0,
         scale: float = 1.0,
-    ) -> Tree:
+    ) -> Grown:
         """Grow one tree.
 
         Parameters
         ----------
-        grad : float32 array of shape (n_rows,)
-        hess : float32 array of shape (n_rows,), or one number for all rows
+        statistics : Statistics
+            Or what else the search begins with.
         rows : uint32 array, optional
             Ascending ids of the rows to use.
         seed : int
-            Seed of the feature draws.
+            Of the draws of features and between equal splits.
         scale : float
-            Factor on all values: the learning rate.
-
-        Returns
-        -------
-        tree : Tree
+            Factor on the leaves: the learning rate.
         """
-        self._search.begin(grad, hess, rows, seed)
-        nodes, sums, splits, category_bins = self._grower.grow()
-        values = newton_values(sums, self.params, splits)
-        return self._make_tree(nodes, values * scale, category_bins)
+        self.table.propose(statistics)
+        self._open(statistics)
+        self.search.begin(statistics, rows, seed)
+        grown = self._engine.grow()
+        self.table.write_splits(grown)
+        grown.tree = self.leaf_model.fit(grown, statistics, self, scale)
+        return grown
 
-    def _make_tree(self, nodes: np.ndarray, values: np.ndarray, category_bins: dict) -> Tree:
-        """Turn bins into thresholds and sets of categories."""
-        split = numeric_splits(nodes, category_bins)
-        nodes["threshold"][split] = self._threshold(nodes["feature"][split], nodes["bin"][split])
-        sets = category_sets(nodes, category_bins, self.binned.n_bins, self._category_to_bin)
-        return Tree(nodes, values, sets)
+    def _open(self, statistics: Any) -> None:
+        """Open a search, unless that of the last tree serves this one."""
+        params = self._in_units(statistics)
+        key = (statistics.shape, params.min_gain, params.min_child_weight, self.table.version)
+        if self._opened_for == key:
+            return
+        self.__exit__()
+        try:
+            if self._open_search is not None:
+                self._open_given(params, statistics)
+            elif uses_histograms(self.table, params, statistics.shape[0]):
+                self._open_histograms(params, statistics)
+            else:
+                self._open_lists(params, statistics)
+        except BaseException:  # others may have the spare bytes of the table then
+            self.__exit__()
+            raise
+        # Lists that are used up serve no second tree; a single split leaves them as they are.
+        used_up = self._in_place and not self.by_histogram and params.max_depth != 1
+        if used_up:
+            self.table.drop_lists()
+        self._opened_for = None if used_up else key
 
-    def segments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _in_units(self, statistics: Any) -> GrowerParams:
+        """Limits on gains and weights in the units of the statistics."""
+        params = self.params
+        if statistics.weight_unit != 1.0:
+            least = params.min_child_weight / statistics.weight_unit
+            params = replace(params, min_child_weight=least)
+        if statistics.gain_unit != 1.0 and params.min_gain and np.isfinite(params.min_gain):
+            with np.errstate(divide="ignore", over="ignore"):
+                gain = float(np.float64(params.min_gain) / statistics.gain_unit)
+            params = replace(params, min_gain=gain)
+        return params
+
+    def _take_tail(self) -> bool:
+        binned = self.table.binned
+        return binned is not None and self._stack.enter_context(records_tail(binned))
+
+    def _open_given(self, params: GrowerParams, statistics: Any) -> None:
+        assert self._open_search is not None
+        given = (self.table, params, self.n_threads, statistics, self._take_tail())
+        self.search = self._open_search(*given)
+        self.by_histogram = isinstance(self.search, HistogramSearch)
+        self._engine = TreeGrower(self.search, params.max_leaves, (), 0, params.preorder)
+
+    def _open_histograms(self, params: GrowerParams, statistics: Statistics) -> None:
+        table, newton = self.table, params
+        if params.criterion == "squares":
+            # Squared error is the Newton gain of gradients -y under unit curvature, no penalty.
+            newton = replace(
+                params, criterion="newton", reg_lambda=0.0, reg_alpha=0.0, max_delta_step=0.0
+            )
+        self.search = HistogramSearch(table.binned, newton, self._take_tail(), self.n_threads)
+        self.by_histogram = True
+        tasks, n_rows = [], 0
+        if params.subtree_rows:
+            few = 0 < 4 * params.max_features < table.n_features
+            n_rows = SUBTREE_ROWS_FEW_FEATURES if few else SUBTREE_ROWS_BINNED
+            shape = (table.n_features, n_rows, table.n_categories, params, *statistics.shape)
+            tasks = [TreeGrower(DrawnSearch(*shape), 0) for _ in range(self.n_threads)]
+        self._engine = TreeGrower(
+            self.search, params.max_leaves, tasks, n_rows, params.preorder, params.prune_gain
+        )
+
+    def _open_lists(self, params: GrowerParams, statistics: Statistics) -> None:
+        table, shape = self.table, statistics.shape
+        n_extra = shape[0] if params.criterion == "absolute" and self._in_place else 0
+        lists = table.lists(self.n_threads, n_extra)
+        given = (table.n_features, table.n_rows, table.n_categories, params, self.n_threads)
+        self.search = SortedSearch(*given, *shape, lists, not self._in_place)
+        n_rows = params.subtree_rows
+        small = (table.n_features, n_rows, table.n_categories, params, 1, *shape)
+        tasks = [
+            TreeGrower(SortedSearch(*small), 0) for _ in range(self.n_threads if n_rows else 0)
+        ]
+        self._engine = TreeGrower(
+            self.search, params.max_leaves, tasks, n_rows, params.preorder, params.prune_gain
+        )
+
+    # -- the tree grown last --------------------------------------------------------------------
+
+    def segments(self) -> tuple[NDArray[np.uint32], NDArray[np.intp], NDArray[np.intp]]:
         """Row ids of the tree grown last, and start and stop of each node's own among them."""
-        return self._grower.segments()
+        return self._engine.segments()
 
-    def update_raw(self, tree: Tree, raw: np.ndarray) -> None:
-        """Add the tree that was grown last to `raw`, one number per row of the table."""
-        self._grower.update_raw(np.ascontiguousarray(tree.values[:, 0]), raw, ascending=True)
+    def row_nodes(self) -> NDArray[np.int32]:
+        """Node where each row ended, -1 for rows that took no part."""
+        return self._engine.row_nodes()
+
+    def add_to(
+        self, tree: Tree, raw: NDArray[np.float64], values: NDArray[np.float64] | None = None
+    ) -> None:
+        """Add the tree grown last to `raw`, one number per row of the table.
+
+        `values` has a number for each grown node, where `tree` is a pruned one.
+        """
+        self.leaf_model.add_to(self, tree, raw, values)
+
+    def add_values(self, values: NDArray[np.float64], raw: NDArray[np.float64]) -> bool:
+        """Add a number per grown node to `raw`; False where the search cannot place all rows."""
+        # Along histograms the rows of a node keep their order.
+        return self._engine.add_to(np.ascontiguousarray(values), raw, self.by_histogram)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hybridtrees.core.bins.matrix import BinnedMatrix
-from hybridtrees.core.grow._grow import TreeGrower
-from hybridtrees.core.grow.grower import GrowerParams, category_sets, numeric_splits
-from hybridtrees.core.grow.sorted_table import BinThresholds
+from hybridtrees.core.grow.grower import Grower, GrowerParams
+from hybridtrees.core.grow.leaves import BareLeaves
+from hybridtrees.core.grow.statistics import Statistics
+from hybridtrees.core.grow.table import Table
 from hybridtrees.core.search._linear_fit import LinearProblem
 from hybridtrees.core.search._linear_search import LinearSearch
 
@@ -51,6 +52,16 @@ class LinearPenalty:
         return bool(np.any(self.l1_relative)) or bool(np.any(self.l1_per_weight))
 
 
+class LinearStatistics(Statistics):
+    """What splits by linear models begin a tree with: regressors, targets and weights."""
+
+    shape = (0, 0)
+
+    def __init__(self, problem: LinearProblem):
+        super().__init__()
+        self.problem = problem
+
+
 @dataclass
 class GrownNodes:
     """A tree without models.
@@ -75,67 +86,32 @@ class GrownNodes:
     stop: NDArray[np.intp]
 
 
-class LinearGrower:
-    """Grows trees on one binned table and one set of regressors.
+def grow_linear(
+    table: Table,
+    problem: LinearProblem,
+    params: GrowerParams,
+    n_threads: int = 1,
+    rows: NDArray[np.uint32] | None = None,
+    seed: int = 0,
+    **how: Any,
+) -> GrownNodes:
+    """Grow one tree by the loss of linear models in both children, numbered in preorder.
 
-    Parameters
-    ----------
-    binned : BinnedMatrix
-        Features to split on.
-    problem : LinearProblem
-    params : GrowerParams
-        Of these: frontier, limits on depth, leaves and rows, `min_gain` (a decrease of the sum of
-        squares), `min_child_weight`, draws of features, `histogram_bytes`.
-    n_threads : int
-    category_to_bin : sequence, optional
-        See `Grower`.
-    judge, regressors, screened, exhaustive
-        See `LinearSearch`.
+    Of `params` these count: frontier, limits on depth, leaves and rows, `min_gain` (a decrease
+    of the sum of squares), `min_child_weight`, draws of features, `histogram_bytes`. `how` are
+    further arguments of `LinearSearch`.
     """
 
-    def __init__(
-        self,
-        binned: BinnedMatrix,
-        problem: LinearProblem,
-        params: GrowerParams,
-        n_threads: int = 1,
-        category_to_bin: Sequence[NDArray | None] | None = None,
-        *,
-        judge: Any = None,
-        regressors: Floats | None = None,
-        screened: int = 0,
-        exhaustive: bool = False,
-    ):
-        self.binned = binned
-        self._category_to_bin = category_to_bin
-        self._search = LinearSearch(
-            binned, problem, params, n_threads, judge, regressors, screened, exhaustive
-        )
-        self._grower = TreeGrower(self._search, params.max_leaves, (), 0, True)
-        self._threshold = BinThresholds(binned)
+    def open_search(
+        table: Table, params: GrowerParams, n_threads: int, statistics: Any, use_tail: bool
+    ) -> LinearSearch:
+        return LinearSearch(table.binned, statistics.problem, params, n_threads, **how)
 
-    def grow(self, rows: NDArray[np.uint32] | None = None, seed: int = 0) -> GrownNodes:
-        """Grow one tree.
-
-        Parameters
-        ----------
-        rows : uint32 array, optional
-            Ascending ids of the rows to use.
-        seed : int
-            Seed of the draws of features.
-
-        Returns
-        -------
-        grown : GrownNodes
-            Numbered in preorder.
-        """
-        self._search.begin(rows, seed)
-        nodes, sums, _, category_bins = self._grower.grow()
-        split = numeric_splits(nodes, category_bins)
-        nodes["threshold"][split] = self._threshold(nodes["feature"][split], nodes["bin"][split])
-        sets = category_sets(nodes, category_bins, self.binned.n_bins, self._category_to_bin)
-        cells = np.ascontiguousarray(sums[:, :-1])
-        return GrownNodes(nodes, sets, cells, *self._grower.segments())
+    params = replace(params, preorder=True)
+    with Grower(table, params, BareLeaves(), n_threads, search=open_search) as grower:
+        grown = grower.grow(LinearStatistics(problem), rows, seed)
+        cells = np.ascontiguousarray(grown.sums[:, :-1])
+        return GrownNodes(grown.nodes, grown.categories, cells, *grower.segments())
 
 
 def bin_at(values: NDArray, edges: Sequence[Floats]) -> BinnedMatrix:

@@ -103,21 +103,22 @@ cdef class HistogramSearch(SplitSearch):
     def __dealloc__(self):
         free(self.by_feature)
 
-    def begin(self, const float32_t[::1] grad, hess, rows, seed, target=None):
-        """Read the statistics of a new tree.
+    def begin(self, statistics, rows, seed):
+        """Start a new tree.
 
         Parameters
         ----------
-        grad : float32 array, one per row
-        hess : float32 array, or one number where all rows have the same
+        statistics : Statistics
+            Its target, if there is one, is what small nodes are searched on exactly.
         rows : uint32 array of ascending row ids, or None for all rows
         seed : int
-        target : RowTarget, optional
-            What small nodes are searched on exactly.
         """
         cdef bint need_counts = self.rules.min_samples_leaf > 1
         cdef intp_t n_words
         cdef RowValues values
+        cdef const float32_t[::1] grad
+        grad, hess = statistics.gradients()
+        target = statistics.target
         if grad.shape[0] != self.n_rows:
             raise ValueError("one gradient per row is needed")
         self.grad = grad

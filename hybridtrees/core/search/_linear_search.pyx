@@ -137,8 +137,10 @@ cdef class LinearSearch(SplitSearch):
     def __dealloc__(self):
         free(self.found)
 
-    def begin(self, rows, seed):
+    def begin(self, statistics, rows, seed):
         """Start a new tree on some rows: ascending ids, or None for all."""
+        if statistics.problem is not self.problem:
+            raise ValueError("the search was opened for another problem")
         self.seed = seed
         self.set_rows(rows)
         self.draw_tree_features()

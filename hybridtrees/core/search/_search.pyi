@@ -1,6 +1,10 @@
 """Stub of _search.pyx."""
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 FRONTIERS: dict[str, int]
 
@@ -15,5 +19,6 @@ CRITERIA: dict[str, int]
 class SplitSearch:
     """Base of the searches."""
 
+    def begin(self, statistics: Any, rows: NDArray[np.uint32] | None, seed: int) -> None: ...
     @property
     def n_threads(self) -> int: ...

@@ -563,6 +563,10 @@ cdef class SplitSearch:
         self.target.data = NULL
         self.n_sampled = 0
 
+    def begin(self, statistics, rows, seed):
+        """Start a new tree on some rows: ascending ids, or None for all."""
+        raise NotImplementedError
+
     cdef int use_rules(self, params) except -1:
         """Fill the rules from a GrowerParams."""
         self.queue = NodeQueue(params.frontier)

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from hybridtrees.core.grow.grower import GrowerParams, RowTarget
+from hybridtrees.core.grow.grower import GrowerParams
 from hybridtrees.core.search._search import SplitSearch
 
 class SortedSearch(SplitSearch):
@@ -22,7 +22,6 @@ class SortedSearch(SplitSearch):
         keep_lists: bool = False,
         one_list: bool = False,
     ) -> None: ...
-    def begin(self, target: RowTarget, rows: NDArray[np.uint32] | None, seed: int) -> None: ...
 
 class DrawnSearch(SortedSearch):
     """Searches lent nodes of binned features."""

@@ -173,11 +173,12 @@ cdef class SortedLists(SplitSearch):
 
     # ---- a new tree ---------------------------------------------------------------------------
 
-    def begin(self, target, rows, seed):
-        """Read the targets of a new tree, and the rows that take part in it."""
+    def begin(self, statistics, rows, seed):
+        """Start a new tree on some rows: ascending ids, or None for all."""
         cdef int32_t k
         cdef Entry[:, ::1] lists
         cdef intp_t i
+        target = statistics.targets()
         self.seed = seed
         self.use_target(target.data, target.layout, target.n_sums, target.binary)
         self.set_rows(rows)

@@ -12,7 +12,7 @@ from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.checks import check_arrays, check_numbers
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
-from hybridtrees.core.grow.cart import GrownTree
+from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.tree.paths import decision_path, leaf_weights
 from hybridtrees.core.tree.pruning import (
     PruningPath,
@@ -163,7 +163,7 @@ class CARTModel(TreeParameters):
     def _keep_curve(self, curve: Curve) -> None:
         self.cv_alphas_, self.cv_scores_, self.cv_errors_ = curve
 
-    def _keep_tree(self, grown: GrownTree, weight: np.ndarray | None) -> None:
+    def _keep_tree(self, grown: Grown, weight: np.ndarray | None) -> None:
         """Prune the tree and keep what predictions and `leaf_weights` need."""
         tree, impurity, leaf = grown.tree, grown.impurity, grown.leaf
         # A price of 0 leaves the tree as it is, although branches that bring nothing could go.

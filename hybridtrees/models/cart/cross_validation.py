@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from hybridtrees._parameters import check_integer
-from hybridtrees.core.grow.cart import GrownTree
+from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.tree.pruning import collapse_alphas
 from hybridtrees.core.tree.tree import TreeEnsemble
 from hybridtrees.core.tree.walk import find_leaves
@@ -170,7 +170,7 @@ def _rows(rows: Any, n_rows: int) -> np.ndarray:
     return rows
 
 
-def distinct_alphas(grown: GrownTree) -> np.ndarray:
+def distinct_alphas(grown: Grown) -> np.ndarray:
     """Alphas at which a tree changes, ascending, each once; the first is that of the tree."""
     alphas = collapse_alphas(grown.tree, grown.impurity)
     alphas = np.unique(np.append(np.maximum(alphas[np.isfinite(alphas)], 0.0), 0.0))
@@ -180,7 +180,7 @@ def distinct_alphas(grown: GrownTree) -> np.ndarray:
 
 
 def validation_errors(
-    grown: GrownTree,
+    grown: Grown,
     leaves: np.ndarray,
     target: np.ndarray,
     weight: np.ndarray,
@@ -194,7 +194,7 @@ def validation_errors(
 
     Parameters
     ----------
-    grown : GrownTree
+    grown : Grown
         The whole tree.
     leaves : ndarray of shape (n_rows,)
         Node of the whole tree where each row ends.
@@ -233,7 +233,7 @@ def validation_errors(
 
 def cross_validate(
     recipe: Recipe,
-    grown: GrownTree,
+    grown: Grown,
     values: Any,
     target: np.ndarray,
     weight: np.ndarray | None,
@@ -249,7 +249,7 @@ def cross_validate(
     Parameters
     ----------
     recipe : Recipe
-    grown : GrownTree
+    grown : Grown
         The tree on all rows.
     values, target, weight
         The rows, see `Recipe.grow`.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hybridtrees.core.grow.grower import GrowerParams
 from hybridtrees.linear.regression import Line, Options
 from hybridtrees.models.eblr.lines import GrowingLine, open_line
-from hybridtrees.models.eblr.rules import FoundRule, RuleGrower, RuleTree
+from hybridtrees.models.eblr.rules import FoundRule, RuleFinder, RuleTree
 
 Floats = NDArray[np.float64]
 
@@ -66,7 +66,7 @@ class Job:
     params : callable
         From the number of rows, of columns, and the weight to `GrowerParams` without a depth.
     depths : tuple of (int or None)
-        See `RuleGrower`.
+        See `RuleFinder`.
     is_categorical : ndarray of bool
     residual, loss : callables
         From target and scores to residuals, and to the loss of each row.
@@ -167,10 +167,10 @@ def grow_rules(job: Job, train: Sample, validation: Sample | None = None) -> Rou
     return rounds
 
 
-def _open_grower(job: Job, train: Sample) -> RuleGrower:
+def _open_grower(job: Job, train: Sample) -> RuleFinder:
     n, p = train.values.shape
     total = float(n) if train.weight is None else float(train.weight.sum())
-    return RuleGrower(
+    return RuleFinder(
         train.values,
         job.is_categorical,
         train.weight,

@@ -20,9 +20,10 @@ from hybridtrees.core.base.checks import (
     check_numbers,
     check_type,
 )
-from hybridtrees.core.grow.cart import CartGrower, CartTable, GrownTree, TargetSums
-from hybridtrees.core.grow.grower import GrowerParams
-from hybridtrees.core.grow.sorted_table import ALL_KEYS, SortedTable
+from hybridtrees.core.grow.cart import TargetLeaves, TargetStatistics, cart_params
+from hybridtrees.core.grow.grower import Grower, GrowerParams
+from hybridtrees.core.grow.grown import Grown
+from hybridtrees.core.grow.table import ALL_KEYS, Table
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 from hybridtrees.linear._base import check_line
 from hybridtrees.linear.design import Design
@@ -51,27 +52,25 @@ def check_depths(max_depth: Any) -> tuple[int | None, ...]:
     )
 
 
-class _EnrichedLists(SortedTable):
-    """Sorted lists of a table, with room for columns of zeros and ones behind its own.
+class _EnrichedTable(Table):
+    """A table with room for columns of zeros and ones behind its own.
 
     A list of zeros and ones needs no sorting. A column that is not there yet has one key for all
     rows, so that no split can fall into it.
     """
 
     def __init__(self, values: Any, is_categorical: NDArray, n_more: int, n_threads: int) -> None:
-        table = SortedTable.from_values(values, is_categorical, n_more, n_threads)
-        super().__init__(
-            table.lists,
-            np.concatenate([table.n_categories, np.zeros(n_more, dtype=np.int32)]),
-            values=table.values,
-        )
-        self.n_own = table.n_features
-        self.lists["key"][self.n_own :] = 0
-        self.lists["row"][self.n_own :] = np.arange(self.n_rows, dtype=np.uint32)
+        super().__init__(values, is_categorical)
+        self._n_own = self.n_features
+        lists = self.lists(n_threads, n_more)
+        lists["key"][self._n_own :] = 0
+        lists["row"][self._n_own :] = np.arange(self.n_rows, dtype=np.uint32)
+        self.n_features += n_more
+        self.n_categories = np.concatenate([self.n_categories, np.zeros(n_more, dtype=np.int32)])
 
     def append(self, number: int, holds: NDArray[np.bool_]) -> None:
         """Write the list of the new column `number`."""
-        new = self.lists[self.n_own + number]
+        new = self.lists(1)[self._n_own + number]
         zeros, ones = np.flatnonzero(~holds), np.flatnonzero(holds)
         new["row"] = np.concatenate([zeros, ones])
         new["key"][len(zeros) :] = 1 if len(zeros) else 0
@@ -81,21 +80,13 @@ class _EnrichedLists(SortedTable):
     ) -> Floats:
         """Where cuts fall; between 0 and 1 in the new columns."""
         middle = np.full(len(feature), 0.5)
-        own = feature < self.n_own
+        own = feature < self._n_own
         middle[own] = super().thresholds(feature[own], low_row[own], high_row[own], key[own])
         return np.where(key == ALL_KEYS, np.inf, middle)
 
 
-class _StumpGrower(CartGrower):
-    """A grower of single splits: they leave the lists as they are, so no copy is needed."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self._keep_lists = False
-
-
-class RuleGrower:
-    """Grows small trees on residuals, one a round, each on one more column than the last.
+class RuleFinder:
+    """Finds rules in small trees on residuals, one a round, each on one more column.
 
     Parameters
     ----------
@@ -106,9 +97,9 @@ class RuleGrower:
     params : GrowerParams
         Of all rounds, but for the depth.
     depths : tuple of (int or None)
-        Largest depth of each round's tree; the last one holds for the rounds that follow.
+        Maximum depth of each round's tree; the last one holds for the rounds that follow.
     n_rules : int
-        Rules that will be asked for at most.
+        Maximum number of rules.
     n_threads : int
     """
 
@@ -124,39 +115,41 @@ class RuleGrower:
     ) -> None:
         self.n_features = values.shape[1]
         self._weight = weight
-        self._lists = _EnrichedLists(values, is_categorical, n_rules, n_threads)
-        self._table = CartTable(values, is_categorical, "exact", n_threads=n_threads)
-        self._params = params
+        self._table = _EnrichedTable(values, is_categorical, n_rules, n_threads)
+        self._params = cart_params(params, "squared_error")
         self._depths = depths
-        self._growers: dict[int, CartGrower] = {}
+        self._growers: dict[int, Grower] = {}
         self._n_threads = n_threads
         self._n_rules = 0
 
-    def _grower(self) -> CartGrower:
+    def _grower(self) -> Grower:
         """Return the grower of this round; rounds of one depth share theirs."""
         depth = self._depths[min(self._n_rules, len(self._depths) - 1)]
         depth = 0 if depth is None else min(depth, _DEEPEST)
         if depth not in self._growers:
-            every = self._weight is None or bool((self._weight > 0).all())
-            kind = _StumpGrower if depth == 1 and every else CartGrower
+            # Single splits leave the lists as they are, so that no copy is needed.
+            whole = self._weight is None or bool((self._weight > 0).all())
             params = replace(self._params, max_depth=depth)
-            self._growers[depth] = kind(
-                self._table, params, "squared_error", self._n_threads, self._lists
+            self._growers[depth] = Grower(
+                self._table,
+                params,
+                TargetLeaves(impurities=False),
+                self._n_threads,
+                in_place=depth == 1 and whole,
             )
         return self._growers[depth]
 
     def find(self, residual: Floats) -> FoundRule | None:
         """Grow a tree and take its leaf of the largest mean; None where it cannot be split."""
         target = residual.reshape(len(residual), -1)
-        grown = self._grower().grow(
-            TargetSums.of(target, self._weight, "squared_error"), describe=False
-        )
+        statistics = TargetStatistics(target, self._weight, "squared_error")
+        grown = self._grower().grow(statistics, statistics.rows)
         if grown.tree.n_leaves < 2:
             return None
         found = _best_leaves(grown, self.n_features)
         if found.holds.all():
             return None
-        self._lists.append(self._n_rules, found.holds)
+        self._table.append(self._n_rules, found.holds)
         self._n_rules += 1
         return found
 
@@ -170,7 +163,7 @@ class FoundRule:
     residual: Floats
 
 
-def _best_leaves(grown: GrownTree, n_features: int) -> FoundRule:
+def _best_leaves(grown: Grown, n_features: int) -> FoundRule:
     tree = grown.tree
     leaves = np.flatnonzero(tree.nodes["left"] < 0)
     # Several residuals (one per class) are as far from zero as the largest of them.

@@ -169,7 +169,7 @@ class ForestModel(ForestReading, Estimator):
         grain = 0.0 if oob is None else oob.grain
         plan = BaggingPlan(n_trees, settle, first, n_threads, self.verbose, grain)
         watch = None if oob is None else oob.add
-        result = bag(fit.open_grower, fit.sampler, plan, seeds, watch, curve)
+        result = bag(fit.open_grower, fit.grow, fit.sampler, plan, seeds, watch, curve)
         if result.trees:
             self._keep(fit, result, earlier)
         self._keep_watched(oob, result, sampler)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from hybridtrees.core.grow._leaf_passes import feature_gains
-from hybridtrees.core.grow.cart import CartGrower, CartTable, TargetSums
-from hybridtrees.core.grow.grower import GrowerParams
-from hybridtrees.core.grow.sorted_table import SortedTable
+from hybridtrees.core.grow.cart import (
+    TargetLeaves,
+    TargetStatistics,
+    cart_params,
+    cart_table,
+)
+from hybridtrees.core.grow.grower import Grower, uses_histograms
 from hybridtrees.core.tree._walk import group_rows
 from hybridtrees.core.tree.packing import PackedTree, pack_tree
 from hybridtrees.core.tree.pruning import collapse_alphas, prune_nodes
@@ -81,7 +85,7 @@ class ForestFit:
 
     def __post_init__(self) -> None:
         recipe, sampler = self.recipe, self.sampler
-        self.table = CartTable(
+        self.table = cart_table(
             self.values,
             recipe.is_categorical,
             recipe.splitter,
@@ -89,8 +93,17 @@ class ForestFit:
             sampler.weight,
             self.n_threads,
         )
-        self.params = recipe.grower_params(*self.values.shape, self._expected_total())
-        self.lists = self._shared_lists()
+        self.use_params()
+        n_classes = recipe.n_classes
+        n_sums = self.target.shape[1] if n_classes == 0 else 1 if n_classes <= 2 else n_classes
+        if not uses_histograms(self.table, self.params, n_sums):
+            # The growers of all threads work on copies of the same lists.
+            self.table.lists(self.n_threads)
+
+    def use_params(self) -> None:
+        """Find the parameters of growth for the samples."""
+        params = self.recipe.grower_params(*self.values.shape, self._expected_total())
+        self.params = cart_params(params, self.recipe.criterion)
 
     def _expected_total(self) -> float:
         """Weight of a sample, on average."""
@@ -104,16 +117,6 @@ class ForestFit:
             expected = expected * self.class_factor(expected)
         return float(expected.sum())
 
-    def _shared_lists(self) -> SortedTable | None:
-        """Sorted lists, made once; None where histograms do the search."""
-        n_classes = self.recipe.n_classes
-        n_sums = self.target.shape[1] if n_classes == 0 else 1 if n_classes <= 2 else n_classes
-        with CartGrower(self.table, self.params, self.recipe.criterion) as probe:
-            if probe._by_histogram(n_sums):
-                return None
-            n_extra = n_sums if probe.params.criterion == "absolute" else 0
-        return self.table.sorted_lists(n_extra, self.n_threads)
-
     @property
     def detailed(self) -> bool:
         """Whether values of inner nodes are kept: see `pack_tree`."""
@@ -124,51 +127,37 @@ class ForestFit:
             or recipe.monotonic is not None
         )
 
-    def open_grower(self) -> TreeMaker:
+    def open_grower(self) -> Grower:
         """Return a grower for one thread."""
-        return TreeMaker(self, self.params, self.lists)
+        return Grower(self.table, self.params, TargetLeaves(self.ccp_alpha > 0))
+
+    def grow(self, grower: Grower, counts: np.ndarray, seed: int) -> ForestTree:
+        """Grow a tree on a sample, given as the number of times that each row is in it."""
+        return _grow(self, grower, counts, seed)
 
 
-class TreeMaker:
-    """Grows the trees of a forest, one after the other; a context manager."""
-
-    def __init__(self, fit: ForestFit, params: GrowerParams, lists: SortedTable | None):
-        self.fit = fit
-        self._grower = CartGrower(fit.table, params, fit.recipe.criterion, 1, lists)
-
-    def __enter__(self) -> Self:
-        self._grower.__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._grower.__exit__(*error)
-
-    def grow(self, counts: np.ndarray, seed: int) -> ForestTree:
-        """Grow a tree on a sample; see `hybridtrees.models.shared.bagging.Grower`."""
-        fit = self.fit
-        recipe = fit.recipe
-        weight: np.ndarray | None = fit.sampler.row_weight(counts)
-        if fit.class_factor is not None:
-            weight = weight * fit.class_factor(counts)
-        elif fit.sampler.weight is None and not fit.sampler.leaves_out:
-            weight = None
-        sums = TargetSums.of(fit.target, weight, recipe.criterion, recipe.n_classes)
-        grown = self._grower.grow(sums, seed, fit.ccp_alpha > 0)
-        tree, leaf = grown.tree, grown.leaf
-        if fit.ccp_alpha > 0:
-            splits = collapse_alphas(tree, grown.impurity) > fit.ccp_alpha
-            tree, new_node = prune_nodes(tree, splits, grown.impurity)
-            leaf = np.where(leaf < 0, leaf, new_node[leaf]).astype(np.int32)
-        values = tree.values[:, 1:] if recipe.n_classes == 2 else tree.values
-        packed = pack_tree(tree, values, fit.detailed)
-        oob_rows = oob_values = None
-        if fit.watch_oob:
-            oob_rows = fit.sampler.out_of_bag(counts)
-            oob_values = values[packed.walk(fit.values, oob_rows)]
-        rows = rows_by_leaf(leaf, tree.n_nodes) if fit.keep_rows else None
-        return ForestTree(
-            packed, _importance(tree, fit.table.n_features), rows, oob_rows, oob_values
-        )
+def _grow(fit: ForestFit, grower: Grower, counts: np.ndarray, seed: int) -> ForestTree:
+    recipe = fit.recipe
+    weight: np.ndarray | None = fit.sampler.row_weight(counts)
+    if fit.class_factor is not None:
+        weight = weight * fit.class_factor(counts)
+    elif fit.sampler.weight is None and not fit.sampler.leaves_out:
+        weight = None
+    statistics = TargetStatistics(fit.target, weight, recipe.criterion, recipe.n_classes)
+    grown = grower.grow(statistics, statistics.rows, seed)
+    tree, leaf = grown.tree, grown.leaf
+    if fit.ccp_alpha > 0:
+        splits = collapse_alphas(tree, grown.impurity) > fit.ccp_alpha
+        tree, new_node = prune_nodes(tree, splits, grown.impurity)
+        leaf = np.where(leaf < 0, leaf, new_node[leaf]).astype(np.int32)
+    values = tree.values[:, 1:] if recipe.n_classes == 2 else tree.values
+    packed = pack_tree(tree, values, fit.detailed)
+    oob_rows = oob_values = None
+    if fit.watch_oob:
+        oob_rows = fit.sampler.out_of_bag(counts)
+        oob_values = values[packed.walk(fit.values, oob_rows)]
+    rows = rows_by_leaf(leaf, tree.n_nodes) if fit.keep_rows else None
+    return ForestTree(packed, _importance(tree, fit.table.n_features), rows, oob_rows, oob_values)
 
 
 def rows_by_leaf(leaf: np.ndarray, n_nodes: int) -> np.ndarray:

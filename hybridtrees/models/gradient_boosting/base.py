@@ -12,6 +12,9 @@ from hybridtrees._parameters import check_boolean, check_integer, check_option, 
 from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.core.grow.grower import Grower
+from hybridtrees.core.grow.leaves import MeanLeaves, NewtonLeaves
+from hybridtrees.core.grow.table import MIN_RANGE, Table
 from hybridtrees.core.tree.tree import TreeEnsemble
 from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.losses import Loss
@@ -23,7 +26,6 @@ from hybridtrees.models.gradient_boosting.early_stopping import (
     NoChange,
     read_loss_metrics,
 )
-from hybridtrees.models.gradient_boosting.growing import BinnedResiduals, ExactResiduals
 from hybridtrees.models.gradient_boosting.prediction import FittedGB
 from hybridtrees.models.gradient_boosting.start import check_init, fit_init, init_scores, take_rows
 from hybridtrees.models.shared.boosting import EvalSet, Training, Watcher, boost, draw_share
@@ -308,7 +310,7 @@ class GradientBoostingModel(FittedGB):
         with self._open_grower(part, constraints, n_threads) as grower:
             steps = FriedmanSteps(
                 grower, self._loss, part.y, part.weight, raw, float(self.learning_rate),
-                n_threads, float(self.ccp_alpha), constraints["monotonic"],
+                n_threads, float(self.ccp_alpha), constraints["monotonic"], self.init is not None,
             )  # fmt: skip
             training = boost(
                 steps,
@@ -402,8 +404,8 @@ class GradientBoostingModel(FittedGB):
 
     def _open_grower(
         self, part: Part, constraints: dict[str, np.ndarray | None], n_threads: int
-    ) -> ExactResiduals | BinnedResiduals:
-        """Return the grower, to be opened."""
+    ) -> Grower:
+        """Return the grower of regression trees, to be opened."""
         n_rows, n_features = part.values.shape
         self.splitter_ = "hist" if self._uses_bins(n_rows) else "exact"
         self.max_features_ = count_features(self.max_features, n_features)
@@ -413,12 +415,21 @@ class GradientBoostingModel(FittedGB):
         params = self._recipe(n_threads).grower_params(n_rows, n_features, total)
         params = replace(params, **constraints)
         mask = self._reader.is_categorical
-        if self.splitter_ == "hist":
-            return BinnedResiduals.of(
-                part.values, mask, params, n_threads, int(self.max_bins), part.weight
-            )
-        center = self.init is not None
-        return ExactResiduals(part.values, mask, params, n_threads, part.weight, center)
+        if self.splitter_ == "exact":
+            params = replace(params, criterion="squares").in_subtrees().pruned_afterwards()
+            table = Table(part.values, mask, min_range=MIN_RANGE)
+            return Grower(table, params, MeanLeaves(), n_threads)
+        # Squared error is the Newton gain of gradients -r under unit curvature, no penalty.
+        # A split has to bring something: sums of bins are rounded, and cannot tell a node of
+        # equal residuals from one in which they cancel.
+        newton = replace(
+            params,
+            frontier="depth-wise" if params.frontier == "depth-first" else params.frontier,
+            min_gain=max(params.min_gain, 0.0),
+            reg_lambda=0.0,
+        )
+        table = Table.in_bins(part.values, mask, int(self.max_bins), part.weight, n_threads)
+        return Grower(table, newton, NewtonLeaves(newton), n_threads)
 
     def _uses_bins(self, n_rows: int) -> bool:
         return self.splitter == "hist" or (self.splitter == "auto" and n_rows > MOST_EXACT_ROWS)

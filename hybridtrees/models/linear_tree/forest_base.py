@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -51,86 +52,6 @@ class BaggedTree:
     importance: np.ndarray
     oob_rows: np.ndarray | None
     oob_values: np.ndarray | None
-
-
-class TreeMaker:
-    """Grows the trees of one thread; a context manager.
-
-    Parameters
-    ----------
-    forest : LinearForestModel
-    table : LinearTable
-    values : ndarray or sparse array
-        The table as it came.
-    target : ndarray
-    sampler : Sampler
-    watch_oob : bool
-        Whether trees are asked about the rows out of the bag.
-    """
-
-    def __init__(
-        self,
-        forest: Any,
-        table: Any,
-        values: Any,
-        target: np.ndarray,
-        sampler: Sampler,
-        watch_oob: bool,
-    ):
-        from hybridtrees.models.linear_tree.growing import LinearTreeGrower
-
-        self.forest = forest
-        self.table = table
-        self.values = values
-        self.sampler = sampler
-        self.watch_oob = watch_oob
-        self._grower = LinearTreeGrower(table, target)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        pass
-
-    def grow(self, counts: np.ndarray, seed: int) -> BaggedTree:
-        """Grow a tree on a sample; see `hybridtrees.models.shared.bagging.Grower`."""
-        from hybridtrees.models.linear_tree import leaves
-        from hybridtrees.models.linear_tree.information import prune_by_information
-
-        forest, criterion = self.forest, self.forest._information()
-        weight = self.sampler.row_weight(counts)
-        if self.sampler.weight is None and not self.sampler.leaves_out:
-            weight = None
-        grown = self._grower.grow(weight, seed)
-        if criterion is not None:
-            resampled = self.sampler.replace
-            grown = prune_by_information(
-                grown, self._grower, weight, criterion, resampled=resampled
-            )
-        theta = leaves.smooth(grown, float(forest.smoothing))
-        # What a forest does not use: the models of inner nodes.
-        theta[grown.grown.nodes["left"] >= 0, :, 1:] = 0.0
-        tree = leaves.make_tree(
-            grown,
-            theta,
-            self.table,
-            self.values,
-            None if forest._n_classes() else self._grower.target,
-            str(forest.extrapolate),
-            float(forest.bound_factor),
-        )
-        importance = np.zeros(forest.n_features_in_)
-        inner = tree.nodes["left"] >= 0
-        np.add.at(importance, tree.nodes["feature"][inner], tree.nodes["gain"][inner])
-        total = importance.sum()
-        rows = said = None
-        if self.watch_oob:
-            rows = self.sampler.out_of_bag(counts)
-            said = forest._tree_values(TreeEnsemble([tree], *self._shape(tree)), self.values[rows])
-        return BaggedTree(tree, importance / total if total > 0 else importance, rows, said)
-
-    def _shape(self, tree: Tree) -> tuple[int, int]:
-        return self.values.shape[1], tree.values.shape[1]
 
 
 class LinearForestModel(LinearTreeParameters):
@@ -248,7 +169,7 @@ class LinearForestModel(LinearTreeParameters):
         curve: list[float],
     ) -> BaggingResult:
         from hybridtrees.linear.blas import sequential_blas
-        from hybridtrees.models.linear_tree.growing import LinearTable
+        from hybridtrees.models.linear_tree.growing import LinearTable, LinearTreeGrower
 
         with sequential_blas():
             recipe = self._recipe(plan.n_threads)
@@ -258,11 +179,58 @@ class LinearForestModel(LinearTreeParameters):
             # Bins and units are those of the whole table, once for all trees.
             table = LinearTable(values, weight, recipe)
 
-            def open_grower() -> TreeMaker:
-                return TreeMaker(self, table, values, target, sampler, oob is not None)
+            def grow(grower: LinearTreeGrower, counts: np.ndarray, seed: int) -> BaggedTree:
+                return self._grow_tree(grower, values, sampler, counts, seed, oob is not None)
 
             watch = None if oob is None else oob.add
-            return bag(open_grower, sampler, plan, seeds, watch, curve)
+            return bag(
+                lambda: nullcontext(LinearTreeGrower(table, target)),
+                grow, sampler, plan, seeds, watch, curve,
+            )  # fmt: skip
+
+    def _grow_tree(
+        self,
+        grower: Any,
+        values: Any,
+        sampler: Sampler,
+        counts: np.ndarray,
+        seed: int,
+        watch_oob: bool,
+    ) -> BaggedTree:
+        """Grow a tree on a sample, given as the number of times that each row is in it."""
+        from hybridtrees.models.linear_tree import leaves
+        from hybridtrees.models.linear_tree.information import prune_by_information
+
+        weight: np.ndarray | None = sampler.row_weight(counts)
+        if sampler.weight is None and not sampler.leaves_out:
+            weight = None
+        grown, criterion = grower.grow(weight, seed), self._information()
+        if criterion is not None:
+            grown = prune_by_information(
+                grown, grower, weight, criterion, resampled=sampler.replace
+            )
+        theta = leaves.smooth(grown, float(self.smoothing))
+        # What a forest does not use: the models of inner nodes.
+        theta[grown.grown.nodes["left"] >= 0, :, 1:] = 0.0
+        tree = leaves.make_tree(
+            grown,
+            theta,
+            grower.table,
+            values,
+            None if self._n_classes() else grower.target,
+            str(self.extrapolate),
+            float(self.bound_factor),
+        )
+        importance = np.zeros(self.n_features_in_)
+        inner = tree.nodes["left"] >= 0
+        np.add.at(importance, tree.nodes["feature"][inner], tree.nodes["gain"][inner])
+        total = importance.sum()
+        rows = predicted = None
+        if watch_oob:
+            rows = sampler.out_of_bag(counts)
+            alone = TreeEnsemble([tree], values.shape[1], tree.values.shape[1])
+            predicted = self._tree_values(alone, values[rows])
+        return BaggedTree(tree, importance / total if total > 0 else importance, rows, predicted)
 
     def _watch(self, target: np.ndarray, weight: np.ndarray | None) -> OutOfBag:
         from hybridtrees.metrics import get_metric

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hybridtrees.core.bins.mapper import BinMapper
 from hybridtrees.core.bins.matrix import BinnedMatrix
 from hybridtrees.core.grow.grower import GrowerParams
 from hybridtrees.core.grow.linear import (
     GrownNodes,
-    LinearGrower,
     LinearPenalty,
     LinearProblem,
     bin_at,
+    grow_linear,
 )
+from hybridtrees.core.grow.table import Table
 from hybridtrees.linear.moments import column_scales
 from hybridtrees.linear.path import Penalty
 from hybridtrees.models.linear_tree.node_fitters import (
@@ -128,6 +128,8 @@ class LinearTable:
 
     Attributes
     ----------
+    splits : Table
+        The columns to split on, in bins.
     regressors : ndarray of shape (n_rows, p)
         Standardised, 0 where an entry is missing.
     mean, scale : ndarrays of shape (p,)
@@ -142,15 +144,10 @@ class LinearTable:
         )
         split = _dense(values, recipe.split_features)
         mask = recipe.is_categorical[recipe.split_features]
-        self.category_to_bin: Any = None
         if recipe.candidates == "quantiles":
-            self.binned = _root_quantiles(split, recipe.max_bins, mask)
+            self.splits = Table.of_bins(_root_quantiles(split, recipe.max_bins, mask))
         else:
-            mapper = BinMapper(
-                max_bins=recipe.max_bins, categorical_features=mask, n_jobs=recipe.n_threads
-            )
-            self.binned = mapper.fit_transform(split, weight)
-            self.category_to_bin = mapper.category_to_bin_
+            self.splits = Table.in_bins(split, mask, recipe.max_bins, weight, recipe.n_threads)
 
     @cached_property
     def units(self) -> Floats:
@@ -259,18 +256,18 @@ class LinearTreeGrower:
         total = float(n_rows) if weight is None else float(weight.sum())
         self.problem, unit = problem, _ = self._problem(weight, rows)
         judge = None if recipe.squared else self._make_judge(weight, total, unit)
-        grower = LinearGrower(
-            table.binned,
+        grown = grow_linear(
+            table.splits,
             problem,
             recipe.grower_params(n_rows, total, unit**2),
             self.n_threads,
-            table.category_to_bin,
+            rows,
+            seed,
             judge=judge,
             regressors=table.regressors,
             screened=self._screened(),
             exhaustive=recipe.search == "exact",
         )
-        grown = grower.grow(rows, seed)
         nodes = grown.nodes
         inner = nodes["left"] >= 0
         nodes["feature"][inner] = recipe.split_features[nodes["feature"][inner]]
@@ -424,7 +421,7 @@ class LinearTreeGrower:
         shared: dict[str, Any] = {
             "regressors": table.regressors,
             "weight": weight,
-            "columns": table.binned.columns,
+            "columns": table.splits.binned.columns,
             "penalty": penalty,
             "least_rows": recipe.least_rows(),
             "min_gain": recipe.min_impurity_decrease * total / unit,

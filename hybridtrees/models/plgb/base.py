@@ -12,11 +12,11 @@ import numpy as np
 import scipy.sparse
 
 from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
-from hybridtrees.core.bins.mapper import BinMapper
 from hybridtrees.core.grow.grower import Grower, GrowerParams
 from hybridtrees.core.grow.leaf_fit import LeafRules
-from hybridtrees.core.grow.piecewise import MomentGrower
+from hybridtrees.core.grow.linear_leaves import linear_leaf_grower
 from hybridtrees.core.grow.regressor_columns import RegressorColumns
+from hybridtrees.core.grow.table import Table
 from hybridtrees.models.plgb.reporting import BoostedLeafTable, boosted_leaf_table
 from hybridtrees.models.plgb.steps import PiecewiseSteps
 from hybridtrees.models.rerf.linear import choose_features
@@ -154,12 +154,8 @@ class PiecewiseLinearModel(XGBModel):
         allowed[choose_features(self.linear_features, self._reader)] = True
         if self.max_leaf_features == 0:
             return super()._open_grower(values, weight, params, n_threads)
-        mapper = BinMapper(
-            max_bins=min(self.max_bin, 255),
-            categorical_features=self._reader.is_categorical,
-            n_jobs=n_threads,
-        )
-        binned = mapper.fit_transform(values, weight)
+        mask, max_bins = self._reader.is_categorical, min(self.max_bin, 255)
+        table = Table.in_bins(values, mask, max_bins, weight, n_threads)
         if self.min_samples_leaf is None:
             # Five rows per coefficient of a line, but no large share of a small table.
             least = 5 * (int(self.max_leaf_features) + 1)
@@ -177,8 +173,8 @@ class PiecewiseLinearModel(XGBModel):
             margin=float(self.extrapolation_margin),
             sample_rows=int(self.search_rows or 0),
         )
-        columns = RegressorColumns(dense, binned, allowed, weight, n_threads)
-        return MomentGrower(binned, params, rules, columns, n_threads, mapper.category_to_bin_)
+        columns = RegressorColumns(dense, table.binned, allowed, weight, n_threads)
+        return linear_leaf_grower(table, params, rules, columns, n_threads)
 
     def leaf_table(self, tree_index: int | None = None) -> BoostedLeafTable:
         """Return the leaves with their trees, paths, rows and lines.

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from hybridtrees.core.grow.grower import Grower
 from hybridtrees.core.grow.leaf_fit import LeafRows
-from hybridtrees.core.grow.piecewise import MomentGrower
+from hybridtrees.core.grow.linear_leaves import LinearLeaves
+from hybridtrees.core.grow.statistics import Statistics
 from hybridtrees.core.tree.tree import Tree
 from hybridtrees.losses import Loss
-from hybridtrees.models.shared.boosting_steps import NewtonGrower, NewtonSteps, estimate
+from hybridtrees.models.shared.boosting_steps import NewtonSteps, estimate
 
 # Reweighted steps per tree. The next trees make up for what is left.
 _ROUNDS = 6
@@ -35,15 +37,15 @@ class PiecewiseSteps(NewtonSteps):
     Parameters
     ----------
     grower : Grower
-        With lines where it is a MomentGrower.
+        With lines where its leaves are `LinearLeaves`.
     loss, y, weight, raw, learning_rate, n_threads, monotonic
         As for `NewtonSteps`.
     """
 
-    def __init__(self, grower: NewtonGrower, loss: Loss, *given: Any):
+    def __init__(self, grower: Grower, loss: Loss, *given: Any):
         super().__init__(grower, loss, *given)
-        if isinstance(grower, MomentGrower) and loss.kind in _LOGARITHMIC:
-            grower.longest_step = _LONGEST_STEP
+        if isinstance(grower.leaf_model, LinearLeaves) and loss.kind in _LOGARITHMIC:
+            grower.leaf_model.longest_step = _LONGEST_STEP
 
     def take(self, rows: np.ndarray | None, seeds: np.ndarray) -> list[Tree]:
         """Grow one tree per output on the rows, and add them to `raw` of all rows."""
@@ -53,53 +55,55 @@ class PiecewiseSteps(NewtonSteps):
         loss.statistics(self.y, self.raw, self.weight, self._grad, hess, self.n_threads)
         trees = []
         for k in range(self.n_outputs):
-            grown = self.grower.grow(
-                self._grad[k], 1.0 if hess is None else hess[k], rows=rows, seed=int(seeds[k])
-            )
-            tree = self._estimate(grown, self.grower, k)
-            self.grower.update_raw(tree, self.raw[:, k])
+            statistics = Statistics(self._grad[k], 1.0 if hess is None else hess[k])
+            grown = self.grower.grow(statistics, rows, int(seeds[k]))
+            tree = self._estimate(grown.tree, k)
+            self.grower.add_to(tree, self.raw[:, k])
             trees.append(tree)
         return trees
 
-    def _estimate(self, grown: Tree, grower: MomentGrower, output: int) -> Tree:
+    def _estimate(self, grown: Tree, output: int) -> Tree:
         """Lines of the leaves, for the loss itself."""
-        leaves, rate = grower.leaves, self.learning_rate
+        grower, rate = self.grower, self.learning_rate
+        model = grower.leaf_model
+        assert isinstance(model, LinearLeaves)
+        leaves = model.leaves
         flat = replace(
             grown, coef_ptr=None, coef_feature=(), coef=(), coef_center=(), coef_low=(),
             coef_high=(), value_range=None,
         )  # fmt: skip
-        nodes, values = self._intercepts(flat, grower, output, self.raw)
+        nodes, values = self._intercepts(flat, output, self.raw)
         flat.values[nodes, 0] = values
         if not leaves.n_columns.any():
             return replace(flat, values=flat.values * rate)
         target = self.y if self.y.ndim == 1 else self.y[:, output]
         residual = target - self.raw[:, output]
         tree, line = flat, np.zeros(len(residual))
-        grower.update_raw(flat, line)
+        grower.add_to(flat, line)
         for _ in range(_ROUNDS):
             weight = self._row_weights(residual - line, leaves, output)
             sums = _leaf_sums(-weight * residual, weight, leaves, flat)
-            tree = grower.fit_leaves(
+            tree = model.refit(
                 (-weight * residual).astype(np.float32), weight.astype(np.float32), sums
             )
             line = np.zeros(len(residual))
-            grower.update_raw(tree, line)
+            grower.add_to(tree, line)
         slopes = replace(tree, values=np.zeros_like(tree.values), value_range=None)
         moved = self.raw.copy()
-        grower.update_raw(slopes, moved[:, output])
-        nodes, values = self._intercepts(flat, grower, output, moved)
+        grower.add_to(slopes, moved[:, output])
+        nodes, values = self._intercepts(flat, output, moved)
         tree.values[nodes, 0] = values
-        tree = self._keep_better(tree, flat, grower, residual, output)
+        tree = self._keep_better(tree, flat, leaves, residual, output)
         limits = None if tree.value_range is None else tree.value_range * rate
         return replace(tree, values=tree.values * rate, coef=tree.coef * rate, value_range=limits)
 
     def _intercepts(
-        self, tree: Tree, grower: MomentGrower, output: int, raw: np.ndarray
+        self, tree: Tree, output: int, raw: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return nodes and the values that the loss gives them at `raw`."""
         kept, self.raw = self.raw, raw
         try:
-            return estimate(self, tree, grower.segments(), output, None, self.monotonic)
+            return estimate(self, tree, self.grower.segments(), output, None, self.monotonic)
         finally:
             self.raw = kept
 
@@ -124,16 +128,15 @@ class PiecewiseSteps(NewtonSteps):
         return weight
 
     def _keep_better(
-        self, tree: Tree, flat: Tree, grower: MomentGrower, residual: np.ndarray, output: int
+        self, tree: Tree, flat: Tree, leaves: LeafRows, residual: np.ndarray, output: int
     ) -> Tree:
         """Take the slopes from leaves that are better off without them."""
-        leaves = grower.leaves
         above, below = self._sides(output)
         own = np.ones(len(residual)) if self.weight is None else self.weight
         losses = []
         for each in (tree, flat):
             line = np.zeros(len(residual))
-            grower.update_raw(each, line)
+            self.grower.add_to(each, line)
             rest = residual - line
             rest = own * np.where(rest > 0, above * rest, -below * rest)
             losses.append([rest[leaves.rows[a:b]].sum() for a, b in

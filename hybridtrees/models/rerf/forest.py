@@ -112,5 +112,5 @@ class ResidualForest(RandomForestRegressor):
         fit.ccp_alpha = float(self.ccp_alpha)
         fit.keep_rows = self._keeps_rows(fit.sampler)
         fit.n_threads = n_threads
-        fit.params = fit.recipe.grower_params(*values.shape, fit._expected_total())
+        fit.use_params()
         return fit

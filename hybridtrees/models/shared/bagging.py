@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from numbers import Integral
 from queue import SimpleQueue
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -135,14 +135,6 @@ class Sampler(Checked):
         return np.flatnonzero(outside).astype(np.uint32)
 
 
-class Grower(Protocol[Made]):
-    """What the loop asks of a grower; each thread has one of its own."""
-
-    def grow(self, counts: np.ndarray, seed: int) -> Made:
-        """Grow a tree on a sample, given as the number of times that each row is in it."""
-        ...
-
-
 @dataclass
 class BaggingPlan:
     """What the loop does, apart from the growth of single trees.
@@ -197,6 +189,7 @@ def tree_seeds(seeds: np.random.SeedSequence, index: int) -> tuple[int, int]:
 
 def bag(
     open_grower: Callable[[], Any],
+    grow: Callable[[Any, np.ndarray, int], Any],
     sampler: Sampler,
     plan: BaggingPlan,
     seeds: np.random.SeedSequence,
@@ -208,7 +201,10 @@ def bag(
     Parameters
     ----------
     open_grower : callable
-        Returns a context manager that gives a `Grower`; called once per thread.
+        Returns a context manager that gives a grower; called once per thread.
+    grow : callable
+        ``grow(grower, counts, seed)`` grows a tree on a sample, given as the number of times
+        that each row is in it.
     sampler : Sampler
     plan : BaggingPlan
     seeds : SeedSequence
@@ -225,7 +221,7 @@ def bag(
     result: BaggingResult = BaggingResult(errors=list(earlier or ()))
     progress = _Progress(plan, watch is not None)
     with ExitStack() as stack:
-        made = _grown_trees(open_grower, sampler, plan, seeds, stack)
+        made = _grown_trees(open_grower, grow, sampler, plan, seeds, stack)
         for draw_seed, tree in made:
             result.trees.append(tree)
             result.draw_seeds.append(draw_seed)
@@ -262,6 +258,7 @@ def has_settled(errors: list[float], grain: float = 0.0) -> bool:
 
 def _grown_trees(
     open_grower: Callable[[], Any],
+    grow: Callable[[Any, np.ndarray, int], Any],
     sampler: Sampler,
     plan: BaggingPlan,
     seeds: np.random.SeedSequence,
@@ -269,16 +266,16 @@ def _grown_trees(
 ) -> Iterator[tuple[int, Any]]:
     """Yield the trees in their order; with several threads those next in turn are under way."""
 
-    def grow(grower: Any, index: int) -> tuple[int, Any]:
+    def grow_next(grower: Any, index: int) -> tuple[int, Any]:
         draw, growth = tree_seeds(seeds, index)
-        return draw, grower.grow(sampler.counts(draw), growth)
+        return draw, grow(grower, sampler.counts(draw), growth)
 
     numbers = iter(range(plan.first, plan.first + plan.n_trees))
     pool, n_threads = start_workers(min(plan.n_threads, plan.n_trees))
     if pool is None:
         grower = stack.enter_context(open_grower())
         for index in numbers:
-            yield grow(grower, index)
+            yield grow_next(grower, index)
         return
     stop = StopFlag()
     # Closed in reverse: trees under way when the loop ends, by an interruption perhaps, are not
@@ -294,7 +291,7 @@ def _grown_trees(
         grower = idle.get()
         try:
             with stop:
-                return grow(grower, index)
+                return grow_next(grower, index)
         finally:
             idle.put(grower)
 

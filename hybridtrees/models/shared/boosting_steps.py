@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
+from hybridtrees.core.grow.grower import Grower
 from hybridtrees.core.grow.node_values import square_values
+from hybridtrees.core.grow.statistics import PAIR, UNIT, RowTarget, Statistics
 from hybridtrees.core.tree.pruning import collapse_alphas, prune_nodes
 from hybridtrees.core.tree.tree import Tree
 from hybridtrees.losses import Loss
@@ -15,58 +15,12 @@ from hybridtrees.models.shared.constraints import bounded_values
 Segments = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-class NewtonGrower(Protocol):
-    """Grows a tree on gradients and hessians: see `hybridtrees.core.grow.grower.Grower`."""
-
-    def grow(
-        self,
-        grad: np.ndarray,
-        hess: np.ndarray | float,
-        *,
-        rows: np.ndarray | None = None,
-        seed: int = 0,
-        scale: float = 1.0,
-    ) -> Tree:
-        """Grow one tree."""
-        ...
-
-    def segments(self) -> Segments:
-        """Rows by node of the tree that was grown last."""
-        ...
-
-    def update_raw(self, tree: Tree, raw: np.ndarray) -> None:
-        """Add the tree that was grown last to the scores of all rows."""
-        ...
-
-
-class ResidualGrower(Protocol):
-    """Grows a regression tree: see `hybridtrees.models.gradient_boosting.growing`."""
-
-    takes_gradients: bool
-
-    def grow_mean(self, residual: np.ndarray, rows: np.ndarray | None, seed: int) -> Tree:
-        """Grow one tree on residuals, or on float32 gradients; its values are means."""
-        ...
-
-    def segments(self) -> Segments:
-        """Rows by node of the tree that was grown last."""
-        ...
-
-    def row_nodes(self) -> np.ndarray:
-        """Node where each row ended, -1 for rows that took no part."""
-        ...
-
-    def add_to_raw(self, values: np.ndarray, tree: Tree, raw: np.ndarray) -> None:
-        """Add the values of the nodes grown last to the scores of all rows."""
-        ...
-
-
 class NewtonSteps:
     """XGBoost's rounds: trees on gradients and hessians.
 
     Parameters
     ----------
-    grower : NewtonGrower
+    grower : Grower
         Opened on the training table.
     loss : Loss
     y : float64 array of shape (n_rows,) or (n_rows, n_outputs)
@@ -81,7 +35,7 @@ class NewtonSteps:
 
     def __init__(
         self,
-        grower: NewtonGrower,
+        grower: Grower,
         loss: Loss,
         y: np.ndarray,
         weight: np.ndarray | None,
@@ -110,14 +64,9 @@ class NewtonSteps:
         loss.statistics(self.y, self.raw, self.weight, self._grad, hess, self.n_threads)
         trees = []
         for k in range(self.n_outputs):
-            tree = self.grower.grow(
-                self._grad[k],
-                1.0 if hess is None else hess[k],
-                rows=rows,
-                seed=int(seeds[k]),
-                scale=self.learning_rate,
-            )
-            self.grower.update_raw(tree, self.raw[:, k])
+            statistics = Statistics(self._grad[k], 1.0 if hess is None else hess[k])
+            tree = self.grower.grow(statistics, rows, int(seeds[k]), self.learning_rate).tree
+            self.grower.add_to(tree, self.raw[:, k])
             trees.append(tree)
         return trees
 
@@ -127,7 +76,7 @@ class FriedmanSteps:
 
     Parameters
     ----------
-    grower : ResidualGrower
+    grower : Grower
         Opened on the training table.
     loss, y, weight, raw, learning_rate, n_threads
         As for `NewtonSteps`.
@@ -135,11 +84,13 @@ class FriedmanSteps:
         Price of a leaf; a tree is pruned before its leaves are re-estimated.
     monotonic : int8 array of shape (n_features,), optional
         Monotone constraints, which hold for the values that are estimated anew too.
+    center : bool
+        Whether residuals may be far from 0 on average, so that digits are saved by centring.
     """
 
     def __init__(
         self,
-        grower: ResidualGrower,
+        grower: Grower,
         loss: Loss,
         y: np.ndarray,
         weight: np.ndarray | None,
@@ -148,6 +99,7 @@ class FriedmanSteps:
         n_threads: int,
         ccp_alpha: float = 0.0,
         monotonic: np.ndarray | None = None,
+        center: bool = False,
     ):
         self.grower = grower
         self.loss = loss
@@ -156,16 +108,22 @@ class FriedmanSteps:
         self.raw = raw
         self.learning_rate = learning_rate
         self.n_threads = n_threads
+        self.center = center
         self.ccp_alpha = ccp_alpha
         self.monotonic = monotonic
         self.n_outputs = loss.n_outputs
         shape = (loss.n_outputs, len(y))
-        single = grower.takes_gradients
+        single = grower.table.binned is not None  # histograms take gradients
         self._target = np.empty(shape, dtype=np.float32 if single else np.float64)
         self._weight32 = None
         if single and weight is not None:
             self._weight32 = np.empty(shape, dtype=np.float32)
         self._residual = np.empty(len(y)) if single else None
+        self._hess = 1.0 if weight is None else weight.astype(np.float32)
+        self._pairs = None
+        if not single and weight is not None:
+            self._pairs = np.empty((len(y), 2))
+            self._pairs[:, 1] = weight
         # Other losses work from the raw scores.
         self._leaves_of_residuals = loss.kind == "softmax" or (
             loss.kind == "logistic" and bool(np.all((y == 0) | (y == 1)))
@@ -190,8 +148,22 @@ class FriedmanSteps:
         np.divide(target, self._weight32[output], out=self._residual, dtype=np.float64)
         return np.negative(self._residual, out=self._residual)
 
+    def _statistics(self, output: int) -> Statistics:
+        """Return what the tree of an output is grown on."""
+        target = self._target[output]
+        if self._residual is not None:
+            return Statistics(target, self._hess)
+        mean = 0.0
+        if self.center:
+            mean = np.average(target, weights=self.weight)
+            target = target - mean
+        if self._pairs is None:
+            return Statistics(target=RowTarget(target[:, None], UNIT, 1), center=mean)
+        np.multiply(target, self.weight, out=self._pairs[:, 0])
+        return Statistics(target=RowTarget(self._pairs, PAIR, 1), center=mean)
+
     def _grow(self, output: int, rows: np.ndarray | None, seed: int) -> Tree:
-        tree = self.grower.grow_mean(self._target[output], rows, seed)
+        tree = self.grower.grow(self._statistics(output), rows, seed).tree
         new_node = None
         if self.ccp_alpha > 0:
             tree, new_node = self._prune(tree, self._residual_of(output))
@@ -200,8 +172,8 @@ class FriedmanSteps:
         elif self.monotonic is not None:
             tree.values[:, 0] = bounded_values(tree, tree.values[:, 0], self.monotonic)
         tree.values *= self.learning_rate
-        values = tree.values[:, 0] if new_node is None else tree.values[new_node, 0]
-        self.grower.add_to_raw(values, tree, self.raw[:, output])
+        values = None if new_node is None else tree.values[new_node, 0]
+        self.grower.add_to(tree, self.raw[:, output], values)
         return tree
 
     def _estimate_leaves(self, tree: Tree, output: int, new_node: np.ndarray | None) -> None:

@@ -11,8 +11,9 @@ import numpy as np
 
 from hybridtrees._parameters import check_integer, check_option, check_real
 from hybridtrees.base import Estimator
-from hybridtrees.core.grow.cart import GrownTree, grow_cart
+from hybridtrees.core.grow.cart import grow_cart
 from hybridtrees.core.grow.grower import GrowerParams
+from hybridtrees.core.grow.grown import Grown
 
 SPLITTERS = ("exact", "hist")
 MISSING = ("learn", "stop")
@@ -92,9 +93,7 @@ class Recipe:
     random_ties: bool
     n_threads: int
 
-    def grow(
-        self, values: Any, target: np.ndarray, weight: np.ndarray | None, seed: int
-    ) -> GrownTree:
+    def grow(self, values: Any, target: np.ndarray, weight: np.ndarray | None, seed: int) -> Grown:
         """Grow one tree, not pruned.
 
         Parameters
@@ -107,7 +106,7 @@ class Recipe:
 
         Returns
         -------
-        grown : GrownTree
+        grown : Grown
         """
         total = float(values.shape[0]) if weight is None else float(weight.sum())
         params = self.grower_params(*values.shape, total)

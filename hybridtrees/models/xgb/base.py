@@ -15,9 +15,9 @@ from hybridtrees._persistence import load
 from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
-from hybridtrees.core.bins.mapper import BinMapper
-from hybridtrees.core.grow.exact import ApproxGrower, ExactGrower
 from hybridtrees.core.grow.grower import Grower, GrowerParams
+from hybridtrees.core.grow.leaves import NewtonLeaves
+from hybridtrees.core.grow.table import ProposedTable, Table
 from hybridtrees.core.tree.tree import TreeEnsemble
 from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.losses import Loss, check_levels, xgboost_loss
@@ -336,20 +336,23 @@ class XGBModel(FittedXGB):
 
     def _open_grower(
         self, values: Any, weight: np.ndarray | None, params: GrowerParams, n_threads: int
-    ) -> Grower | ExactGrower | ApproxGrower:
+    ) -> Grower:
         """Return the grower of the tree method, to be opened."""
         mask = self._reader.is_categorical
         max_bins = min(self.max_bin, 255)
-        if self.tree_method == "exact":
-            return ExactGrower(values, mask, params, n_threads)
-        if self.tree_method == "approx" and self.sketch == "local":
-            thinned = replace(params, candidate_share=1.0 / max_bins)
-            return ExactGrower(values, mask, thinned, n_threads)
-        if self.tree_method == "approx":
-            return ApproxGrower(values, mask, params, n_threads, max_bins)
-        mapper = BinMapper(max_bins=max_bins, categorical_features=mask, n_jobs=n_threads)
-        binned = mapper.fit_transform(values, weight)
-        return Grower(binned, params, n_threads, mapper.category_to_bin_)
+        local = self.tree_method == "approx" and self.sketch == "local"
+        if local or self.tree_method == "exact":
+            table = Table(values, mask)
+            params = params.in_subtrees()
+            if local:
+                params = replace(params, candidate_share=1.0 / max_bins)
+            else:
+                params = params.pruned_afterwards()
+        elif self.tree_method == "approx":
+            table = ProposedTable(values, mask, max_bins, n_threads)
+        else:
+            table = Table.in_bins(values, mask, max_bins, weight, n_threads)
+        return Grower(table, params, NewtonLeaves(params), n_threads)
 
     def _grower_params(self) -> GrowerParams:
         """Check the parameters, all before any work."""

@@ -1,16 +1,15 @@
-"""Growing trees whose leaves are linear models, split by the gain of these models."""
+"""Linear models as leaves, for trees that are split by the gain of these models."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from hybridtrees.core.bins.matrix import BinnedMatrix
-from hybridtrees.core.grow._grow import TreeGrower
 from hybridtrees.core.grow._leaf_passes import add_lines
-from hybridtrees.core.grow.grower import Grower, GrowerParams, newton_values, records_tail
+from hybridtrees.core.grow.grower import Grower, GrowerParams
+from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.grow.leaf_fit import (
     LeafMoments,
     LeafRows,
@@ -20,78 +19,77 @@ from hybridtrees.core.grow.leaf_fit import (
     solve_leaves,
     sum_leaves,
 )
+from hybridtrees.core.grow.leaves import LeafModel, newton_values
 from hybridtrees.core.grow.regressor_columns import RegressorColumns
+from hybridtrees.core.grow.table import Table
 from hybridtrees.core.search._moment_search import MomentSearch
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 
 
-class MomentGrower(Grower):
-    """Grows trees with linear leaves on one table; to be used as a context manager.
+def linear_leaf_grower(
+    table: Table,
+    params: GrowerParams,
+    rules: LeafRules,
+    columns: RegressorColumns,
+    n_threads: int,
+) -> Grower:
+    """Grow trees with linear leaves on a table in bins."""
+    leaves = LinearLeaves(params, rules, columns, n_threads)
+    return Grower(table, params, leaves, n_threads, search=leaves.open_search)
+
+
+class LinearLeaves(LeafModel):
+    """A line in every leaf.
 
     Parameters
     ----------
-    binned : BinnedMatrix
     params : GrowerParams
     rules : LeafRules
     columns : RegressorColumns
-        Of the same table.
+        Of the table that is split.
     n_threads : int
-    category_to_bin : sequence, optional
-        As for `Grower`.
 
     Attributes
     ----------
     longest_step : float
         Largest output of a leaf before the factor, whatever its rows say. Where hessians nearly
         vanish a line through a few rows may be steep, and others of its leaf far away.
+    leaves : LeafRows
+        Leaves of the tree grown last, with their rows.
     """
 
     def __init__(
-        self,
-        binned: BinnedMatrix,
-        params: GrowerParams,
-        rules: LeafRules,
-        columns: RegressorColumns,
-        n_threads: int,
-        category_to_bin: Sequence[np.ndarray | None] | None = None,
+        self, params: GrowerParams, rules: LeafRules, columns: RegressorColumns, n_threads: int
     ):
-        super().__init__(binned, params, n_threads, category_to_bin)
+        self.params = params
         self.rules = rules
         self.columns = columns.in_raw_units() if rules.raw_penalty else columns
+        self.n_threads = n_threads
         self.longest_step = np.inf
 
-    def __enter__(self) -> MomentGrower:
-        self._tail = records_tail(self.binned)
-        use_tail = self._tail.__enter__()
+    def open_search(
+        self, table: Table, params: GrowerParams, n_threads: int, statistics: Any, use_tail: bool
+    ) -> MomentSearch:
+        """Open the search whose gains are those of lines."""
         rules = self.rules
-        self._search = MomentSearch(
-            self.binned, self.params, use_tail, self.n_threads, rules.fit, rules.max_regressors,
+        return MomentSearch(
+            table.binned, params, use_tail, n_threads, rules.fit, rules.max_regressors,
             self.columns.bin_values, rules.sample_rows,
             self.columns.mean if rules.raw_penalty else None,
         )  # fmt: skip
-        self._grower = TreeGrower(self._search, self.params.max_leaves)
-        return self
 
-    def grow(
-        self,
-        grad: np.ndarray,
-        hess: np.ndarray | float,
-        *,
-        rows: np.ndarray | None = None,
-        seed: int = 0,
-        scale: float = 1.0,
-    ) -> Tree:
-        """Grow one tree and fit its leaves; see `Grower.grow`."""
-        self._search.begin(grad, hess, rows, seed)
-        nodes, sums, splits, category_bins = self._grower.grow()
-        bare = self._make_tree(nodes, newton_values(sums, self.params, splits), category_bins)
-        self._bare, self._sums, self._splits = bare, sums, splits
-        self._models = self._search.node_models()
-        self._leaves = self._leaf_rows(bare)
-        return self.fit_leaves(grad, hess, sums, scale=scale)
+    def fit(self, grown: Grown, statistics: Any, grower: Grower, scale: float) -> Tree:
+        """Fit a line to the rows of every leaf; see `LeafModel.fit`."""
+        self._grower, self._bounds = grower, grown
+        values = newton_values(grown.sums, self.params, grown)
+        self._bare = Tree(grown.nodes, values, grown.categories)
+        self._models = grower.search.node_models()
+        self.leaves = self._leaf_rows(self._bare)
+        grad, hess = statistics.gradients()
+        return self.refit(grad, hess, grown.sums, scale)
 
     def _leaf_rows(self, tree: Tree) -> LeafRows:
-        rows, start, stop = self.segments()
+        rows, start, stop = self._grower.segments()
         leaves = np.flatnonzero(tree.nodes["left"] < 0)
         n_columns = self._models["n_regressors"][leaves]
         width = max(1, int(n_columns.max()))
@@ -101,37 +99,16 @@ class MomentGrower(Grower):
             np.ascontiguousarray(n_columns), feature,
         )  # fmt: skip
 
-    @property
-    def leaves(self) -> LeafRows:
-        """Leaves of the tree grown last, with their rows."""
-        return self._leaves
-
-    def fit_leaves(
-        self,
-        grad: np.ndarray,
-        hess: np.ndarray | float,
-        sums: np.ndarray,
-        *,
-        scale: float = 1.0,
+    def refit(
+        self, grad: np.ndarray, hess: np.ndarray | float, sums: np.ndarray, scale: float = 1.0
     ) -> Tree:
-        """Return the tree grown last, its leaves fitted to some gradients and hessians.
+        """Fit the leaves of the tree grown last to some gradients and hessians.
 
-        Parameters
-        ----------
-        grad, hess
-            As in `grow`.
-        sums : float64 array of shape (n_nodes, 2)
-            Sums of both over the rows of each node.
-        scale : float
-            Factor on the leaves.
-
-        Returns
-        -------
-        tree : Tree
+        `sums` are those of both over the rows of each node.
         """
-        bare, leaves, rules = self._bare, self._leaves, self.rules
+        bare, leaves, rules = self._bare, self.leaves, self.rules
         if not leaves.n_columns.any():
-            return replace(bare, values=newton_values(sums, self.params, self._splits) * scale)
+            return replace(bare, values=newton_values(sums, self.params, self._bounds) * scale)
         at, sums = leaves.leaves, sums.copy()
         moments = sum_leaves(self.columns, leaves, grad, hess, sums[at], self.n_threads)
         parents = bare.nodes["parent"][at]
@@ -152,7 +129,7 @@ class MomentGrower(Grower):
 
     def _above(self, moments: LeafMoments, parents: np.ndarray) -> np.ndarray:
         """Return what the functions above say at the means of the leaves."""
-        models, leaves, columns = self._models, self._leaves, self.columns
+        models, leaves, columns = self._models, self.leaves, self.columns
         width = leaves.feature.shape[1]
         feature = np.maximum(leaves.feature, 0)
         mean = (moments.mean - columns.mean[feature]) / columns.scale[feature]
@@ -163,16 +140,16 @@ class MomentGrower(Grower):
 
     def _leaf_values(self, sums: np.ndarray, base: np.ndarray) -> np.ndarray:
         """Return intercepts: those of the leaves are added to `base`, within the bounds."""
-        values = newton_values(sums, replace(self.params, monotonic=None), self._splits)
-        values[self._leaves.leaves] += base
+        values = newton_values(sums, self.params, None)
+        values[self.leaves.leaves] += base
         if self.params.monotonic is not None:
-            values = np.clip(values, self._splits["lower"], self._splits["upper"])
+            values = np.clip(values, self._bounds.lower, self._bounds.upper)
         return values
 
     def _linear_tree(
         self, values: np.ndarray, moments: LeafMoments, coef: np.ndarray, scale: float
     ) -> Tree:
-        bare, leaves, rules, columns = self._bare, self._leaves, self.rules, self.columns
+        bare, leaves, rules, columns = self._bare, self.leaves, self.rules, self.columns
         width = leaves.feature.shape[1]
         used = (np.arange(width) < leaves.n_columns[:, None]) & (coef != 0) & np.isfinite(coef)
         # A slope from above over a feature that all rows of the leaf lack has no range.
@@ -204,8 +181,8 @@ class MomentGrower(Grower):
         limits = np.empty((tree.n_nodes, 2))
         limits[:, 0], limits[:, 1] = -np.inf, np.inf
         if self.params.monotonic is not None:
-            limits[:, 0] = self._splits["lower"] * scale
-            limits[:, 1] = self._splits["upper"] * scale
+            limits[:, 0] = self._bounds.lower * scale
+            limits[:, 1] = self._bounds.upper * scale
         step = self.params.max_delta_step * scale
         if step > 0:
             limits = np.clip(limits, -step, step)
@@ -219,8 +196,8 @@ class MomentGrower(Grower):
     def _bound(self, tree: Tree, limits: np.ndarray) -> None:
         """Keep the outputs of leaves within those of their rows."""
         output = np.zeros(len(self.columns.values))
-        self.update_raw(tree, output)
-        leaves = self._leaves
+        self._add(tree, output)
+        leaves = self.leaves
         for leaf, start, stop in zip(leaves.leaves, leaves.start, leaves.stop, strict=True):
             rows = leaves.rows[start:stop]
             if self._weighs is not None:
@@ -229,16 +206,22 @@ class MomentGrower(Grower):
                 own = np.clip(output[rows], *limits[leaf])
                 limits[leaf] = own.min(), own.max()
 
-    def update_raw(self, tree: Tree, raw: np.ndarray) -> None:
-        """Add the tree that was grown last to `raw`, one number per row of the table."""
-        values, leaves = self.columns.values, self._leaves
+    def add_to(
+        self, grower: Grower, tree: Tree, raw: np.ndarray, values: np.ndarray | None
+    ) -> None:
+        """Add the tree grown last to the scores of all rows; see `Grower.add_to`."""
         if len(tree.coef_feature) == 0 and tree.value_range is None:
-            super().update_raw(tree, raw)
-        elif len(leaves.rows) == len(values):
+            super().add_to(grower, tree, raw, values)
+        else:
+            self._add(tree, raw)
+
+    def _add(self, tree: Tree, raw: np.ndarray) -> None:
+        table, leaves = self.columns.values, self.leaves
+        if len(leaves.rows) == len(table):
             parts = leaves.rows, leaves.start, leaves.stop, leaves.leaves
-            add_lines(values, *parts, tree, raw, self.n_threads)
+            add_lines(table, *parts, tree, raw, self.n_threads)
         else:  # some rows were not drawn, and are in no leaf yet
-            TreeEnsemble([tree], values.shape[1]).add_raw(values, raw[:, None], self.n_threads)
+            TreeEnsemble([tree], table.shape[1]).add_raw(table, raw[:, None], self.n_threads)
 
 
 def _short(bound: np.ndarray, margin: np.ndarray) -> np.ndarray:

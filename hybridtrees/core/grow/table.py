@@ -1,0 +1,331 @@
+"""Tables in the form that trees are grown on: cut into bins, or as sorted lists of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hybridtrees.core.base.dtypes import ENTRY_DTYPE, aligned_empty
+from hybridtrees.core.bins.columns import csc_arrays, edges_between, is_sparse
+from hybridtrees.core.bins.mapper import BinMapper
+from hybridtrees.core.bins.matrix import BinnedMatrix
+from hybridtrees.core.grow.grown import Grown
+from hybridtrees.core.grow.statistics import Statistics
+from hybridtrees.core.search._sorted import bin_ends, list_codes, sort_columns
+from hybridtrees.core.tree.tree import pack_categories
+
+# Columns of a sparse table that are made dense at a time.
+SPARSE_COLUMNS = 8
+
+# A feature whose values range over no more than this is constant to scikit-learn's trees, and to
+# their like here.
+MIN_RANGE = 1e-7
+
+# What the engine writes as the last key that goes left when all values do.
+ALL_KEYS = 2**32 - 2
+
+
+class Table:
+    """A table made ready for many trees.
+
+    Parameters
+    ----------
+    values : float32 or float64 array of shape (n_rows, n_features), sparse matrix, or None
+        NaN is missing, categories are codes. None where `binned` is all there is.
+    is_categorical : array of shape (n_features,)
+    binned : BinnedMatrix, optional
+        The table in bins; without it trees are grown on sorted lists of the values.
+    category_to_bin : sequence, optional
+        For each categorical feature the bin of every category (`BinMapper.category_to_bin_`);
+        None where categories are bins.
+    bin_thresholds : BinThresholds, optional
+    min_range : float
+        Numbers of a column that range over no more are taken for equal in sorted lists.
+
+    Attributes
+    ----------
+    version : int
+        Changes with the bins.
+    """
+
+    version = 0
+
+    def __init__(
+        self,
+        values: Any,
+        is_categorical: NDArray,
+        binned: BinnedMatrix | None = None,
+        category_to_bin: Sequence[NDArray | None] | None = None,
+        bin_thresholds: BinThresholds | None = None,
+        min_range: float = 0.0,
+    ):
+        self.values = values
+        self.is_categorical = np.asarray(is_categorical, dtype=bool)
+        self.n_features = len(self.is_categorical)
+        self.n_rows = values.shape[0] if binned is None else binned.n_rows
+        self.min_range = min_range
+        self._lists: NDArray | None = None
+        self.use_bins(binned, category_to_bin, bin_thresholds)
+
+    def use_bins(
+        self,
+        binned: BinnedMatrix | None,
+        category_to_bin: Sequence[NDArray | None] | None,
+        bin_thresholds: BinThresholds | None = None,
+    ) -> None:
+        """Take the bins of the table, or new ones."""
+        self.binned = binned
+        self.category_to_bin = category_to_bin
+        self.n_categories = np.zeros(self.n_features, dtype=np.int32)
+        self.bin_thresholds = bin_thresholds
+        if binned is not None:
+            self.n_categories[:] = np.where(binned.is_categorical, binned.n_bins, 0)
+            if bin_thresholds is None:
+                self.bin_thresholds = BinThresholds(binned)
+
+    @classmethod
+    def of_bins(
+        cls, binned: BinnedMatrix, category_to_bin: Sequence[NDArray | None] | None = None
+    ) -> Table:
+        """Make a table of bins alone; thresholds are their edges."""
+        return cls(None, binned.is_categorical, binned, category_to_bin)
+
+    @classmethod
+    def in_bins(
+        cls,
+        values: Any,
+        is_categorical: NDArray,
+        max_bins: int,
+        weight: NDArray[np.float64] | None = None,
+        n_threads: int = 1,
+        *,
+        midpoints: bool = False,
+    ) -> Table:
+        """Cut a table into bins; `midpoints`: thresholds between values, not at edges of bins."""
+        mapper = BinMapper(max_bins=max_bins, categorical_features=is_categorical, n_jobs=n_threads)
+        binned = mapper.fit_transform(values, weight)
+        between = BinThresholds(binned, values, n_threads, weight) if midpoints else None
+        return cls(values, is_categorical, binned, mapper.category_to_bin_, between)
+
+    def propose(self, statistics: Statistics) -> None:
+        """Propose new bins for the statistics of a tree; those of most tables stay."""
+
+    # -- sorted lists ---------------------------------------------------------------------------
+
+    def lists(self, n_threads: int, n_extra: int = 0) -> NDArray:
+        """Entries (key, row) of every feature in the order of its values; see `_sorted`.
+
+        The key of a row is the rank of its value, its bin or its category. Behind the features
+        is room for `n_extra` orders of targets.
+        """
+        if self._lists is None or len(self._lists) < self.n_features + n_extra:
+            self._lists = aligned_empty((self.n_features + n_extra, self.n_rows), ENTRY_DTYPE)
+            if self.binned is None:
+                self._sort(self._lists, n_threads)
+            else:
+                list_codes(self.binned.columns, self.binned.n_bins, self._lists, n_threads)
+        return self._lists
+
+    def drop_lists(self) -> None:
+        """Forget the lists, which a search has taken over."""
+        self._lists = None
+
+    def _sort(self, lists: NDArray, n_threads: int) -> None:
+        """Sort the columns of the values, and count their categories."""
+        values, n_features = self.values, self.values.shape[1]
+        mask = self.is_categorical.astype(np.uint8)
+        n_present = np.empty(n_features, dtype=np.intp)
+        if is_sparse(values):
+            values = values.tocsc()
+            csc_arrays(values)
+            for first in range(0, n_features, SPARSE_COLUMNS):
+                part = slice(first, min(first + SPARSE_COLUMNS, n_features))
+                dense = values[:, part].toarray()
+                n_present[part] = sort_columns(dense, mask[part], lists, first, n_threads)
+        else:
+            n_present[:] = sort_columns(values, mask, lists, 0, n_threads)
+        for f in np.flatnonzero(mask):
+            keys = lists[f]["key"]
+            present = keys[keys != 2**32 - 1]
+            self.n_categories[f] = int(present.max()) + 1 if len(present) else 1
+        self._join_keys(lists, n_present)
+
+    def _join_keys(self, lists: NDArray, n_present: NDArray[np.intp]) -> None:
+        """Give one key to the numbers of a column that range over no more than `min_range`."""
+        features = np.flatnonzero((self.n_categories[: len(n_present)] == 0) & (n_present > 0))
+        rows = lists["row"]
+        low = self._at(rows[features, 0], features)
+        high = self._at(rows[features, n_present[features] - 1], features)
+        for f in features[high <= low + self.min_range]:
+            lists["key"][f, : n_present[f]] = 0
+
+    def _at(self, rows: NDArray, features: NDArray) -> NDArray[np.float64]:
+        if len(rows) == 0:
+            return np.zeros(0)
+        picked = self.values[rows.astype(np.intp), features.astype(np.intp)]
+        return np.asarray(picked, dtype=np.float64).reshape(-1)
+
+    # -- splits in terms of values --------------------------------------------------------------
+
+    def write_splits(self, grown: Grown) -> None:
+        """Write the thresholds and the category sets of grown nodes."""
+        nodes = grown.nodes
+        split = nodes["left"] >= 0
+        split[list(grown.category_bits)] = False
+        at = np.flatnonzero(split)
+        nodes["threshold"][at] = self.thresholds(
+            nodes["feature"][at], grown.low_row[at], grown.high_row[at], grown.key[at]
+        )
+        grown.categories = self._category_sets(grown)
+
+    def thresholds(
+        self, feature: NDArray, low_row: NDArray, high_row: NDArray, key: NDArray
+    ) -> NDArray[np.float64]:
+        """Where numeric cuts fall: midway between the values of the rows on both sides.
+
+        Of a table in bins, at the edge of the lower bin, or midway between the values of both
+        bins where these are known. The threshold of a cut that parts all values from the missing
+        ones is infinity.
+        """
+        if self.bin_thresholds is not None:
+            return self.bin_thresholds.between(feature, key, low_row, high_row)
+        low, high = self._at(low_row, feature), self._at(high_row, feature)
+        middle = low / 2 + high / 2
+        # Between neighbouring numbers the middle is rounded to one of them.
+        middle = np.where((middle >= high) | (middle < low), low, middle)
+        return np.where(key == ALL_KEYS, np.inf, middle)
+
+    def _category_sets(self, grown: Grown) -> NDArray[np.uint32]:
+        """Turn sets of bins into sets of categories; several categories may share a bin.
+
+        Writes `category_start`, `category_words` and `category_limit` of the nodes, and returns
+        the words of all sets. Lists of categories, which have a limit already, stay as they are.
+        """
+        nodes, words, position = grown.nodes, [], 0
+        for node, bits in grown.category_bits.items():
+            packed = bits
+            if nodes["category_limit"][node] == 0:
+                feature = int(nodes["feature"][node])
+                n_categories = self.n_categories[feature]
+                in_bin = np.unpackbits(bits.view(np.uint8), bitorder="little").view(bool)
+                # Categories that fit has not met go where missing values go.
+                missing_left = bool(nodes["missing_left"][node] == 1)
+                in_bin[n_categories:] = missing_left
+                to_bin = self.category_to_bin and self.category_to_bin[feature]
+                in_set = in_bin[:n_categories] if to_bin is None else in_bin[to_bin]
+                packed, nodes["category_limit"][node] = pack_categories(in_set, missing_left)
+            nodes["category_start"][node] = position
+            nodes["category_words"][node] = len(packed)
+            position += len(packed)
+            words.append(packed)
+        return np.concatenate(words) if words else np.zeros(0, dtype=np.uint32)
+
+
+class ProposedTable(Table):
+    """A table whose bins are proposed anew for every tree.
+
+    They are quantiles weighted by the hessians of the round (Chen and Guestrin 2016, Algorithm
+    2, global proposal).
+    """
+
+    def __init__(self, values: Any, is_categorical: NDArray, max_bins: int, n_threads: int):
+        super().__init__(values, is_categorical)
+        self._mapper = BinMapper(
+            max_bins=max_bins, categorical_features=is_categorical, n_jobs=n_threads
+        )
+        self._proposed_for: float | None = None
+
+    def propose(self, statistics: Statistics) -> None:
+        """Bin the table by the hessians, unless they are equal as they were the last time."""
+        hess = statistics.hess
+        constant = hess if isinstance(hess, int | float) else None
+        if self.binned is not None and constant is not None and constant == self._proposed_for:
+            return
+        weight = None if constant is not None else np.asarray(hess, dtype=np.float64)
+        if weight is not None and not np.any(weight > 0):
+            weight = None
+        binned = self._mapper.fit_transform(self.values, weight)
+        self.use_bins(binned, self._mapper.category_to_bin_)
+        self._proposed_for = constant
+        self.version += 1
+
+
+class BinThresholds:
+    """Thresholds of all bins of a table, looked up by feature and bin.
+
+    Behind a feature's last edge stands infinity, the threshold of a split that parts all values
+    from the missing ones.
+
+    Parameters
+    ----------
+    binned : BinnedMatrix
+    values : array or sparse matrix, optional
+        The table that was binned, to learn the least and the largest value of each bin.
+    n_threads : int
+    weight : array of shape (n_rows,), optional
+        Rows of weight 0 take no part in these.
+    """
+
+    def __init__(
+        self,
+        binned: BinnedMatrix,
+        values: Any = None,
+        n_threads: int = 1,
+        weight: NDArray[np.float64] | None = None,
+    ):
+        parts, starts = [], [0]
+        for edges in binned.bin_edges:
+            parts.append(np.append(() if edges is None else edges, np.inf))
+            starts.append(starts[-1] + len(parts[-1]))
+        self._thresholds = np.concatenate(parts)
+        self._start = np.array(starts[:-1])
+        self._binned = binned
+        self._ends = None if values is None else _bin_ends(binned, values, n_threads, weight)
+
+    def __call__(self, feature: NDArray, bin_: NDArray) -> NDArray[np.float64]:
+        """Return the threshold behind a bin of a feature, for arrays of both."""
+        return self._thresholds[self._start[feature] + bin_]
+
+    def between(
+        self, feature: NDArray, low: NDArray, low_row: NDArray, high_row: NDArray
+    ) -> NDArray[np.float64]:
+        """Return thresholds in the middle between the bins `low` and those of `high_row`.
+
+        A node of few rows has many empty bins, and the edge of a bin stands far on one side of
+        the gap between its values. Where the two rows are one, the next bin is not known, and
+        the threshold is the edge.
+        """
+        thresholds = self(feature, np.minimum(low, self._binned.n_bins[feature] - 1))
+        if self._ends is None:
+            return thresholds
+        known = np.flatnonzero(low_row != high_row)
+        feature, low = feature[known], low[known]
+        high = self._binned.columns[feature, high_row[known]]
+        least, largest = self._ends
+        thresholds[known] = edges_between(largest[feature, low], least[feature, high], True)
+        return thresholds
+
+
+def _bin_ends(
+    binned: BinnedMatrix, values: Any, n_threads: int, weight: NDArray[np.float64] | None
+) -> tuple[NDArray, NDArray]:
+    """Least and largest value of each bin, (n_features, 256)."""
+    ends = np.full((binned.n_features, 256), np.inf), np.full((binned.n_features, 256), -np.inf)
+    columns = binned.columns
+    if weight is not None and not np.all(weight > 0):
+        used = np.flatnonzero(weight > 0)
+        columns = np.ascontiguousarray(columns[:, used])
+        values = values.tocsr()[used] if is_sparse(values) else values[used]
+    if not is_sparse(values):
+        bin_ends(values, columns, *ends, n_threads)
+        return ends
+    values = values.tocsc()
+    for first in range(0, binned.n_features, SPARSE_COLUMNS):
+        part = slice(first, min(first + SPARSE_COLUMNS, binned.n_features))
+        own = (end[part] for end in ends)
+        dense = values[:, part].toarray()
+        bin_ends(dense, columns[part], *own, n_threads)
+    return ends
