@@ -176,6 +176,51 @@ def check_option(name: str, value: Any, options: Iterable[Any]) -> Any:
     raise ValueError(f"{name} must be one of {allowed}, got {value!r}")
 
 
+def check_rows(name: str, value: Any, low: int, *, closed: str) -> int | float:
+    """Check a number of rows: an integer from `low` on, or a share of the rows.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter.
+    value : object
+        What the caller gave.
+    low : int
+        Smallest number allowed.
+    closed : {"right", "neither"}
+        Whether a share of 1 is allowed.
+
+    Returns
+    -------
+    value : int or float
+    """
+    if isinstance(value, Integral):
+        return check_integer(name, value, low)  # type: ignore[return-value]
+    if isinstance(value, Real):
+        return check_real(name, value, 0, 1, closed=closed)  # type: ignore[return-value]
+    raise TypeError(
+        f"{name} must be an integer of at least {low} or a share of the rows between 0 and 1, "
+        f"got {value!r}"
+    )
+
+
+def check_max_features(value: Any) -> None:
+    """Check `max_features`, all but its relation to the table."""
+    if value is None:
+        return
+    if isinstance(value, str):
+        check_option("max_features", value, ("sqrt", "log2"))
+    elif isinstance(value, Integral):
+        check_integer("max_features", value, 1)
+    elif isinstance(value, Real):
+        check_real("max_features", value, 0, 1, closed="right")
+    else:
+        raise TypeError(
+            "max_features must be None, 'sqrt', 'log2', an integer of at least 1 or a share in "
+            f"(0, 1], got {value!r}"
+        )
+
+
 def _shown(value: Any) -> str:
     try:
         return repr(value)

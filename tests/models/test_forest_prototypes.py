@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 
 from hybridtrees.models.forest.estimators import RandomForestClassifier, RandomForestRegressor
-from hybridtrees.models.forest.prototypes import dense_places, nearest_rows
+from hybridtrees.models.shared.forest.prototypes import dense_places, nearest_rows
 
 
 def unequal_classes(rng):

@@ -8,7 +8,7 @@ import pytest
 from hybridtrees import LinearTreeRegressor
 from hybridtrees.core.tree.pruning import collapse_alphas
 from hybridtrees.models.forest.estimators import RandomForestClassifier, RandomForestRegressor
-from hybridtrees.models.forest.growing import as_votes
+from hybridtrees.models.shared.forest.out_of_bag import as_votes
 
 
 def even_classes(n_classes):

@@ -164,7 +164,7 @@ def test_forests_of_different_layouts_are_not_joined():
 def test_tables_of_another_shape_are_other_tables():
     X = np.arange(24.0).reshape(12, 2)
     model = RandomForestRegressor(3, random_state=0).fit(X, X[:, 0])
-    from hybridtrees.models.forest.growing import digest
+    from hybridtrees.models.shared.forest.warm_start import checksum
 
-    assert digest(X) != digest(X.reshape(2, 12))
-    assert digest(X) == digest(X.astype(np.float32)) == model._digest
+    assert checksum(X) != checksum(X.reshape(2, 12))
+    assert checksum(X) == checksum(X.astype(np.float32)) == model._digest

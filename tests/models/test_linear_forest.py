@@ -46,7 +46,7 @@ def test_a_bootstrap_sample_is_weights():
 
 
 def _values(forest, X, k):
-    return forest._tree_values(forest._trees, X, k)[:, 0]
+    return forest._predict_tree(forest._trees, X, k, np.arange(len(X)))[:, 0]
 
 
 def test_out_of_bag():

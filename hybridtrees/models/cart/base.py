@@ -13,51 +13,28 @@ from hybridtrees.core.base.checks import check_arrays, check_numbers
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.core.grow.grown import Grown
-from hybridtrees.core.tree.paths import decision_path, leaf_weights
-from hybridtrees.core.tree.pruning import (
-    PruningPath,
-    collapse_alphas,
-    impurity_decrease,
-    prune_nodes,
-    pruning_path,
-)
-from hybridtrees.core.tree.tree import Tree, TreeEnsemble
-from hybridtrees.core.tree.walk import find_leaves, find_values
+from hybridtrees.core.tree.paths import leaf_weights
+from hybridtrees.core.tree.pruning import PruningPath, collapse_alphas, prune_nodes, pruning_path
+from hybridtrees.core.tree.tree import TreeEnsemble
+from hybridtrees.core.tree.walk import find_values
 from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.models.cart.cross_validation import (
     CV_RULES,
-    Curve,
     check_cv,
     cross_validate,
     make_folds,
 )
-from hybridtrees.models.shared.constraints import read_monotonic
 from hybridtrees.models.shared.fitted_checks import check_one_tree
-from hybridtrees.models.shared.tree_parameters import (
-    MISSING,
-    SPLITTERS,
-    Recipe,
-    TreeParameters,
-    check_rows,
-    count_features,
-)
-
-# Features that a summary lists.
-_MOST_LISTED = 10
+from hybridtrees.models.shared.importance import importance_lines
+from hybridtrees.models.shared.single_tree import SingleTree
+from hybridtrees.models.shared.tree_parameters import ImpurityTreeParameters
 
 
-class CARTModel(TreeParameters):
+class CARTModel(SingleTree, ImpurityTreeParameters):
     """What the regressor and the classifier share: everything but the target."""
 
-    _criteria: tuple[str, ...] = ()
-
-    criterion: str
-    splitter: str = "exact"
     cv: Any = 5
     cv_rule: str = "best"
-    missing: str = "learn"
-
-    # -- what the two differ in -----------------------------------------------------------------
 
     def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
         raise NotImplementedError
@@ -65,13 +42,9 @@ class CARTModel(TreeParameters):
     def _row_weight(self, target: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
         return weight
 
-    def _n_classes(self) -> int:
-        return 0
-
-    def _constraints(self) -> np.ndarray | None:
-        names = self._reader.feature_names_in
-        mask = self._reader.is_categorical
-        return read_monotonic(self.monotonic_cst, names, mask, "monotonic_cst")
+    def _outputs(self) -> str:
+        """Return the number of outputs or classes, in words."""
+        raise NotImplementedError
 
     # -- fit ------------------------------------------------------------------------------------
 
@@ -113,7 +86,7 @@ class CARTModel(TreeParameters):
             curve = cross_validate(
                 recipe, grown, values, target, weight, folds, seeds.spawn(1)[0], self.verbose
             )
-            self._keep_curve(curve)
+            self.cv_alphas_, self.cv_scores_, self.cv_errors_ = curve
             alpha = curve.choose(self.cv_rule)
         self.ccp_alpha_ = float(alpha)
         self.max_features_ = recipe.max_features
@@ -122,9 +95,6 @@ class CARTModel(TreeParameters):
 
     def _check_parameters(self) -> None:
         """Check all that can be checked without the data."""
-        check_option("criterion", self.criterion, self._criteria)
-        check_option("splitter", self.splitter, SPLITTERS)
-        check_option("missing", self.missing, MISSING)
         self._check_tree_parameters()
         if isinstance(self.ccp_alpha, str):
             if self.ccp_alpha != "cv":
@@ -135,33 +105,6 @@ class CARTModel(TreeParameters):
             check_real("ccp_alpha", self.ccp_alpha, 0)
         check_cv(self.cv)
         check_option("cv_rule", self.cv_rule, CV_RULES)
-
-    def _recipe(self, n_threads: int) -> Recipe:
-        return Recipe(
-            criterion=str(self.criterion),
-            splitter=str(self.splitter),
-            max_depth=None if self.max_depth is None else min(int(self.max_depth), 2**15 - 1),
-            min_samples_split=check_rows(
-                "min_samples_split", self.min_samples_split, 2, closed="right"
-            ),
-            min_samples_leaf=check_rows(
-                "min_samples_leaf", self.min_samples_leaf, 1, closed="neither"
-            ),
-            min_weight_fraction_leaf=float(self.min_weight_fraction_leaf),
-            min_impurity_decrease=float(self.min_impurity_decrease),
-            max_leaf_nodes=None if self.max_leaf_nodes is None else int(self.max_leaf_nodes),
-            max_bins=int(self.max_bins),
-            missing=str(self.missing),
-            max_features=count_features(self.max_features, self.n_features_in_),
-            n_classes=self._n_classes(),
-            is_categorical=self._reader.is_categorical,
-            monotonic=self._constraints(),
-            random_ties=self.random_state is not None,
-            n_threads=n_threads,
-        )
-
-    def _keep_curve(self, curve: Curve) -> None:
-        self.cv_alphas_, self.cv_scores_, self.cv_errors_ = curve
 
     def _keep_tree(self, grown: Grown, weight: np.ndarray | None) -> None:
         """Prune the tree and keep what predictions and `leaf_weights` need."""
@@ -187,43 +130,10 @@ class CARTModel(TreeParameters):
 
     # -- predict --------------------------------------------------------------------------------
 
-    def _predict_values(self, X: Any) -> np.ndarray:
+    def _leaf_values(self, X: Any) -> np.ndarray:
         """Values of the nodes where rows end, (n_rows, n_values)."""
         values = self._read_features(X)
         return find_values(self._trees, values, self._predict_threads(values.shape[0]))
-
-    def _predict_threads(self, n_rows: int) -> int:
-        # A few rows are done before a second thread would have woken up.
-        return 1 if n_rows < 512 else effective_threads(self.n_jobs)
-
-    def apply(self, X: Any) -> np.ndarray:
-        """Leaf of each row.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        leaves : ndarray of int32, shape (n_rows,)
-            Numbers of nodes of `tree_`. With ``missing="stop"`` a row may end at an inner node.
-        """
-        values = self._read_features(X)
-        return find_leaves(self._trees, values, self._predict_threads(values.shape[0]))
-
-    def decision_path(self, X: Any) -> scipy.sparse.csr_matrix:
-        """Nodes that each row comes through.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        indicator : csr_matrix of shape (n_rows, n_nodes)
-            1 for every node on the way, the root and the leaf included.
-        """
-        return decision_path(self.tree_, self.apply(X))
 
     def leaf_weights(self, X: Any) -> scipy.sparse.csr_array:
         """Weights with which the training rows make up the predictions.
@@ -246,37 +156,6 @@ class CARTModel(TreeParameters):
         return leaf_weights(self.tree_, leaves, self._train_leaves, self._train_weight)
 
     # -- reading the tree -----------------------------------------------------------------------
-
-    @property
-    def tree_(self) -> Tree:
-        """The fitted tree, its arrays shared with the estimator."""
-        self._check_is_fitted()
-        trees = self._trees
-        # The ensemble keeps one word behind the category sets.
-        tree = Tree(trees.nodes, trees.values, trees.categories[:-1])
-        tree.impurity = self._impurity
-        return tree
-
-    def get_depth(self) -> int:
-        """Return the number of splits from the root to the deepest leaf."""
-        return self.tree_.depth
-
-    def get_n_leaves(self) -> int:
-        """Return the number of leaves."""
-        return self.tree_.n_leaves
-
-    @property
-    def feature_importances_(self) -> np.ndarray:
-        """Impurity that the splits of each feature take off, summing to 1 (0 without splits)."""
-        tree = self.tree_
-        inner = tree.nodes["left"] >= 0
-        importance = np.bincount(
-            tree.nodes["feature"][inner],
-            weights=impurity_decrease(tree)[inner],
-            minlength=self.n_features_in_,
-        )
-        total = importance.sum()
-        return importance / total if total > 0 else importance
 
     def cost_complexity_pruning_path(
         self, X: Any, y: Any, sample_weight: Any = None
@@ -311,8 +190,8 @@ class CARTModel(TreeParameters):
             f"{type(self).__name__}: {self.criterion}, {self.splitter} splits",
             f"rows {tree.nodes['n_samples'][0]}, features {self.n_features_in_}, {self._outputs()}",
             f"nodes {tree.n_nodes}, leaves {tree.n_leaves}, depth {tree.depth}",
-            f"rows of a leaf: least {leaves['n_samples'].min()}, median "
-            f"{np.median(leaves['n_samples']):g}, most {leaves['n_samples'].max()}",
+            f"rows of a leaf: min {leaves['n_samples'].min()}, median "
+            f"{np.median(leaves['n_samples']):g}, max {leaves['n_samples'].max()}",
         ]
         share = leaves["weight"] / tree.nodes["weight"][0]
         within = float(share @ self._impurity[tree.nodes["left"] < 0])
@@ -325,20 +204,5 @@ class CARTModel(TreeParameters):
             )
         elif self.ccp_alpha_ > 0:
             lines.append(f"pruned with alpha {self.ccp_alpha_:.6g}")
-        return "\n".join(lines + self._importance_lines())
-
-    def _outputs(self) -> str:
-        raise NotImplementedError
-
-    def _importance_lines(self) -> list[str]:
-        importance = self.feature_importances_
-        if not importance.any():
-            return ["no split"]
         names = getattr(self, "feature_names_in_", None)
-        used = np.argsort(-importance, kind="stable")[: np.count_nonzero(importance)]
-        lines = ["importance"]
-        for j in used[:_MOST_LISTED]:
-            lines.append(f"  {importance[j]:.4f}  {f'feature {j}' if names is None else names[j]}")
-        if len(used) > _MOST_LISTED:
-            lines.append(f"  and {len(used) - _MOST_LISTED} more")
-        return lines
+        return "\n".join(lines + importance_lines(self.feature_importances_, names))

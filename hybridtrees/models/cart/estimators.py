@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from hybridtrees.base import ClassifierMixin, RegressorMixin
-from hybridtrees.input.validation import check_target_classification, check_target_regression
 from hybridtrees.models.cart.base import CARTModel
+from hybridtrees.models.shared.class_weights import (
+    check_class_weight,
+    class_factors,
+    weight_rows,
+)
+from hybridtrees.models.shared.targets import ClassTarget, RegressionTarget
 
-# Squares of targets up to here, and sums of many of them, are finite.
-_LARGEST_TARGET = 1e100
 
-
-class CARTRegressor(RegressorMixin, CARTModel):
+class CARTRegressor(RegressionTarget, CARTModel):
     """A regression tree (Breiman, Friedman, Olshen and Stone 1984).
 
     Takes the parameters of scikit-learn's ``DecisionTreeRegressor``, with the same defaults, and
@@ -112,32 +111,6 @@ default="squared_error"
 
     criterion: str = "squared_error"
 
-    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
-        target = check_target_regression(
-            y, n_rows, multi_output=True, estimator_name=type(self).__name__
-        )
-        target = target.reshape(n_rows, -1)
-        if target.shape[1] == 0:
-            raise ValueError("y must have at least one output, got an array without columns")
-        largest = np.abs(target).max()
-        if largest > _LARGEST_TARGET:
-            raise ValueError(f"y must not exceed {_LARGEST_TARGET} in magnitude, got {largest:.3g}")
-        if self.criterion == "poisson":
-            if target.min() < 0:
-                raise ValueError(
-                    f"y must not be negative under criterion='poisson', got {target.min()}"
-                )
-            if np.any(target.sum(axis=0) <= 0):
-                raise ValueError("y must have a positive sum under criterion='poisson'")
-        self.n_outputs_ = target.shape[1]
-        return target
-
-    def _constraints(self) -> np.ndarray | None:
-        constraints = super()._constraints()
-        if constraints is not None and self.n_outputs_ > 1:
-            raise ValueError(f"monotonic_cst needs a single output, but y has {self.n_outputs_}")
-        return constraints
-
     def predict(self, X: Any) -> np.ndarray:
         """Predict the value of the leaf of each row.
 
@@ -149,20 +122,10 @@ default="squared_error"
         -------
         prediction : ndarray of shape (n_rows,), or (n_rows, n_outputs) for several outputs
         """
-        values = self._predict_values(X)
-        return values[:, 0] if values.shape[1] == 1 else values
-
-    def _outputs(self) -> str:
-        return f"outputs {self.n_outputs_}"
-
-    def __sklearn_tags__(self) -> Any:
-        """Return the tags of a regressor for one or more outputs."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
+        return self._squeeze(self._leaf_values(X))
 
 
-class CARTClassifier(ClassifierMixin, CARTModel):
+class CARTClassifier(ClassTarget, CARTModel):
     """A classification tree (Breiman, Friedman, Olshen and Stone 1984).
 
     Takes the parameters of scikit-learn's ``DecisionTreeClassifier``, with the same defaults, and
@@ -215,61 +178,13 @@ max_features, random_state, max_leaf_nodes, min_impurity_decrease
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        given = self.class_weight
-        if isinstance(given, Mapping):
-            for label, factor in given.items():
-                if not isinstance(factor, Real) or not 0 <= float(factor) < np.inf:
-                    raise ValueError(
-                        "class_weight must hold finite numbers of at least 0, got "
-                        f"{factor!r} for class {label!r}"
-                    )
-        elif given is not None and not (isinstance(given, str) and given == "balanced"):
-            raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {given!r}")
-
-    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
-        codes, self.classes_ = check_target_classification(
-            y, n_rows, estimator_name=type(self).__name__
-        )
-        self.n_classes_ = len(self.classes_)
-        self.n_outputs_ = 1
-        return codes
+        check_class_weight(self.class_weight)
 
     def _row_weight(self, target: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
         if self.class_weight is None:
             return weight
-        if isinstance(self.class_weight, str):
-            counts = np.bincount(target, minlength=self.n_classes_)
-            factors = len(target) / (self.n_classes_ * counts)
-        else:
-            factors = self._class_factors()
-        rows = factors[target] if weight is None else weight * factors[target]
-        if not rows.any():
-            raise ValueError("class_weight leaves no row with a positive weight")
-        return rows
-
-    def _class_factors(self) -> np.ndarray:
-        """Factors of a dict; classes that are not in y are let pass, as in a fold without them."""
-        labels = self.classes_.tolist()
-        unknown = [label for label in self.class_weight if label not in labels]
-        if unknown and any(label not in self.class_weight for label in labels):
-            raise ValueError(
-                f"class_weight names {unknown[0]!r}, which is not among the classes {labels}"
-            )
-        return np.array([float(self.class_weight.get(label, 1.0)) for label in labels])
-
-    def _n_classes(self) -> int:
-        return self.n_classes_
-
-    def _constraints(self) -> np.ndarray | None:
-        constraints = super()._constraints()
-        if constraints is not None and self.n_classes_ > 2:
-            raise ValueError(
-                f"monotonic_cst needs two classes at most, but y has {self.n_classes_}"
-            )
-        return constraints
+        factors = class_factors(self.class_weight, target, self.classes_)
+        return weight_rows(factors, target, weight)
 
     def _probabilities(self, X: Any) -> np.ndarray:
-        return self._predict_values(X)
-
-    def _outputs(self) -> str:
-        return f"classes {self.n_classes_}"
+        return self._leaf_values(X)

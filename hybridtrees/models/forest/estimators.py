@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from hybridtrees._parameters import check_option
-from hybridtrees.base import ClassifierMixin, RegressorMixin
-from hybridtrees.input.validation import check_target_classification, check_target_regression
-from hybridtrees.metrics import METRICS, accuracy_score
-from hybridtrees.models.cart.base import CARTModel
-from hybridtrees.models.cart.estimators import CARTClassifier, CARTRegressor
-from hybridtrees.models.forest.base import ForestModel
-from hybridtrees.models.forest.growing import OutOfBag, most_probable, two_columns
-from hybridtrees.models.forest.quantiles import QuantilePrediction
+from hybridtrees.input.validation import check_target_classification
+from hybridtrees.models.shared.class_weights import (
+    SampleFactors,
+    check_class_weight,
+    class_factors,
+    weight_rows,
+)
+from hybridtrees.models.shared.forest.packed import PackedForest
+from hybridtrees.models.shared.forest.regression import PackedRegressionForest
+from hybridtrees.models.shared.forest.targets import ClassificationForest
 
 _VOTING = ("soft", "hard")
 _CLASS_WEIGHTS = ("balanced", "balanced_subsample")
 
 
-class RandomForestRegressor(RegressorMixin, QuantilePrediction, ForestModel):
+class RandomForestRegressor(PackedRegressionForest):
     """A random forest for regression (Breiman 2001).
 
     Takes the parameters of scikit-learn's ``RandomForestRegressor``. By default splits try a third
@@ -101,127 +103,11 @@ default="squared_error"
     True
     """
 
-    n_outputs_: int
-
-    _tree_class = CARTRegressor
-    _default_metric = "mse"
-    _metric_names = (
-        "mse", "rmse", "mae", "mape", "rmsle", "r2", "mphe", "quantile", "expectile",
-        "poisson-nloglik", "gamma-nloglik", "gamma-deviance", "tweedie-nloglik",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        n_estimators: int | str = 100,
-        *,
-        criterion: str = "squared_error",
-        splitter: str = "hist",
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 5,
-        min_weight_fraction_leaf: float = 0.0,
-        max_features: int | float | str | None = 1 / 3,
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        bootstrap: bool = True,
-        max_samples: int | float | None = None,
-        oob_score: Any = False,
-        ccp_alpha: float = 0.0,
-        monotonic_cst: Any = None,
-        missing: str = "learn",
-        categorical_features: Any = None,
-        max_bins: int = 255,
-        keep_rows: bool | str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        warm_start: bool = False,
-    ):
-        self.n_estimators = n_estimators
-        self.criterion = criterion
-        self.splitter = splitter
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_weight_fraction_leaf = min_weight_fraction_leaf
-        self.max_features = max_features
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_impurity_decrease = min_impurity_decrease
-        self.bootstrap = bootstrap
-        self.max_samples = max_samples
-        self.oob_score = oob_score
-        self.ccp_alpha = ccp_alpha
-        self.monotonic_cst = monotonic_cst
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.max_bins = max_bins
-        self.keep_rows = keep_rows
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.warm_start = warm_start
-
-    def _default_score(self, oob: OutOfBag) -> float:
-        return oob.error(METRICS["r2"])
-
-    def _keep_oob(self, oob: OutOfBag) -> None:
-        prediction = oob.prediction()
-        self.oob_prediction_ = prediction[:, 0] if self.n_outputs_ == 1 else prediction
-
-    def _known_target(self, y: Any, n_rows: int) -> np.ndarray:
-        target = check_target_regression(
-            y, n_rows, multi_output=True, estimator_name=type(self).__name__
-        ).reshape(n_rows, -1)
-        if target.shape[1] != self.n_outputs_:
-            raise ValueError(f"y must have {self.n_outputs_} outputs, got {target.shape[1]}")
-        return target
-
-    def _tree_error(self, target: np.ndarray, said: np.ndarray, weight: np.ndarray | None) -> float:
-        gap = np.abs(target - said)
-        if self._trees.criterion != "absolute_error":
-            gap = gap * gap
-        return float(np.average(gap.mean(axis=1), weights=weight))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the mean of what the trees say.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        prediction : ndarray of shape (n_rows,), or (n_rows, n_outputs) for several outputs
-        """
-        mean = self._mean(X)
-        return mean[:, 0] if self.n_outputs_ == 1 else mean
-
-    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
-        """Yield the predictions of the first tree, the first two, and so on.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Yields
-        ------
-        prediction : ndarray
-            As from `predict`.
-        """
-        for mean in self._staged_means(X):
-            yield mean[:, 0] if self.n_outputs_ == 1 else mean
-
-    def _outputs(self) -> str:
-        return f"outputs {self.n_outputs_}"
-
-    def __sklearn_tags__(self) -> Any:
-        """Return the tags of a regressor for one or more outputs."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
+    min_samples_leaf: int | float | str = 5
+    max_features: int | float | str | None = 1 / 3
 
 
-class RandomForestClassifier(ClassifierMixin, ForestModel):
+class RandomForestClassifier(ClassificationForest, PackedForest):
     """A random forest for classification (Breiman 2001).
 
     Takes the parameters of scikit-learn's ``RandomForestClassifier``, with the same defaults.
@@ -274,227 +160,53 @@ n_outputs_, max_features_, n_features_in_, feature_names_in_
     array(['a', 'b'], dtype='<U1')
     """
 
-    classes_: np.ndarray
-    n_classes_: int
-    n_outputs_: int
+    _criteria = ("gini", "entropy", "log_loss", "misclassification")
     _class_factors: Any
 
-    _tree_class = CARTClassifier
-    _default_metric = "error"
-    _target_names = ("classes_", "n_classes_", "n_outputs_")
-    _metric_names = ("error", "merror", "logloss", "mlogloss", "brier", "auc", "aucpr")
+    criterion: str = "gini"
+    max_features: int | float | str | None = "sqrt"
+    class_weight: Any = None
+    voting: str = "soft"
 
-    def __init__(
-        self,
-        n_estimators: int | str = 100,
-        *,
-        criterion: str = "gini",
-        splitter: str = "hist",
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_features: int | float | str | None = "sqrt",
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        class_weight: Any = None,
-        voting: str = "soft",
-        bootstrap: bool = True,
-        max_samples: int | float | None = None,
-        oob_score: Any = False,
-        ccp_alpha: float = 0.0,
-        monotonic_cst: Any = None,
-        missing: str = "learn",
-        categorical_features: Any = None,
-        max_bins: int = 255,
-        keep_rows: bool | str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        warm_start: bool = False,
-    ):
-        self.n_estimators = n_estimators
-        self.criterion = criterion
-        self.splitter = splitter
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_weight_fraction_leaf = min_weight_fraction_leaf
-        self.max_features = max_features
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_impurity_decrease = min_impurity_decrease
-        self.class_weight = class_weight
-        self.voting = voting
-        self.bootstrap = bootstrap
-        self.max_samples = max_samples
-        self.oob_score = oob_score
-        self.ccp_alpha = ccp_alpha
-        self.monotonic_cst = monotonic_cst
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.max_bins = max_bins
-        self.keep_rows = keep_rows
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.warm_start = warm_start
-
-    def _check_parameters(self) -> CARTModel:
+    def _check_parameters(self) -> None:
         check_option("voting", self.voting, _VOTING)
-        tree = super()._check_parameters()
-        if isinstance(self.class_weight, str) and self.class_weight not in _CLASS_WEIGHTS:
-            raise ValueError(
-                "class_weight must be None, 'balanced', 'balanced_subsample' or a dict, got "
-                f"{self.class_weight!r}"
-            )
-        if not self._balances_samples():
-            assert isinstance(tree, CARTClassifier)
-            tree.class_weight = self.class_weight
-            tree._check_parameters()
-        return tree
+        super()._check_parameters()
+        check_class_weight(self.class_weight, _CLASS_WEIGHTS)
 
     def _more_growth(self) -> dict[str, Any]:
         factors = self._class_factors
         kept = factors.tolist() if isinstance(factors, np.ndarray) else factors
         return {"class_weight": kept, "voting": self.voting}
 
-    def _balances_samples(self) -> bool:
-        return isinstance(self.class_weight, str) and self.class_weight == "balanced_subsample"
-
     def _votes(self) -> bool:
         return self.voting == "hard"
 
-    def _n_classes(self) -> int:
-        return self.n_classes_
-
-    def _class_factor(
-        self, tree: CARTModel, target: np.ndarray
-    ) -> Callable[[np.ndarray], np.ndarray] | None:
-        if self.class_weight is None:
-            self._class_factors = None
-            return None
-        if self._balances_samples():
-            self._class_factors = "balanced_subsample"
-        else:
-            rows = tree._row_weight(target, None)
-            assert rows is not None
-            factors = np.ones(self.n_classes_)
-            factors[target] = rows
-            self._class_factors = factors
+    def _class_factor(self, target: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:
+        factors = self.class_weight
+        if factors is not None and not (isinstance(factors, str) and factors == _CLASS_WEIGHTS[1]):
+            factors = class_factors(factors, target, self.classes_)
+            weight_rows(factors, target)  # refuses factors that are all 0
+        self._class_factors = factors
         return self._factor_of(target)
 
-    def _factor_of(self, target: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-        n_classes, fixed = self.n_classes_, self._class_factors
-
-        def factor(counts: np.ndarray) -> np.ndarray:
-            if not isinstance(fixed, str):
-                return fixed[target]
-            sums = np.bincount(target, weights=counts, minlength=n_classes)
-            # Classes that a sample has none of have no rows in it either.
-            return (sums.sum() / (n_classes * np.where(sums > 0, sums, 1.0)))[target]
-
-        return factor
-
-    def _kept_factor(self) -> Callable[[np.ndarray], np.ndarray] | None:
+    def _factor_of(self, target: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:
         if self._class_factors is None:
             return None
-        assert self._train_target is not None
+        return SampleFactors(self._class_factors, target, self.n_classes_)
+
+    def _kept_factor(self) -> Callable[[np.ndarray], np.ndarray] | None:
         return self._factor_of(self._train_target)
-
-    def _default_score(self, oob: OutOfBag) -> float:
-        target, mean, weight = oob.score_input()
-        if not len(target):
-            return float("nan")
-        return accuracy_score(target, most_probable(mean), sample_weight=weight)
-
-    def _keep_oob(self, oob: OutOfBag) -> None:
-        self.oob_decision_function_ = oob.prediction()
 
     def _known_target(self, y: Any, n_rows: int) -> np.ndarray:
         return check_target_classification(
             y, n_rows, classes=self.classes_, estimator_name=type(self).__name__
         )[0]
 
-    def _tree_error(self, target: np.ndarray, said: np.ndarray, weight: np.ndarray | None) -> float:
-        found = (said[:, 0] > 0.5) if said.shape[1] == 1 < self.n_classes_ else said.argmax(axis=1)
-        return float(np.average(found != target, weights=weight))
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Predict the probability of every class: the mean of the trees, or their votes.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        proba : ndarray of shape (n_rows, n_classes)
-            Columns in the order of `classes_`.
-        """
-        mean = self._mean(X)
-        return two_columns(mean) if self.n_classes_ == 2 else mean
-
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Predict the logarithm of the probability of every class.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_rows, n_classes)
-            -inf where no tree knows of a class.
-        """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the most probable class.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,)
-            Of equally probable classes the first.
-        """
-        return self._labels(self._mean(X))
-
-    def _labels(self, mean: np.ndarray) -> np.ndarray:
-        if self.n_classes_ == 2:
-            return self.classes_[(mean[:, 0] > 0.5).astype(np.intp)]
-        return self.classes_[mean.argmax(axis=1)]
-
-    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
-        """Yield the classes by the first tree, the first two, and so on.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Yields
-        ------
-        labels : ndarray of shape (n_rows,)
-        """
-        for mean in self._staged_means(X):
-            yield self._labels(mean)
-
-    def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
-        """Yield the probabilities by the first tree, the first two, and so on.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Yields
-        ------
-        proba : ndarray of shape (n_rows, n_classes)
-        """
-        for mean in self._staged_means(X):
-            yield two_columns(mean) if self.n_classes_ == 2 else mean
-
-    def _outputs(self) -> str:
-        return f"classes {self.n_classes_}"
+    def _tree_error(
+        self, target: np.ndarray, predicted: np.ndarray, weight: np.ndarray | None
+    ) -> float:
+        if predicted.shape[1] == 1 < self.n_classes_:
+            codes = predicted[:, 0] > 0.5
+        else:
+            codes = predicted.argmax(axis=1)
+        return float(np.average(codes != target, weights=weight))

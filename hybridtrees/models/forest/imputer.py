@@ -17,7 +17,6 @@ from hybridtrees.core.base.checks import check_arrays, check_count, check_number
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.input.validation import FeatureReader
-from hybridtrees.models.forest.base import ForestModel
 from hybridtrees.models.forest.estimators import RandomForestClassifier, RandomForestRegressor
 from hybridtrees.models.forest.imputer_fill import (
     HeldOut,
@@ -27,10 +26,10 @@ from hybridtrees.models.forest.imputer_fill import (
     first_values_by_class,
 )
 from hybridtrees.models.forest.imputer_training import TASKS, Training
-from hybridtrees.models.forest.leaves import Proximities
+from hybridtrees.models.shared.forest.leaves import Proximities
+from hybridtrees.models.shared.forest.packed import PackedForest
 from hybridtrees.models.shared.output_names import OutputMixin, fill_column, frame_kind
-
-_SPLITTERS = ("hist", "exact")
+from hybridtrees.models.shared.tree_parameters import SPLITTERS
 
 
 class ProximityImputer(OutputMixin, Estimator):
@@ -106,34 +105,18 @@ class ProximityImputer(OutputMixin, Estimator):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 100,
-        n_rounds: int = 5,
-        tol: float = 0.01,
-        task: str = "auto",
-        min_samples_leaf: int | float = 5,
-        oob: bool = False,
-        validation_fraction: float | None = 0.1,
-        splitter: str = "hist",
-        categorical_features: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.n_estimators = n_estimators
-        self.n_rounds = n_rounds
-        self.tol = tol
-        self.task = task
-        self.min_samples_leaf = min_samples_leaf
-        self.oob = oob
-        self.validation_fraction = validation_fraction
-        self.splitter = splitter
-        self.categorical_features = categorical_features
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_estimators: int = 100
+    n_rounds: int = 5
+    tol: float = 0.01
+    task: str = "auto"
+    min_samples_leaf: int | float = 5
+    oob: bool = False
+    validation_fraction: float | None = 0.1
+    splitter: str = "hist"
+    categorical_features: Any = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from a table what its rows are like.
@@ -271,7 +254,7 @@ class ProximityImputer(OutputMixin, Estimator):
 
     def _check_fitted(self) -> None:
         n_features = self.n_features_in_
-        forest = check_type(self, "_forest", ForestModel)
+        forest = check_type(self, "_forest", PackedForest)
         if forest.n_features_in_ != n_features:
             raise ValueError("the forest of the imputer is about other features")
         check_count(self, "n_iter_")
@@ -313,7 +296,7 @@ class ProximityImputer(OutputMixin, Estimator):
         check_integer("n_rounds", self.n_rounds, 0)
         check_real("tol", self.tol, 0)
         check_option("task", self.task, TASKS)
-        check_option("splitter", self.splitter, _SPLITTERS)
+        check_option("splitter", self.splitter, SPLITTERS)
         check_boolean("oob", self.oob)
         if self.validation_fraction is not None:
             check_real("validation_fraction", self.validation_fraction, 0, 1, closed="neither")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from hybridtrees.core.grow.node_values import median_values
-from hybridtrees.models.forest.leaves import Proximities
 from hybridtrees.models.shared.fitted_checks import check_codes
+from hybridtrees.models.shared.forest.leaves import Proximities
 
 
 def first_values(

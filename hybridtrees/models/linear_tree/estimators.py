@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from hybridtrees.base import ClassifierMixin, RegressorMixin
-from hybridtrees.input.validation import check_target_classification, check_target_regression
-from hybridtrees.models.linear_tree.base import LinearTreeModel
+from hybridtrees.models.linear_tree.base import (
+    LinearClassTarget,
+    LinearRegressionTarget,
+    LinearTreeModel,
+)
 
-# Squares of targets up to here, and sums of many of them, are finite.
-LARGEST_TARGET = 1e100
 
-
-class LinearTreeRegressor(RegressorMixin, LinearTreeModel):
+class LinearTreeRegressor(LinearRegressionTarget, LinearTreeModel):
     """A tree with a linear regression in every leaf.
 
     Each candidate split is judged by the loss of regressions fitted to both sides, which are
@@ -126,76 +125,6 @@ class LinearTreeRegressor(RegressorMixin, LinearTreeModel):
     array([29.5, 20.5])
     """
 
-    _criteria = ("squared_error", "absolute_error")
-
-    def __init__(
-        self,
-        *,
-        criterion: str = "squared_error",
-        penalty: str | None = "ridge",
-        alpha: float = 1e-3,
-        l1_ratio: float = 0.5,
-        standardize: bool = True,
-        alpha_scaling: str = "mean",
-        max_depth: int | None = 5,
-        min_samples_split: int | float = 6,
-        min_samples_leaf: int | float | str = "auto",
-        min_impurity_decrease: float = 0.0,
-        max_leaf_nodes: int | None = None,
-        max_bins: int = 64,
-        candidates: str = "bins",
-        search: str = "auto",
-        linear_features: Any = None,
-        split_features: Any = None,
-        categorical_features: Any = None,
-        categorical_effects: bool = False,
-        max_features: int | float | str | None = None,
-        extrapolate: str = "bounded",
-        bound_factor: float = 1.0,
-        smoothing: float = 0.0,
-        pruning: str | None = "auto",
-        ccp_alpha: float = 0.0,
-        validation_fraction: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        super().__init__(
-            criterion=criterion,
-            penalty=penalty,
-            alpha=alpha,
-            l1_ratio=l1_ratio,
-            standardize=standardize,
-            alpha_scaling=alpha_scaling,
-            max_depth=max_depth,
-            min_samples_split=min_samples_split,
-            min_samples_leaf=min_samples_leaf,
-            min_impurity_decrease=min_impurity_decrease,
-            max_leaf_nodes=max_leaf_nodes,
-            max_bins=max_bins,
-            candidates=candidates,
-            search=search,
-            linear_features=linear_features,
-            split_features=split_features,
-            categorical_features=categorical_features,
-            categorical_effects=categorical_effects,
-            max_features=max_features,
-            extrapolate=extrapolate,
-            bound_factor=bound_factor,
-            smoothing=smoothing,
-            pruning=pruning,
-            ccp_alpha=ccp_alpha,
-            validation_fraction=validation_fraction,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-
-    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
-        target = regression_target(y, n_rows, str(self.criterion), type(self).__name__)
-        self.n_outputs_ = target.shape[1]
-        return target
-
     def predict(self, X: Any) -> np.ndarray:
         """Predict by the regression in the leaf of each row.
 
@@ -207,17 +136,10 @@ class LinearTreeRegressor(RegressorMixin, LinearTreeModel):
         -------
         prediction : ndarray of shape (n_rows,), or (n_rows, n_outputs) for several outputs
         """
-        raw = self.predict_raw(X)
-        return raw[:, 0] if self.n_outputs_ == 1 else raw
-
-    def __sklearn_tags__(self) -> Any:
-        """Return the tags of a regressor for one or more outputs."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = self.criterion != "absolute_error"
-        return tags
+        return self._squeeze(self.predict_raw(X))
 
 
-class LinearTreeClassifier(ClassifierMixin, LinearTreeModel):
+class LinearTreeClassifier(LinearClassTarget, LinearTreeModel):
     """A tree with a logistic (multinomial) regression in every leaf.
 
     Candidate splits are ranked by the quadratic (Newton) loss around the node's own fit, solved
@@ -272,81 +194,6 @@ max_bins, candidates
     array(['inside', 'outside'], dtype='<U7')
     """
 
-    _criteria = ("log_loss", "gini", "misclassification")
-
-    def __init__(
-        self,
-        *,
-        criterion: str = "log_loss",
-        penalty: str | None = "ridge",
-        alpha: float = 1e-3,
-        l1_ratio: float = 0.5,
-        standardize: bool = True,
-        alpha_scaling: str = "mean",
-        max_depth: int | None = 5,
-        min_samples_split: int | float = 6,
-        min_samples_leaf: int | float | str = "auto",
-        min_impurity_decrease: float = 0.0,
-        max_leaf_nodes: int | None = None,
-        max_bins: int = 64,
-        candidates: str = "bins",
-        search: str = "auto",
-        linear_features: Any = None,
-        split_features: Any = None,
-        categorical_features: Any = None,
-        categorical_effects: bool = False,
-        max_features: int | float | str | None = None,
-        extrapolate: str = "bounded",
-        bound_factor: float = 1.0,
-        smoothing: float = 0.0,
-        pruning: str | None = "auto",
-        ccp_alpha: float = 0.0,
-        validation_fraction: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        super().__init__(
-            criterion=criterion,
-            penalty=penalty,
-            alpha=alpha,
-            l1_ratio=l1_ratio,
-            standardize=standardize,
-            alpha_scaling=alpha_scaling,
-            max_depth=max_depth,
-            min_samples_split=min_samples_split,
-            min_samples_leaf=min_samples_leaf,
-            min_impurity_decrease=min_impurity_decrease,
-            max_leaf_nodes=max_leaf_nodes,
-            max_bins=max_bins,
-            candidates=candidates,
-            search=search,
-            linear_features=linear_features,
-            split_features=split_features,
-            categorical_features=categorical_features,
-            categorical_effects=categorical_effects,
-            max_features=max_features,
-            extrapolate=extrapolate,
-            bound_factor=bound_factor,
-            smoothing=smoothing,
-            pruning=pruning,
-            ccp_alpha=ccp_alpha,
-            validation_fraction=validation_fraction,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-
-    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
-        codes, self.classes_ = check_target_classification(
-            y, n_rows, estimator_name=type(self).__name__
-        )
-        self.n_classes_ = len(self.classes_)
-        return codes
-
-    def _n_classes(self) -> int:
-        return max(2, self.n_classes_)
-
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the classes.
 
@@ -361,60 +208,8 @@ max_bins, candidates
         raw = self.predict_raw(X)
         return raw[:, 0] if raw.shape[1] == 1 else raw
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Predict the probability of every class.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        proba : ndarray of shape (n_rows, n_classes)
-            Columns in the order of `classes_`.
-        """
+    def _probabilities(self, X: Any) -> np.ndarray:
         from hybridtrees.models.linear_tree.node_fitters import probabilities
 
         proba = probabilities(self.predict_raw(X))
         return np.ones((len(proba), 1)) if self.n_classes_ == 1 else proba
-
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Predict the logarithm of the probability of every class.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_rows, n_classes)
-        """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the most probable class.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,)
-        """
-        best = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[best]
-
-
-def regression_target(y: Any, n_rows: int, criterion: str, estimator_name: str) -> np.ndarray:
-    """Targets of shape (n_rows, n_outputs), checked."""
-    several = criterion != "absolute_error"
-    target = check_target_regression(y, n_rows, multi_output=several, estimator_name=estimator_name)
-    target = target.reshape(n_rows, -1).astype(np.float64, copy=False)
-    if target.shape[1] == 0:
-        raise ValueError("y must have at least one output, got an array without columns")
-    largest = np.abs(target).max()
-    if largest > LARGEST_TARGET:
-        raise ValueError(f"y must not exceed {LARGEST_TARGET} in magnitude, got {largest:.3g}")
-    return target

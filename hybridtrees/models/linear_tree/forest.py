@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from hybridtrees.base import ClassifierMixin, RegressorMixin
-from hybridtrees.core.tree.tree import TreeEnsemble
-from hybridtrees.input.validation import check_target_classification
-from hybridtrees.metrics import METRICS, accuracy_score
-from hybridtrees.models.forest.growing import OutOfBag, most_probable, two_columns
-from hybridtrees.models.linear_tree.estimators import regression_target
+from hybridtrees.models.linear_tree.base import LinearClassTarget, LinearRegressionTarget
 from hybridtrees.models.linear_tree.forest_base import LinearForestModel
+from hybridtrees.models.shared.forest.targets import ClassificationForest, RegressionForest
 
 
-class LinearForestRegressor(RegressorMixin, LinearForestModel):
+class LinearForestRegressor(LinearRegressionTarget, RegressionForest, LinearForestModel):
     """A random forest whose trees have linear regressions in their leaves.
 
     Parameters
@@ -78,130 +73,10 @@ categorical_effects
     True
     """
 
-    _criteria = ("squared_error", "absolute_error")
-    _default_metric = "mse"
     _metric_names = ("mse", "rmse", "mae", "mape", "r2", "mphe")
-    _target_names = ("n_outputs_",)
-
-    def __init__(
-        self,
-        n_estimators: int | str = 100,
-        *,
-        criterion: str = "squared_error",
-        penalty: str | None = "ridge",
-        alpha: float = 1e-3,
-        l1_ratio: float = 0.5,
-        standardize: bool = True,
-        alpha_scaling: str = "mean",
-        max_depth: int | None = 5,
-        min_samples_split: int | float = 6,
-        min_samples_leaf: int | float | str = "auto",
-        min_impurity_decrease: float = 0.0,
-        max_leaf_nodes: int | None = None,
-        max_features: int | float | str | None = 1.0,
-        max_bins: int = 64,
-        candidates: str = "bins",
-        search: str = "auto",
-        linear_features: Any = None,
-        split_features: Any = None,
-        categorical_features: Any = None,
-        categorical_effects: bool = False,
-        extrapolate: str = "bounded",
-        bound_factor: float = 1.0,
-        smoothing: float = 0.0,
-        pruning: str | None = "auto",
-        bootstrap: bool = True,
-        max_samples: int | float | None = None,
-        oob_score: Any = False,
-        warm_start: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.n_estimators = n_estimators
-        self.criterion = criterion
-        self.penalty = penalty
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.standardize = standardize
-        self.alpha_scaling = alpha_scaling
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_impurity_decrease = min_impurity_decrease
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_features = max_features
-        self.max_bins = max_bins
-        self.candidates = candidates
-        self.search = search
-        self.linear_features = linear_features
-        self.split_features = split_features
-        self.categorical_features = categorical_features
-        self.categorical_effects = categorical_effects
-        self.extrapolate = extrapolate
-        self.bound_factor = bound_factor
-        self.smoothing = smoothing
-        self.pruning = pruning
-        self.bootstrap = bootstrap
-        self.max_samples = max_samples
-        self.oob_score = oob_score
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
-        target = regression_target(y, n_rows, str(self.criterion), type(self).__name__)
-        self.n_outputs_ = target.shape[1]
-        return target
-
-    def _default_score(self, oob: OutOfBag) -> float:
-        return oob.error(METRICS["r2"])
-
-    def _keep_oob(self, oob: OutOfBag) -> None:
-        prediction = oob.prediction()
-        self.oob_prediction_ = prediction[:, 0] if self.n_outputs_ == 1 else prediction
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the mean of the trees.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        prediction : ndarray of shape (n_rows,), or (n_rows, n_outputs) for several outputs
-        """
-        values = self._table_of(X)
-        raw = np.zeros((values.shape[0], self._trees.n_outputs))
-        self._trees.add_raw(values, raw, self._predict_threads(values.shape[0]))
-        raw /= len(self._trees)
-        return raw[:, 0] if self.n_outputs_ == 1 else raw
-
-    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
-        """Yield the predictions of the first tree, the first two, and so on.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Yields
-        ------
-        prediction : ndarray
-            As from `predict`.
-        """
-        for mean in self._staged_means(X):
-            yield mean[:, 0] if self.n_outputs_ == 1 else mean
-
-    def __sklearn_tags__(self) -> Any:
-        """Return the tags of a regressor for one or more outputs."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = self.criterion != "absolute_error"
-        return tags
 
 
-class LinearForestClassifier(ClassifierMixin, LinearForestModel):
+class LinearForestClassifier(LinearClassTarget, ClassificationForest, LinearForestModel):
     """A random forest whose trees have logistic regressions in their leaves.
 
     The probabilities of the trees are averaged.
@@ -245,161 +120,13 @@ oob_score_, oob_curve_, n_features_in_, feature_names_in_
     array(['same', 'other'], dtype='<U5')
     """
 
-    _criteria = ("log_loss", "gini", "misclassification")
-    _default_metric = "error"
-    _metric_names = ("error", "merror", "logloss", "mlogloss", "brier", "auc", "aucpr")
-    _target_names = ("classes_", "n_classes_")
-
-    def __init__(
-        self,
-        n_estimators: int | str = 100,
-        *,
-        criterion: str = "log_loss",
-        penalty: str | None = "ridge",
-        alpha: float = 1e-3,
-        l1_ratio: float = 0.5,
-        standardize: bool = True,
-        alpha_scaling: str = "mean",
-        max_depth: int | None = 5,
-        min_samples_split: int | float = 6,
-        min_samples_leaf: int | float | str = "auto",
-        min_impurity_decrease: float = 0.0,
-        max_leaf_nodes: int | None = None,
-        max_features: int | float | str | None = 1.0,
-        max_bins: int = 64,
-        candidates: str = "bins",
-        search: str = "auto",
-        linear_features: Any = None,
-        split_features: Any = None,
-        categorical_features: Any = None,
-        categorical_effects: bool = False,
-        extrapolate: str = "bounded",
-        bound_factor: float = 1.0,
-        smoothing: float = 0.0,
-        pruning: str | None = "auto",
-        bootstrap: bool = True,
-        max_samples: int | float | None = None,
-        oob_score: Any = False,
-        warm_start: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.n_estimators = n_estimators
-        self.criterion = criterion
-        self.penalty = penalty
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.standardize = standardize
-        self.alpha_scaling = alpha_scaling
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_impurity_decrease = min_impurity_decrease
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_features = max_features
-        self.max_bins = max_bins
-        self.candidates = candidates
-        self.search = search
-        self.linear_features = linear_features
-        self.split_features = split_features
-        self.categorical_features = categorical_features
-        self.categorical_effects = categorical_effects
-        self.extrapolate = extrapolate
-        self.bound_factor = bound_factor
-        self.smoothing = smoothing
-        self.pruning = pruning
-        self.bootstrap = bootstrap
-        self.max_samples = max_samples
-        self.oob_score = oob_score
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
-        codes, self.classes_ = check_target_classification(
-            y, n_rows, estimator_name=type(self).__name__
-        )
-        self.n_classes_ = len(self.classes_)
-        return codes
-
-    def _n_classes(self) -> int:
-        return max(2, self.n_classes_)
-
-    def _tree_values(self, trees: TreeEnsemble, values: Any, first: int = 0) -> np.ndarray:
+    def _add_trees(
+        self, trees: Any, table: Any, raw: np.ndarray, n_threads: int, first: int, last: int
+    ) -> None:
         from hybridtrees.models.linear_tree.node_fitters import probabilities
 
-        proba = probabilities(super()._tree_values(trees, values, first))
-        return proba[:, 1:] if proba.shape[1] == 2 else proba
-
-    def _default_score(self, oob: OutOfBag) -> float:
-        target, mean, weight = oob.score_input()
-        if not len(target):
-            return float("nan")
-        return accuracy_score(target, most_probable(mean), sample_weight=weight)
-
-    def _keep_oob(self, oob: OutOfBag) -> None:
-        self.oob_decision_function_ = oob.prediction()
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Predict the probability of every class: the mean of the trees.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        proba : ndarray of shape (n_rows, n_classes)
-            Columns in the order of `classes_`.
-        """
-        *_, mean = self._staged_means(X)
-        return self._both(mean)
-
-    def _both(self, mean: np.ndarray) -> np.ndarray:
-        if self.n_classes_ == 1:
-            return np.ones((len(mean), 1))
-        return two_columns(mean) if self.n_classes_ == 2 else mean
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the most probable class.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,)
-        """
-        best = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[best]
-
-    def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
-        """Yield the probabilities by the first tree, the first two, and so on.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Yields
-        ------
-        proba : ndarray of shape (n_rows, n_classes)
-        """
-        for mean in self._staged_means(X):
-            yield self._both(mean)
-
-    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
-        """Yield the classes by the first tree, the first two, and so on.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Yields
-        ------
-        labels : ndarray of shape (n_rows,)
-        """
-        for proba in self.staged_predict_proba(X):
-            yield self.classes_[proba.argmax(axis=1)]
+        for tree in range(first, last):
+            scores = np.zeros((len(raw), trees.n_outputs))
+            trees.add_raw(table, scores, n_threads, tree, tree + 1)
+            proba = probabilities(scores)
+            raw += proba[:, 1:] if proba.shape[1] == 2 else proba

@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
-from hybridtrees.base import Estimator, atomic_fit
+from hybridtrees._parameters import (
+    check_boolean,
+    check_integer,
+    check_option,
+    check_real,
+    declared_parameters,
+)
+from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.input.validation import check_sample_weight
-from hybridtrees.models.forest.growing import digest
-from hybridtrees.models.forest.warm_start import check_same_growth, columns_digest, target_digest
 from hybridtrees.models.rerf import tuning
 from hybridtrees.models.rerf.forest import ReadTable, ResidualForest
 from hybridtrees.models.rerf.honest import honest_level
@@ -25,32 +29,22 @@ from hybridtrees.models.rerf.linear import (
     RegressionColumns,
     choose_features,
 )
-from hybridtrees.models.rerf.reporting import RERFReading
+from hybridtrees.models.rerf.reporting import RERFPredictions
+from hybridtrees.models.shared.forest.packed import ForestParameters
+from hybridtrees.models.shared.forest.warm_start import (
+    check_same_growth,
+    checksum,
+    columns_checksum,
+    target_checksum,
+)
 
 # The solvers are imported where they are used, to keep `import hybridtrees` quick.
 if TYPE_CHECKING:
     from hybridtrees.linear.regression import Line, Options
 
-# Parameters that RERF hands on to its forest.
-FOREST = (
-    "n_estimators",
-    "criterion",
-    "splitter",
-    "max_depth",
-    "min_samples_split",
-    "min_samples_leaf",
-    "min_weight_fraction_leaf",
-    "max_features",
-    "max_leaf_nodes",
-    "min_impurity_decrease",
-    "bootstrap",
-    "max_samples",
-    "ccp_alpha",
-    "monotonic_cst",
-    "missing",
-    "max_bins",
-    "keep_rows",
-)
+# Parameters of the forest that are RERF's own, and those that it hands on, which `tune` may name.
+_OWN = ("oob_score", "categorical_features", "warm_start", "random_state", "n_jobs", "verbose")
+FOREST = tuple(name for name in declared_parameters(ResidualForest) if name not in _OWN)
 _TUNED = ("best_params_", "best_score_", "tune_results_")
 _OOB = ("oob_score_", "oob_curve_", "oob_prediction_", "oob_decision_function_")
 
@@ -66,53 +60,46 @@ class _Rows:
     fits: LinearFits
 
 
-class RERFModel(RERFReading, Estimator):
-    """Parameters, the two fits, tuning and the sum."""
+class RERFModel(RERFPredictions, ForestParameters):
+    """Parameters, the two fits, tuning and the sum: everything but the target."""
 
-    penalty: str | None
-    alpha: float | str
-    l1_ratio: float
-    fit_intercept: bool
-    standardize: bool
-    linear_features: Any
-    missing_indicator: bool
-    categorical_encoding: str
-    categorical_features: Any
-    tune: Any
-    tune_by: Any
-    cv: Any
+    _criteria = ResidualForest._criteria
+
+    criterion: str = "squared_error"
+    penalty: str | None = "ridge"
+    alpha: float | str = 1e-3
+    l1_ratio: float = 0.5
+    fit_intercept: bool = True
+    standardize: bool = True
+    linear_features: Any = None
+    missing_indicator: bool = False
+    categorical_encoding: str = "onehot"
+    tune: Any = False
+    tune_by: Any = "oob"
+    cv: Any = 5
     max_iter: int
     tol: float
-    oob_score: bool
-    warm_start: bool
-    random_state: Any
-    n_jobs: int | None
-    verbose: int
 
     # -- what the two differ in -----------------------------------------------------------------
 
     def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
-        raise AttributeError("the regressor and the classifier bring this")
+        raise NotImplementedError
 
     def _n_outputs(self) -> int:
         return 0
 
     def _indicators(self, target: np.ndarray) -> np.ndarray:
         """Return the target as what the forest's residuals are taken from, (n_rows, n_values)."""
-        raise AttributeError("the regressor and the classifier bring this")
-
-    def _level(self, raw: np.ndarray) -> np.ndarray:
-        """Return what the regression predicts, in the units of `_indicators`, from its scores."""
-        raise AttributeError("the regressor and the classifier bring this")
+        raise NotImplementedError
 
     def _choose_alpha(self, rows: _Rows, options: Options) -> float:
-        raise AttributeError("the regressor and the classifier bring this")
+        raise NotImplementedError
 
     def _set_coef(self, line: Line) -> None:
-        raise AttributeError("the regressor and the classifier bring this")
+        raise NotImplementedError
 
     def _keep_oob(self, total: np.ndarray, target: np.ndarray, weight: np.ndarray | None) -> None:
-        raise AttributeError("the regressor and the classifier bring this")
+        raise NotImplementedError
 
     # -- fit ------------------------------------------------------------------------------------
 
@@ -175,9 +162,7 @@ class RERFModel(RERFReading, Estimator):
         assert tol is not None and max_iter is not None
         if not tol > 0:
             raise ValueError(f"tol must be a real number greater than 0, got {self.tol!r}")
-        if not isinstance(self.verbose, bool):
-            check_integer("verbose", self.verbose, 0)
-        self._forest(tuning.Candidate({}, {}), 0)._check_parameters()
+        self._check_forest_parameters()
         return Options(
             penalty=check_penalty(self.penalty, self.alpha, self.l1_ratio),
             fit_intercept=check_boolean("fit_intercept", self.fit_intercept),
@@ -282,7 +267,7 @@ class RERFModel(RERFReading, Estimator):
         table = replace(
             rows.table,
             oob_purpose="oob_score" if self.oob_score else "tune_by='oob'",
-            target_digest=growth["y"],
+            target_checksum=growth["y"],
         )
         if judged and (forest.oob_score or forest.n_estimators == "auto"):
             honest = honest_level(rows.fits, line, own_options, self._level)
@@ -293,10 +278,10 @@ class RERFModel(RERFReading, Estimator):
         """Return what the residuals depend on: a fit that adds trees must have the same."""
         plain = rows.weight is None or bool(np.all(rows.weight == 1))
         return {
-            "X": digest(rows.table.values),
-            "the columns of X": columns_digest(rows.table.reader),
-            "y": target_digest(rows.target, vars(self).get("classes_")),
-            "sample_weight": None if plain else digest(rows.weight),
+            "X": checksum(rows.table.values),
+            "the columns of X": columns_checksum(rows.table.reader),
+            "y": target_checksum(rows.target, vars(self).get("classes_")),
+            "sample_weight": None if plain else checksum(rows.weight),
             "penalty, alpha or l1_ratio": [line.alpha, options.penalty.l1_ratio],
             "fit_intercept": options.fit_intercept,
             "standardize": options.standardize,
@@ -319,14 +304,14 @@ class RERFModel(RERFReading, Estimator):
         errors: list[float] = []
         fitted: tuple[FittedLine, ResidualForest] | None = None
         if folds is None:
-            least = np.inf
+            lowest = np.inf
             for candidate in tried:
                 found = self._fit_one(rows, candidate, options, seed)
                 errors.append(float(found[1].oob_curve_[-1]))
                 self._report(candidate, errors[-1])
                 # Not so where the error is not a number: all rows were in all samples.
-                if errors[-1] < least:
-                    fitted, least = found, errors[-1]
+                if errors[-1] < lowest:
+                    fitted, lowest = found, errors[-1]
         else:
             errors = self._fold_errors(rows, tried, folds, options, seed)
         best = tuning.best_of(errors, "tune_by='oob'" if folds is None else "tune_by")
@@ -370,9 +355,9 @@ class RERFModel(RERFReading, Estimator):
             for k, candidate in enumerate(tried):
                 line, forest = self._fit_one(part, candidate, options, seed, judged=False)
                 columns = part.columns.make(others.values)
-                said = self._level(line.line.predict(columns, None, options.n_threads))
-                said = said + forest._mean(others)
-                errors[k, f] = np.average(((truth - said) ** 2).mean(axis=1), weights=w)
+                linear = self._level(line.line.predict(columns, None, options.n_threads))
+                total = linear + forest._mean(others)
+                errors[k, f] = np.average(((truth - total) ** 2).mean(axis=1), weights=w)
         for candidate, row in zip(tried, errors, strict=True):
             self._report(candidate, float(row.mean()))
         return [float(row.mean()) for row in errors]

@@ -74,82 +74,8 @@ feature_importances_, n_features_in_, feature_names_in_
     array([ True, False,  True])
     """
 
-    def __init__(
-        self,
-        n_estimators: int | str = 100,
-        *,
-        penalty: str | None = "ridge",
-        alpha: float | str = 1e-3,
-        l1_ratio: float = 0.5,
-        fit_intercept: bool = True,
-        standardize: bool = True,
-        linear_features: Any = None,
-        missing_indicator: bool = False,
-        categorical_encoding: str = "onehot",
-        tune: Any = False,
-        tune_by: Any = "oob",
-        criterion: str = "squared_error",
-        splitter: str = "hist",
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_features: int | float | str | None = None,
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        bootstrap: bool = True,
-        max_samples: int | float | None = None,
-        oob_score: bool = False,
-        ccp_alpha: float = 0.0,
-        monotonic_cst: Any = None,
-        missing: str = "learn",
-        categorical_features: Any = None,
-        max_bins: int = 255,
-        keep_rows: bool | str = "auto",
-        warm_start: bool = False,
-        cv: Any = 5,
-        max_iter: int = 100,
-        tol: float = 1e-9,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.n_estimators = n_estimators
-        self.penalty = penalty
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.linear_features = linear_features
-        self.missing_indicator = missing_indicator
-        self.categorical_encoding = categorical_encoding
-        self.tune = tune
-        self.tune_by = tune_by
-        self.criterion = criterion
-        self.splitter = splitter
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_weight_fraction_leaf = min_weight_fraction_leaf
-        self.max_features = max_features
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_impurity_decrease = min_impurity_decrease
-        self.bootstrap = bootstrap
-        self.max_samples = max_samples
-        self.oob_score = oob_score
-        self.ccp_alpha = ccp_alpha
-        self.monotonic_cst = monotonic_cst
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.max_bins = max_bins
-        self.keep_rows = keep_rows
-        self.warm_start = warm_start
-        self.cv = cv
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    max_iter: int = 100
+    tol: float = 1e-9
 
     def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
         name = type(self).__name__
@@ -217,35 +143,15 @@ feature_importances_, n_features_in_, feature_names_in_
         raw = self.predict_raw(X)
         return raw[:, 0] - 0.5 if raw.shape[1] == 1 else raw
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Predict the probability of every class: the sum cut to [0, 1], adding up to 1.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        proba : ndarray of shape (n_rows, n_classes)
-            Columns in the order of `classes_`.
-        """
+    def _probabilities(self, X: Any) -> np.ndarray:
+        """Return the sums cut to [0, 1], adding up to 1."""
         cut = np.clip(self.predict_raw(X), 0.0, 1.0)
         if cut.shape[1] == 1:
             return np.hstack([1.0 - cut, cut])
         # The residuals of a row add up to 0, so that some sum of it is positive.
         return cut / cut.sum(axis=1, keepdims=True)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the class of the largest sum.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,)
-        """
+    def _class_codes(self, X: Any) -> np.ndarray:
+        """Classes of the largest sum, before it is cut."""
         scores = self.decision_function(X)
-        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[codes]
+        return (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)

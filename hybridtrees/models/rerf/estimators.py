@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hybridtrees.base import RegressorMixin
-from hybridtrees.input.validation import check_target_regression
 from hybridtrees.metrics import r2_score
 from hybridtrees.models.rerf.base import RERFModel, _Rows
 from hybridtrees.models.rerf.classifier import RERFClassifier
+from hybridtrees.models.shared.targets import read_regression_target
 
 if TYPE_CHECKING:
     from hybridtrees.linear.regression import Line, Options
 
 __all__ = ["RERFClassifier", "RERFRegressor"]
-
-# Squares of targets up to here, and sums of many of them, are finite.
-_LARGEST_TARGET = 1e100
 
 
 class RERFRegressor(RegressorMixin, RERFModel):
@@ -105,8 +102,8 @@ max_bins, keep_rows
     intercept_ : float or ndarray of shape (n_outputs,)
     coef_names_ : ndarray of str
         Columns of the regression.
-    forest_ : RandomForestRegressor
-        The forest on the residuals.
+    forest_ : ResidualForest
+        The forest on the residuals, with the methods of `RandomForestRegressor`.
     alpha_ : float
         The penalty's strength that was used.
     n_iter_ : int
@@ -137,95 +134,14 @@ max_bins, keep_rows
     True
     """
 
-    def __init__(
-        self,
-        n_estimators: int | str = 100,
-        *,
-        penalty: str | None = "ridge",
-        alpha: float | str = 1e-3,
-        l1_ratio: float = 0.5,
-        fit_intercept: bool = True,
-        standardize: bool = True,
-        linear_features: Any = None,
-        missing_indicator: bool = False,
-        categorical_encoding: str = "onehot",
-        tune: Any = False,
-        tune_by: Any = "oob",
-        criterion: str = "squared_error",
-        splitter: str = "hist",
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_features: int | float | str | None = "sqrt",
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        bootstrap: bool = True,
-        max_samples: int | float | None = None,
-        oob_score: bool = False,
-        ccp_alpha: float = 0.0,
-        monotonic_cst: Any = None,
-        missing: str = "learn",
-        categorical_features: Any = None,
-        max_bins: int = 255,
-        keep_rows: bool | str = "auto",
-        warm_start: bool = False,
-        cv: Any = 5,
-        max_iter: int = 10_000,
-        tol: float = 1e-10,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.n_estimators = n_estimators
-        self.penalty = penalty
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.linear_features = linear_features
-        self.missing_indicator = missing_indicator
-        self.categorical_encoding = categorical_encoding
-        self.tune = tune
-        self.tune_by = tune_by
-        self.criterion = criterion
-        self.splitter = splitter
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_weight_fraction_leaf = min_weight_fraction_leaf
-        self.max_features = max_features
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_impurity_decrease = min_impurity_decrease
-        self.bootstrap = bootstrap
-        self.max_samples = max_samples
-        self.oob_score = oob_score
-        self.ccp_alpha = ccp_alpha
-        self.monotonic_cst = monotonic_cst
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.max_bins = max_bins
-        self.keep_rows = keep_rows
-        self.warm_start = warm_start
-        self.cv = cv
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    max_features: int | float | str | None = "sqrt"
+    max_iter: int = 10_000
+    tol: float = 1e-10
 
     def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
-        target = check_target_regression(
-            y, n_rows, multi_output=True, estimator_name=type(self).__name__
-        )
+        target = read_regression_target(y, n_rows, type(self).__name__)
         self._single = target.ndim == 1
-        target = target.reshape(n_rows, -1)
-        if target.shape[1] == 0:
-            raise ValueError("y must have at least one output, got an array without columns")
-        largest = np.abs(target).max()
-        if largest > _LARGEST_TARGET:
-            raise ValueError(f"y must not exceed {_LARGEST_TARGET} in magnitude, got {largest:.3g}")
-        return target
+        return target.reshape(n_rows, -1)
 
     def _indicators(self, target: np.ndarray) -> np.ndarray:
         return target

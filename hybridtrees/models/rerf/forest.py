@@ -10,10 +10,11 @@ from typing import Any, Self
 import numpy as np
 
 from hybridtrees.input.validation import FeatureReader
-from hybridtrees.models.cart.base import CARTModel
-from hybridtrees.models.forest.estimators import RandomForestRegressor
-from hybridtrees.models.forest.growing import ForestFit, OutOfBag
 from hybridtrees.models.shared.bagging import Sampler
+from hybridtrees.models.shared.forest.growing import ForestFit
+from hybridtrees.models.shared.forest.out_of_bag import OutOfBag
+from hybridtrees.models.shared.forest.regression import PackedRegressionForest
+from hybridtrees.models.shared.tree_parameters import Recipe
 
 
 @dataclass
@@ -30,8 +31,8 @@ class ReadTable:
         regression leaves of rows that it has not seen.
     oob_purpose : str
         What rows out of the bag are for, for messages.
-    target_digest : int
-        By which the target is told from others; residuals vary in their last digits.
+    target_checksum : int
+        Of the target of the sum; residuals vary in their last digits.
     """
 
     values: Any
@@ -39,14 +40,20 @@ class ReadTable:
     forms: dict[tuple, ForestFit] = field(default_factory=dict)
     oob_target: np.ndarray | None = None
     oob_purpose: str = "oob_score"
-    target_digest: int = 0
+    target_checksum: int = 0
 
 
-class ResidualForest(RandomForestRegressor):
+class ResidualForest(PackedRegressionForest):
     """A random forest for the residuals of a regression; see `RandomForestRegressor`.
 
     Tables may come as `ReadTable`. Forests that are fitted to one of them sort or bin it once.
     """
+
+    min_samples_leaf: int | float | str = 5
+    max_features: int | float | str | None = 1 / 3
+
+    # The table of the fit under way, if it has been read.
+    _source: ReadTable | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Grow the forest; see `RandomForestRegressor.fit`."""
@@ -70,47 +77,45 @@ class ResidualForest(RandomForestRegressor):
         return X.values if isinstance(X, ReadTable) else super()._read_features(X)
 
     def _oob_purpose(self) -> str:
-        source: ReadTable | None = self.__dict__.get("_source")
-        if source is None or not self._asks_oob():
+        if self._source is None or not self._asks_oob():
             return super()._oob_purpose()
-        return source.oob_purpose
+        return self._source.oob_purpose
 
-    def _target_digest(self, target: np.ndarray) -> int:
-        source: ReadTable | None = self.__dict__.get("_source")
-        return super()._target_digest(target) if source is None else source.target_digest
+    def _target_checksum(self, target: np.ndarray) -> int:
+        source = self._source
+        return super()._target_checksum(target) if source is None else source.target_checksum
 
-    def _watch(self, fit: ForestFit, target: np.ndarray, weight: np.ndarray | None) -> OutOfBag:
-        source: ReadTable | None = self.__dict__.get("_source")
-        if source is not None and source.oob_target is not None:
-            target = source.oob_target
-        return super()._watch(fit, target, weight)
+    def _open_oob(self, target: np.ndarray, weight: np.ndarray | None) -> OutOfBag:
+        if self._source is not None and self._source.oob_target is not None:
+            target = self._source.oob_target
+        return super()._open_oob(target, weight)
 
     def _prepare(
         self,
-        tree: CARTModel,
-        values: Any,
+        recipe: Recipe,
+        table: Any,
         target: np.ndarray,
+        weight: np.ndarray | None,
         sampler: Sampler,
         factor: Callable[[np.ndarray], np.ndarray] | None,
         n_threads: int,
-        watch_oob: bool,
+        needs_oob: bool,
     ) -> ForestFit:
-        """All that growers share; the table is sorted or binned once for all forests."""
-        source: ReadTable | None = self.__dict__.get("_source")
-        shape = tree._recipe(1)
-        key = (shape.splitter, shape.max_bins, shape.criterion, target.shape[1], watch_oob)
+        """Return what growers share; the table is sorted or binned once for all forests."""
+        source = self._source
+        key = (recipe.splitter, recipe.max_bins, recipe.criterion, target.shape[1], needs_oob)
         known = None if source is None else source.forms.get(key)
         if known is None:
-            fit = super()._prepare(tree, values, target, sampler, factor, n_threads, watch_oob)
+            fit = super()._prepare(
+                recipe, table, target, weight, sampler, factor, n_threads, needs_oob
+            )
             if source is not None:
                 source.forms[key] = fit
             return fit
         fit = copy.copy(known)
-        fit.sampler = sampler
-        fit.recipe = self._recipe_for(tree, fit.sampler)
-        fit.target = target
+        fit.recipe, fit.target, fit.sampler = recipe, target, sampler
         fit.ccp_alpha = float(self.ccp_alpha)
-        fit.keep_rows = self._keeps_rows(fit.sampler)
+        fit.keep_rows = self._keeps_rows(sampler)
         fit.n_threads = n_threads
         fit.use_params()
         return fit

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hybridtrees.base import Estimator
 from hybridtrees.core.base.checks import check_type
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.linear._base import check_line
@@ -40,25 +41,21 @@ class VarianceShares(NamedTuple):
     forest: float
 
 
-class RERFReading:
+class RERFPredictions(Estimator):
     """Methods of a fitted RERF model."""
 
     penalty: str | None
     n_jobs: int | None
     alpha_: float
     forest_: ResidualForest
-    tune_results_: list[dict[str, Any]]
-    best_params_: dict[str, Any]
-    best_score_: float
-    oob_score_: float
     _line: tuple[np.ndarray, ...]
     _columns: RegressionColumns
 
     def _level(self, raw: np.ndarray) -> np.ndarray:
         """Return what the regression predicts, in the units of `_indicators`, from its scores."""
-        raise AttributeError("the regressor and the classifier bring this")
+        raise NotImplementedError
 
-    def _check_fitted(self: Any) -> None:
+    def _check_fitted(self) -> None:
         columns = check_type(self, "_columns", RegressionColumns)
         columns.check_reader(self._reader)
         check_line(self._line, columns.design.n_columns)

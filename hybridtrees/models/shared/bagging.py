@@ -25,35 +25,19 @@ from hybridtrees.core.base.checks import (
     check_type,
 )
 from hybridtrees.core.base.workers import start_workers
+from hybridtrees.models.shared.tree_parameters import GrowthParameters
 
 # Trees of n_estimators="auto": at most so many, judged by the last of them.
-MOST_TREES = 1000
+MAX_TREES = 1000
 SETTLED_TREES = 30
 SETTLED_CHANGE = 0.003
 SETTLED_RANGE = 0.02
 
 # Draws of a bootstrap sample per row of the table. By then each row is in nearly every sample; the
 # limit keeps the time and memory of a sample in proportion to the table.
-MOST_DRAWS = 100
+MAX_DRAWS = 100
 
 Made = TypeVar("Made")
-
-
-def check_bagging(n_estimators: Any, bootstrap: Any, max_samples: Any, warm_start: Any) -> None:
-    """Check the parameters of samples and of their number, as far as they need no data."""
-    if isinstance(n_estimators, str):
-        if n_estimators != "auto":
-            raise ValueError(
-                f"n_estimators must be an integer of at least 1 or 'auto', got {n_estimators!r}"
-            )
-    else:
-        check_integer("n_estimators", n_estimators, 1)
-    check_boolean("bootstrap", bootstrap)
-    check_boolean("warm_start", warm_start)
-    if isinstance(max_samples, Integral) and not isinstance(max_samples, bool):
-        check_integer("max_samples", max_samples, 1)
-    elif max_samples is not None:
-        check_real("max_samples", max_samples, 0, 1, closed="right")
 
 
 @register
@@ -74,9 +58,9 @@ class Sampler(Checked):
     def __init__(
         self, n_rows: int, n_drawn: int, replace: bool, weight: np.ndarray | None = None
     ) -> None:
-        if n_drawn > MOST_DRAWS * n_rows:
+        if n_drawn > MAX_DRAWS * n_rows:
             raise ValueError(
-                f"max_samples must be at most {MOST_DRAWS * n_rows}, {MOST_DRAWS} times the number "
+                f"max_samples must be at most {MAX_DRAWS * n_rows}, {MAX_DRAWS} times the number "
                 f"of rows, got {n_drawn}"
             )
         self.n_rows = n_rows
@@ -88,7 +72,7 @@ class Sampler(Checked):
         """Refuse numbers of rows that cannot have been drawn."""
         n_rows = check_count(self, "n_rows", 1, 2**32)
         check_type(self, "replace", bool)
-        check_count(self, "n_drawn", 1, MOST_DRAWS * n_rows if self.replace else n_rows)
+        check_count(self, "n_drawn", 1, MAX_DRAWS * n_rows if self.replace else n_rows)
         if self.weight is not None:
             check_arrays(self, {"weight": ("f8", n_rows)})
             check_numbers(self.weight, "weight of Sampler", 0, np.inf)
@@ -135,8 +119,75 @@ class Sampler(Checked):
         return np.flatnonzero(outside).astype(np.uint32)
 
 
+class BaggingParameters(GrowthParameters):
+    """Parameters of samples and of the number of trees."""
+
+    _positional = ("n_estimators",)
+
+    n_estimators: int | str = 100
+    bootstrap: bool = True
+    max_samples: int | float | None = None
+    oob_score: Any = False
+    warm_start: bool = False
+
+    def _check_bagging(self) -> None:
+        """Check all that can be checked without the data, except `oob_score`."""
+        if not isinstance(self.n_estimators, str):
+            check_integer("n_estimators", self.n_estimators, 1)
+        elif self.n_estimators != "auto":
+            raise ValueError(
+                "n_estimators must be an integer of at least 1 or 'auto', got "
+                f"{self.n_estimators!r}"
+            )
+        check_boolean("bootstrap", self.bootstrap)
+        check_boolean("warm_start", self.warm_start)
+        if isinstance(self.max_samples, Integral) and not isinstance(self.max_samples, bool):
+            check_integer("max_samples", self.max_samples, 1)
+        elif self.max_samples is not None:
+            check_real("max_samples", self.max_samples, 0, 1, closed="right")
+
+    def _asks_oob(self) -> bool:
+        """Whether `oob_score` is anything but False, be it Python's or NumPy's."""
+        return not isinstance(self.oob_score, bool | np.bool_) or bool(self.oob_score)
+
+    def _oob_purpose(self) -> str:
+        """Return what rows out of the bag are needed for, for messages."""
+        return "oob_score" if self._asks_oob() else "n_estimators='auto'"
+
+    def _n_trees(self, n_grown: int) -> tuple[int, bool]:
+        """Trees to grow, and whether to stop when the error has settled."""
+        if self.n_estimators == "auto":
+            return max(0, MAX_TREES - n_grown), True
+        n_trees = int(self.n_estimators) - n_grown
+        if n_trees < 0:
+            raise ValueError(
+                f"n_estimators must be at least {n_grown}, the number of trees there are, when "
+                f"warm_start=True, got {self.n_estimators}"
+            )
+        return n_trees, False
+
+    def _make_sampler(self, n_rows: int, weight: np.ndarray | None) -> Sampler:
+        n_used = n_rows if weight is None else int(np.count_nonzero(weight))
+        if self.max_samples is None:
+            n_drawn = n_used
+        elif isinstance(self.max_samples, Integral):
+            n_drawn = int(self.max_samples)
+            if n_drawn > n_used and not self.bootstrap:
+                raise ValueError(
+                    f"max_samples must be at most {n_used}, the number of rows, with "
+                    f"bootstrap=False, got {n_drawn}"
+                )
+        else:
+            n_drawn = max(1, round(float(self.max_samples) * n_used))
+        if weight is not None:
+            # Equal weights are none: the draws are to be the same.
+            unit = weight[0] if self.bootstrap else 1.0
+            weight = None if unit > 0 and np.all(weight == unit) else weight
+        return Sampler(n_rows, n_drawn, bool(self.bootstrap), weight)
+
+
 @dataclass
-class BaggingPlan:
+class BaggingSettings:
     """What the loop does, apart from the growth of single trees.
 
     Attributes
@@ -191,7 +242,7 @@ def bag(
     open_grower: Callable[[], Any],
     grow: Callable[[Any, np.ndarray, int], Any],
     sampler: Sampler,
-    plan: BaggingPlan,
+    settings: BaggingSettings,
     seeds: np.random.SeedSequence,
     watch: Callable[[Any], float | None] | None = None,
     earlier: list[float] | None = None,
@@ -206,7 +257,7 @@ def bag(
         ``grow(grower, counts, seed)`` grows a tree on a sample, given as the number of times
         that each row is in it.
     sampler : Sampler
-    plan : BaggingPlan
+    settings : BaggingSettings
     seeds : SeedSequence
     watch : callable, optional
         Called with every tree, in order, by the calling thread; returns the error so far.
@@ -219,16 +270,16 @@ def bag(
         The same for any number of threads.
     """
     result: BaggingResult = BaggingResult(errors=list(earlier or ()))
-    progress = _Progress(plan, watch is not None)
+    progress = _Progress(settings, watch is not None)
     with ExitStack() as stack:
-        made = _grown_trees(open_grower, grow, sampler, plan, seeds, stack)
+        made = _grown_trees(open_grower, grow, sampler, settings, seeds, stack)
         for draw_seed, tree in made:
             result.trees.append(tree)
             result.draw_seeds.append(draw_seed)
             error = None if watch is None else watch(tree)
             if error is not None:
                 result.errors.append(error)
-            stops = plan.settle and has_settled(result.errors, plan.grain)
+            stops = settings.settle and has_settled(result.errors, settings.grain)
             progress.report(result, stops)
             if stops:
                 break
@@ -242,7 +293,7 @@ def has_settled(errors: list[float], grain: float = 0.0) -> bool:
     ----------
     errors : list of float
     grain : float
-        See `BaggingPlan`.
+        See `BaggingSettings`.
     """
     if len(errors) < 2 * SETTLED_TREES:
         return False
@@ -260,7 +311,7 @@ def _grown_trees(
     open_grower: Callable[[], Any],
     grow: Callable[[Any, np.ndarray, int], Any],
     sampler: Sampler,
-    plan: BaggingPlan,
+    settings: BaggingSettings,
     seeds: np.random.SeedSequence,
     stack: ExitStack,
 ) -> Iterator[tuple[int, Any]]:
@@ -270,8 +321,8 @@ def _grown_trees(
         draw, growth = tree_seeds(seeds, index)
         return draw, grow(grower, sampler.counts(draw), growth)
 
-    numbers = iter(range(plan.first, plan.first + plan.n_trees))
-    pool, n_threads = start_workers(min(plan.n_threads, plan.n_trees))
+    numbers = iter(range(settings.first, settings.first + settings.n_trees))
+    pool, n_threads = start_workers(min(settings.n_threads, settings.n_trees))
     if pool is None:
         grower = stack.enter_context(open_grower())
         for index in numbers:
@@ -308,18 +359,18 @@ def _grown_trees(
 class _Progress:
     """A line every `verbose` trees, with the time gone and the time to come."""
 
-    def __init__(self, plan: BaggingPlan, watched: bool):
-        self.plan = plan
+    def __init__(self, settings: BaggingSettings, watched: bool):
+        self.settings = settings
         self.watched = watched
         self.start = time.perf_counter()
 
     def report(self, result: BaggingResult, stops: bool) -> None:
         """Print the state of growth when its turn has come, and when it ends."""
-        every, done, all_ = int(self.plan.verbose), len(result.trees), self.plan.n_trees
+        every, done, all_ = int(self.settings.verbose), len(result.trees), self.settings.n_trees
         if every <= 0 or (done % every and done != all_ and not stops):
             return
         elapsed = time.perf_counter() - self.start
-        parts = [f"[{self.plan.first + done}]"]
+        parts = [f"[{self.settings.first + done}]"]
         if self.watched and result.errors:
             parts.append(f"oob:{result.errors[-1]:.5f}")
         if stops:

@@ -8,6 +8,9 @@ from hybridtrees.core.tree.tree import TreeEnsemble
 
 IMPORTANCE_TYPES = ("gain", "weight", "cover", "total_gain", "total_cover")
 
+# Features that a summary lists.
+_MAX_LISTED = 10
+
 
 def split_importance(ensemble: TreeEnsemble, kind: str) -> np.ndarray:
     """Return the importance of every feature, not normalised.
@@ -35,3 +38,22 @@ def split_importance(ensemble: TreeEnsemble, kind: str) -> np.ndarray:
     if kind.startswith("total"):
         return total
     return np.divide(total, count, out=np.zeros(n), where=count > 0)
+
+
+def shares(sums: np.ndarray) -> np.ndarray:
+    """Return numbers divided by their sum, or all zeros as they are."""
+    total = sums.sum()
+    return sums / total if total > 0 else sums
+
+
+def importance_lines(importance: np.ndarray, names: np.ndarray | None) -> list[str]:
+    """Return the most important features in words, for a summary."""
+    if not importance.any():
+        return ["no split"]
+    used = np.argsort(-importance, kind="stable")[: np.count_nonzero(importance)]
+    lines = ["importance"]
+    for j in used[:_MAX_LISTED]:
+        lines.append(f"  {importance[j]:.4f}  {f'feature {j}' if names is None else names[j]}")
+    if len(used) > _MAX_LISTED:
+        lines.append(f"  and {len(used) - _MAX_LISTED} more")
+    return lines

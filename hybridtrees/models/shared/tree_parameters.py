@@ -4,56 +4,143 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from hybridtrees._parameters import check_integer, check_option, check_real
+from hybridtrees._parameters import (
+    check_integer,
+    check_max_features,
+    check_option,
+    check_real,
+    check_rows,
+)
 from hybridtrees.base import Estimator
+from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.core.grow.cart import grow_cart
 from hybridtrees.core.grow.grower import GrowerParams
 from hybridtrees.core.grow.grown import Grown
+from hybridtrees.models.shared.constraints import read_monotonic
 
 SPLITTERS = ("exact", "hist")
 MISSING = ("learn", "stop")
-MAX_FEATURES = ("sqrt", "log2")
 MAX_BINS = 255
 
+# The engine counts depths in 16 bits.
+_DEEPEST = 2**15 - 1
 
-class TreeParameters(Estimator):
-    """Parameters that CART, forests, RERF and gradient boosting share.
 
-    A family declares again those whose default differs, and its own.
-    """
+class GrowthParameters(Estimator):
+    """Parameters of all trees; a family declares again those whose default differs."""
+
+    # Predictions for fewer rows are done before a second thread would have woken up.
+    _few_rows = 512
 
     max_depth: int | None = None
     min_samples_split: int | float = 2
-    min_samples_leaf: int | float = 1
-    min_weight_fraction_leaf: float = 0.0
+    min_samples_leaf: int | float | str = 1
     max_features: int | float | str | None = None
     max_leaf_nodes: int | None = None
     min_impurity_decrease: float = 0.0
-    ccp_alpha: float | str = 0.0
-    monotonic_cst: Any = None
     categorical_features: Any = None
     max_bins: int = MAX_BINS
     random_state: Any = None
     n_jobs: int | None = None
     verbose: int = 0
 
-    def _check_tree_parameters(self) -> None:
-        """Check all of them that can be checked without the data, except `ccp_alpha`."""
+    def _check_growth(self, min_bins: int = 2) -> None:
+        """Check all of them that can be checked without the data."""
         check_integer("max_depth", self.max_depth, 1, allow_none=True)
         check_rows("min_samples_split", self.min_samples_split, 2, closed="right")
-        check_rows("min_samples_leaf", self.min_samples_leaf, 1, closed="neither")
-        check_real("min_weight_fraction_leaf", self.min_weight_fraction_leaf, 0, 0.5)
+        self._check_min_samples_leaf()
         check_max_features(self.max_features)
         check_integer("max_leaf_nodes", self.max_leaf_nodes, 2, allow_none=True)
         check_real("min_impurity_decrease", self.min_impurity_decrease, 0)
-        check_integer("max_bins", self.max_bins, 2, MAX_BINS)
+        check_integer("max_bins", self.max_bins, min_bins, MAX_BINS)
         if not isinstance(self.verbose, bool):
             check_integer("verbose", self.verbose, 0)
+
+    def _check_min_samples_leaf(self) -> None:
+        check_rows("min_samples_leaf", self.min_samples_leaf, 1, closed="neither")
+
+    def _predict_threads(self, n_rows: int) -> int:
+        return 1 if n_rows < self._few_rows else effective_threads(self.n_jobs)
+
+    def _read_table(self, X: Any) -> Any:
+        """Return the table that the trees read, of rows to predict for."""
+        return self._read_features(X)
+
+    def _limits(self) -> dict[str, Any]:
+        """Limits on growth as plain numbers, by their names in a recipe."""
+        return {
+            "max_depth": None if self.max_depth is None else min(int(self.max_depth), _DEEPEST),
+            "min_samples_split": _plain(self.min_samples_split),
+            "min_samples_leaf": _plain(self.min_samples_leaf),
+            "min_impurity_decrease": float(self.min_impurity_decrease),
+            "max_leaf_nodes": None if self.max_leaf_nodes is None else int(self.max_leaf_nodes),
+            "max_bins": int(self.max_bins),
+        }
+
+
+class TreeParameters(GrowthParameters):
+    """Parameters that CART, forests, RERF and gradient boosting share."""
+
+    min_weight_fraction_leaf: float = 0.0
+    ccp_alpha: float | str = 0.0
+    monotonic_cst: Any = None
+
+    def _check_tree_parameters(self) -> None:
+        """Check all of them that can be checked without the data, except `ccp_alpha`."""
+        self._check_growth()
+        check_real("min_weight_fraction_leaf", self.min_weight_fraction_leaf, 0, 0.5)
+
+
+class ImpurityTreeParameters(TreeParameters):
+    """Parameters of trees whose splits reduce an impurity: CART, forests and RERF."""
+
+    _criteria: tuple[str, ...] = ()
+
+    criterion: str
+    splitter: str = "exact"
+    missing: str = "learn"
+
+    def _n_classes(self) -> int:
+        """Return the number of classes, 0 in regression."""
+        raise NotImplementedError
+
+    def _check_one_response(self) -> None:
+        """Refuse targets for which a prediction cannot rise or fall with a feature."""
+        raise NotImplementedError
+
+    def _check_tree_parameters(self) -> None:
+        check_option("criterion", self.criterion, self._criteria)
+        check_option("splitter", self.splitter, SPLITTERS)
+        check_option("missing", self.missing, MISSING)
+        super()._check_tree_parameters()
+
+    def _recipe(self, n_threads: int, random_ties: bool | None = None) -> Recipe:
+        """How trees are grown; ties are drawn where a seed is given, unless told otherwise."""
+        reader = self._reader
+        monotonic = None
+        if self.monotonic_cst is not None:
+            names, mask = reader.feature_names_in, reader.is_categorical
+            monotonic = read_monotonic(self.monotonic_cst, names, mask, "monotonic_cst")
+        if monotonic is not None:
+            self._check_one_response()
+        return Recipe(
+            criterion=str(self.criterion),
+            splitter=str(self.splitter),
+            min_weight_fraction_leaf=float(self.min_weight_fraction_leaf),
+            missing=str(self.missing),
+            max_features=count_features(self.max_features, self.n_features_in_),
+            n_classes=self._n_classes(),
+            is_categorical=reader.is_categorical,
+            monotonic=monotonic,
+            random_ties=self.random_state is not None if random_ties is None else random_ties,
+            n_threads=n_threads,
+            **self._limits(),
+        )
 
 
 @dataclass(frozen=True)
@@ -152,49 +239,11 @@ def _count(value: int | float, n_rows: int) -> int:
     return min(value, n_rows + 1) if isinstance(value, int) else math.ceil(value * n_rows)
 
 
-def check_rows(name: str, value: Any, least: int, *, closed: str) -> int | float:
-    """Check a number of rows: an integer from `least` on, or a share of the rows.
-
-    Parameters
-    ----------
-    name : str
-        Name of the parameter.
-    value : object
-        What the caller gave.
-    least : int
-        Smallest number allowed.
-    closed : {"right", "neither"}
-        Whether a share of 1 is allowed.
-
-    Returns
-    -------
-    value : int or float
-    """
-    if isinstance(value, Integral):
-        return check_integer(name, value, least)  # type: ignore[return-value]
-    if isinstance(value, Real):
-        return check_real(name, value, 0, 1, closed=closed)  # type: ignore[return-value]
-    raise TypeError(
-        f"{name} must be an integer of at least {least} or a share of the rows between 0 and 1, "
-        f"got {value!r}"
-    )
-
-
-def check_max_features(value: Any) -> None:
-    """Check `max_features`, all but its relation to the table."""
-    if value is None:
-        return
+def _plain(value: Any) -> int | float | str:
+    """Return a number of rows or a share of them as a number of Python."""
     if isinstance(value, str):
-        check_option("max_features", value, MAX_FEATURES)
-    elif isinstance(value, Integral):
-        check_integer("max_features", value, 1)
-    elif isinstance(value, Real):
-        check_real("max_features", value, 0, 1, closed="right")
-    else:
-        raise TypeError(
-            "max_features must be None, 'sqrt', 'log2', an integer of at least 1 or a share in "
-            f"(0, 1], got {value!r}"
-        )
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
 
 
 def count_features(max_features: Any, n_features: int) -> int:

@@ -1,4 +1,4 @@
-"""What the trees of a forest depend on, by which a fit is told from the one it would continue."""
+"""Whether a fit may add trees to a forest: what trees depend on, and what is taken over."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from hybridtrees.input.validation import FeatureReader
-from hybridtrees.models.forest.growing import OutOfBag, digest
 from hybridtrees.models.shared.bagging import Sampler
+from hybridtrees.models.shared.forest.out_of_bag import OutOfBag
 from hybridtrees.models.shared.tree_parameters import Recipe
 
 # Fields of a recipe that are no parameters, or follow from those that are compared.
 _FOLLOWS = ("n_threads", "random_ties", "n_classes")
+# Rows that a checksum reads at a time.
+_CHECKSUM_ROWS = 8192
+
 _EFFECTS = (
     (("X", "y"), ("class_weight", "sample_weight", "max_samples", "max_features")),
     (("class_weight",), ("sample_weight", "max_samples")),
@@ -24,26 +28,31 @@ _EFFECTS = (
 _OTHER_NAMES = {"is_categorical": "categorical_features", "monotonic": "monotonic_cst"}
 
 
-def columns_digest(reader: FeatureReader) -> int:
-    """Return a number by which the names and the categories of columns are told from others."""
+def checksum(values: Any) -> int:
+    """Return a checksum of a table, the same for any type of numbers."""
+    found = zlib.crc32(np.array(values.shape, dtype=np.int64))
+    if scipy.sparse.issparse(values):
+        values = values.tocsr()
+        for part in (values.indices, values.indptr):
+            found = zlib.crc32(part.astype(np.int64), found)
+        values = values.data
+    for start in range(0, len(values), _CHECKSUM_ROWS):
+        block = np.ascontiguousarray(values[start : start + _CHECKSUM_ROWS], dtype=np.float64)
+        found = zlib.crc32(block, found)
+    return found
+
+
+def columns_checksum(reader: FeatureReader) -> int:
+    """Return a checksum of the names and the categories of columns."""
     labels = [None if found is None else list(found) for found in reader.categories]
     names = None if reader.feature_names_in is None else list(reader.feature_names_in)
     return zlib.crc32(repr((reader.n_features_in, names, labels)).encode())
 
 
-def target_digest(target: np.ndarray, labels: np.ndarray | None = None) -> int:
-    """Return a number by which a target, with the labels of its codes, is told from others."""
-    own = digest(target)
+def target_checksum(target: np.ndarray, labels: np.ndarray | None = None) -> int:
+    """Return a checksum of a target, with the labels of its codes."""
+    own = checksum(target)
     return own if labels is None else zlib.crc32(repr(labels.tolist()).encode(), own)
-
-
-def check_kept_rows(keep_rows: Any, earlier: dict[str, Any]) -> None:
-    """Refuse to keep the rows of trees that were grown without."""
-    asked = isinstance(keep_rows, bool | np.bool_) and bool(keep_rows)
-    if asked and earlier["_leaf_rows"] is None:
-        raise ValueError(
-            "warm_start=True cannot add keep_rows=True to a forest that was fitted without it"
-        )
 
 
 def grown_with(
@@ -51,7 +60,7 @@ def grown_with(
     sampler: Sampler,
     values: Any,
     reader: FeatureReader,
-    target_digest: int,
+    target_checksum: int,
     others: dict[str, Any],
 ) -> dict[str, Any]:
     """Return what trees depend on, by the names of parameters: plain numbers, strings and lists.
@@ -60,7 +69,7 @@ def grown_with(
     ----------
     recipe, sampler, values, reader
         Of the fit.
-    target_digest : int
+    target_checksum : int
     others : dict
         More parameters that trees, or what is kept of them, depend on.
 
@@ -69,11 +78,11 @@ def grown_with(
     found : dict
     """
     found = {
-        "X": digest(values),
-        "the columns of X": columns_digest(reader),
-        "y": target_digest,
+        "X": checksum(values),
+        "the columns of X": columns_checksum(reader),
+        "y": target_checksum,
         **others,
-        "sample_weight": None if sampler.weight is None else digest(sampler.weight),
+        "sample_weight": None if sampler.weight is None else checksum(sampler.weight),
         "bootstrap": sampler.replace,
         "max_samples": sampler.n_drawn,
     }
@@ -89,9 +98,9 @@ def continue_oob(
     oob: OutOfBag,
     earlier: dict[str, Any],
     sampler: Sampler,
-    said: Callable[[int, np.ndarray], np.ndarray],
+    predict: Callable[[int, np.ndarray], np.ndarray],
 ) -> list[float]:
-    """Take over what the trees there are say of rows out of the bag.
+    """Take over the out-of-bag predictions of the trees there are.
 
     Parameters
     ----------
@@ -101,9 +110,9 @@ def continue_oob(
         Attributes of the forest so far.
     sampler : Sampler
         Draws the samples of its trees again.
-    said : callable
-        From the number of a tree and some rows to what the tree says of them. Trees are asked
-        where the forest was fitted without `oob_score`.
+    predict : callable
+        From the number of a tree and some rows to its predictions, used where the forest was
+        fitted without `oob_score`.
 
     Returns
     -------
@@ -114,7 +123,7 @@ def continue_oob(
         curve = []
         for tree, seed in enumerate(earlier["_draw_seeds"]):
             rows = sampler.out_of_bag(sampler.counts(int(seed)))
-            curve.append(oob.add_values(rows, said(tree, rows)))
+            curve.append(oob.add_values(rows, predict(tree, rows)))
         return curve
     if earlier["_oob_metric"] != oob.metric.name:
         raise ValueError(

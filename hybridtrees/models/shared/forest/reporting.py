@@ -14,8 +14,8 @@ from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.core.base.workers import run_threads
 from hybridtrees.core.tree.packing import FEATURE_MASK
-from hybridtrees.models.forest.growing import digest, in_c_order
-from hybridtrees.models.forest.leaves import (
+from hybridtrees.models.shared.fitted_checks import check_packed_model
+from hybridtrees.models.shared.forest.leaves import (
     LeafGroups,
     Proximities,
     blocks,
@@ -23,14 +23,14 @@ from hybridtrees.models.forest.leaves import (
     sample_products,
     sizes_of_branches,
 )
-from hybridtrees.models.forest.prototypes import (
+from hybridtrees.models.shared.forest.prototypes import (
     Prototypes,
     dense_places,
     group_rows,
     nearest_rows,
     neighbour_counts,
 )
-from hybridtrees.models.shared.fitted_checks import check_packed_model
+from hybridtrees.models.shared.forest.warm_start import checksum
 
 OUTPUTS = ("sparse", "dense")
 
@@ -54,7 +54,12 @@ class OOBImportance:
     importances: np.ndarray
 
 
-class ForestReading:
+def in_c_order(values: Any) -> Any:
+    """Return a table in the order of memory that rows are walked in."""
+    return values.tocsr() if scipy.sparse.issparse(values) else np.ascontiguousarray(values)
+
+
+class ForestReports:
     """Methods of forests that read leaves, samples and proximities."""
 
     def _check_fitted(self) -> None:
@@ -87,7 +92,7 @@ class ForestReading:
     def _read_training(self, X: Any, purpose: str) -> Any:
         """Values of the training table, in C order; any other table is refused."""
         values = self._read_features(X)  # type: ignore[attr-defined]
-        if values.shape[0] != self._sampler.n_rows or digest(values) != self._digest:  # type: ignore[attr-defined]
+        if values.shape[0] != self._sampler.n_rows or checksum(values) != self._digest:  # type: ignore[attr-defined]
             raise ValueError(f"{purpose} needs the table X that the forest was fitted with")
         return in_c_order(values)
 
@@ -259,7 +264,7 @@ class ForestReading:
             n_used = n_train if sampler.weight is None else np.count_nonzero(sampler.weight)
             scale = (n_used - 1) / n_used * (n_used / (n_used - sampler.n_drawn)) ** 2
         values = self._read_features(X)  # type: ignore[attr-defined]
-        n_threads = self._threads_for(values.shape[0])  # type: ignore[attr-defined]
+        n_threads = self._predict_threads(values.shape[0])  # type: ignore[attr-defined]
         found = np.empty((values.shape[0], trees.n_values))
         if n_trees < 2:
             scale = np.nan

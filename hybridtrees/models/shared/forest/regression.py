@@ -1,4 +1,4 @@
-"""Quantiles and intervals from the leaves of a forest."""
+"""Random forests for regression: predictions, quantiles and intervals."""
 
 from __future__ import annotations
 
@@ -7,17 +7,44 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._parameters import check_real
-from hybridtrees.models.forest.leaves import quantiles, sizes_of_branches
+from hybridtrees.input.validation import check_target_regression
+from hybridtrees.models.shared.forest.leaves import quantiles, sizes_of_branches
+from hybridtrees.models.shared.forest.packed import PackedForest
+from hybridtrees.models.shared.forest.targets import RegressionForest
 
 
-class QuantilePrediction:
-    """Methods of forests that have kept the training rows of their leaves."""
+class PackedRegressionForest(RegressionForest, PackedForest):
+    """A random forest for regression, with quantiles from the training rows of its leaves."""
+
+    _criteria = ("squared_error", "friedman_mse", "absolute_error", "poisson")
+    _metric_names = (
+        "mse", "rmse", "mae", "mape", "rmsle", "r2", "mphe", "quantile", "expectile",
+        "poisson-nloglik", "gamma-nloglik", "gamma-deviance", "tweedie-nloglik",
+    )  # fmt: skip
+
+    criterion: str = "squared_error"
+
+    def _known_target(self, y: Any, n_rows: int) -> np.ndarray:
+        target = check_target_regression(
+            y, n_rows, multi_output=True, estimator_name=type(self).__name__
+        ).reshape(n_rows, -1)
+        if target.shape[1] != self.n_outputs_:
+            raise ValueError(f"y must have {self.n_outputs_} outputs, got {target.shape[1]}")
+        return target
+
+    def _tree_error(
+        self, target: np.ndarray, predicted: np.ndarray, weight: np.ndarray | None
+    ) -> float:
+        gap = np.abs(target - predicted)
+        if self._trees.criterion != "absolute_error":
+            gap = gap * gap
+        return float(np.average(gap.mean(axis=1), weights=weight))
 
     def predict_quantiles(self, X: Any, q: Any = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Predict quantiles of the target (Meinshausen 2006).
 
         They are those of the training targets under the weights that `leaf_weights` gives: the
-        least target at which the weights up to it reach the level.
+        smallest target at which the weights up to it reach the level.
 
         Parameters
         ----------
@@ -30,22 +57,22 @@ class QuantilePrediction:
         quantiles : ndarray of shape (n_rows, n_levels), or (n_rows,) for a single number
             With several outputs (n_rows, n_levels, n_outputs) or (n_rows, n_outputs).
         """
-        self._check_is_fitted()  # type: ignore[attr-defined]
+        self._check_is_fitted()
         try:
             levels = np.atleast_1d(np.asarray(q, dtype=np.float64))
         except (TypeError, ValueError):
             levels = np.empty(0)
         if levels.ndim != 1 or not len(levels) or not np.all((levels >= 0) & (levels <= 1)):
             raise ValueError(f"q must be a number or numbers from 0 to 1, got {q!r}")
-        groups, weight = self._kept_groups("predict_quantiles")  # type: ignore[attr-defined]
-        leaves = self.apply(X)  # type: ignore[attr-defined]
-        sizes = sizes_of_branches(self._trees)  # type: ignore[attr-defined]
-        n_threads = self._threads_for(len(leaves))  # type: ignore[attr-defined]
+        groups, weight = self._kept_groups("predict_quantiles")
+        leaves = self.apply(X)
+        sizes = sizes_of_branches(self._trees)
+        n_threads = self._predict_threads(len(leaves))
         columns = [
             quantiles(
                 groups, weight, np.ascontiguousarray(column), leaves, sizes, levels, n_threads
             )
-            for column in self._train_target.T  # type: ignore[attr-defined]
+            for column in self._train_target.T
         ]
         found = np.stack(columns, axis=-1)
         if found.shape[-1] == 1:

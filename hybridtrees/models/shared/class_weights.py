@@ -1,0 +1,89 @@
+"""Factors on the weights of rows by their classes: the parameter `class_weight`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+
+def check_class_weight(given: Any, names: tuple[str, ...] = ("balanced",)) -> None:
+    """Check `class_weight`: None, one of `names`, or a dict of finite factors."""
+    if isinstance(given, Mapping):
+        for label, factor in given.items():
+            if not isinstance(factor, Real) or not 0 <= float(factor) < np.inf:
+                raise ValueError(
+                    "class_weight must hold finite numbers of at least 0, got "
+                    f"{factor!r} for class {label!r}"
+                )
+    elif given is not None and not (isinstance(given, str) and given in names):
+        allowed = ", ".join(map(repr, (None, *names)))
+        raise ValueError(f"class_weight must be {allowed} or a dict, got {given!r}")
+
+
+def class_factors(given: Any, target: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return the factor of each class under "balanced" or a dict.
+
+    A dict may name classes that are not in `target`, as in a fold without them, but not instead
+    of one that is.
+    """
+    if isinstance(given, str):
+        return len(target) / (len(classes) * np.bincount(target, minlength=len(classes)))
+    labels = classes.tolist()
+    unknown = [label for label in given if label not in labels]
+    if unknown and any(label not in given for label in labels):
+        raise ValueError(
+            f"class_weight names {unknown[0]!r}, which is not among the classes {labels}"
+        )
+    return np.array([float(given.get(label, 1.0)) for label in labels])
+
+
+def weight_rows(
+    factors: np.ndarray, target: np.ndarray, weight: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the weights of the rows, times the factors of their classes."""
+    rows = factors[target] if weight is None else weight * factors[target]
+    if not rows.any():
+        raise ValueError("class_weight leaves no row with a positive weight")
+    return rows
+
+
+@dataclass(frozen=True)
+class SampleFactors:
+    """Factors on the weights of the rows of a sample.
+
+    Attributes
+    ----------
+    factors : ndarray of shape (n_classes,), or "balanced_subsample"
+        Of each class; or such that every class has the same total in a sample.
+    target : ndarray
+        Class codes of the rows.
+    n_classes : int
+    """
+
+    factors: np.ndarray | str
+    target: np.ndarray
+    n_classes: int
+
+    def __call__(self, counts: np.ndarray) -> np.ndarray:
+        """Return the factor of each row in a sample that has it so many times."""
+        if not isinstance(self.factors, str):
+            return self.factors[self.target]
+        sums = np.bincount(self.target, weights=counts, minlength=self.n_classes)
+        # Classes that a sample has none of have no rows in it either.
+        return (sums.sum() / (self.n_classes * np.where(sums > 0, sums, 1.0)))[self.target]
+
+
+def drawable_weight(
+    factor: Callable[[np.ndarray], np.ndarray] | None, target: np.ndarray, weight: np.ndarray | None
+) -> np.ndarray | None:
+    """Weights of the rows, 0 for those of classes that have no weight."""
+    if factor is None:
+        return weight
+    zero = factor(np.ones(len(target), dtype=np.int64)) == 0
+    if not zero.any():
+        return weight
+    return np.where(zero, 0.0, 1.0 if weight is None else weight)

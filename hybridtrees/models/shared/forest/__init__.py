@@ -1,0 +1,1 @@
+"""What forests share: the fit, samples, out-of-bag errors, warm start, and packed trees."""

@@ -1,0 +1,347 @@
+"""The fit of a forest, whatever its trees are: samples, growth, out-of-bag errors, warm start."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+
+from hybridtrees.base import atomic_fit
+from hybridtrees.core.base.random_state import seed_sequence
+from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.input.validation import check_sample_weight
+from hybridtrees.metrics import Metric, callable_metric, get_metric
+from hybridtrees.models.shared.bagging import (
+    BaggingParameters,
+    BaggingResult,
+    BaggingSettings,
+    Sampler,
+    bag,
+)
+from hybridtrees.models.shared.class_weights import drawable_weight
+from hybridtrees.models.shared.forest.out_of_bag import OutOfBag, of_classes
+from hybridtrees.models.shared.forest.warm_start import check_same_growth, continue_oob
+from hybridtrees.models.shared.importance import shares
+
+_OOB_NAMES = (
+    "oob_score_",
+    "oob_curve_",
+    "oob_prediction_",
+    "oob_decision_function_",
+    "_oob_sums",
+    "_oob_counts",
+    "_oob_metric",
+)
+
+
+class Forest(BaggingParameters):
+    """Bagged trees: everything but the target and the trees.
+
+    A family brings the hooks below. The target comes from `RegressionForest` or
+    `ClassificationForest`.
+    """
+
+    _few_rows = 64
+    _default_metric: str
+    _metric_names: tuple[str, ...] = ()
+
+    # -- what families bring --------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        """Check all that can be checked without the data."""
+        self._check_bagging()
+        self._metric()
+
+    def _fit_table(self, X: Any) -> Any:
+        """Learn the features of `X` and return the table that trees are grown on."""
+        return self._fit_features(X, categorical_features=self.categorical_features)
+
+    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
+        raise NotImplementedError
+
+    def _n_classes(self) -> int:
+        """Return the number of classes, 0 in regression."""
+        raise NotImplementedError
+
+    def _class_factor(self, target: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:
+        """Return what makes factors on the weights of rows from the counts of a sample."""
+        return None
+
+    def _votes(self) -> bool:
+        """Whether trees vote for a class, instead of giving probabilities."""
+        return False
+
+    def _growing_threads(self, table: Any) -> int:
+        return effective_threads(self.n_jobs)
+
+    def _make_recipe(self, sampler: Sampler, n_threads: int) -> Any:
+        """Return how trees are grown."""
+        raise NotImplementedError
+
+    def _growth(
+        self,
+        recipe: Any,
+        table: Any,
+        target: np.ndarray,
+        weight: np.ndarray | None,
+        sampler: Sampler,
+    ) -> dict[str, Any]:
+        """Return what the trees depend on: a fit that adds trees must have the same."""
+        raise NotImplementedError
+
+    def _prepare(
+        self,
+        recipe: Any,
+        table: Any,
+        target: np.ndarray,
+        weight: np.ndarray | None,
+        sampler: Sampler,
+        factor: Callable[[np.ndarray], np.ndarray] | None,
+        n_threads: int,
+        needs_oob: bool,
+    ) -> Any:
+        """Return what the growers share, with `open_grower`, `grow` and the table as `values`."""
+        raise NotImplementedError
+
+    def _keep_trees(self, fit: Any, grown: list[Any], earlier: dict[str, Any] | None) -> None:
+        """Keep trees as `_trees`, after those of the earlier fit."""
+        raise NotImplementedError
+
+    def _add_trees(
+        self, trees: Any, table: Any, raw: np.ndarray, n_threads: int, first: int, last: int
+    ) -> None:
+        """Add the predictions of the trees from one number to another."""
+        trees.add_raw(table, raw, n_threads, first, last)
+
+    def _predict_tree(self, trees: Any, table: Any, tree: int, rows: np.ndarray) -> np.ndarray:
+        """Predictions of one tree for some rows, (n_rows, n_values)."""
+        raw = np.zeros((len(rows), self._n_values()))
+        self._add_trees(trees, table[rows], raw, 1, tree, tree + 1)
+        return raw
+
+    def _importances(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return sums of the importances over the trees, and their standard deviation."""
+        raise NotImplementedError
+
+    def _default_score(self, oob: OutOfBag) -> float:
+        raise NotImplementedError
+
+    def _keep_oob(self, oob: OutOfBag) -> None:
+        raise NotImplementedError
+
+    # -- fit ------------------------------------------------------------------------------------
+
+    @atomic_fit
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Grow the forest.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+            NaN means missing. String and category columns of a data frame are categories.
+        y : array-like of shape (n_rows,)
+            In regression also of shape (n_rows, n_outputs).
+        sample_weight : array-like of shape (n_rows,), optional
+            Rows are drawn into bootstrap samples with probabilities proportional to their
+            weights; without replacement, trees weigh them. Rows of weight zero are left out.
+
+        Returns
+        -------
+        self : estimator
+        """
+        self._check_parameters()
+        earlier = self.__dict__.copy() if self.warm_start and "_trees" in self.__dict__ else None
+        table = self._fit_table(X)
+        n_rows = table.shape[0]
+        target = self._encode_target(y, n_rows)
+        weight = check_sample_weight(sample_weight, n_rows)
+        seeds = self._root_seeds(earlier)
+        n_first = 0 if earlier is None else len(earlier["_trees"])
+        n_trees, settle = self._n_trees(n_first)
+        factor = self._class_factor(target)
+        sampler = self._make_sampler(n_rows, drawable_weight(factor, target, weight))
+        n_threads = self._growing_threads(table)
+        recipe = self._make_recipe(sampler, n_threads)
+        self._grown_with = self._growth(recipe, table, target, weight, sampler)
+        asks_oob = self._asks_oob()
+        if earlier is not None:
+            check_same_growth(earlier["_grown_with"], self._grown_with)
+            self._check_kept(earlier)
+            if n_trees == 0:
+                warnings.warn(
+                    "Warm-start fitting without increasing n_estimators does not fit new trees.",
+                    stacklevel=3,
+                )
+                if not asks_oob or "oob_score_" in earlier:
+                    return self
+        needs_oob = settle or asks_oob
+        if needs_oob and not sampler.leaves_out:
+            raise ValueError(
+                f"{self._oob_purpose()} needs rows out of the bag: bootstrap=True, or max_samples "
+                "below the number of rows"
+            )
+        fit = self._prepare(recipe, table, target, weight, sampler, factor, n_threads, needs_oob)
+        oob = self._open_oob(target, weight) if needs_oob else None
+        curve: list[float] = []
+        if oob is not None and earlier is not None:
+            predict = partial(self._predict_tree, earlier["_trees"], fit.values)
+            curve = continue_oob(oob, earlier, sampler, predict)
+        grain = 0.0 if oob is None else oob.grain
+        settings = BaggingSettings(n_trees, settle, n_first, n_threads, self.verbose, grain)
+        add = None if oob is None else oob.add
+        result = self._bag(fit, sampler, settings, seeds, add, curve)
+        if result.trees:
+            self._keep(fit, sampler, result, earlier)
+        self._keep_errors(oob, result, sampler)
+        return self
+
+    def _bag(self, fit: Any, *how: Any) -> BaggingResult:
+        """Grow the trees: see `bag`."""
+        return bag(fit.open_grower, fit.grow, *how)
+
+    def _check_kept(self, earlier: dict[str, Any]) -> None:
+        """Refuse to add trees with more kept of them than of those that there are."""
+
+    def _metric(self) -> Metric:
+        """Metric of the out-of-bag curve."""
+        if isinstance(self.oob_score, bool | np.bool_):
+            return get_metric(self._default_metric)
+        if isinstance(self.oob_score, str):
+            names = self._metric_names
+            if self.oob_score.partition("@")[0] not in names:
+                raise ValueError(
+                    f"oob_score must be True, False, a function or one of {', '.join(names)}, "
+                    f"got {self.oob_score!r}"
+                )
+            return get_metric(self.oob_score)
+        if callable(self.oob_score):
+            metric = callable_metric(self.oob_score)
+            return of_classes(metric) if self._estimator_type == "classifier" else metric
+        raise TypeError(
+            f"oob_score must be True, False, a function or a name, got {self.oob_score!r}"
+        )
+
+    def _root_seeds(self, earlier: dict[str, Any] | None) -> np.random.SeedSequence:
+        if earlier is not None:
+            entropy, key = earlier["_seed"]
+            return np.random.SeedSequence(entropy, spawn_key=tuple(key))
+        seeds = seed_sequence(self.random_state)
+        entropy = seeds.entropy
+        self._seed = (
+            int(entropy) if isinstance(entropy, Integral) else [int(part) for part in entropy],
+            [int(part) for part in seeds.spawn_key],
+        )
+        return seeds
+
+    def _open_oob(self, target: np.ndarray, weight: np.ndarray | None) -> OutOfBag:
+        n_classes, metric = self._n_classes(), self._metric()
+        if metric.name == "error" and n_classes != 2:
+            metric = get_metric("merror")
+        return OutOfBag(target, weight, metric, self._n_values(), n_classes, self._votes())
+
+    def _keep(
+        self, fit: Any, sampler: Sampler, result: BaggingResult, earlier: dict[str, Any] | None
+    ) -> None:
+        """Keep the trees and how their samples were drawn."""
+        self._keep_trees(fit, result.trees, earlier)
+        seeds = np.array(result.draw_seeds, dtype=np.uint64)
+        if earlier is not None:
+            seeds = np.concatenate([earlier["_draw_seeds"], seeds])
+        self._draw_seeds = seeds
+        self._sampler = sampler
+        self.n_estimators_ = len(seeds)
+
+    def _keep_errors(self, oob: OutOfBag | None, result: BaggingResult, sampler: Sampler) -> None:
+        """Keep the out-of-bag predictions and their error, and what a warm start continues."""
+        for name in _OOB_NAMES:
+            self.__dict__.pop(name, None)
+        if oob is None:
+            return
+        if not np.all(oob.counts[slice(None) if sampler.weight is None else sampler.weight > 0]):
+            warnings.warn(
+                "Some rows were in the sample of every tree and have no out-of-bag prediction: "
+                "there are too few trees for a reliable estimate",
+                UserWarning,
+                stacklevel=4,
+            )
+        self.oob_curve_ = np.array(result.errors)
+        default = isinstance(self.oob_score, bool | np.bool_)
+        self.oob_score_ = self._default_score(oob) if default else oob.error()
+        self._keep_oob(oob)
+        if self.warm_start:
+            self._oob_sums, self._oob_counts = oob.sums, oob.counts
+            self._oob_metric = oob.metric.name
+
+    # -- predict --------------------------------------------------------------------------------
+
+    def _n_values(self) -> int:
+        """Numbers that a tree predicts: of two classes, for the second alone."""
+        n_classes = self._n_classes()
+        return (1 if n_classes == 2 else n_classes) if n_classes else self.n_outputs_
+
+    def _mean(self, X: Any) -> np.ndarray:
+        """Mean over the trees, (n_rows, n_values)."""
+        table, trees = self._read_table(X), self._trees
+        raw = np.zeros((table.shape[0], self._n_values()))
+        self._add_trees(trees, table, raw, self._predict_threads(len(raw)), 0, len(trees))
+        raw /= len(trees)
+        return raw
+
+    def _staged_means(self, X: Any) -> Iterator[np.ndarray]:
+        """Yield the means over the first tree, the first two, and so on."""
+        table, trees = self._read_table(X), self._trees
+        raw = np.zeros((table.shape[0], self._n_values()))
+        n_threads = self._predict_threads(len(raw))
+        for tree in range(len(trees)):
+            self._add_trees(trees, table, raw, n_threads, tree, tree + 1)
+            yield raw / (tree + 1)
+
+    def apply(self, X: Any) -> np.ndarray:
+        """Leaf of each row in every tree.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        leaves : ndarray of int32, shape (n_rows, n_trees)
+            Numbers of nodes. With ``missing="stop"`` a row may end at an inner node.
+        """
+        table = self._read_table(X)
+        return self._trees.apply(table, self._predict_threads(table.shape[0]))
+
+    # -- reading the forest ---------------------------------------------------------------------
+
+    @property
+    def trees_(self) -> Any:
+        """The trees; indexing gives a `Tree`, made anew each time."""
+        self._check_is_fitted()
+        return self._trees
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """Loss that the splits of each feature take off, summing to 1 (0 without splits)."""
+        self._check_is_fitted()
+        return shares(self._importances()[0])
+
+    @property
+    def feature_importances_std_(self) -> np.ndarray:
+        """Standard deviation of the importances over the trees that have splits."""
+        self._check_is_fitted()
+        return self._importances()[1]
+
+    def _summary_lines(self, splits: str, columns: str, n_leaves: np.ndarray) -> list[str]:
+        lines = [
+            f"{type(self).__name__}: {splits}",
+            f"rows {self._sampler.n_rows}, features {self.n_features_in_}, {columns}",
+            f"trees {len(n_leaves)}, leaves of a tree: min {n_leaves.min()}, mean "
+            f"{n_leaves.mean():.1f}, max {n_leaves.max()}",
+        ]
+        if "oob_score_" in vars(self):
+            lines.append(f"out-of-bag score {self.oob_score_:.6g}")
+        return lines

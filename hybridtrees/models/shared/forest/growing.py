@@ -1,0 +1,166 @@
+"""Trees of a forest: grown on a sample, packed, and asked about the rows left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hybridtrees.core.grow._leaf_passes import feature_gains
+from hybridtrees.core.grow.cart import (
+    TargetLeaves,
+    TargetStatistics,
+    cart_params,
+    cart_table,
+)
+from hybridtrees.core.grow.grower import Grower, uses_histograms
+from hybridtrees.core.tree._walk import group_rows
+from hybridtrees.core.tree.packing import PackedTree, pack_tree
+from hybridtrees.core.tree.pruning import collapse_alphas, prune_nodes
+from hybridtrees.core.tree.tree import Tree
+from hybridtrees.models.shared.bagging import Sampler
+from hybridtrees.models.shared.tree_parameters import Recipe
+
+
+@dataclass
+class ForestTree:
+    """A tree of a forest, and what is known of it while its sample is at hand.
+
+    Attributes
+    ----------
+    packed : PackedTree
+    importance : ndarray of shape (n_features,)
+        Impurity that the splits of each feature take off, summing to 1 (0 without splits).
+    leaf_rows : ndarray of uint32 or None
+        Rows of the sample, leaf by leaf.
+    oob_rows : ndarray of uint32 or None
+        Rows out of the bag.
+    oob_values : ndarray of shape (n_oob, n_values) or None
+        What the tree says of them.
+    """
+
+    packed: PackedTree
+    importance: np.ndarray
+    leaf_rows: np.ndarray | None
+    oob_rows: np.ndarray | None
+    oob_values: np.ndarray | None
+
+
+@dataclass
+class ForestFit:
+    """What the growers of one fit share.
+
+    Attributes
+    ----------
+    recipe : Recipe
+    values : ndarray or sparse array
+        The table; dense ones in C order where rows out of the bag are walked.
+    target : ndarray
+        float64 of shape (n_rows, n_outputs), or int32 class codes.
+    sampler : Sampler
+    class_factor : callable or None
+        From the counts of a sample to a factor on the weight of each row.
+    ccp_alpha : float
+    watch_oob, keep_rows : bool
+        Whether trees are asked about rows out of the bag, and whether their rows are kept.
+    """
+
+    recipe: Recipe
+    values: Any
+    target: np.ndarray
+    sampler: Sampler
+    class_factor: Callable[[np.ndarray], np.ndarray] | None
+    ccp_alpha: float
+    watch_oob: bool
+    keep_rows: bool
+    n_threads: int
+
+    def __post_init__(self) -> None:
+        recipe, sampler = self.recipe, self.sampler
+        self.table = cart_table(
+            self.values,
+            recipe.is_categorical,
+            recipe.splitter,
+            recipe.max_bins,
+            sampler.weight,
+            self.n_threads,
+        )
+        self.use_params()
+        n_classes = recipe.n_classes
+        n_sums = self.target.shape[1] if n_classes == 0 else 1 if n_classes <= 2 else n_classes
+        if not uses_histograms(self.table, self.params, n_sums):
+            # The growers of all threads work on copies of the same lists.
+            self.table.lists(self.n_threads)
+
+    def use_params(self) -> None:
+        """Find the parameters of growth for the samples."""
+        params = self.recipe.grower_params(*self.values.shape, self._expected_total())
+        self.params = cart_params(params, self.recipe.criterion)
+
+    def _expected_total(self) -> float:
+        """Weight of a sample, on average."""
+        sampler = self.sampler
+        share = np.ones(sampler.n_rows) if sampler.weight is None else sampler.weight
+        if sampler.replace:
+            expected = share * (sampler.n_drawn / share.sum())
+        else:
+            expected = share * (sampler.n_drawn / np.count_nonzero(share))
+        if self.class_factor is not None:
+            expected = expected * self.class_factor(expected)
+        return float(expected.sum())
+
+    @property
+    def detailed(self) -> bool:
+        """Whether values of inner nodes are kept: see `pack_tree`."""
+        recipe = self.recipe
+        return (
+            recipe.criterion == "absolute_error"
+            or recipe.missing == "stop"
+            or recipe.monotonic is not None
+        )
+
+    def open_grower(self) -> Grower:
+        """Return a grower for one thread."""
+        return Grower(self.table, self.params, TargetLeaves(self.ccp_alpha > 0))
+
+    def grow(self, grower: Grower, counts: np.ndarray, seed: int) -> ForestTree:
+        """Grow a tree on a sample, given as the number of times that each row is in it."""
+        recipe = self.recipe
+        weight: np.ndarray | None = self.sampler.row_weight(counts)
+        if self.class_factor is not None:
+            weight = weight * self.class_factor(counts)
+        elif self.sampler.weight is None and not self.sampler.leaves_out:
+            weight = None
+        statistics = TargetStatistics(self.target, weight, recipe.criterion, recipe.n_classes)
+        grown = grower.grow(statistics, statistics.rows, seed)
+        tree, leaf = grown.tree, grown.leaf
+        if self.ccp_alpha > 0:
+            splits = collapse_alphas(tree, grown.impurity) > self.ccp_alpha
+            tree, new_node = prune_nodes(tree, splits, grown.impurity)
+            leaf = np.where(leaf < 0, leaf, new_node[leaf]).astype(np.int32)
+        values = tree.values[:, 1:] if recipe.n_classes == 2 else tree.values
+        packed = pack_tree(tree, values, self.detailed)
+        oob_rows = oob_values = None
+        if self.watch_oob:
+            oob_rows = self.sampler.out_of_bag(counts)
+            oob_values = values[packed.walk(self.values, oob_rows)]
+        rows = rows_by_leaf(leaf, tree.n_nodes) if self.keep_rows else None
+        return ForestTree(
+            packed, _importance(tree, self.table.n_features), rows, oob_rows, oob_values
+        )
+
+
+def rows_by_leaf(leaf: np.ndarray, n_nodes: int) -> np.ndarray:
+    """Rows that have a leaf, leaf by leaf."""
+    rows = np.empty(np.count_nonzero(leaf >= 0), dtype=np.uint32)
+    group_rows(leaf, np.empty(n_nodes + 1, dtype=np.int64), rows)
+    return rows
+
+
+def _importance(tree: Tree, n_features: int) -> np.ndarray:
+    sums = np.zeros(n_features)
+    feature_gains(tree.nodes, sums)
+    total = sums.sum()
+    return sums / total if total > 0 else sums

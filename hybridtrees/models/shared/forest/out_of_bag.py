@@ -1,0 +1,109 @@
+"""Predictions of rows by the trees whose samples they are not in, and their error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hybridtrees.metrics import Metric
+
+
+class OutOfBag:
+    """Predictions of rows by the trees whose samples they are not in, and their error.
+
+    Parameters
+    ----------
+    target : ndarray
+        float64 of shape (n_rows, n_outputs), or int32 class codes.
+    weight : ndarray of shape (n_rows,) or None
+    metric : Metric
+    n_values : int
+        Numbers that a tree predicts for a row; 1 for two classes.
+    n_classes : int
+    votes : bool
+    """
+
+    def __init__(
+        self,
+        target: np.ndarray,
+        weight: np.ndarray | None,
+        metric: Metric,
+        n_values: int,
+        n_classes: int,
+        votes: bool,
+    ):
+        self.target = target
+        self.weight = weight
+        self.metric = metric
+        self.n_classes = n_classes
+        self.votes = votes
+        self.sums = np.zeros((len(target), n_values))
+        self.counts = np.zeros(len(target), dtype=np.int32)
+
+    @property
+    def grain(self) -> float:
+        """Half as much again as one row makes of a share of wrong classes; 0 for other metrics."""
+        return 1.5 / len(self.target) if self.metric.name in ("error", "merror") else 0.0
+
+    def add(self, tree: Any) -> float:
+        """Take in the predictions of a tree and return the error of all trees so far."""
+        return self.add_values(tree.oob_rows, tree.oob_values)
+
+    def add_values(self, rows: np.ndarray, values: np.ndarray) -> float:
+        """Take in the predictions of a tree for the rows out of its bag; see `add`."""
+        self.sums[rows] += as_votes(values) if self.votes else values
+        self.counts[rows] += 1
+        return self.error()
+
+    def prediction(self) -> np.ndarray:
+        """Means over the trees, NaN for rows that were in every sample."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = self.sums / self.counts[:, None]
+        return two_columns(mean) if self.n_classes == 2 else mean
+
+    def score_input(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Targets, predictions and weights of the rows that have a prediction."""
+        rows = self.counts > 0
+        mean = self.sums[rows] / self.counts[rows, None]
+        if mean.shape[1] == 1 and self.n_classes != 1:
+            mean = mean[:, 0]
+        target = self.target[rows]
+        if target.ndim == 2 and target.shape[1] == 1:
+            target = target[:, 0]
+        return target, mean, None if self.weight is None else self.weight[rows]
+
+    def error(self, metric: Metric | None = None) -> float:
+        """Value of the metric, NaN while no row has a prediction."""
+        target, mean, weight = self.score_input()
+        if not len(target):
+            return float("nan")
+        return float((metric or self.metric).function(target, mean, sample_weight=weight))
+
+
+def as_votes(values: np.ndarray) -> np.ndarray:
+    """1 for the most probable class and 0 for others; of two classes, for the second."""
+    if values.shape[1] == 1:
+        return (values > 0.5).astype(np.float64)
+    votes = np.zeros_like(values)
+    votes[np.arange(len(values)), values.argmax(axis=1)] = 1.0
+    return votes
+
+
+def most_probable(mean: np.ndarray) -> np.ndarray:
+    """Codes of the most probable classes; of two classes `mean` is about the second alone."""
+    return (mean > 0.5).astype(np.intp) if mean.ndim == 1 else mean.argmax(axis=1)
+
+
+def of_classes(metric: Metric) -> Metric:
+    """Return a metric that a function of predicted classes makes, not of their probabilities."""
+
+    def function(target: np.ndarray, mean: np.ndarray, *, sample_weight: Any = None) -> float:
+        return metric.function(target, most_probable(mean), sample_weight=sample_weight)
+
+    return metric._replace(function=function)
+
+
+def two_columns(second: np.ndarray) -> np.ndarray:
+    """Probabilities of both of two classes from those of the second."""
+    return np.hstack([1.0 - second, second])

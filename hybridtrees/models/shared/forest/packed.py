@@ -1,0 +1,193 @@
+"""Forests of trees that are packed into a few bytes per node: all but the target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from hybridtrees._parameters import check_real
+from hybridtrees._persistence import register
+from hybridtrees.core.tree.packed import PackedTrees
+from hybridtrees.core.tree.paths import decision_path
+from hybridtrees.models.shared.bagging import MAX_TREES, BaggingParameters, Sampler
+from hybridtrees.models.shared.forest.base import Forest
+from hybridtrees.models.shared.forest.growing import ForestFit, ForestTree
+from hybridtrees.models.shared.forest.reporting import ForestReports, in_c_order
+from hybridtrees.models.shared.forest.warm_start import grown_with, target_checksum
+from hybridtrees.models.shared.importance import importance_lines
+from hybridtrees.models.shared.tree_parameters import ImpurityTreeParameters, Recipe
+
+register(PackedTrees)
+
+# Training rows of the leaves are kept by default while they take no more than this.
+KEPT_BYTES = 2**28
+
+
+class ForestParameters(BaggingParameters, ImpurityTreeParameters):
+    """Parameters of random forests and of RERF."""
+
+    splitter: str = "hist"
+    keep_rows: bool | str = "auto"
+
+    def _check_forest_parameters(self) -> None:
+        """Check all that can be checked without the data, except `oob_score`."""
+        self._check_bagging()
+        self._check_tree_parameters()
+        check_real("ccp_alpha", self.ccp_alpha, 0)
+        auto = isinstance(self.keep_rows, str) and self.keep_rows == "auto"
+        if not auto and not isinstance(self.keep_rows, bool | np.bool_):
+            raise ValueError(f"keep_rows must be True, False or 'auto', got {self.keep_rows!r}")
+
+
+class PackedForest(ForestReports, Forest, ForestParameters):
+    """A random forest: everything but the target."""
+
+    _trees: PackedTrees
+
+    def _check_parameters(self) -> None:
+        self._check_forest_parameters()
+        self._metric()
+
+    def _make_recipe(self, sampler: Sampler, n_threads: int) -> Recipe:
+        recipe = self._recipe(1)
+        # Between equal splits is drawn, lest the first features be preferred; but trees that all
+        # see the same rows and features are to be the same.
+        draws = sampler.leaves_out or recipe.max_features < self.n_features_in_
+        return replace(recipe, random_ties=draws)
+
+    def _growth(
+        self,
+        recipe: Recipe,
+        table: Any,
+        target: np.ndarray,
+        weight: np.ndarray | None,
+        sampler: Sampler,
+    ) -> dict[str, Any]:
+        others = {"ccp_alpha": float(self.ccp_alpha), **self._more_growth()}
+        return grown_with(
+            recipe, sampler, table, self._reader, self._target_checksum(target), others
+        )
+
+    def _more_growth(self) -> dict[str, Any]:
+        """Parameters of the classifier that trees, or what is kept of them, depend on."""
+        return {}
+
+    def _target_checksum(self, target: np.ndarray) -> int:
+        return target_checksum(target, vars(self).get("classes_"))
+
+    def _check_kept(self, earlier: dict[str, Any]) -> None:
+        asked = isinstance(self.keep_rows, bool | np.bool_) and bool(self.keep_rows)
+        if asked and earlier["_leaf_rows"] is None:
+            raise ValueError(
+                "warm_start=True cannot add keep_rows=True to a forest that was fitted without it"
+            )
+
+    def _prepare(
+        self,
+        recipe: Recipe,
+        table: Any,
+        target: np.ndarray,
+        weight: np.ndarray | None,
+        sampler: Sampler,
+        factor: Callable[[np.ndarray], np.ndarray] | None,
+        n_threads: int,
+        needs_oob: bool,
+    ) -> ForestFit:
+        return ForestFit(
+            recipe,
+            in_c_order(table) if needs_oob else table,
+            target,
+            sampler,
+            factor,
+            float(self.ccp_alpha),
+            needs_oob,
+            self._keeps_rows(sampler),
+            n_threads,
+        )
+
+    def _keeps_rows(self, sampler: Sampler) -> bool:
+        if isinstance(self.keep_rows, bool | np.bool_):
+            return bool(self.keep_rows)
+        n_trees = MAX_TREES if self.n_estimators == "auto" else int(self.n_estimators)
+        n_bytes = 4 * n_trees * min(sampler.n_drawn, sampler.n_rows)
+        return self._n_classes() == 0 and n_bytes <= KEPT_BYTES
+
+    def _keep_trees(
+        self, fit: ForestFit, grown: list[ForestTree], earlier: dict[str, Any] | None
+    ) -> None:
+        """Keep the trees, their importances and, where asked for, the rows of their leaves."""
+        trees = PackedTrees(
+            [tree.packed for tree in grown],
+            self.n_features_in_,
+            fit.recipe.criterion,
+            fit.recipe.n_classes,
+        )
+        importance = np.array([tree.importance for tree in grown])
+        moments = np.stack([importance.sum(axis=0), np.square(importance).sum(axis=0)])
+        n_split = int(np.count_nonzero(importance.any(axis=1)))
+        rows = [tree.leaf_rows for tree in grown] if fit.keep_rows else None
+        if earlier is not None:
+            trees = earlier["_trees"].extended(trees)
+            moments = moments + earlier["_importance_moments"]
+            n_split += earlier["_n_split_trees"]
+            rows = None if earlier["_leaf_rows"] is None or rows is None else rows
+            if rows is not None:
+                rows = [earlier["_leaf_rows"], *rows]
+        self._trees = trees
+        self._importance_moments, self._n_split_trees = moments, n_split
+        self._leaf_rows = None if rows is None else np.concatenate(rows)
+        self._train_target = None if rows is None else fit.target
+        self._digest = self._grown_with["X"]
+        self.max_features_ = fit.recipe.max_features
+
+    # -- predict --------------------------------------------------------------------------------
+
+    def _add_trees(
+        self, trees: Any, table: Any, raw: np.ndarray, n_threads: int, first: int, last: int
+    ) -> None:
+        trees.add_raw(table, raw, n_threads, first, last, votes=self._votes())
+
+    def _predict_tree(self, trees: Any, table: Any, tree: int, rows: np.ndarray) -> np.ndarray:
+        return trees.values_of(table, tree, rows)
+
+    def decision_path(self, X: Any) -> tuple[scipy.sparse.csr_matrix, np.ndarray]:
+        """Nodes that each row comes through, in all trees.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        indicator : csr_matrix of shape (n_rows, n_nodes)
+            1 for every node on the way, the trees side by side.
+        n_nodes_ptr : ndarray of shape (n_trees + 1,)
+            Columns at which the trees begin.
+        """
+        leaves = self.apply(X)
+        parts = [decision_path(tree, leaves[:, k]) for k, tree in enumerate(self._trees)]
+        return scipy.sparse.hstack(parts).tocsr(), self._trees.tree_start.copy()
+
+    # -- reading the forest ---------------------------------------------------------------------
+
+    def _importances(self) -> tuple[np.ndarray, np.ndarray]:
+        mean, square = self._importance_moments / max(1, self._n_split_trees)
+        return self._importance_moments[0], np.sqrt(np.maximum(square - mean**2, 0.0))
+
+    def summary(self) -> str:
+        """Return a short account of the forest in words.
+
+        Returns
+        -------
+        text : str
+        """
+        trees = self.trees_
+        n_leaves = (np.diff(trees.tree_start) + 1) // 2
+        splits = f"{trees.criterion}, {self.splitter} splits"
+        lines = self._summary_lines(splits, self._outputs(), n_leaves)
+        names = getattr(self, "feature_names_in_", None)
+        return "\n".join(lines + importance_lines(self.feature_importances_, names))

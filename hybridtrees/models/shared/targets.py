@@ -1,0 +1,97 @@
+"""Targets of trees and forests: what their regressors and classifiers differ in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hybridtrees.base import ClassifierMixin, RegressorMixin
+from hybridtrees.input.validation import check_target_classification, check_target_regression
+
+# Squares of targets up to here, and sums of many of them, are finite.
+LARGEST_TARGET = 1e100
+
+
+def read_regression_target(
+    y: Any, n_rows: int, estimator_name: str, *, several: bool = True
+) -> np.ndarray:
+    """Return the target of a regression, (n_rows,) or (n_rows, n_outputs)."""
+    target = check_target_regression(y, n_rows, multi_output=several, estimator_name=estimator_name)
+    if not target.size:
+        raise ValueError("y must have at least one output, got an array without columns")
+    largest = np.abs(target).max()
+    if largest > LARGEST_TARGET:
+        raise ValueError(f"y must not exceed {LARGEST_TARGET} in magnitude, got {largest:.3g}")
+    return target
+
+
+class RegressionTarget(RegressorMixin):
+    """A target of one or more columns of numbers. Stands before the family among the bases."""
+
+    n_outputs_: int
+
+    def _takes_several(self) -> bool:
+        """Whether `y` may have several columns."""
+        return True
+
+    def _n_classes(self) -> int:
+        return 0
+
+    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
+        several = self._takes_several()
+        target = read_regression_target(y, n_rows, type(self).__name__, several=several)
+        target = target.reshape(n_rows, -1)
+        if self.criterion == "poisson":  # type: ignore[attr-defined]
+            if target.min() < 0:
+                raise ValueError(
+                    f"y must not be negative under criterion='poisson', got {target.min()}"
+                )
+            if np.any(target.sum(axis=0) <= 0):
+                raise ValueError("y must have a positive sum under criterion='poisson'")
+        self.n_outputs_ = target.shape[1]
+        return target
+
+    def _check_one_response(self) -> None:
+        if self.n_outputs_ > 1:
+            raise ValueError(f"monotonic_cst needs a single output, but y has {self.n_outputs_}")
+
+    def _squeeze(self, values: np.ndarray) -> np.ndarray:
+        """Predictions in the shape of the target that `fit` was given."""
+        return values[:, 0] if self.n_outputs_ == 1 else values
+
+    def _outputs(self) -> str:
+        return f"outputs {self.n_outputs_}"
+
+    def __sklearn_tags__(self) -> Any:
+        """Return the tags of a regressor for one or more outputs."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = self._takes_several()
+        return tags
+
+
+class ClassTarget(ClassifierMixin):
+    """A target of labels. Stands before the family among the bases."""
+
+    classes_: np.ndarray
+    n_classes_: int
+
+    def _n_classes(self) -> int:
+        return self.n_classes_
+
+    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
+        codes, self.classes_ = check_target_classification(
+            y, n_rows, estimator_name=type(self).__name__
+        )
+        self.n_classes_ = len(self.classes_)
+        self.n_outputs_ = 1
+        return codes
+
+    def _check_one_response(self) -> None:
+        if self.n_classes_ > 2:
+            raise ValueError(
+                f"monotonic_cst needs two classes at most, but y has {self.n_classes_}"
+            )
+
+    def _outputs(self) -> str:
+        return f"classes {self.n_classes_}"
