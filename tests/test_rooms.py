@@ -31,7 +31,6 @@ RANK = {f"hybridtrees.{room}": rank for rank, row in enumerate(ROOMS) for room i
 BUILT_ON = {
     "forest": {"cart"},
     "linear_tree": {"forest"},
-    "plgb": {"linear_tree", "rerf", "xgb"},
     "rerf": {"cart", "forest"},
 }
 

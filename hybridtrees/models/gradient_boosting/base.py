@@ -16,21 +16,20 @@ from hybridtrees.core.tree.tree import TreeEnsemble
 from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.losses import Loss
 from hybridtrees.metrics import Metric
-from hybridtrees.models.gradient_boosting.early_stopping import (
+from hybridtrees.models.gradient_boosting.growing import BinnedResiduals, ExactResiduals
+from hybridtrees.models.gradient_boosting.prediction import FittedGB
+from hybridtrees.models.gradient_boosting.start import check_init, fit_init, init_scores, take_rows
+from hybridtrees.models.gradient_boosting.watchers import (
     LossCurves,
     LossEvaluation,
     Monitor,
     NoChange,
     read_loss_metrics,
 )
-from hybridtrees.models.gradient_boosting.growing import BinnedResiduals, ExactResiduals
-from hybridtrees.models.gradient_boosting.prediction import FittedGB
-from hybridtrees.models.gradient_boosting.start import check_init, fit_init, init_scores, take_rows
 from hybridtrees.models.shared.boosting import EvalSet, Training, Watcher, boost, draw_share
 from hybridtrees.models.shared.boosting_evaluation import read_eval_sets
 from hybridtrees.models.shared.boosting_steps import FriedmanSteps
 from hybridtrees.models.shared.constraints import read_interactions, read_monotonic
-from hybridtrees.models.shared.early_stopping import Progress
 from hybridtrees.models.shared.tree_parameters import (
     MAX_BINS,
     Recipe,
@@ -38,6 +37,7 @@ from hybridtrees.models.shared.tree_parameters import (
     check_rows,
     count_features,
 )
+from hybridtrees.models.shared.watchers import Progress
 
 CRITERIA = ("friedman_mse", "squared_error")
 SPLITTERS = ("auto", "exact", "hist")

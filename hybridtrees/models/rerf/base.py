@@ -18,14 +18,9 @@ from hybridtrees.models.forest.warm_start import check_same_growth, columns_dige
 from hybridtrees.models.rerf import tuning
 from hybridtrees.models.rerf.forest import ReadTable, ResidualForest
 from hybridtrees.models.rerf.honest import honest_level
-from hybridtrees.models.rerf.linear import (
-    ENCODINGS,
-    FittedLine,
-    LinearFits,
-    RegressionColumns,
-    choose_features,
-)
+from hybridtrees.models.rerf.linear import ENCODINGS, FittedLine, LinearFits, RegressionColumns
 from hybridtrees.models.rerf.reporting import RERFReading
+from hybridtrees.models.shared.named_features import choose_features
 
 # The solvers are imported where they are used, to keep `import hybridtrees` quick.
 if TYPE_CHECKING:

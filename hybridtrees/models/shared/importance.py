@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from hybridtrees.core.tree.tree import TreeEnsemble
 
 IMPORTANCE_TYPES = ("gain", "weight", "cover", "total_gain", "total_cover")
+
+# Features that a summary lists.
+_MOST_LISTED = 10
 
 
 def split_importance(ensemble: TreeEnsemble, kind: str) -> np.ndarray:
@@ -35,3 +40,18 @@ def split_importance(ensemble: TreeEnsemble, kind: str) -> np.ndarray:
     if kind.startswith("total"):
         return total
     return np.divide(total, count, out=np.zeros(n), where=count > 0)
+
+
+def importance_lines(model: Any) -> list[str]:
+    """Return the most important features of a fitted model, as lines of its summary."""
+    importance = model.feature_importances_
+    if not importance.any():
+        return ["no split"]
+    names = getattr(model, "feature_names_in_", None)
+    used = np.argsort(-importance, kind="stable")[: np.count_nonzero(importance)]
+    lines = ["importance"]
+    for j in used[:_MOST_LISTED]:
+        lines.append(f"  {importance[j]:.4f}  {f'feature {j}' if names is None else names[j]}")
+    if len(used) > _MOST_LISTED:
+        lines.append(f"  and {len(used) - _MOST_LISTED} more")
+    return lines
