@@ -54,6 +54,25 @@ class TreeParameters(Estimator):
         if not isinstance(self.verbose, bool):
             check_integer("verbose", self.verbose, 0)
 
+    def _grower_params(self, n_rows: int, n_features: int, total: float) -> GrowerParams:
+        """Parameters of the engine for a table of so many rows and such a total weight."""
+        least = check_rows("min_samples_leaf", self.min_samples_leaf, 1, closed="neither")
+        split = check_rows("min_samples_split", self.min_samples_split, 2, closed="right")
+        min_leaf, n_drawn = _count(least, n_rows), count_features(self.max_features, n_features)
+        return GrowerParams(
+            frontier="depth-first" if self.max_leaf_nodes is None else "best-first",
+            max_depth=min(int(self.max_depth or 0), 2**15 - 1),
+            max_leaves=min(int(self.max_leaf_nodes or 0), n_rows),
+            min_samples_split=max(2, _count(split, n_rows), 2 * min_leaf),
+            min_samples_leaf=min_leaf,
+            min_child_weight=float(self.min_weight_fraction_leaf) * total,
+            # Where nothing is asked for, a split that brings nothing is taken too: the splits
+            # below it may bring something.
+            min_gain=float(self.min_impurity_decrease) * total or -math.inf,
+            max_features=0 if n_drawn == n_features else n_drawn,
+            max_cat_to_onehot=0,
+        )
+
 
 @dataclass(frozen=True)
 class Recipe:
