@@ -142,6 +142,42 @@ def check_integer(
     return int(value)
 
 
+def check_rows(name: str, value: Any, least: int, *, closed: str) -> int | float:
+    """Check a number of rows: an integer from `least` on, or a share of the rows.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter.
+    value : object
+        What the caller gave.
+    least : int
+        Smallest number allowed.
+    closed : {"right", "neither"}
+        Whether a share of 1 is allowed.
+
+    Returns
+    -------
+    value : int or float
+    """
+    if isinstance(value, Integral):
+        return check_integer(name, value, least)  # type: ignore[return-value]
+    if isinstance(value, Real):
+        return check_real(name, value, 0, 1, closed=closed)  # type: ignore[return-value]
+    raise TypeError(
+        f"{name} must be an integer of at least {least} or a share of the rows between 0 and 1, "
+        f"got {value!r}"
+    )
+
+
+def count_rows(value: int | float, n_rows: int) -> int:
+    """Return a number of rows that is given as such or as a share of all."""
+    # More rows than there are is as good as any larger number, and fits the engine.
+    if isinstance(value, Integral):
+        return min(int(value), n_rows + 1)
+    return math.ceil(float(value) * n_rows)
+
+
 def check_boolean(name: str, value: Any) -> bool:
     """Check a boolean; 0, 1 and other stand-ins are refused."""
     if not isinstance(value, bool | np.bool_):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridtrees._parameters import check_integer, check_option, check_real
+from hybridtrees._parameters import check_integer, check_option, check_real, check_rows, count_rows
 from hybridtrees.base import Estimator
 from hybridtrees.core.grow.cart import GrownTree, grow_cart
 from hybridtrees.core.grow.grower import GrowerParams
@@ -56,14 +56,13 @@ class TreeParameters(Estimator):
 
     def _grower_params(self, n_rows: int, n_features: int, total: float) -> GrowerParams:
         """Parameters of the engine for a table of so many rows and such a total weight."""
-        least = check_rows("min_samples_leaf", self.min_samples_leaf, 1, closed="neither")
-        split = check_rows("min_samples_split", self.min_samples_split, 2, closed="right")
-        min_leaf, n_drawn = _count(least, n_rows), count_features(self.max_features, n_features)
+        min_leaf = count_rows(self.min_samples_leaf, n_rows)
+        n_drawn = count_features(self.max_features, n_features)
         return GrowerParams(
             frontier="depth-first" if self.max_leaf_nodes is None else "best-first",
             max_depth=min(int(self.max_depth or 0), 2**15 - 1),
             max_leaves=min(int(self.max_leaf_nodes or 0), n_rows),
-            min_samples_split=max(2, _count(split, n_rows), 2 * min_leaf),
+            min_samples_split=max(2, count_rows(self.min_samples_split, n_rows), 2 * min_leaf),
             min_samples_leaf=min_leaf,
             min_child_weight=float(self.min_weight_fraction_leaf) * total,
             # Where nothing is asked for, a split that brings nothing is taken too: the splits
@@ -146,8 +145,8 @@ class Recipe:
 
     def grower_params(self, n_rows: int, n_features: int, total: float) -> GrowerParams:
         """Parameters of the engine for a table of so many rows and such a total weight."""
-        min_leaf = _count(self.min_samples_leaf, n_rows)
-        min_split = max(2, _count(self.min_samples_split, n_rows), 2 * min_leaf)
+        min_leaf = count_rows(self.min_samples_leaf, n_rows)
+        min_split = max(2, count_rows(self.min_samples_split, n_rows), 2 * min_leaf)
         return GrowerParams(
             frontier="depth-first" if self.max_leaf_nodes is None else "best-first",
             max_depth=self.max_depth or 0,
@@ -164,40 +163,6 @@ class Recipe:
             random_ties=self.random_ties,
             max_cat_to_onehot=0,
         )
-
-
-def _count(value: int | float, n_rows: int) -> int:
-    """Return a number of rows that is given as such or as a share of all."""
-    # More rows than there are is as good as any larger number, and fits the engine.
-    return min(value, n_rows + 1) if isinstance(value, int) else math.ceil(value * n_rows)
-
-
-def check_rows(name: str, value: Any, least: int, *, closed: str) -> int | float:
-    """Check a number of rows: an integer from `least` on, or a share of the rows.
-
-    Parameters
-    ----------
-    name : str
-        Name of the parameter.
-    value : object
-        What the caller gave.
-    least : int
-        Smallest number allowed.
-    closed : {"right", "neither"}
-        Whether a share of 1 is allowed.
-
-    Returns
-    -------
-    value : int or float
-    """
-    if isinstance(value, Integral):
-        return check_integer(name, value, least)  # type: ignore[return-value]
-    if isinstance(value, Real):
-        return check_real(name, value, 0, 1, closed=closed)  # type: ignore[return-value]
-    raise TypeError(
-        f"{name} must be an integer of at least {least} or a share of the rows between 0 and 1, "
-        f"got {value!r}"
-    )
 
 
 def check_max_features(value: Any) -> None:
