@@ -142,6 +142,14 @@ def check_integer(
     return int(value)
 
 
+def count_rows(value: int | float, n_rows: int) -> int:
+    """Return a number of rows that is given as such or as a share of all."""
+    # More rows than there are is as good as any larger number, and fits the engine.
+    if isinstance(value, Integral):
+        return min(int(value), n_rows + 1)
+    return math.ceil(float(value) * n_rows)
+
+
 def check_boolean(name: str, value: Any) -> bool:
     """Check a boolean; 0, 1 and other stand-ins are refused."""
     if not isinstance(value, bool | np.bool_):

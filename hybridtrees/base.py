@@ -29,7 +29,14 @@ from hybridtrees.core.base.errors import NotFittedError
 from hybridtrees.input.validation import FeatureReader
 from hybridtrees.metrics import accuracy_score, r2_score
 
-__all__ = ["ClassifierMixin", "Estimator", "NotFittedError", "RegressorMixin", "atomic_fit"]
+__all__ = [
+    "ClassifierMixin",
+    "Estimator",
+    "NotFittedError",
+    "RegressorMixin",
+    "ScoreClassifierMixin",
+    "atomic_fit",
+]
 
 _VERSION_KEY = "_hybridtrees_version"
 _LINE = 88
@@ -384,6 +391,41 @@ class ClassifierMixin:
         tags.estimator_type = "classifier"
         tags.classifier_tags = ClassifierTags()
         return tags
+
+
+class ScoreClassifierMixin(ClassifierMixin):
+    """A classifier of raw scores: one for two classes, else one per class.
+
+    A family brings `predict_raw`, and `_loss`, which turns scores into probabilities.
+    """
+
+    _loss: Any
+    predict_raw: Callable[[Any], np.ndarray]
+
+    def _raw_codes(self, raw: np.ndarray) -> np.ndarray:
+        """Position of the class of the best score in `classes_`."""
+        return (raw[:, 0] > 0).astype(np.intp) if raw.shape[1] == 1 else raw.argmax(axis=1)
+
+    def _class_codes(self, X: Any) -> np.ndarray:
+        return self._raw_codes(self.predict_raw(X))
+
+    def _probabilities(self, X: Any) -> np.ndarray:
+        raw = self.predict_raw(X)
+        return self._loss.predict(raw)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Raw scores: of the second class (its log-odds, or a multiple), or one per class.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_rows,) for two classes, else (n_rows, n_classes)
+        """
+        raw = self.predict_raw(X)
+        return raw[:, 0] if raw.shape[1] == 1 else raw
 
 
 def _not_fitted_error(message: str) -> NotFittedError:

@@ -27,12 +27,6 @@ ROOMS = (
 )
 RANK = {f"hybridtrees.{room}": rank for rank, row in enumerate(ROOMS) for room in row}
 
-# Families that are built on another one. What they share belongs in models.shared: no pair may be
-# added, and each that goes is a step forward.
-BUILT_ON = {
-    "plgb": {"linear_tree", "rerf", "xgb"},
-}
-
 
 def test_the_walk_sees_imports():
     graph = imports()
@@ -63,9 +57,7 @@ def test_rooms_import_downward():
         room = room_of(module)
         for target in edges:
             other = room_of(target)
-            if room is None or other in (None, room) or RANK[other] < RANK[room]:
-                continue
-            if other.split(".")[-1] not in BUILT_ON.get(room.split(".")[-1], ()):
+            if room is not None and other not in (None, room) and RANK[other] >= RANK[room]:
                 upward.append(f"{module} imports {target}")
     assert upward == []
 
@@ -78,17 +70,6 @@ def test_the_engine_imports_nothing_else():
         if within(module, "hybridtrees.core") and not within(target, "hybridtrees.core")
     ]
     assert outside == []
-
-
-def test_families_are_built_on_others_where_it_says_so():
-    used = {
-        (room_of(module).split(".")[-1], room_of(target).split(".")[-1])
-        for module, edges in imports().items()
-        for target in edges
-        if room_of(module) != room_of(target)
-        and {room_of(module), room_of(target)} <= {f"hybridtrees.{f}" for f in FAMILIES}
-    }
-    assert used == {(family, other) for family, others in BUILT_ON.items() for other in others}
 
 
 def test_models_do_not_cimport():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,63 +30,38 @@ def check_line(line: Any, n_columns: int) -> int:
     return coef.shape[1]
 
 
-class LinearModel(Estimator):
-    """Parameters, columns and scores of a linear model."""
+class RegressionParameters(Estimator):
+    """Parameters of a penalised regression, alone or as a part of a hybrid."""
 
-    coef_: np.ndarray
-    intercept_: float | np.ndarray
-
-    def __init__(
-        self,
-        *,
-        penalty: str | None,
-        alpha: float | str,
-        l1_ratio: float,
-        fit_intercept: bool,
-        standardize: bool,
-        alpha_scaling: str,
-        missing_indicator: bool,
-        categorical_features: Any,
-        cv: Any,
-        alphas: Any,
-        max_iter: int,
-        tol: float,
-        n_jobs: int | None,
-        verbose: int,
-    ):
-        self.penalty = penalty
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.alpha_scaling = alpha_scaling
-        self.missing_indicator = missing_indicator
-        self.categorical_features = categorical_features
-        self.cv = cv
-        self.alphas = alphas
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    penalty: str | None = None
+    alpha: float | str = 1e-3
+    l1_ratio: float = 0.5
+    fit_intercept: bool = True
+    standardize: bool = True
+    missing_indicator: bool = False
+    categorical_features: Any = None
+    cv: Any = 5
+    max_iter: int = 10_000
+    tol: float = 1e-10
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def _options(self) -> Options:
         """Check the parameters, all before any work."""
-        from hybridtrees.linear.path import ALPHA_SCALINGS, check_alphas, check_cv, check_penalty
+        from hybridtrees.linear.path import check_cv, check_penalty
         from hybridtrees.linear.regression import Options
 
+        cv, penalty = check_cv(self.cv), check_penalty(self.penalty, self.alpha, self.l1_ratio)
         check_boolean("missing_indicator", self.missing_indicator)
         if not isinstance(self.verbose, bool):
             check_integer("verbose", self.verbose, 0)
-        check_option("alpha_scaling", self.alpha_scaling, ALPHA_SCALINGS)
-        check_alphas(self.alphas)
-        cv = check_cv(self.cv)
         tol = check_real("tol", self.tol, 0, closed="right")
         max_iter = check_integer("max_iter", self.max_iter, 1, 2**31 - 1)
         assert tol is not None and max_iter is not None
         if not tol > 0:
             raise ValueError(f"tol must be a real number greater than 0, got {self.tol!r}")
         return Options(
-            penalty=check_penalty(self.penalty, self.alpha, self.l1_ratio),
+            penalty=penalty,
             fit_intercept=check_boolean("fit_intercept", self.fit_intercept),
             standardize=check_boolean("standardize", self.standardize),
             tol=tol,
@@ -93,6 +69,34 @@ class LinearModel(Estimator):
             n_threads=effective_threads(self.n_jobs),
             cv=cv,
         )
+
+    def _fit_design(self, values: Any) -> Any:
+        """Learn the columns of the regression from the features, and return the table of them."""
+        self._design = Design(
+            self._reader,
+            values,
+            drop_first=self.penalty is None and bool(self.fit_intercept),
+            indicators=bool(self.missing_indicator),
+        )
+        return self._design.expand(values)
+
+
+class LinearModel(RegressionParameters):
+    """Columns, scores and reports of a linear model."""
+
+    alpha_scaling: str = "mean"
+    alphas: Any = 100
+
+    coef_: np.ndarray
+    intercept_: float | np.ndarray
+    _facts: dict[str, Any]
+
+    def _options(self) -> Options:
+        from hybridtrees.linear.path import ALPHA_SCALINGS, check_alphas
+
+        check_option("alpha_scaling", self.alpha_scaling, ALPHA_SCALINGS)
+        check_alphas(self.alphas)
+        return super()._options()
 
     def _alpha_unit(self, n_rows: int, weight: np.ndarray | None) -> float:
         """Return how many times the mean loss `alpha` is added to; the solvers take it at one."""
@@ -103,14 +107,37 @@ class LinearModel(Estimator):
     def _fit_columns(self, X: Any) -> Any:
         """Learn the columns of the regression and return the table of them."""
         values = self._fit_features(X, categorical_features=self.categorical_features)
-        self._design = Design(
-            self._reader,
-            values,
-            drop_first=self.penalty is None and bool(self.fit_intercept),
-            indicators=bool(self.missing_indicator),
-        )
+        columns = self._fit_design(values)
         self.coef_names_ = np.array(self._design.names, dtype=object)
-        return self._design.expand(values)
+        return columns
+
+    def _find_alpha(
+        self,
+        options: Options,
+        model: Any,
+        n_rows: int,
+        codes: np.ndarray | None,
+        weight: np.ndarray | None,
+        fold_losses: Callable[[np.ndarray, list], Callable],
+    ) -> float:
+        """Return the alpha that is given, or the best by cross-validation, which is then kept.
+
+        `fold_losses` makes of alphas and folds what `cross_validate` takes.
+        """
+        from hybridtrees.linear import path
+
+        for name in ("alphas_", "cv_scores_"):
+            self.__dict__.pop(name, None)
+        penalty = options.penalty
+        if penalty.alpha is not None:
+            return penalty.alpha
+        cv = path.check_cv(self.cv) if options.cv is None else options.cv
+        folds = path.make_folds(cv, n_rows, codes, weight)
+        unit, given = self._alpha_unit(n_rows, weight), path.check_alphas(self.alphas)
+        alphas = path.alpha_grid(given, model.steepest(), penalty.l1_ratio, unit)
+        alpha, scores = path.cross_validate(alphas, folds, fold_losses(alphas, folds))
+        self.cv_scores_, self.alphas_ = scores, alphas * unit
+        return alpha
 
     def _keep_line(self, line: Line, intercept: np.ndarray) -> None:
         """Keep what predictions need beside `coef_` and `intercept_`."""
@@ -170,3 +197,15 @@ class LinearModel(Estimator):
         values = self._design.expand(self._read_features(X))
         n_threads = 1 if values.shape[0] < 4096 else effective_threads(self.n_jobs)
         return self._line().predict(values, None, n_threads)
+
+    def _coef_table(self, k: int) -> tuple[list[str], np.ndarray, np.ndarray]:
+        """Names, coefficients and standard errors of output `k`, the intercept first."""
+        names, coef = list(self.coef_names_), self._line().coef[:, k]
+        error = self._facts["std_error"][k]
+        if not self.fit_intercept:
+            return names, coef, error
+        coef = np.append(np.ravel(self.intercept_)[k], coef)
+        return ["intercept", *names], coef, np.append(self._facts["intercept_error"][k], error)
+
+    def _penalty_text(self) -> str:
+        return "none" if self.penalty is None else f"{self.penalty}, alpha {self.alpha_:g}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from hybridtrees.base import ClassifierMixin, atomic_fit
+from hybridtrees.base import ScoreClassifierMixin, atomic_fit
 from hybridtrees.input.validation import check_sample_weight, check_target_classification
 from hybridtrees.linear._base import LinearModel
 from hybridtrees.losses import Logistic, Softmax
@@ -18,12 +19,11 @@ if TYPE_CHECKING:
     from hybridtrees.linear.regression import Options
     from hybridtrees.linear.summary import LinearSummary
 
-_N_ALPHAS = 30
 # A mean loss below this without a penalty means that the classes are separated.
 _SEPARATED = 1e-6
 
 
-class LogisticClassifier(ClassifierMixin, LinearModel):
+class LogisticClassifier(ScoreClassifierMixin, LinearModel):
     """Logistic regression, plain or with a ridge, lasso or elastic net penalty.
 
     Minimises over intercepts and the coefficients b of standardised columns z
@@ -83,40 +83,10 @@ class LogisticClassifier(ClassifierMixin, LinearModel):
     array(['yes'], dtype=object)
     """
 
-    def __init__(
-        self,
-        *,
-        penalty: str | None = "ridge",
-        alpha: float | str = 1e-3,
-        l1_ratio: float = 0.5,
-        fit_intercept: bool = True,
-        standardize: bool = True,
-        alpha_scaling: str = "mean",
-        missing_indicator: bool = False,
-        categorical_features: Any = None,
-        cv: Any = 5,
-        alphas: Any = _N_ALPHAS,
-        max_iter: int = 100,
-        tol: float = 1e-9,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        super().__init__(
-            penalty=penalty,
-            alpha=alpha,
-            l1_ratio=l1_ratio,
-            fit_intercept=fit_intercept,
-            standardize=standardize,
-            alpha_scaling=alpha_scaling,
-            missing_indicator=missing_indicator,
-            categorical_features=categorical_features,
-            cv=cv,
-            alphas=alphas,
-            max_iter=max_iter,
-            tol=tol,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
+    penalty: str | None = "ridge"
+    alphas: Any = 30
+    max_iter: int = 100
+    tol: float = 1e-9
 
     @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -186,36 +156,25 @@ class LogisticClassifier(ClassifierMixin, LinearModel):
         options: Options,
         model: Any,
     ) -> float:
-        from hybridtrees.linear import classification, path
+        from hybridtrees.linear import classification
 
-        for name in ("alphas_", "cv_scores_"):
-            self.__dict__.pop(name, None)
-        penalty = options.penalty
-        if penalty.alpha is not None:
-            return penalty.alpha
-        cv = path.check_cv(self.cv) if options.cv is None else options.cv
-        folds = path.make_folds(cv, len(codes), codes, weight)
-        unit = self._alpha_unit(values.shape[0], weight)
-        alphas = path.alpha_grid(
-            path.check_alphas(self.alphas), model.steepest(), penalty.l1_ratio, unit
-        )
+        def fold_losses(alphas: np.ndarray, folds: list) -> Callable:
+            def losses(fold: int, train: np.ndarray, test: np.ndarray) -> np.ndarray:
+                part = classification.open_classification(
+                    values, codes, weight, train, n_outputs, options
+                )
+                found = []
+                for fit in classification.path(part, alphas):
+                    scores = part.line(fit).predict(values, test, options.n_threads)
+                    w = None if weight is None else weight[test]
+                    found.append(classification.mean_log_loss(scores, codes[test], w))
+                if self.verbose:
+                    print(f"fold {fold}: least log-loss {min(found):.6g}")
+                return np.array(found)
 
-        def losses(fold: int, train: np.ndarray, test: np.ndarray) -> np.ndarray:
-            part = classification.open_classification(
-                values, codes, weight, train, n_outputs, options
-            )
-            found = []
-            for fit in classification.path(part, alphas):
-                scores = part.line(fit).predict(values, test, options.n_threads)
-                w = None if weight is None else weight[test]
-                found.append(classification.mean_log_loss(scores, codes[test], w))
-            if self.verbose:
-                print(f"fold {fold}: least log-loss {min(found):.6g}")
-            return np.array(found)
+            return losses
 
-        alpha, self.cv_scores_ = path.cross_validate(alphas, folds, losses)
-        self.alphas_ = alphas * unit
-        return alpha
+        return self._find_alpha(options, model, len(codes), codes, weight, fold_losses)
 
     def _describe(
         self, model: Any, fit: LogisticFit, weight: np.ndarray | None, alpha: float
@@ -239,52 +198,6 @@ class LogisticClassifier(ClassifierMixin, LinearModel):
             "log_loss": fit.loss,
             "null_log_loss": float(-(shares * np.log(shares)).sum()),
         }
-
-    # -- predict --------------------------------------------------------------------------------
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Scores: log-odds of the second class, or one score per class.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        scores : ndarray of shape (n_rows,) for two classes, else (n_rows, n_classes)
-        """
-        raw = self.predict_raw(X)
-        return raw[:, 0] if raw.shape[1] == 1 else raw
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Predict the probability of every class.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        proba : ndarray of shape (n_rows, n_classes)
-            Columns in the order of `classes_`.
-        """
-        raw = self.predict_raw(X)
-        return self._loss.predict(raw)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the most probable class.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,)
-        """
-        scores = self.decision_function(X)
-        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[codes]
 
     def summary(self, label: Any = None) -> LinearSummary:
         """Coefficients with standard errors, z and p values.
@@ -311,18 +224,14 @@ class LogisticClassifier(ClassifierMixin, LinearModel):
             if not len(found):
                 raise ValueError(f"label must be one of {list(self.classes_)}, got {label!r}")
             k = int(found[0])
-        names, coef, error = list(self.coef_names_), self.coef_[k], facts["std_error"][k]
-        if self.fit_intercept:
-            names = ["intercept", *names]
-            coef = np.append(self.intercept_[k], coef)
-            error = np.append(facts["intercept_error"][k], error)
+        names, coef, error = self._coef_table(k)
         z = ratio(coef, error)
         about = {
             "rows": facts["rows"],
             "class": self.classes_[k if len(self.classes_) > 2 else 1],
             "deviance": 2 * facts["weight"] * facts["log_loss"],
             "null_deviance": 2 * facts["weight"] * facts["null_log_loss"],
-            "penalty": "none" if self.penalty is None else f"{self.penalty}, alpha {self.alpha_:g}",
+            "penalty": self._penalty_text(),
         }
         return LinearSummary(
             "Logistic regression", names, coef, error, z, normal_p_value(z), "z", about

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from hybridtrees.linear.solvers import Solution
     from hybridtrees.linear.summary import LinearSummary
 
-_N_ALPHAS = 100
-
 
 class LinearRegressor(RegressorMixin, LinearModel):
     """Linear regression, plain or with a ridge, lasso or elastic net penalty.
@@ -109,41 +107,6 @@ class LinearRegressor(RegressorMixin, LinearModel):
     (array([2.]), 1.0)
     """
 
-    def __init__(
-        self,
-        *,
-        penalty: str | None = None,
-        alpha: float | str = 1e-3,
-        l1_ratio: float = 0.5,
-        fit_intercept: bool = True,
-        standardize: bool = True,
-        alpha_scaling: str = "mean",
-        missing_indicator: bool = False,
-        categorical_features: Any = None,
-        cv: Any = 5,
-        alphas: Any = _N_ALPHAS,
-        max_iter: int = 10_000,
-        tol: float = 1e-10,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        super().__init__(
-            penalty=penalty,
-            alpha=alpha,
-            l1_ratio=l1_ratio,
-            fit_intercept=fit_intercept,
-            standardize=standardize,
-            alpha_scaling=alpha_scaling,
-            missing_indicator=missing_indicator,
-            categorical_features=categorical_features,
-            cv=cv,
-            alphas=alphas,
-            max_iter=max_iter,
-            tol=tol,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-
     @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the coefficients.
@@ -210,24 +173,17 @@ class LinearRegressor(RegressorMixin, LinearModel):
         options: Options,
         model: Any,
     ) -> float:
-        from hybridtrees.linear import path
         from hybridtrees.linear.regression import FoldLosses
 
-        for name in ("alphas_", "cv_scores_"):
-            self.__dict__.pop(name, None)
-        penalty = options.penalty
-        if penalty.alpha is not None:
-            return penalty.alpha
-        cv = path.check_cv(self.cv) if options.cv is None else options.cv
-        folds = path.make_folds(cv, len(targets), None, weight)
-        unit = self._alpha_unit(values.shape[0], weight)
-        alphas = path.alpha_grid(
-            path.check_alphas(self.alphas), model.steepest(), penalty.l1_ratio, unit
+        data = values, targets, weight
+        return self._find_alpha(
+            options,
+            model,
+            len(targets),
+            None,
+            weight,
+            lambda alphas, folds: FoldLosses(*data, alphas, options, model, folds),
         )
-        losses = FoldLosses(values, targets, weight, alphas, options, model, folds)
-        alpha, self.cv_scores_ = path.cross_validate(alphas, folds, losses)
-        self.alphas_ = alphas * unit
-        return alpha
 
     def _describe(
         self,
@@ -319,16 +275,10 @@ class LinearRegressor(RegressorMixin, LinearModel):
 
         self._check_is_fitted()
         facts, k = self._facts, int(target)
-        coefs = self._line().coef
-        n_targets = coefs.shape[1]
+        n_targets = self._coef.shape[1]
         if not 0 <= k < n_targets:
             raise ValueError(f"target must be an integer in [0, {n_targets - 1}], got {target!r}")
-        names, coef = list(self.coef_names_), coefs[:, k]
-        error = facts["std_error"][k]
-        if self.fit_intercept:
-            names = ["intercept", *names]
-            coef = np.append(np.ravel(self.intercept_)[k], coef)
-            error = np.append(facts["intercept_error"][k], error)
+        names, coef, error = self._coef_table(k)
         t, degrees = ratio(coef, error), int(facts["df_residual"][k])
         n_rows, r2 = int(facts["n_rows"][k]), float(facts["r2"][k])
         spare = n_rows - int(self.fit_intercept)
@@ -339,7 +289,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
             "sigma": float(facts["sigma"][k]),
             "r2": r2,
             "adjusted_r2": 1 - (1 - r2) * spare / degrees if degrees > 0 else float("nan"),
-            "penalty": "none" if self.penalty is None else f"{self.penalty}, alpha {self.alpha_:g}",
+            "penalty": self._penalty_text(),
         }
         p_value = student_p_value(t, degrees) if degrees > 0 else np.full(len(t), np.nan)
         return LinearSummary("Linear regression", names, coef, error, t, p_value, "t", about)
@@ -379,7 +329,7 @@ def linear_path(
     *,
     penalty: str = "lasso",
     l1_ratio: float = 0.5,
-    alphas: Any = _N_ALPHAS,
+    alphas: Any = LinearRegressor.alphas,
     **parameters: Any,
 ) -> LinearPath:
     """Linear regressions for many alphas, each started from the one before.

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
-from hybridtrees.base import Estimator, atomic_fit
+from hybridtrees._parameters import check_integer, check_option, check_real, check_rows, count_rows
+from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.core.grow.grower import GrowerParams
 from hybridtrees.input.validation import check_sample_weight
-from hybridtrees.linear.design import Design
-from hybridtrees.models.eblr.rules import Rule, RuleTree, check_depths, check_enriched, rule_text
+from hybridtrees.linear._base import RegressionParameters
+from hybridtrees.models.eblr import text
+from hybridtrees.models.eblr.rules import Rule, RuleTree, check_enriched, rule_text
 from hybridtrees.models.shared.output_names import OutputMixin
-from hybridtrees.models.shared.tree_parameters import Recipe, check_rows
 
 # The solvers are imported where they are used, to keep `import hybridtrees` quick.
 if TYPE_CHECKING:
@@ -27,83 +29,76 @@ STOPPING = (None, "validation", "aic", "bic")
 SPLITS = ("random", "last")
 
 
-class EBLRModel(OutputMixin, Estimator):
+class EBLRModel(OutputMixin, RegressionParameters):
     """Parameters, rounds, rules and scores."""
 
     _residuals: dict[str, Callable] = {}
 
-    def __init__(
-        self,
-        *,
-        n_rules: int,
-        residual: str,
-        max_depth: int | None | Sequence[int | None],
-        min_samples_split: int | float,
-        min_samples_leaf: int | float,
-        max_leaf_nodes: int | None,
-        min_impurity_decrease: float,
-        penalty: str | None,
-        alpha: float | str,
-        l1_ratio: float,
-        fit_intercept: bool,
-        standardize: bool,
-        missing_indicator: bool,
-        categorical_features: Any,
-        early_stopping: str | None,
-        validation_fraction: float,
-        validation_split: str,
-        n_iter_no_change: int,
-        cv: Any,
-        max_iter: int,
-        tol: float,
-        random_state: Any,
-        n_jobs: int | None,
-        verbose: int,
-    ):
-        self.n_rules = n_rules
-        self.residual = residual
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_impurity_decrease = min_impurity_decrease
-        self.penalty = penalty
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.fit_intercept = fit_intercept
-        self.standardize = standardize
-        self.missing_indicator = missing_indicator
-        self.categorical_features = categorical_features
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.validation_split = validation_split
-        self.n_iter_no_change = n_iter_no_change
-        self.cv = cv
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_rules: int = 10
+    residual: str
+    max_depth: int | None | Sequence[int | None] = 3
+    min_samples_split: int | float = 2
+    min_samples_leaf: int | float = 1
+    max_leaf_nodes: int | None = None
+    min_impurity_decrease: float = 0.0
+    early_stopping: str | None = None
+    validation_fraction: float = 0.15
+    validation_split: str = "random"
+    n_iter_no_change: int = 3
+    random_state: Any = None
+
+    def _check_parameters(self, X_val: Any, y_val: Any) -> tuple[int | None, ...]:
+        """Check the parameters of rounds and trees, all before any work; returns the depths."""
+        depths = check_depths(self.max_depth)
+        check_rows("min_samples_split", self.min_samples_split, 2, closed="right")
+        check_rows("min_samples_leaf", self.min_samples_leaf, 1, closed="neither")
+        check_integer("n_rules", self.n_rules, 0, 2**20)
+        check_option("residual", self.residual, tuple(self._residuals))
+        check_integer("max_leaf_nodes", self.max_leaf_nodes, 2, allow_none=True)
+        check_real("min_impurity_decrease", self.min_impurity_decrease, 0)
+        check_option("early_stopping", self.early_stopping, STOPPING)
+        check_option("validation_split", self.validation_split, SPLITS)
+        check_real("validation_fraction", self.validation_fraction, 0, 1, closed="neither")
+        check_integer("n_iter_no_change", self.n_iter_no_change, 1)
+        if (X_val is None) != (y_val is None):
+            raise ValueError("X_val and y_val must be given both or not at all")
+        if X_val is not None and self.early_stopping in ("aic", "bic"):
+            raise ValueError(
+                f"early_stopping={self.early_stopping!r} looks at the training rows only: with "
+                "X_val it must be None or 'validation'"
+            )
+        return depths
+
+    def _grower_params(self, n_rows: int, total: float) -> GrowerParams:
+        """Parameters of the engine for so many rows of such a total weight, without a depth."""
+        min_leaf = count_rows(self.min_samples_leaf, n_rows)
+        leaves = self.max_leaf_nodes
+        return GrowerParams(
+            frontier="depth-first" if leaves is None else "best-first",
+            max_leaves=min(int(leaves or 0), n_rows),
+            min_samples_split=max(2, count_rows(self.min_samples_split, n_rows), 2 * min_leaf),
+            min_samples_leaf=min_leaf,
+            min_child_weight=0.0,
+            # As in CART: a split that brings nothing is taken unless something is asked for.
+            min_gain=float(self.min_impurity_decrease) * total or -math.inf,
+            max_cat_to_onehot=0,
+        )
 
     # -- what the two differ in -----------------------------------------------------------------
 
-    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
-        raise AttributeError("the regressor and the classifier bring this")
-
-    def _encode_more(self, y: Any, n_rows: int) -> np.ndarray:
-        raise AttributeError("the regressor and the classifier bring this")
+    def _encode_target(self, y: Any, n_rows: int, *, validation: bool = False) -> np.ndarray:
+        raise NotImplementedError
 
     def _n_outputs(self) -> int:
+        """Return 0 for regression, 1 for two classes, else the number of classes."""
         return 0
 
-    def _row_loss(self) -> Callable:
-        raise AttributeError("the regressor and the classifier bring this")
-
     def _choose_alpha(self, sample: Sample, options: Options) -> float:
-        raise AttributeError("the regressor and the classifier bring this")
+        raise NotImplementedError
 
-    def _keep_target(self) -> None:
-        """Keep what the classifier needs to turn scores into probabilities."""
+    def _keep_line(self, line: Line) -> None:
+        """Set the coefficients, and what it takes to turn scores into predictions."""
+        raise NotImplementedError
 
     # -- fit ------------------------------------------------------------------------------------
 
@@ -136,24 +131,21 @@ class EBLRModel(OutputMixin, Estimator):
         from hybridtrees.models.eblr.growing import Sample, grow_rules
 
         options = self._options()
-        recipe, n_rules = self._check_parameters(X_val, y_val)
+        depths = self._check_parameters(X_val, y_val)
         seeds = seed_sequence(self.random_state)
         values = self._fit_features(X, categorical_features=self.categorical_features)
-        target = self._encode_target(y, values.shape[0])
-        weight = check_sample_weight(sample_weight, values.shape[0])
-        self._design = Design(
-            self._reader,
-            values,
-            drop_first=self.penalty is None and bool(self.fit_intercept),
-            indicators=bool(self.missing_indicator),
-        )
+        n_rows, n_features = values.shape
+        target = self._encode_target(y, n_rows)
+        weight = check_sample_weight(sample_weight, n_rows)
+        sample = Sample(values, self._fit_design(values), target, weight)
         # Threads wait for each other longer than they work on a small table.
-        n_threads = min(options.n_threads, 1 + values.shape[0] * values.shape[1] // 16384)
-        sample = Sample(values, self._design.expand(values), target, weight)
+        n_threads = min(options.n_threads, 1 + n_rows * n_features // 16384)
         options = replace(options, n_threads=n_threads)
-        alpha = self._choose_alpha(sample, options)
-        options = replace(options, penalty=replace(options.penalty, alpha=alpha))
-        job = self._job(recipe, n_rules, options)
+        alpha = options.penalty.alpha
+        if alpha is None:
+            alpha = self._choose_alpha(sample, options)
+            options = replace(options, penalty=replace(options.penalty, alpha=alpha))
+        job = self._job(options, depths)
         validation = None
         if X_val is not None:
             job = replace(job, criterion="validation")
@@ -166,89 +158,19 @@ class EBLRModel(OutputMixin, Estimator):
         self._keep(rounds, sample)
         return self
 
-    def _options(self) -> Options:
-        """Check the parameters of the regression."""
-        from hybridtrees.linear.path import check_cv, check_penalty
-        from hybridtrees.linear.regression import Options
-
-        check_boolean("missing_indicator", self.missing_indicator)
-        cv = check_cv(self.cv)
-        tol = check_real("tol", self.tol, 0, closed="right")
-        max_iter = check_integer("max_iter", self.max_iter, 1, 2**31 - 1)
-        assert tol is not None and max_iter is not None
-        if not tol > 0:
-            raise ValueError(f"tol must be a real number greater than 0, got {self.tol!r}")
-        return Options(
-            penalty=check_penalty(self.penalty, self.alpha, self.l1_ratio),
-            fit_intercept=check_boolean("fit_intercept", self.fit_intercept),
-            standardize=check_boolean("standardize", self.standardize),
-            tol=tol,
-            max_iter=max_iter,
-            n_threads=effective_threads(self.n_jobs),
-            cv=cv,
-        )
-
-    def _check_parameters(self, X_val: Any, y_val: Any) -> tuple[Recipe, int]:
-        """Check the parameters of rounds and trees, all before any work."""
-        n_rules = check_integer("n_rules", self.n_rules, 0, 2**20)
-        assert n_rules is not None
-        check_option("residual", self.residual, tuple(self._residuals))
-        check_depths(self.max_depth)
-        leaves = check_integer("max_leaf_nodes", self.max_leaf_nodes, 2, allow_none=True)
-        decrease = check_real("min_impurity_decrease", self.min_impurity_decrease, 0)
-        check_option("early_stopping", self.early_stopping, STOPPING)
-        check_option("validation_split", self.validation_split, SPLITS)
-        check_real("validation_fraction", self.validation_fraction, 0, 1, closed="neither")
-        check_integer("n_iter_no_change", self.n_iter_no_change, 1)
-        if not isinstance(self.verbose, bool):
-            check_integer("verbose", self.verbose, 0)
-        if (X_val is None) != (y_val is None):
-            raise ValueError("X_val and y_val must be given both or not at all")
-        if X_val is not None and self.early_stopping in ("aic", "bic"):
-            raise ValueError(
-                f"early_stopping={self.early_stopping!r} looks at the training rows only: with "
-                "X_val it must be None or 'validation'"
-            )
-        assert decrease is not None
-        recipe = Recipe(
-            criterion="squared_error",
-            splitter="exact",
-            max_depth=None,  # of each round, see Job
-            min_samples_split=check_rows(
-                "min_samples_split", self.min_samples_split, 2, closed="right"
-            ),
-            min_samples_leaf=check_rows(
-                "min_samples_leaf", self.min_samples_leaf, 1, closed="neither"
-            ),
-            min_weight_fraction_leaf=0.0,
-            min_impurity_decrease=decrease,
-            max_leaf_nodes=leaves,
-            max_bins=255,
-            missing="learn",
-            max_features=0,
-            n_classes=0,
-            is_categorical=np.zeros(0, dtype=bool),
-            monotonic=None,
-            random_ties=False,
-            n_threads=1,
-        )
-        return recipe, n_rules
-
-    def _job(self, recipe: Recipe, n_rules: int, options: Options) -> Job:
+    def _job(self, options: Options, depths: tuple[int | None, ...]) -> Job:
         from hybridtrees.models.eblr.growing import Job
 
         return Job(
-            n_rules=n_rules,
+            n_rules=int(self.n_rules),
             n_outputs=self._n_outputs(),
             options=options,
-            params=recipe.grower_params,
-            depths=check_depths(self.max_depth),
+            params=self._grower_params,
+            depths=depths,
             is_categorical=self._reader.is_categorical,
             residual=self._residuals[self.residual],
-            loss=self._row_loss(),
             criterion=self.early_stopping,
             patience=int(self.n_iter_no_change),
-            n_threads=options.n_threads,
             verbose=int(self.verbose),
         )
 
@@ -261,14 +183,15 @@ class EBLRModel(OutputMixin, Estimator):
             raise type(error)(f"X_val: {error}") from error
         n = values.shape[0]
         weight = check_sample_weight(weight_val, n, name="sample_weight_val")
-        return Sample(values, self._design.expand(values), self._encode_more(y_val, n), weight)
+        target = self._encode_target(y_val, n, validation=True)
+        return Sample(values, self._design.expand(values), target, weight)
 
     def _count_rules(self, job: Job, sample: Sample, rng: np.random.Generator) -> int:
         """Find the number of rules on a part of the rows, judged by the others."""
         from hybridtrees.models.eblr.growing import grow_rules, split_rows
 
         train, val = split_rows(
-            sample.n_rows,
+            len(sample.target),
             float(self.validation_fraction),
             self.validation_split,
             sample.weight,
@@ -288,7 +211,7 @@ class EBLRModel(OutputMixin, Estimator):
         self.n_rules_ = rounds.best
         found = rounds.rules[: rounds.best]
         self._trees: list[RuleTree] = [rule.tree for rule in found]
-        weight = np.ones(sample.n_rows) if sample.weight is None else sample.weight
+        weight = np.ones(len(sample.target)) if sample.weight is None else sample.weight
         counted = weight > 0
         self._support = [int(np.count_nonzero(rule.holds & counted)) for rule in found]
         self._share = [float(weight[rule.holds].sum() / weight.sum()) for rule in found]
@@ -303,15 +226,11 @@ class EBLRModel(OutputMixin, Estimator):
         self.coef_names_ = np.array(self._design.names + self.rule_names_, dtype=object)
         self._with_missing = _missing_features(sample.values)
         self._column_spread = rounds.spreads
-        self._set_coef(rounds.lines[rounds.best])
         self.n_iter_ = len(rounds.lines)
-        self._keep_target()
+        self._keep_line(rounds.lines[rounds.best])
 
     def _check_fitted(self) -> None:
         check_enriched(self)
-
-    def _set_coef(self, line: Line) -> None:
-        raise AttributeError("the regressor and the classifier bring this")
 
     # -- predict --------------------------------------------------------------------------------
 
@@ -427,9 +346,6 @@ class EBLRModel(OutputMixin, Estimator):
         known = self._reader.feature_names_in
         return [f"x{f}" for f in range(self.n_features_in_)] if known is None else list(known)
 
-    def _rule_coef(self, k: int) -> Any:
-        raise AttributeError("the regressor and the classifier bring this")
-
     def _rule_texts(self, digits: int | None = None) -> list[str]:
         """Conditions of the rules, thresholds with so many digits or in full."""
         names, categories = self._feature_names(), self._reader.categories
@@ -441,6 +357,7 @@ class EBLRModel(OutputMixin, Estimator):
         """The rules in the order in which they were found."""
         self._check_is_fitted()
         gains = -np.diff(self.train_losses_)
+        coefs = np.atleast_2d(self.coef_).T[len(self._design.names) :]
         found = []
         for k, (tree, words) in enumerate(zip(self._trees, self._rule_texts(), strict=True)):
             mean = self._rule_residual[k]
@@ -448,7 +365,7 @@ class EBLRModel(OutputMixin, Estimator):
                 Rule(
                     name=self.rule_names_[k],
                     text=words,
-                    coef=self._rule_coef(k),
+                    coef=float(coefs[k, 0]) if len(coefs[k]) == 1 else coefs[k].copy(),
                     support=self._support[k],
                     share=self._share[k],
                     gain=float(gains[k]),
@@ -458,6 +375,27 @@ class EBLRModel(OutputMixin, Estimator):
             )
         return found
 
+    def _equation(self, title: str, row: int, max_terms: int | None) -> str:
+        """Write the regression of one output as an equation."""
+        rules, coefs = self.rules_, np.atleast_2d(self.coef_)[row]
+        p = len(coefs) - len(rules)
+        return text.equation(
+            title,
+            float(np.ravel(self.intercept_)[row]),
+            list(self.coef_names_[:p]),
+            coefs[:p],
+            coefs[:p] * self._column_spread,
+            list(zip(rules, self._rule_texts(text.DIGITS), coefs[p:], strict=True)),
+            max_terms,
+        )
+
+    def _draw_rules(self, xlabel: str, row: int, ax: Any, width: int, colors: Any) -> Any:
+        """Draw the coefficients of the rules of one output."""
+        rules = self.rules_
+        coefs = np.array([float(np.ravel(rule.coef)[row]) for rule in rules])
+        texts = self._rule_texts(text.DIGITS)
+        return text.draw_rules(rules, texts, coefs, xlabel, ax, width, colors)
+
     def __sklearn_tags__(self) -> Any:
         """Return the tags of an estimator that also transforms."""
         from sklearn.utils import TransformerTags
@@ -465,6 +403,21 @@ class EBLRModel(OutputMixin, Estimator):
         tags = super().__sklearn_tags__()
         tags.transformer_tags = TransformerTags(preserves_dtype=["float64", "float32"])
         return tags
+
+
+def check_depths(max_depth: Any) -> tuple[int | None, ...]:
+    """Check a depth for all rounds, or a sequence of depths; None is no limit."""
+    if not isinstance(max_depth, list | tuple | np.ndarray):
+        return (check_integer("max_depth", max_depth, 1, allow_none=True),)
+    if np.ndim(max_depth) != 1 or len(max_depth) == 0:
+        raise ValueError(
+            "max_depth must be an integer of at least 1, None or a list of these that is not "
+            f"empty, got {max_depth!r}"
+        )
+    return tuple(
+        check_integer(f"max_depth[{k}]", depth, 1, allow_none=True)
+        for k, depth in enumerate(max_depth)
+    )
 
 
 def _pack(line: Line) -> tuple[np.ndarray, ...]:

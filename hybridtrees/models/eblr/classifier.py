@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hybridtrees.base import ClassifierMixin
+from hybridtrees.base import ScoreClassifierMixin
 from hybridtrees.input.validation import check_target_classification
 from hybridtrees.losses import Logistic, Softmax
-from hybridtrees.models.eblr import residuals, text
+from hybridtrees.models.eblr import residuals
 from hybridtrees.models.eblr.base import EBLRModel
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SEPARATED = 1e-6
 
 
-class EBLRClassifier(ClassifierMixin, EBLRModel):
+class EBLRClassifier(ScoreClassifierMixin, EBLRModel):
     """Logistic regression enriched by rules, as `EBLRRegressor` enriches linear regression.
 
     The regression minimises
@@ -76,63 +76,16 @@ feature_names_in_
 
     _residuals = residuals.CLASSIFICATION
 
-    def __init__(
-        self,
-        *,
-        n_rules: int = 10,
-        residual: str = "hamming",
-        max_depth: int | None | Sequence[int | None] = 3,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        penalty: str | None = "ridge",
-        alpha: float | str = 1e-3,
-        l1_ratio: float = 0.5,
-        fit_intercept: bool = True,
-        standardize: bool = True,
-        missing_indicator: bool = False,
-        categorical_features: Any = None,
-        early_stopping: str | None = None,
-        validation_fraction: float = 0.15,
-        validation_split: str = "random",
-        n_iter_no_change: int = 3,
-        cv: Any = 5,
-        max_iter: int = 100,
-        tol: float = 1e-9,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        super().__init__(
-            n_rules=n_rules,
-            residual=residual,
-            max_depth=max_depth,
-            min_samples_split=min_samples_split,
-            min_samples_leaf=min_samples_leaf,
-            max_leaf_nodes=max_leaf_nodes,
-            min_impurity_decrease=min_impurity_decrease,
-            penalty=penalty,
-            alpha=alpha,
-            l1_ratio=l1_ratio,
-            fit_intercept=fit_intercept,
-            standardize=standardize,
-            missing_indicator=missing_indicator,
-            categorical_features=categorical_features,
-            early_stopping=early_stopping,
-            validation_fraction=validation_fraction,
-            validation_split=validation_split,
-            n_iter_no_change=n_iter_no_change,
-            cv=cv,
-            max_iter=max_iter,
-            tol=tol,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
+    residual: str = "hamming"
+    penalty: str | None = "ridge"
+    max_iter: int = 100
+    tol: float = 1e-9
 
-    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
+    def _encode_target(self, y: Any, n_rows: int, *, validation: bool = False) -> np.ndarray:
         name = type(self).__name__
+        if validation:
+            known = {"classes": self.classes_, "name": "y_val"}
+            return check_target_classification(y, n_rows, estimator_name=name, **known)[0]
         codes, classes = check_target_classification(y, n_rows, estimator_name=name)
         if len(classes) < 2:
             raise ValueError(
@@ -142,21 +95,10 @@ feature_names_in_
         self.classes_ = classes
         return codes
 
-    def _encode_more(self, y: Any, n_rows: int) -> np.ndarray:
-        name = type(self).__name__
-        return check_target_classification(
-            y, n_rows, classes=self.classes_, name="y_val", estimator_name=name
-        )[0]
-
     def _n_outputs(self) -> int:
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
-    def _row_loss(self) -> Callable:
-        return residuals.deviance
-
     def _choose_alpha(self, sample: Sample, options: Options) -> float:
-        if options.penalty.alpha is not None:
-            return options.penalty.alpha
         from hybridtrees.linear.classification import open_classification
         from hybridtrees.linear.classifier import LogisticClassifier
 
@@ -165,13 +107,11 @@ feature_names_in_
         model = open_classification(*data, None, self._n_outputs(), options)
         return chooser._choose_alpha(*data, self._n_outputs(), options, model)
 
-    def _set_coef(self, line: Line) -> None:
+    def _keep_line(self, line: Line) -> None:
         self.coef_ = np.ascontiguousarray(line.coef.T)
         n_outputs = len(self.coef_)
         self.intercept_ = line.intercept if self.fit_intercept else np.zeros(n_outputs)
-
-    def _keep_target(self) -> None:
-        self._loss = Logistic() if self._n_outputs() == 1 else Softmax(self._n_outputs())
+        self._loss = Logistic() if n_outputs == 1 else Softmax(n_outputs)
         if self.alpha_ == 0 and self.train_losses_[-1] < _SEPARATED:
             from hybridtrees.linear.solvers import ConvergenceWarning
 
@@ -182,64 +122,14 @@ feature_names_in_
                 stacklevel=5,
             )
 
-    def _rule_coef(self, k: int) -> Any:
-        coef = self.coef_[:, self.coef_.shape[1] - self.n_rules_ + k]
-        return float(coef[0]) if len(coef) == 1 else coef.copy()
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Scores: log-odds of the second class, or one score per class.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        scores : ndarray of shape (n_rows,) for two classes, else (n_rows, n_classes)
-        """
-        raw = self.predict_raw(X)
-        return raw[:, 0] if raw.shape[1] == 1 else raw
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Predict the probability of every class.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        proba : ndarray of shape (n_rows, n_classes)
-            Columns in the order of `classes_`.
-        """
-        raw = self.predict_raw(X)
-        return self._loss.predict(raw)
-
     def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
         """Probabilities of the regressions with 0, 1, 2, ... rules; see `predict_proba`."""
         for raw in self._staged_raw(X):
             yield self._loss.predict(raw)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the most probable class.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,)
-        """
-        scores = self.decision_function(X)
-        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[codes]
-
     def _class_row(self, label: Any) -> int:
         """Row of `coef_` for a class."""
-        if len(self.coef_) == 1:
-            return 0
-        if label is None:
+        if len(self.coef_) == 1 or label is None:
             return 0
         found = np.flatnonzero(self.classes_ == label)
         if not len(found):
@@ -260,22 +150,11 @@ feature_names_in_
         -------
         text : str
         """
-        rules, row = self.rules_, self._class_row(label)
-        p = self.coef_.shape[1] - len(rules)
-        coefs = self.coef_[row, :p]
-        if len(self.coef_) == 1:
-            title = f"log-odds of {self.classes_[1]}"
-        else:
-            title = f"score of {self.classes_[row]}"
-        return text.equation(
-            title,
-            float(self.intercept_[row]),
-            list(self.coef_names_[:p]),
-            coefs,
-            coefs * self._column_spread,
-            list(zip(rules, self._rule_texts(text.DIGITS), self.coef_[row, p:], strict=True)),
-            max_terms,
-        )
+        self._check_is_fitted()
+        row = self._class_row(label)
+        one = len(self.coef_) == 1
+        title = f"log-odds of {self.classes_[1]}" if one else f"score of {self.classes_[row]}"
+        return self._equation(title, row, max_terms)
 
     def plot_rules(
         self, ax: Any = None, *, label: Any = None, width: int = 50, colors: Any = None
@@ -294,8 +173,7 @@ feature_names_in_
         -------
         ax : matplotlib axes
         """
-        rules, row = self.rules_, self._class_row(label)
-        coefs = np.array([float(np.ravel(rule.coef)[row]) for rule in rules])
+        self._check_is_fitted()
+        row = self._class_row(label)
         name = self.classes_[1 if len(self.coef_) == 1 else row]
-        texts = self._rule_texts(text.DIGITS)
-        return text.draw_rules(rules, texts, coefs, f"coefficient for {name}", ax, width, colors)
+        return self._draw_rules(f"coefficient for {name}", row, ax, width, colors)

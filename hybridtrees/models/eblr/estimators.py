@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hybridtrees.base import RegressorMixin
 from hybridtrees.input.validation import check_target_regression
-from hybridtrees.models.eblr import residuals, text
+from hybridtrees.models.eblr import residuals
 from hybridtrees.models.eblr.base import EBLRModel
 from hybridtrees.models.eblr.classifier import EBLRClassifier
 
@@ -134,72 +134,11 @@ class EBLRRegressor(RegressorMixin, EBLRModel):
 
     _residuals = residuals.REGRESSION
 
-    def __init__(
-        self,
-        *,
-        n_rules: int = 10,
-        residual: str = "linear",
-        max_depth: int | None | Sequence[int | None] = 3,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        penalty: str | None = None,
-        alpha: float | str = 1e-3,
-        l1_ratio: float = 0.5,
-        fit_intercept: bool = True,
-        standardize: bool = True,
-        missing_indicator: bool = False,
-        categorical_features: Any = None,
-        early_stopping: str | None = None,
-        validation_fraction: float = 0.15,
-        validation_split: str = "random",
-        n_iter_no_change: int = 3,
-        cv: Any = 5,
-        max_iter: int = 10_000,
-        tol: float = 1e-10,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        super().__init__(
-            n_rules=n_rules,
-            residual=residual,
-            max_depth=max_depth,
-            min_samples_split=min_samples_split,
-            min_samples_leaf=min_samples_leaf,
-            max_leaf_nodes=max_leaf_nodes,
-            min_impurity_decrease=min_impurity_decrease,
-            penalty=penalty,
-            alpha=alpha,
-            l1_ratio=l1_ratio,
-            fit_intercept=fit_intercept,
-            standardize=standardize,
-            missing_indicator=missing_indicator,
-            categorical_features=categorical_features,
-            early_stopping=early_stopping,
-            validation_fraction=validation_fraction,
-            validation_split=validation_split,
-            n_iter_no_change=n_iter_no_change,
-            cv=cv,
-            max_iter=max_iter,
-            tol=tol,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
+    residual: str = "linear"
 
-    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
-        target = check_target_regression(y, n_rows, estimator_name=type(self).__name__)
-        return self._check_range(target, "y")
-
-    def _encode_more(self, y: Any, n_rows: int) -> np.ndarray:
-        target = check_target_regression(
-            y, n_rows, name="y_val", estimator_name=type(self).__name__
-        )
-        return self._check_range(target, "y_val")
-
-    def _check_range(self, target: np.ndarray, name: str) -> np.ndarray:
+    def _encode_target(self, y: Any, n_rows: int, *, validation: bool = False) -> np.ndarray:
+        name = "y_val" if validation else "y"
+        target = check_target_regression(y, n_rows, name=name, estimator_name=type(self).__name__)
         largest = np.abs(target).max()
         if largest > _LARGEST_TARGET:
             raise ValueError(
@@ -211,12 +150,7 @@ class EBLRRegressor(RegressorMixin, EBLRModel):
             )
         return target
 
-    def _row_loss(self) -> Callable:
-        return lambda y, prediction: (y - prediction) ** 2
-
     def _choose_alpha(self, sample: Sample, options: Options) -> float:
-        if options.penalty.alpha is not None:
-            return options.penalty.alpha
         from hybridtrees.linear.regression import open_regression
         from hybridtrees.linear.regressor import LinearRegressor
 
@@ -225,12 +159,9 @@ class EBLRRegressor(RegressorMixin, EBLRModel):
         model = open_regression(sample.columns, targets, sample.weight, options)
         return chooser._choose_alpha(sample.columns, targets, sample.weight, options, model)
 
-    def _set_coef(self, line: Line) -> None:
+    def _keep_line(self, line: Line) -> None:
         self.coef_ = line.coef[:, 0].copy()
         self.intercept_ = float(line.intercept[0]) if self.fit_intercept else 0.0
-
-    def _rule_coef(self, k: int) -> float:
-        return float(self.coef_[len(self.coef_) - self.n_rules_ + k])
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict a number per row.
@@ -272,18 +203,7 @@ class EBLRRegressor(RegressorMixin, EBLRModel):
         -------
         text : str
         """
-        rules = self.rules_
-        p = len(self.coef_) - len(rules)
-        coefs = self.coef_[:p]
-        return text.equation(
-            "y",
-            self.intercept_,
-            list(self.coef_names_[:p]),
-            coefs,
-            coefs * self._column_spread,
-            list(zip(rules, self._rule_texts(text.DIGITS), self.coef_[p:], strict=True)),
-            max_terms,
-        )
+        return self._equation("y", 0, max_terms)
 
     def plot_rules(self, ax: Any = None, *, width: int = 50, colors: Any = None) -> Any:
         """Draw the coefficients of the rules as bars, with their conditions; needs matplotlib.
@@ -300,7 +220,4 @@ class EBLRRegressor(RegressorMixin, EBLRModel):
         -------
         ax : matplotlib axes
         """
-        rules = self.rules_
-        coefs = np.array([rule.coef for rule in rules])
-        texts = self._rule_texts(text.DIGITS)
-        return text.draw_rules(rules, texts, coefs, "coefficient", ax, width, colors)
+        return self._draw_rules("coefficient", 0, ax, width, colors)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hybridtrees.core.grow.grower import GrowerParams
 from hybridtrees.linear.regression import Line, Options
 from hybridtrees.models.eblr.lines import GrowingLine, open_line
+from hybridtrees.models.eblr.residuals import deviance
 from hybridtrees.models.eblr.rules import FoundRule, RuleFinder, RuleTree
 
 Floats = NDArray[np.float64]
@@ -39,11 +40,6 @@ class Sample:
     target: NDArray
     weight: Floats | None
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.values.shape[0]
-
     def take(self, rows: NDArray[np.int64]) -> Sample:
         """Return some rows."""
         weight = None if self.weight is None else self.weight[rows]
@@ -64,31 +60,28 @@ class Job:
     options : Options
         Of the regression.
     params : callable
-        From the number of rows, of columns, and the weight to `GrowerParams` without a depth.
+        From the number of rows and their weight to `GrowerParams` without a depth.
     depths : tuple of (int or None)
         See `RuleFinder`.
     is_categorical : ndarray of bool
-    residual, loss : callables
-        From target and scores to residuals, and to the loss of each row.
+    residual : callable
+        From target and scores to residuals.
     criterion : {None, "validation", "aic", "bic"}
         What decides about the number of rules.
     patience : int
         Rounds without a better criterion after which to stop.
-    n_threads : int
     verbose : int
     """
 
     n_rules: int
     n_outputs: int
     options: Options
-    params: Callable[[int, int, float], GrowerParams]
+    params: Callable[[int, float], GrowerParams]
     depths: tuple[int | None, ...]
     is_categorical: NDArray
     residual: Callable[[NDArray, Floats], Floats]
-    loss: Callable[[NDArray, Floats], Floats]
     criterion: str | None
     patience: int
-    n_threads: int
     verbose: int = 0
 
 
@@ -116,7 +109,7 @@ class Rounds:
     best: int = 0
     converged: bool = True
     n_iter: int = 0
-    spreads: Floats = field(default_factory=lambda: np.zeros(0))
+    spreads: Floats | None = None
 
 
 def grow_rules(job: Job, train: Sample, validation: Sample | None = None) -> Rounds:
@@ -141,11 +134,9 @@ def grow_rules(job: Job, train: Sample, validation: Sample | None = None) -> Rou
     watch = None if validation is None else _Watched(validation, job)
     rounds = Rounds()
     for number in range(job.n_rules + 1):
-        fitted = line.solve()
-        raw = fitted.predict(line.table.values, None, job.n_threads)
-        raw = raw if job.n_outputs else raw[:, 0]
-        loss = float(np.average(job.loss(train.target, raw), weights=train.weight))
-        rounds.lines.append(line.to_user(fitted))
+        fitted, raw = line.fit_round()
+        loss, raw = _mean_loss(job, train, raw)
+        rounds.lines.append(fitted)
         rounds.losses.append(loss)
         if _judge(job, rounds, line, watch, train) or number == job.n_rules:
             break
@@ -167,17 +158,27 @@ def grow_rules(job: Job, train: Sample, validation: Sample | None = None) -> Rou
     return rounds
 
 
+def _mean_loss(job: Job, sample: Sample, raw: Floats) -> tuple[float, Floats]:
+    """Mean squared error or log-loss of scores, and these in the form that residuals take."""
+    if job.n_outputs:
+        losses = deviance(sample.target, raw)
+    else:
+        raw = raw[:, 0]
+        losses = (sample.target - raw) ** 2
+    return float(np.average(losses, weights=sample.weight)), raw
+
+
 def _open_grower(job: Job, train: Sample) -> RuleFinder:
-    n, p = train.values.shape
+    n = len(train.target)
     total = float(n) if train.weight is None else float(train.weight.sum())
     return RuleFinder(
         train.values,
         job.is_categorical,
         train.weight,
-        job.params(n, p + job.n_rules, total),
+        job.params(n, total),
         job.depths,
         job.n_rules,
-        job.n_threads,
+        job.options.n_threads,
     )
 
 
@@ -217,7 +218,7 @@ def _information(job: Job, rounds: Rounds, line: GrowingLine, train: Sample) -> 
     parameter more. Weights say how much a row counts beside others, not how many it stands for:
     the criterion is that of as many rows as have weight, whatever the sum of the weights.
     """
-    total = train.n_rows if train.weight is None else int(np.count_nonzero(train.weight))
+    total = len(train.target) if train.weight is None else int(np.count_nonzero(train.weight))
     searched = sum(len(path) for found in rounds.rules for path in found.tree.paths())
     n_free = max(1, job.n_outputs - 1) if job.n_outputs else 1
     intercepts = n_free if job.options.fit_intercept else 0
@@ -236,19 +237,18 @@ class _Watched:
     def __init__(self, sample: Sample, job: Job) -> None:
         self._sample = sample
         self._job = job
-        self._rules = np.zeros((sample.n_rows, 0), dtype=np.float64)
+        self._rules = np.zeros((len(sample.target), 0), dtype=np.float64)
 
     def append(self, tree: RuleTree) -> None:
         """Add the column of a rule."""
-        holds = tree.holds(self._sample.values, self._rules, self._job.n_threads)
+        holds = tree.holds(self._sample.values, self._rules, self._job.options.n_threads)
         self._rules = np.column_stack([self._rules, holds])
 
     def loss(self, line: Line) -> float:
         """Mean loss of a regression."""
         job, sample = self._job, self._sample
-        raw = enriched_scores(line, sample.columns, self._rules, job.n_threads)
-        raw = raw if job.n_outputs else raw[:, 0]
-        return float(np.average(job.loss(sample.target, raw), weights=sample.weight))
+        raw = enriched_scores(line, sample.columns, self._rules, job.options.n_threads)
+        return _mean_loss(job, sample, raw)[0]
 
 
 def enriched_scores(line: Line, columns: Any, rules: NDArray, n_threads: int) -> Floats:

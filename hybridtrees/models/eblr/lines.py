@@ -19,7 +19,7 @@ from scipy import sparse
 from hybridtrees.linear.blas import sequential_blas
 from hybridtrees.linear.classification import open_classification
 from hybridtrees.linear.moments import Moments, collect_moments, column_scales, standardised
-from hybridtrees.linear.newton import LogLoss, fit_log_loss
+from hybridtrees.linear.newton import LogisticFit, LogLoss, fit_log_loss
 from hybridtrees.linear.regression import Line, Options, open_regression
 from hybridtrees.linear.solvers import Solution, original_scale, solve_moments, solve_ridge
 from hybridtrees.linear.wide import is_wide
@@ -113,26 +113,64 @@ def _indicator_moments(
     return new, cross
 
 
-class GrowingLeastSquares:
-    """Least squares from moments that grow with the table.
+class GrowingLine:
+    """A regression on a table that gets one more column a round; see `open_line`.
 
-    Parameters
+    Attributes
     ----------
-    values : ndarray or CSR array
-        Columns of the features.
-    y : ndarray of shape (n_rows,)
-    weight : ndarray or None
+    table : EnrichedTable
     options : Options
         With the alpha in its penalty.
-    n_more : int
-        Columns to come at most.
+    spreads : ndarray
+        Standard deviations of the columns of the features.
+    converged, n_iter : bool, int
+        Of all rounds.
     """
+
+    spreads: Floats
+
+    def __init__(self, table: EnrichedTable, options: Options) -> None:
+        self.table = table
+        self.options = options
+        alpha = options.penalty.alpha
+        assert alpha is not None
+        self._l1, self._l2 = options.penalty.parts(alpha)
+        self.converged, self.n_iter = True, 0
+
+    def append(self, column: Floats) -> None:
+        """Add a column of zeros and ones."""
+        raise NotImplementedError
+
+    def solve(self) -> Line:
+        """Fit all coefficients of the table."""
+        raise NotImplementedError
+
+    def to_user(self, line: Line) -> Line:
+        """Return a line of the table as one of the columns as they came."""
+        return line
+
+    def degrees(self) -> float:
+        """Effective number of coefficients: nonzero ones, or the trace of the hat matrix."""
+        raise NotImplementedError
+
+    def fit_round(self) -> tuple[Line, Floats]:
+        """Fit all coefficients; returns the line of the columns as they came, and its scores."""
+        line = self.solve()
+        user_line, values = self.to_user(line), self.table.values
+        return user_line, line.predict(values, None, self.options.n_threads)
+
+    def _note(self, fit: Solution | LogisticFit) -> None:
+        self.converged = self.converged and fit.converged
+        self.n_iter = max(self.n_iter, fit.n_iter)
+
+
+class GrowingLeastSquares(GrowingLine):
+    """Least squares from moments that grow with the table; see `open_line` for the arguments."""
 
     def __init__(
         self, values: Any, y: Floats, weight: Floats | None, options: Options, n_more: int
     ) -> None:
-        self.table = EnrichedTable(values, n_more)
-        self.options = options
+        super().__init__(EnrichedTable(values, n_more), options)
         self._y = y[:, None]
         self._weight = weight
         self._moments = collect_moments(
@@ -140,7 +178,6 @@ class GrowingLeastSquares:
         )
         self._beta = np.zeros((self.table.n_columns, 1))
         self._factor: RowFactor | None = None
-        self.converged, self.n_iter = True, 0
 
     def append(self, column: Floats) -> None:
         """Add a column of zeros and ones."""
@@ -155,7 +192,7 @@ class GrowingLeastSquares:
         self._beta = np.vstack([self._beta, [[0.0]]])
 
     @property
-    def spreads(self) -> Floats:
+    def spreads(self) -> Floats:  # type: ignore[override]
         """Standard deviations of the columns of the features."""
         m = self._moments
         scale = m.scale if m.centred else np.sqrt(np.maximum(m.scale**2 - m.fill**2, 0.0))
@@ -163,16 +200,13 @@ class GrowingLeastSquares:
 
     def penalties(self) -> tuple[Floats, Floats]:
         """L1 and L2 penalties of the coefficients of standardised columns."""
-        penalty = self.options.penalty
-        assert penalty.alpha is not None
-        l1, l2 = penalty.parts(penalty.alpha)
-        scale = np.where(self._moments.varies, self._moments.scale, 1.0)
+        scale = np.where(self._moments.scale > 0, self._moments.scale, 1.0)
         if self.options.standardize:
             scale[: self.table.n_own] = 1.0
-        return l1 / scale, l2 / scale**2
+        return self._l1 / scale, self._l2 / scale**2
 
     def solve(self) -> Line:
-        """Fit all coefficients."""
+        """Fit all coefficients of the table."""
         moments, options = self._moments, self.options
         l1, l2 = self.penalties()
         solution: Solution | None = None
@@ -189,17 +223,12 @@ class GrowingLeastSquares:
             solution = self._factor.solve()
         assert solution is not None
         self._beta = solution.beta
-        self.converged = self.converged and solution.converged
-        self.n_iter = max(self.n_iter, solution.n_iter)
         coef, _ = original_scale(solution.beta, moments)
+        self._note(solution)
         return Line(coef, moments.mean, moments.fill, moments.y_mean)
 
-    def to_user(self, line: Line) -> Line:
-        """Return the line as it is: the table is in the units of the user."""
-        return line
-
     def degrees(self) -> float:
-        """Effective number of coefficients: nonzero ones, or the trace of the hat matrix."""
+        """Effective number of coefficients."""
         l1, l2 = self.penalties()
         m = self._moments
         if l1.any():
@@ -209,21 +238,8 @@ class GrowingLeastSquares:
         return _trace(m.corr[np.ix_(m.varies, m.varies)], l2[m.varies])
 
 
-class GrowingLogistic:
-    """Logistic regression that starts where the round before ended.
-
-    Parameters
-    ----------
-    values : ndarray or CSR array
-        Columns of the features.
-    codes : ndarray of int32
-    weight : ndarray or None
-    n_outputs : int
-        1 for two classes, else the number of classes.
-    options : Options
-    n_more : int
-        Columns to come at most.
-    """
+class GrowingLogistic(GrowingLine):
+    """Logistic regression that starts where the round before ended; see `open_line`."""
 
     def __init__(
         self,
@@ -234,8 +250,7 @@ class GrowingLogistic:
         options: Options,
         n_more: int,
     ) -> None:
-        self.table = EnrichedTable(values, n_more)
-        self.options = options
+        super().__init__(EnrichedTable(values, n_more), options)
         self._data = codes, weight, n_outputs
         self._columns = self._scales(values)
         self.spreads = self._columns[1]
@@ -252,7 +267,6 @@ class GrowingLogistic:
                 centred=options.fit_intercept,
                 n_threads=options.n_threads,
             )
-        self.converged, self.n_iter = True, 0
 
     def _scales(self, values: Any) -> list[Floats]:
         options = self.options
@@ -263,7 +277,7 @@ class GrowingLogistic:
         )
 
     def append(self, column: Floats) -> None:
-        """Add a column."""
+        """Add a column of zeros and ones."""
         new = self._scales(column[:, None])
         # Without a penalty a scale changes nothing but the path of the solver.
         if self.options.penalty.alpha != 0:
@@ -302,39 +316,32 @@ class GrowingLogistic:
     def _problem(self) -> LogLoss:
         codes, weight, n_outputs = self._data
         mean, scale, fill = self._columns
-        values, penalty = self.table.values, self.options.penalty
-        assert penalty.alpha is not None
-        l1, l2 = penalty.parts(penalty.alpha)
+        values = self.table.values
         return LogLoss(
             lambda chosen: standardised(values, mean, scale, fill, chosen),
             codes,
             weight,
             None,
             n_outputs,
-            np.full(len(mean), l1),
-            np.full(len(mean), l2),
+            np.full(len(mean), self._l1),
+            np.full(len(mean), self._l2),
             self.options.fit_intercept,
             self.options.n_threads,
         )
 
     def solve(self) -> Line:
-        """Fit all coefficients."""
+        """Fit all coefficients of the table."""
         options = self.options
         start = None if self._dependent else self._theta
         fit = fit_log_loss(self._problem(), start, tol=options.tol, max_iter=options.max_iter)
         self._theta = fit.theta
-        self.converged = self.converged and fit.converged
-        self.n_iter = max(self.n_iter, fit.n_iter)
+        self._note(fit)
         mean, scale, fill = self._columns
         inverse = np.where(scale > 0, 1.0 / np.where(scale > 0, scale, 1.0), 0.0)
         return Line(fit.theta[:, :-1].T * inverse[:, None], mean, fill, fit.theta[:, -1].copy())
 
-    def to_user(self, line: Line) -> Line:
-        """Return the line as it is: the table is in the units of the user."""
-        return line
-
     def degrees(self) -> float:
-        """Effective number of coefficients, as in `GrowingLeastSquares`."""
+        """Effective number of coefficients."""
         from hybridtrees.linear import _passes
 
         problem = self._problem()
@@ -355,21 +362,8 @@ class GrowingLogistic:
         return _trace(hess[np.ix_(keep, keep)] / problem.total, l2[keep])
 
 
-class Refitted:
-    """Regression on a table with too many columns to keep products of: fitted anew every time.
-
-    Parameters
-    ----------
-    values : ndarray or CSR array
-        Columns of the features.
-    target : ndarray of float64, or of int32 class codes
-    weight : ndarray or None
-    n_outputs : int
-        0 for least squares.
-    options : Options
-    n_more : int
-        Columns to come at most.
-    """
+class Refitted(GrowingLine):
+    """Regression on a table with too many columns to keep products of: fitted anew every time."""
 
     def __init__(
         self,
@@ -382,20 +376,18 @@ class Refitted:
     ) -> None:
         _, self.spreads, _ = column_scales(values, weight, centred=options.fit_intercept)
         scale = np.where((self.spreads > 0) & options.scaled, self.spreads, 1.0)
-        self.table = EnrichedTable(values, n_more, scale)
-        self.options = options
+        super().__init__(EnrichedTable(values, n_more, scale), options)
         self._data = target, weight, n_outputs
         self._scale = scale
         self._n_used = 0
-        self.converged, self.n_iter = True, 0
 
     def append(self, column: Floats) -> None:
-        """Add a column."""
+        """Add a column of zeros and ones."""
         self.table.append(column)
         self._scale = np.append(self._scale, 1.0)
 
     def solve(self) -> Line:
-        """Fit all coefficients."""
+        """Fit all coefficients of the table."""
         target, weight, n_outputs = self._data
         options = replace(self.options, standardize=False)
         alpha = options.penalty.alpha
@@ -408,8 +400,7 @@ class Refitted:
             model = open_regression(values, target[:, None], weight, options)
         fit = model.solve(alpha)
         line = model.line(fit)
-        self.converged = self.converged and fit.converged
-        self.n_iter = max(self.n_iter, fit.n_iter)
+        self._note(fit)
         self._n_used = int(np.count_nonzero(line.coef))
         return line
 
@@ -431,9 +422,6 @@ def _trace(gram: Floats, l2: Floats) -> float:
         if l2.any():
             return float(np.trace(np.linalg.solve(gram + np.diag(l2), gram)))
         return float(np.linalg.matrix_rank(gram, hermitian=True))
-
-
-GrowingLine = GrowingLeastSquares | GrowingLogistic | Refitted
 
 
 def open_line(

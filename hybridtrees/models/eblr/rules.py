@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hybridtrees._parameters import check_integer
 from hybridtrees._persistence import register
 from hybridtrees.core.base.checks import (
     MOST,
@@ -35,21 +34,6 @@ Floats = NDArray[np.float64]
 _TIE = 1e-12
 # Largest depth that the engine takes; no tree is as deep.
 _DEEPEST = 2**15 - 1
-
-
-def check_depths(max_depth: Any) -> tuple[int | None, ...]:
-    """Check a depth for all rounds, or a sequence of depths; None is no limit."""
-    if not isinstance(max_depth, list | tuple | np.ndarray):
-        return (check_integer("max_depth", max_depth, 1, allow_none=True),)
-    if np.ndim(max_depth) != 1 or len(max_depth) == 0:
-        raise ValueError(
-            "max_depth must be an integer of at least 1, None or a list of these that is not "
-            f"empty, got {max_depth!r}"
-        )
-    return tuple(
-        check_integer(f"max_depth[{k}]", depth, 1, allow_none=True)
-        for k, depth in enumerate(max_depth)
-    )
 
 
 class _EnrichedTable(Table):

@@ -19,27 +19,21 @@ from hybridtrees.core.tree.tree import TreeEnsemble
 from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.losses import Loss
 from hybridtrees.metrics import Metric
-from hybridtrees.models.gradient_boosting.early_stopping import (
+from hybridtrees.models.gradient_boosting.prediction import FittedGB
+from hybridtrees.models.gradient_boosting.start import check_init, fit_init, take_rows
+from hybridtrees.models.gradient_boosting.watchers import (
     LossCurves,
     LossEvaluation,
     Monitor,
     NoChange,
     read_loss_metrics,
 )
-from hybridtrees.models.gradient_boosting.prediction import FittedGB
-from hybridtrees.models.gradient_boosting.start import check_init, fit_init, init_scores, take_rows
 from hybridtrees.models.shared.boosting import EvalSet, Training, Watcher, boost, draw_share
 from hybridtrees.models.shared.boosting_evaluation import read_eval_sets
 from hybridtrees.models.shared.boosting_steps import FriedmanSteps
 from hybridtrees.models.shared.constraints import read_interactions, read_monotonic
-from hybridtrees.models.shared.early_stopping import Progress
-from hybridtrees.models.shared.tree_parameters import (
-    MAX_BINS,
-    Recipe,
-    check_max_features,
-    check_rows,
-    count_features,
-)
+from hybridtrees.models.shared.tree_parameters import TreeParameters, count_features
+from hybridtrees.models.shared.watchers import Progress
 
 CRITERIA = ("friedman_mse", "squared_error")
 SPLITTERS = ("auto", "exact", "hist")
@@ -89,81 +83,52 @@ class Watch:
         return [*self.curves.latest(), *scores]
 
 
-class GradientBoostingModel(FittedGB):
+class GradientBoostingModel(FittedGB, TreeParameters):
     """What the regressor and the classifier share: everything but the target."""
 
     n_estimators_: int
     _seeds: dict[str, Any]
 
-    def __init__(
-        self,
-        *,
-        loss: str,
-        learning_rate: float = 0.1,
-        n_estimators: int = 100,
-        subsample: float = 1.0,
-        criterion: str = "friedman_mse",
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_depth: int | None = 3,
-        min_impurity_decrease: float = 0.0,
-        init: Any = None,
-        random_state: Any = None,
-        max_features: int | float | str | None = None,
-        verbose: int = 0,
-        max_leaf_nodes: int | None = None,
-        warm_start: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int | None = None,
-        tol: float = 1e-4,
-        ccp_alpha: float = 0.0,
-        splitter: str = "auto",
-        max_bins: int = MAX_BINS,
-        categorical_features: Any = None,
-        monotonic_cst: Any = None,
-        interaction_cst: Any = None,
-        eval_metric: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.loss = loss
-        self.learning_rate = learning_rate
-        self.n_estimators = n_estimators
-        self.subsample = subsample
-        self.criterion = criterion
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_weight_fraction_leaf = min_weight_fraction_leaf
-        self.max_depth = max_depth
-        self.min_impurity_decrease = min_impurity_decrease
-        self.init = init
-        self.random_state = random_state
-        self.max_features = max_features
-        self.verbose = verbose
-        self.max_leaf_nodes = max_leaf_nodes
-        self.warm_start = warm_start
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.ccp_alpha = ccp_alpha
-        self.splitter = splitter
-        self.max_bins = max_bins
-        self.categorical_features = categorical_features
-        self.monotonic_cst = monotonic_cst
-        self.interaction_cst = interaction_cst
-        self.eval_metric = eval_metric
-        self.n_jobs = n_jobs
+    loss: str
+    learning_rate: float = 0.1
+    n_estimators: int = 100
+    subsample: float = 1.0
+    criterion: str = "friedman_mse"
+    max_depth: int | None = 3
+    init: Any = None
+    warm_start: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int | None = None
+    tol: float = 1e-4
+    splitter: str = "auto"
+    interaction_cst: Any = None
+    eval_metric: Any = None
+
+    def _check_parameters(self) -> None:
+        """Check all that can be checked without the data."""
+        check_option("criterion", self.criterion, CRITERIA)
+        check_option("splitter", self.splitter, SPLITTERS)
+        check_real("learning_rate", self.learning_rate, 0)
+        check_integer("n_estimators", self.n_estimators, 1)
+        check_real("subsample", self.subsample, 0, 1, closed="right")
+        check_boolean("warm_start", self.warm_start)
+        check_real("validation_fraction", self.validation_fraction, 0, 1, closed="neither")
+        check_integer("n_iter_no_change", self.n_iter_no_change, 1, allow_none=True)
+        check_real("tol", self.tol, 0)
+        check_real("ccp_alpha", self.ccp_alpha, 0)
+        self._check_tree_parameters()
+        check_init(self.init, self._is_classifier)
 
     # -- what the two differ in -----------------------------------------------------------------
 
     def _encode_target(self, y: Any, n_rows: int, again: bool) -> np.ndarray:
-        raise AttributeError("the regressor and the classifier bring this")
+        raise NotImplementedError
 
     def _encode_validation(self, y: Any, n_rows: int, name: str) -> np.ndarray:
-        raise AttributeError("the regressor and the classifier bring this")
+        raise NotImplementedError
 
     def _make_loss(self) -> Loss:
-        raise AttributeError("the regressor and the classifier bring this")
+        raise NotImplementedError
 
     # -- fit ------------------------------------------------------------------------------------
 
@@ -235,10 +200,8 @@ class GradientBoostingModel(FittedGB):
             self._check_two_classes()
         metrics = read_loss_metrics(self._loss, self.eval_metric)
         last = (X_val, y_val, sample_weight_val)
-        eval_sets = list(
-            read_eval_sets(
-                self._reader, self._encode_checked, eval_set, sample_weight_eval_set, last
-            )
+        eval_sets = read_eval_sets(
+            self._reader, self._encode_checked, eval_set, sample_weight_eval_set, last
         )
         if self.n_iter_no_change is not None and not eval_sets:
             held = self._draw_validation(np.random.default_rng(holding), part.y)
@@ -306,7 +269,8 @@ class GradientBoostingModel(FittedGB):
         watchers = watch.watchers()
         if monitor is not None:
             watchers.append(Monitor(monitor, self, lambda training: self._keep_curves(watch)))
-        watchers.append(Progress(int(self.verbose), watch.latest))
+        if self.verbose:
+            watchers.append(Progress(int(self.verbose), watch.latest))
         with self._open_grower(part, constraints, n_threads) as grower:
             steps = FriedmanSteps(
                 grower, self._loss, part.y, part.weight, raw, float(self.learning_rate),
@@ -338,30 +302,6 @@ class GradientBoostingModel(FittedGB):
                 f"monotonic_cst needs two classes at most, but y has {self._loss.n_outputs}: the "
                 "probability of one class depends on the scores of all"
             )
-
-    def _check_parameters(self) -> None:
-        """Check all that can be checked without the data."""
-        check_option("criterion", self.criterion, CRITERIA)
-        check_option("splitter", self.splitter, SPLITTERS)
-        check_real("learning_rate", self.learning_rate, 0)
-        check_integer("n_estimators", self.n_estimators, 1)
-        check_real("subsample", self.subsample, 0, 1, closed="right")
-        check_rows("min_samples_split", self.min_samples_split, 2, closed="right")
-        check_rows("min_samples_leaf", self.min_samples_leaf, 1, closed="neither")
-        check_real("min_weight_fraction_leaf", self.min_weight_fraction_leaf, 0, 0.5)
-        check_integer("max_depth", self.max_depth, 1, allow_none=True)
-        check_real("min_impurity_decrease", self.min_impurity_decrease, 0)
-        check_init(self.init, self._is_classifier)
-        check_max_features(self.max_features)
-        check_integer("max_leaf_nodes", self.max_leaf_nodes, 2, allow_none=True)
-        check_boolean("warm_start", self.warm_start)
-        check_real("validation_fraction", self.validation_fraction, 0, 1, closed="neither")
-        check_integer("n_iter_no_change", self.n_iter_no_change, 1, allow_none=True)
-        check_real("tol", self.tol, 0)
-        check_real("ccp_alpha", self.ccp_alpha, 0)
-        check_integer("max_bins", self.max_bins, 2, MAX_BINS)
-        if not isinstance(self.verbose, bool):
-            check_integer("verbose", self.verbose, 0)
 
     # -- rows -----------------------------------------------------------------------------------
 
@@ -397,7 +337,7 @@ class GradientBoostingModel(FittedGB):
             self.init_ = fit_init(self.init, part.X, target, part.weight)
 
     def _scores_so_far(self, X: Any, values: Any, again: bool, n_threads: int) -> np.ndarray:
-        raw = init_scores(self.init_, X, self._loss, values.shape[0])
+        raw = self._start_raw(X, values.shape[0])
         if again:
             self.trees_.add_raw(values, raw, n_threads)
         return raw
@@ -412,8 +352,7 @@ class GradientBoostingModel(FittedGB):
         share = float(self.subsample)
         n_drawn = max(1, int(share * n_rows)) if share < 1 else n_rows
         total = n_drawn if part.weight is None else float(part.weight.sum()) * n_drawn / n_rows
-        params = self._recipe(n_threads).grower_params(n_rows, n_features, total)
-        params = replace(params, **constraints)
+        params = replace(self._grower_params(n_rows, n_features, total), **constraints)
         mask = self._reader.is_categorical
         if self.splitter_ == "exact":
             params = replace(params, criterion="squares").in_subtrees().pruned_afterwards()
@@ -433,30 +372,6 @@ class GradientBoostingModel(FittedGB):
 
     def _uses_bins(self, n_rows: int) -> bool:
         return self.splitter == "hist" or (self.splitter == "auto" and n_rows > MOST_EXACT_ROWS)
-
-    def _recipe(self, n_threads: int) -> Recipe:
-        return Recipe(
-            criterion="squared_error",
-            splitter=self.splitter_,
-            max_depth=None if self.max_depth is None else min(int(self.max_depth), 2**15 - 1),
-            min_samples_split=check_rows(
-                "min_samples_split", self.min_samples_split, 2, closed="right"
-            ),
-            min_samples_leaf=check_rows(
-                "min_samples_leaf", self.min_samples_leaf, 1, closed="neither"
-            ),
-            min_weight_fraction_leaf=float(self.min_weight_fraction_leaf),
-            min_impurity_decrease=float(self.min_impurity_decrease),
-            max_leaf_nodes=None if self.max_leaf_nodes is None else int(self.max_leaf_nodes),
-            max_bins=int(self.max_bins),
-            missing="learn",
-            max_features=self.max_features_,
-            n_classes=0,
-            is_categorical=self._reader.is_categorical,
-            monotonic=None,
-            random_ties=False,
-            n_threads=n_threads,
-        )
 
     def _keep(self, training: Training, watch: Watch, again: bool) -> None:
         """Keep what the training has made."""

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from hybridtrees.base import ClassifierMixin
 from hybridtrees.input.validation import check_target_classification
 from hybridtrees.losses import Loss, friedman_loss
 from hybridtrees.models.gradient_boosting.base import GradientBoostingModel, Part
+from hybridtrees.models.shared.boosted_trees import StagedClassifierMixin
 
 
-class GradientBoostingClassifier(ClassifierMixin, GradientBoostingModel):
+class GradientBoostingClassifier(StagedClassifierMixin, GradientBoostingModel):
     """Gradient boosting (Friedman 2001, 2002), for classes.
 
     One tree per round for two classes, one per class and round for more, with leaf values of one
@@ -62,68 +62,7 @@ best_score_, max_features_, splitter_, feature_importances_, n_features_in_, fea
 
     _is_classifier = True
 
-    classes_: np.ndarray
-
-    def __init__(
-        self,
-        *,
-        loss: str = "log_loss",
-        learning_rate: float = 0.1,
-        n_estimators: int = 100,
-        subsample: float = 1.0,
-        criterion: str = "friedman_mse",
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_depth: int | None = 3,
-        min_impurity_decrease: float = 0.0,
-        init: Any = None,
-        random_state: Any = None,
-        max_features: int | float | str | None = None,
-        verbose: int = 0,
-        max_leaf_nodes: int | None = None,
-        warm_start: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int | None = None,
-        tol: float = 1e-4,
-        ccp_alpha: float = 0.0,
-        splitter: str = "auto",
-        max_bins: int = 255,
-        categorical_features: Any = None,
-        monotonic_cst: Any = None,
-        interaction_cst: Any = None,
-        eval_metric: Any = None,
-        n_jobs: int | None = None,
-    ):
-        super().__init__(
-            loss=loss,
-            learning_rate=learning_rate,
-            n_estimators=n_estimators,
-            subsample=subsample,
-            criterion=criterion,
-            min_samples_split=min_samples_split,
-            min_samples_leaf=min_samples_leaf,
-            min_weight_fraction_leaf=min_weight_fraction_leaf,
-            max_depth=max_depth,
-            min_impurity_decrease=min_impurity_decrease,
-            init=init,
-            random_state=random_state,
-            max_features=max_features,
-            verbose=verbose,
-            max_leaf_nodes=max_leaf_nodes,
-            warm_start=warm_start,
-            validation_fraction=validation_fraction,
-            n_iter_no_change=n_iter_no_change,
-            tol=tol,
-            ccp_alpha=ccp_alpha,
-            splitter=splitter,
-            max_bins=max_bins,
-            categorical_features=categorical_features,
-            monotonic_cst=monotonic_cst,
-            interaction_cst=interaction_cst,
-            eval_metric=eval_metric,
-            n_jobs=n_jobs,
-        )
+    loss: str = "log_loss"
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -180,69 +119,12 @@ best_score_, max_features_, splitter_, feature_importances_, n_features_in_, fea
         ]
         return np.sort(np.concatenate(drawn))
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Raw scores: of the second class (log-odds or half of them), or one per class.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        scores : ndarray of shape (n_rows,) for two classes, else (n_rows, n_classes)
-        """
-        raw = self.predict_raw(X)
-        return raw[:, 0] if raw.shape[1] == 1 else raw
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Predict the probability of every class.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        proba : ndarray of shape (n_rows, n_classes)
-            Columns in the order of `classes_`.
-        """
-        raw = self.predict_raw(X)
-        return self._loss.predict(raw)
-
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Predict the logarithm of the probability of every class.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_rows, n_classes)
-            -inf for a probability of 0.
-        """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the most probable class.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        labels : ndarray of shape (n_rows,)
-        """
-        return self._labels(self.predict_raw(X))
-
-    def _labels(self, raw: np.ndarray) -> np.ndarray:
-        codes = (raw[:, 0] >= 0).astype(np.intp) if raw.shape[1] == 1 else raw.argmax(axis=1)
-        return self.classes_[codes]
+    def _raw_codes(self, raw: np.ndarray) -> np.ndarray:
+        # Even odds go to the second class, as in scikit-learn.
+        return (raw[:, 0] >= 0).astype(np.intp) if raw.shape[1] == 1 else raw.argmax(axis=1)
 
     def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
-        """Raw scores after every round.
+        """Raw scores after every round, up to the best after early stopping.
 
         Parameters
         ----------
@@ -255,31 +137,3 @@ best_score_, max_features_, splitter_, feature_importances_, n_features_in_, fea
         """
         for raw in self._staged_raw(X):
             yield (raw[:, 0] if raw.shape[1] == 1 else raw).copy()
-
-    def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
-        """Predict probabilities after every round.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Yields
-        ------
-        proba : ndarray of shape (n_rows, n_classes)
-        """
-        for raw in self._staged_raw(X):
-            yield self._loss.predict(raw)
-
-    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
-        """Predict classes after every round.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Yields
-        ------
-        labels : ndarray of shape (n_rows,)
-        """
-        for raw in self._staged_raw(X):
-            yield self._labels(raw)

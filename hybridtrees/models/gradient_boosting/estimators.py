@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -146,70 +146,9 @@ class GradientBoostingRegressor(RegressorMixin, GradientBoostingModel):
     array([0.])
     """
 
-    def __init__(
-        self,
-        *,
-        loss: str = "squared_error",
-        learning_rate: float = 0.1,
-        n_estimators: int = 100,
-        subsample: float = 1.0,
-        criterion: str = "friedman_mse",
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_depth: int | None = 3,
-        min_impurity_decrease: float = 0.0,
-        init: Any = None,
-        random_state: Any = None,
-        max_features: int | float | str | None = None,
-        alpha: float | Sequence[float] = 0.9,
-        verbose: int = 0,
-        max_leaf_nodes: int | None = None,
-        warm_start: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int | None = None,
-        tol: float = 1e-4,
-        ccp_alpha: float = 0.0,
-        power: float = 1.5,
-        splitter: str = "auto",
-        max_bins: int = 255,
-        categorical_features: Any = None,
-        monotonic_cst: Any = None,
-        interaction_cst: Any = None,
-        eval_metric: Any = None,
-        n_jobs: int | None = None,
-    ):
-        super().__init__(
-            loss=loss,
-            learning_rate=learning_rate,
-            n_estimators=n_estimators,
-            subsample=subsample,
-            criterion=criterion,
-            min_samples_split=min_samples_split,
-            min_samples_leaf=min_samples_leaf,
-            min_weight_fraction_leaf=min_weight_fraction_leaf,
-            max_depth=max_depth,
-            min_impurity_decrease=min_impurity_decrease,
-            init=init,
-            random_state=random_state,
-            max_features=max_features,
-            verbose=verbose,
-            max_leaf_nodes=max_leaf_nodes,
-            warm_start=warm_start,
-            validation_fraction=validation_fraction,
-            n_iter_no_change=n_iter_no_change,
-            tol=tol,
-            ccp_alpha=ccp_alpha,
-            splitter=splitter,
-            max_bins=max_bins,
-            categorical_features=categorical_features,
-            monotonic_cst=monotonic_cst,
-            interaction_cst=interaction_cst,
-            eval_metric=eval_metric,
-            n_jobs=n_jobs,
-        )
-        self.alpha = alpha
-        self.power = power
+    loss: str = "squared_error"
+    alpha: float | Sequence[float] = 0.9
+    power: float = 1.5
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -243,20 +182,4 @@ class GradientBoostingRegressor(RegressorMixin, GradientBoostingModel):
         -------
         prediction : ndarray of shape (n_rows,), or (n_rows, n_levels) for several quantiles
         """
-        raw = self.predict_raw(X)
-        return self._loss.predict(raw)
-
-    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
-        """Predict after every round.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Yields
-        ------
-        prediction : ndarray
-            As from `predict`, of a model with the rounds so far.
-        """
-        for raw in self._staged_raw(X):
-            yield self._loss.predict(raw).copy()
+        return self._from_raw(self.predict_raw(X))

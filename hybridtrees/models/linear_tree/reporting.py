@@ -13,6 +13,7 @@ from hybridtrees._persistence import register
 from hybridtrees.core.base.checks import Checked, check_arrays
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 from hybridtrees.models.linear_tree.columns import LinearColumns
+from hybridtrees.models.shared.leaf_text import equation, node_path
 
 Floats = NDArray[np.float64]
 
@@ -127,38 +128,6 @@ def node_lines(tree: Tree, n_columns: int) -> tuple[Floats, Floats]:
     return coef.transpose(0, 2, 1), intercept
 
 
-def node_path(tree: Tree, names: list[str], categories: Any, node: int) -> list[str]:
-    """Conditions on the way to a node, in words.
-
-    Parameters
-    ----------
-    tree : Tree
-    names : list of str
-        Of the features.
-    categories : sequence of (ndarray or None)
-        Labels of the categories of each feature.
-    node : int
-
-    Returns
-    -------
-    conditions : list of str, from the root down
-    """
-    nodes, words = tree.nodes, []
-    while nodes["parent"][node] >= 0:
-        up = int(nodes["parent"][node])
-        left = nodes["left"][up] == node
-        f = int(nodes["feature"][up])
-        if nodes["category_start"][up] >= 0:
-            labels = categories[f]
-            inside = np.isin(np.arange(len(labels)), tree.category_set(up))
-            shown = ", ".join(str(label) for label in labels[inside if left else ~inside])
-            words.append(f"{names[f]} in {{{shown}}}")
-        else:
-            words.append(f"{names[f]} {'<=' if left else '>'} {nodes['threshold'][up]:.6g}")
-        node = up
-    return words[::-1]
-
-
 @dataclass
 class LeafTable:
     """The leaves of a linear tree.
@@ -254,15 +223,6 @@ class LeafTable:
             for k, output in enumerate(self.outputs):
                 lines.append(f"  {output} = {self.equation(i, k)}")
         return "\n".join(lines)
-
-
-def equation(columns: list[str], coef: Floats, intercept: float, digits: int = 4) -> str:
-    """Return a linear function in words, the terms that are 0 left out."""
-    text = f"{intercept:.{digits}g}"
-    for name, b in zip(columns, coef, strict=True):
-        if b != 0:
-            text += f" {'-' if b < 0 else '+'} {abs(b):.{digits}g} {name}"
-    return text
 
 
 def leaf_table(model: Any) -> LeafTable:

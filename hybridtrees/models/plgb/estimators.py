@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from hybridtrees.models.plgb.base import PiecewiseLinearModel
-from hybridtrees.models.xgb.estimators import XGBClassifier, XGBRegressor
+from hybridtrees.models.shared.boosted_targets import BoostedClassifier, BoostedRegressor
 
 
-class PLGBRegressor(PiecewiseLinearModel, XGBRegressor):
+class PLGBRegressor(PiecewiseLinearModel, BoostedRegressor):
     """Gradient boosting with piece-wise linear trees, for a number.
 
     Every leaf is a line in a few features, and splits are chosen by what the lines of both
@@ -147,7 +147,7 @@ class PLGBRegressor(PiecewiseLinearModel, XGBRegressor):
     """
 
 
-class PLGBClassifier(PiecewiseLinearModel, XGBClassifier):
+class PLGBClassifier(PiecewiseLinearModel, BoostedClassifier):
     """Gradient boosting with piece-wise linear trees, for classes.
 
     Every leaf is a line in a few features, and splits are chosen by what the lines of both

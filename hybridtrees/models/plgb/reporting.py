@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse
 
 from hybridtrees._parameters import check_integer
-from hybridtrees.models.linear_tree.reporting import equation, node_path
+from hybridtrees.models.shared.leaf_text import equation, node_path
 
 
 @dataclass

@@ -22,13 +22,7 @@ from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.models.rerf import tuning
 from hybridtrees.models.rerf.forest import ReadTable, ResidualForest
 from hybridtrees.models.rerf.honest import honest_level
-from hybridtrees.models.rerf.linear import (
-    ENCODINGS,
-    FittedLine,
-    LinearFits,
-    RegressionColumns,
-    choose_features,
-)
+from hybridtrees.models.rerf.linear import ENCODINGS, FittedLine, LinearFits, RegressionColumns
 from hybridtrees.models.rerf.reporting import RERFPredictions
 from hybridtrees.models.shared.forest.packed import ForestParameters
 from hybridtrees.models.shared.forest.warm_start import (
@@ -37,6 +31,7 @@ from hybridtrees.models.shared.forest.warm_start import (
     columns_checksum,
     target_checksum,
 )
+from hybridtrees.models.shared.named_features import choose_features
 
 # The solvers are imported where they are used, to keep `import hybridtrees` quick.
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,7 @@ def read_eval_sets(
     pairs: Sequence[tuple[Any, Any]] | None,
     weights: Sequence[Any] | None,
     last: tuple[Any, Any, Any],
-) -> Iterator[EvalSet]:
+) -> list[EvalSet]:
     """Read the validation tables in the form that fit has learned.
 
     Parameters
@@ -71,21 +71,11 @@ def read_eval_sets(
     weights : list of array-likes or None
     last : tuple
         X, y and weights of one more table, or None three times.
-
-    Yields
-    ------
-    eval_set : EvalSet
     """
-    for name, given in (("eval_set", pairs), ("sample_weight_eval_set", weights)):
-        if not isinstance(given, list | tuple | None):
-            raise TypeError(f"{name} must be a list, got {type(given).__name__}")
+    if not isinstance(pairs, list | tuple | None):
+        raise TypeError(f"eval_set must be a list, got {type(pairs).__name__}")
     pairs = list(pairs or ())
-    weights = [None] * len(pairs) if weights is None else list(weights)
-    if len(weights) != len(pairs):
-        raise ValueError(
-            f"sample_weight_eval_set must have one entry per pair of eval_set, got "
-            f"{len(weights)} for {len(pairs)}"
-        )
+    weights = _one_each("sample_weight_eval_set", weights, len(pairs))
     if (last[0] is None) != (last[1] is None):
         raise ValueError("X_val and y_val go together: one of them is missing")
     if last[0] is None and last[2] is not None:
@@ -94,6 +84,7 @@ def read_eval_sets(
     if last[0] is not None:
         pairs.append(last[:2])
         weights.append(last[2])
+    found = []
     for index, (pair, weight) in enumerate(zip(pairs, weights, strict=True)):
         name = f"validation_{index}"
         if not isinstance(pair, tuple | list) or len(pair) != 2:
@@ -105,4 +96,66 @@ def read_eval_sets(
         y = encode(pair[1], n_rows, f"the y of {name}" if given else "y_val")
         weight_name = f"the sample_weight of {name}" if given else "sample_weight_val"
         weight = check_sample_weight(weight, n_rows, name=weight_name)
-        yield EvalSet(name, values, y, weight, X=pair[0])
+        found.append(EvalSet(name, values, y, weight, X=pair[0]))
+    return found
+
+
+def _one_each(name: str, given: Any, n_pairs: int) -> list[Any]:
+    """Check an argument that goes with `eval_set`: a list with an entry for each pair, or None."""
+    if not isinstance(given, list | tuple | None):
+        raise TypeError(f"{name} must be a list, got {type(given).__name__}")
+    entries = [None] * n_pairs if given is None else list(given)
+    if len(entries) != n_pairs:
+        raise ValueError(
+            f"{name} must have one entry per pair of eval_set, got {len(entries)} for {n_pairs}"
+        )
+    return entries
+
+
+def read_margin(
+    given: Any, n_rows: int, n_outputs: int, name: str = "base_margin"
+) -> np.ndarray | None:
+    """Return raw scores to start from, (n_rows, n_outputs), as a copy; None without any.
+
+    They may be given as (n_rows,), (n_rows, n_outputs) or (n_rows * n_outputs,).
+    """
+    if given is None:
+        return None
+    try:
+        margin = np.array(given, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be an array of numbers, got {given!r}") from None
+    if (
+        margin.ndim not in (1, 2)
+        or margin.size != n_rows * n_outputs
+        or (margin.ndim == 2 and len(margin) != n_rows)
+    ):
+        raise ValueError(
+            f"{name} must have the shape ({n_rows}, {n_outputs}), a score for each row and output, "
+            f"got {margin.shape}"
+        )
+    if not np.isfinite(margin).all():
+        raise ValueError(f"{name} must hold finite numbers, got nan or infinity")
+    return margin.reshape(n_rows, n_outputs)
+
+
+def read_margins(
+    given: Sequence[Any] | None,
+    last: Any,
+    eval_sets: Sequence[EvalSet],
+    has_last: bool,
+    n_outputs: int,
+) -> list[np.ndarray | None]:
+    """Return the scores to start from of all validation tables, `last` being that of `X_val`."""
+    if last is not None and not has_last:
+        raise ValueError("base_margin_val needs X_val and y_val")
+    n_pairs = len(eval_sets) - has_last
+    margins = _one_each("base_margin_eval_set", given, n_pairs)
+    names = [f"the base_margin of {table.name}" for table in eval_sets[:n_pairs]]
+    if has_last:
+        margins.append(last)
+        names.append("base_margin_val")
+    return [
+        read_margin(margin, len(table.y), n_outputs, name)
+        for margin, table, name in zip(margins, eval_sets, names, strict=True)
+    ]

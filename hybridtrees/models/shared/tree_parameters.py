@@ -15,6 +15,7 @@ from hybridtrees._parameters import (
     check_option,
     check_real,
     check_rows,
+    count_rows,
 )
 from hybridtrees.base import Estimator
 from hybridtrees.core.base.threads import effective_threads
@@ -94,6 +95,24 @@ class TreeParameters(GrowthParameters):
         """Check all of them that can be checked without the data, except `ccp_alpha`."""
         self._check_growth()
         check_real("min_weight_fraction_leaf", self.min_weight_fraction_leaf, 0, 0.5)
+
+    def _grower_params(self, n_rows: int, n_features: int, total: float) -> GrowerParams:
+        """Parameters of the engine for a table of so many rows and such a total weight."""
+        min_leaf = count_rows(self.min_samples_leaf, n_rows)
+        n_drawn = count_features(self.max_features, n_features)
+        return GrowerParams(
+            frontier="depth-first" if self.max_leaf_nodes is None else "best-first",
+            max_depth=min(int(self.max_depth or 0), 2**15 - 1),
+            max_leaves=min(int(self.max_leaf_nodes or 0), n_rows),
+            min_samples_split=max(2, count_rows(self.min_samples_split, n_rows), 2 * min_leaf),
+            min_samples_leaf=min_leaf,
+            min_child_weight=float(self.min_weight_fraction_leaf) * total,
+            # Where nothing is asked for, a split that brings nothing is taken too: the splits
+            # below it may bring something.
+            min_gain=float(self.min_impurity_decrease) * total or -math.inf,
+            max_features=0 if n_drawn == n_features else n_drawn,
+            max_cat_to_onehot=0,
+        )
 
 
 class ImpurityTreeParameters(TreeParameters):
@@ -213,8 +232,8 @@ class Recipe:
 
     def grower_params(self, n_rows: int, n_features: int, total: float) -> GrowerParams:
         """Parameters of the engine for a table of so many rows and such a total weight."""
-        min_leaf = _count(self.min_samples_leaf, n_rows)
-        min_split = max(2, _count(self.min_samples_split, n_rows), 2 * min_leaf)
+        min_leaf = count_rows(self.min_samples_leaf, n_rows)
+        min_split = max(2, count_rows(self.min_samples_split, n_rows), 2 * min_leaf)
         return GrowerParams(
             frontier="depth-first" if self.max_leaf_nodes is None else "best-first",
             max_depth=self.max_depth or 0,

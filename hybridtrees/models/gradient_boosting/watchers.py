@@ -12,7 +12,7 @@ from hybridtrees.losses import Loss
 from hybridtrees.metrics import Metric
 from hybridtrees.models.shared.boosting import EvalSet, Training, Watcher
 from hybridtrees.models.shared.boosting_evaluation import read_metrics
-from hybridtrees.models.shared.early_stopping import EarlyStopping, Evaluation
+from hybridtrees.models.shared.watchers import EarlyStopping, Evaluation
 
 # Stands for the loss that is minimised, which needs raw scores and no predictions.
 LOSS = Metric("loss", lambda *_args, **_named: math.nan, False)

@@ -1,33 +1,23 @@
-"""What a fitted XGBoost-style model can be asked: scores, leaves, importances, curves."""
+"""What fitted models of XGBoost's dialect can be asked: scores, leaves, importances, curves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from hybridtrees._parameters import check_integer
-from hybridtrees.base import Estimator
 from hybridtrees.core.base.checks import check_arrays
-from hybridtrees.core.base.threads import effective_threads
-from hybridtrees.core.tree.tree import TreeEnsemble
-from hybridtrees.losses import Loss
-from hybridtrees.models.shared.boosting_summary import boosting_summary
+from hybridtrees.models.shared.boosted_trees import BoostedTrees
+from hybridtrees.models.shared.boosting_evaluation import read_margin
 from hybridtrees.models.shared.fitted_checks import check_boosting, check_round
 from hybridtrees.models.shared.importance import split_importance
-from hybridtrees.models.xgb.margin import read_margin
 
 
-class FittedXGB(Estimator):
-    """Predictions and readings of the regressor and the classifier."""
+class BoostedPrediction(BoostedTrees):
+    """Predictions and reports of XGB and PLGB, with xgboost's names and options."""
 
     n_estimators: int
-    n_jobs: int | None
     importance_type: str
-    trees_: TreeEnsemble
-    n_iter_: int
-    _loss: Loss
     _base_raw_: np.ndarray
     _best_iteration: int | None
     _best_score: float | None
@@ -39,7 +29,16 @@ class FittedXGB(Estimator):
             check_boosting(self, self._base_raw_)
             check_round(self, "_best_iteration")
 
-    # -- predict --------------------------------------------------------------------------------
+    def _best_round(self) -> int | None:
+        return self._best_iteration
+
+    def _start_raw(self, X: Any, n_rows: int, *, base_margin: Any = None) -> np.ndarray:
+        margin = read_margin(base_margin, n_rows, len(self._base_raw_))
+        if margin is not None:
+            return margin
+        raw = np.empty((n_rows, len(self._base_raw_)))
+        raw[:] = self._base_raw_
+        return raw
 
     def predict_raw(
         self,
@@ -55,59 +54,53 @@ class FittedXGB(Estimator):
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-        iteration_range : pair of int, optional
-            First round and the round behind the last that count; (0, 0) for all of them.
-        base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
-            Raw scores to start from, in place of `base_score`.
+        iteration_range, base_margin : optional
+            As in `predict`.
 
         Returns
         -------
         raw : ndarray of shape (n_rows, n_outputs)
         """
-        values = self._read_features(X)
-        raw = self._starting_raw(values.shape[0], base_margin)
-        n_threads = self._predict_threads(values.shape[0])
-        self.trees_.add_raw(values, raw, n_threads, *self._tree_range(iteration_range))
-        return raw
+        return self._raw_scores(X, iteration_range, base_margin=base_margin)
 
-    def _starting_raw(self, n_rows: int, base_margin: Any) -> np.ndarray:
-        margin = read_margin(base_margin, n_rows, len(self._base_raw_))
-        if margin is not None:
-            return margin
-        raw = np.empty((n_rows, len(self._base_raw_)))
-        raw[:] = self._base_raw_
-        return raw
+    def predict(
+        self,
+        X: Any,
+        output_margin: bool = False,
+        *,
+        iteration_range: tuple[int, int] | None = None,
+        pred_leaf: bool = False,
+        base_margin: Any = None,
+        validate_features: bool = True,
+    ) -> np.ndarray:
+        """Predict a number per row, or several, or the most probable class.
 
-    def _predict_threads(self, n_rows: int) -> int:
-        # A few rows are done before a second thread would have woken up.
-        return 1 if n_rows < 512 else effective_threads(self.n_jobs)
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        output_margin : bool
+            Return the raw scores instead, before the link.
+        iteration_range : pair of int, optional
+            First round and the round behind the last that count; (0, 0) for all of them. By
+            default all, after early stopping those up to the best.
+        pred_leaf : bool
+            Return the leaves instead, see `apply`.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+            Raw scores to start from, in place of `base_score`.
+        validate_features : bool
+            Not used: the features are always checked.
 
-    def _staged_raw(self, X: Any, base_margin: Any) -> Iterator[np.ndarray]:
-        """Raw scores after every round that predictions use, all in the same array."""
-        values = self._read_features(X)
-        raw = self._starting_raw(values.shape[0], base_margin)
-        n_outputs, (_, last) = raw.shape[1], self._tree_range(None)
-        n_threads = self._predict_threads(values.shape[0])
-        for first in range(0, last, n_outputs):
-            self.trees_.add_raw(values, raw, n_threads, first, first + n_outputs)
-            yield raw
-
-    def _tree_range(self, iteration_range: tuple[int, int] | None) -> tuple[int, int]:
-        """First tree of a range of rounds, and the one behind the last."""
-        n_outputs = len(self._base_raw_)
-        if iteration_range is None:
-            best = self._best_iteration
-            return 0, (self.n_iter_ if best is None else best + 1) * n_outputs
-        if not isinstance(iteration_range, tuple | list) or len(iteration_range) != 2:
-            raise ValueError(f"iteration_range must be a pair of rounds, got {iteration_range!r}")
-        first, last = (
-            check_integer("iteration_range", k, 0, self.n_iter_) for k in iteration_range
-        )
-        assert first is not None and last is not None
-        last = last or self.n_iter_
-        if first > last:
-            raise ValueError(f"iteration_range must not end before it starts, got {first}, {last}")
-        return first * n_outputs, last * n_outputs
+        Returns
+        -------
+        prediction : ndarray of shape (n_rows,), or (n_rows, n_outputs) for several targets, \
+quantiles or expectiles
+        """
+        if pred_leaf:
+            return self.apply(X, iteration_range)
+        raw = self._raw_scores(X, iteration_range, base_margin=base_margin)
+        if output_margin:
+            return raw[:, 0] if raw.shape[1] == 1 else raw
+        return self._from_raw(raw)
 
     def apply(self, X: Any, iteration_range: tuple[int, int] | None = None) -> np.ndarray:
         """Leaf of each row in each tree.
@@ -116,7 +109,7 @@ class FittedXGB(Estimator):
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
         iteration_range : pair of int, optional
-            As in `predict_raw`.
+            As in `predict`.
 
         Returns
         -------
@@ -124,9 +117,7 @@ class FittedXGB(Estimator):
             Node numbers within the trees, which stand round by round and, within a round, class
             by class.
         """
-        values = self._read_features(X)
-        n_threads = self._predict_threads(values.shape[0])
-        return self.trees_.apply(values, n_threads, *self._tree_range(iteration_range))
+        return self._leaves(X, iteration_range)
 
     # -- reading the model ----------------------------------------------------------------------
 
@@ -156,19 +147,12 @@ class FittedXGB(Estimator):
         total = importance.sum()
         return importance / total if total > 0 else importance
 
-    def summary(self) -> str:
-        """Return a short account of the model in words.
-
-        Returns
-        -------
-        text : str
-        """
-        self._check_is_fitted()
-        best = self._best_iteration
+    def _training_text(self) -> str:
         text = f"{self._loss.kind} loss"
-        if best is not None:
-            text += f"\nstopped early, best round {best} with a score of {self._best_score:.6g}"
-        return boosting_summary(self, text)
+        if self._best_iteration is None:
+            return text
+        best = f"best round {self._best_iteration} with a score of {self._best_score:.6g}"
+        return f"{text}\nstopped early, {best}"
 
     def evals_result(self) -> dict[str, dict[str, list[float]]]:
         """Scores of every round: ``{"validation_0": {"rmse": [...]}, ...}``."""

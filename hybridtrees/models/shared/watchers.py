@@ -1,4 +1,4 @@
-"""Watchers of the boosting loop: scores, early stopping, progress."""
+"""Watchers of the boosting loop: scores, early stopping, callbacks, progress."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from hybridtrees.callbacks import TrainingView
 from hybridtrees.losses import Loss
 from hybridtrees.metrics import Metric
 from hybridtrees.models.shared.boosting import EvalSet, Training, Watcher
 
 Scores = dict[str, dict[str, list[float]]]
+
+_HOOKS = ("before_training", "after_training", "before_iteration", "after_iteration")
 
 
 class Evaluation(Watcher):
@@ -141,6 +144,75 @@ class EarlyStopping(Watcher):
         if self.patience is None:
             return "stopped early"
         return f"stopped early: round {self.best_round} was the best"
+
+
+def check_callbacks(callbacks: Any) -> list[Any]:
+    """Check the parameter `callbacks`, and return them as a list."""
+    if callbacks is None:
+        return []
+    if not isinstance(callbacks, list | tuple):
+        raise TypeError(f"callbacks must be a list or None, got {callbacks!r}")
+    for one in callbacks:
+        if isinstance(one, type) or not any(callable(getattr(one, hook, None)) for hook in _HOOKS):
+            raise TypeError(
+                f"callbacks must hold objects with some of the methods {', '.join(_HOOKS)}, "
+                f"got {one!r}"
+            )
+        if getattr(one, "save_best", False):
+            raise ValueError(
+                f"callbacks must not cut off rounds, as {type(one).__name__}(save_best=True) does: "
+                "predict goes by the best round without it"
+            )
+    return list(callbacks)
+
+
+class Callbacks(Watcher):
+    """Passes the looks of the loop on to the callbacks of the user.
+
+    Parameters
+    ----------
+    callbacks : list
+        See `hybridtrees.callbacks.TrainingCallback`.
+    estimator : Estimator
+    evaluation : Evaluation
+        Stands before this watcher.
+
+    Attributes
+    ----------
+    best_round, best_score : int and float, or None where no callback has named them
+    """
+
+    def __init__(self, callbacks: list[Any], estimator: Any, evaluation: Evaluation):
+        self.callbacks = callbacks
+        self.estimator = estimator
+        self.evaluation = evaluation
+        self.best_round: int | None = None
+        self.best_score: float | None = None
+
+    def _ask(self, hook: str, *more: Any) -> bool:
+        methods = [getattr(one, hook, None) for one in self.callbacks]
+        answers = [method(self.view, *more) for method in methods if method is not None]
+        return any(answers) if more else False
+
+    def before_training(self, training: Training) -> None:
+        """Ask before the first round."""
+        self.view = TrainingView(self.estimator, training)
+        self._ask("before_training")
+
+    def before_round(self, training: Training) -> bool:
+        """Ask before a round."""
+        return self._ask("before_iteration", training.round, self.evaluation.scores)
+
+    def after_round(self, training: Training) -> bool:
+        """Ask after a round."""
+        return self._ask("after_iteration", training.round, self.evaluation.scores)
+
+    def after_training(self, training: Training) -> None:
+        """Ask after the last round."""
+        self._ask("after_training")
+        self.view.close()
+        if {"best_iteration", "best_score"} <= set(self.view.attributes()):
+            self.best_round, self.best_score = self.view.best_iteration, self.view.best_score
 
 
 class Progress(Watcher):

@@ -1,0 +1,402 @@
+"""The fit of XGBoost's dialect, with the parameters that XGB and PLGB share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+
+from hybridtrees._parameters import check_integer, check_option, check_real
+from hybridtrees._persistence import load
+from hybridtrees.base import atomic_fit
+from hybridtrees.core.base.random_state import seed_sequence
+from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.core.grow.grower import Grower, GrowerParams
+from hybridtrees.core.grow.leaves import NewtonLeaves
+from hybridtrees.core.grow.table import Table
+from hybridtrees.core.tree.tree import TreeEnsemble
+from hybridtrees.input.validation import check_sample_weight
+from hybridtrees.losses import Loss, check_levels, xgboost_loss
+from hybridtrees.models.shared.boosted_prediction import BoostedPrediction
+from hybridtrees.models.shared.boosting import Steps, Training, Watcher, boost, draw_each
+from hybridtrees.models.shared.boosting_evaluation import (
+    read_eval_sets,
+    read_margin,
+    read_margins,
+    read_metrics,
+)
+from hybridtrees.models.shared.boosting_steps import NewtonSteps
+from hybridtrees.models.shared.constraints import read_interactions, read_monotonic
+from hybridtrees.models.shared.importance import IMPORTANCE_TYPES
+from hybridtrees.models.shared.watchers import (
+    Callbacks,
+    EarlyStopping,
+    Evaluation,
+    Progress,
+    check_callbacks,
+)
+
+MOST_CATEGORIES = 2**15  # more than the bins of a feature, fewer than a C int holds
+GROW_POLICIES = {"depthwise": "depth-wise", "lossguide": "best-first"}
+
+
+class BoostedModel(BoostedPrediction):
+    """Parameters and fit; a family brings its grower, `boosted_targets.py` what concerns y."""
+
+    objective: str | Callable[..., Any] | None = None
+    n_estimators: int = 100
+    max_depth: int | None = 6
+    max_leaves: int = 0
+    max_bin: int = 256
+    grow_policy: str = "depthwise"
+    learning_rate: float = 0.3
+    gamma: float = 0.0
+    min_child_weight: float = 1.0
+    max_delta_step: float = 0.0
+    subsample: float = 1.0
+    colsample_bytree: float = 1.0
+    colsample_bylevel: float = 1.0
+    colsample_bynode: float = 1.0
+    reg_alpha: float = 0.0
+    reg_lambda: float = 1.0
+    scale_pos_weight: float = 1.0
+    base_score: float | Sequence[float] | None = None
+    missing: float = math.nan
+    categorical_features: Any = None
+    max_cat_to_onehot: int = 4
+    monotone_constraints: Any = None
+    interaction_constraints: Any = None
+    quantile_alpha: float | Sequence[float] | None = None
+    expectile_alpha: float | Sequence[float] | None = None
+    huber_slope: float = 1.0
+    tweedie_variance_power: float = 1.5
+    importance_type: str = "gain"
+    early_stopping_rounds: int | None = None
+    eval_metric: Any = None
+    callbacks: Sequence[Any] | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+
+    _steps: Callable[..., Steps] = NewtonSteps
+
+    def _check_parameters(self) -> GrowerParams:
+        """Check all that can be checked without the data; returns what the engine needs."""
+        check_base_score(self.base_score)
+        for name in ("quantile_alpha", "expectile_alpha"):
+            if getattr(self, name) is not None:
+                check_levels(name, getattr(self, name))
+        check_integer("n_estimators", self.n_estimators, 1)
+        check_integer("max_bin", self.max_bin, 2, 256)
+        check_real("learning_rate", self.learning_rate, 0, closed="right")
+        check_real("subsample", self.subsample, 0, 1, closed="right")
+        check_real("scale_pos_weight", self.scale_pos_weight, 0, closed="right")
+        check_option("importance_type", self.importance_type, IMPORTANCE_TYPES)
+        check_integer("early_stopping_rounds", self.early_stopping_rounds, 1, allow_none=True)
+        check_real("huber_slope", self.huber_slope, 0, closed="neither")
+        check_real("tweedie_variance_power", self.tweedie_variance_power, 1, 2, closed="left")
+        if not isinstance(self.verbose, bool):
+            check_integer("verbose", self.verbose, 0)
+        step = check_real("max_delta_step", self.max_delta_step, 0)
+        # Counts have a limit where none is given, as in xgboost.
+        step = 0.7 if step == 0 and self.objective == "count:poisson" else step
+        onehot = check_integer("max_cat_to_onehot", self.max_cat_to_onehot, 1)
+        depth = check_integer("max_depth", self.max_depth, 0, 2**15 - 1, allow_none=True)
+        return GrowerParams(
+            frontier=GROW_POLICIES[check_option("grow_policy", self.grow_policy, GROW_POLICIES)],
+            max_depth=depth or 0,
+            max_leaves=check_integer("max_leaves", self.max_leaves, 0, 2**30),
+            min_child_weight=check_real("min_child_weight", self.min_child_weight, 0),
+            min_gain=check_real("gamma", self.gamma, 0),
+            reg_lambda=check_real("reg_lambda", self.reg_lambda, 0),
+            reg_alpha=check_real("reg_alpha", self.reg_alpha, 0),
+            max_delta_step=step,
+            feature_fractions=(
+                check_real("colsample_bytree", self.colsample_bytree, 0, 1, closed="right"),
+                check_real("colsample_bylevel", self.colsample_bylevel, 0, 1, closed="right"),
+                check_real("colsample_bynode", self.colsample_bynode, 0, 1, closed="right"),
+            ),
+            # xgboost asks for fewer categories than the parameter says, the grower for at most.
+            max_cat_to_onehot=min(onehot - 1, MOST_CATEGORIES),
+        )
+
+    # -- what families and targets differ in ----------------------------------------------------
+
+    def _open_grower(
+        self, values: Any, weight: np.ndarray | None, params: GrowerParams, n_threads: int
+    ) -> Grower:
+        """Return the grower of the family, to be opened: by default one on bins made once."""
+        table = self._bin_table(values, weight, n_threads)
+        return Grower(table, params, NewtonLeaves(params), n_threads)
+
+    def _bin_table(self, values: Any, weight: np.ndarray | None, n_threads: int) -> Table:
+        mask, max_bins = self._reader.is_categorical, min(self.max_bin, 255)
+        return Table.in_bins(values, mask, max_bins, weight, n_threads)
+
+    def _takes_smooth_losses(self) -> bool:
+        """Whether the leaves of robust losses are Newton steps."""
+        return True
+
+    def _encode_target(
+        self, y: Any, n_rows: int, before: BoostedModel | None, max_step: float
+    ) -> tuple[np.ndarray, Loss]:
+        """Return the target in the form of the engine, and the loss."""
+        raise NotImplementedError
+
+    def _encode_eval_target(self, y: Any, n_rows: int, name: str) -> np.ndarray:
+        """Return the target of a validation table, in the form that fit has learned."""
+        raise NotImplementedError
+
+    def _class_weight(
+        self, loss: Loss, target: np.ndarray, weight: np.ndarray | None
+    ) -> np.ndarray | None:
+        return weight
+
+    # -- fit ------------------------------------------------------------------------------------
+
+    @atomic_fit
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        eval_set: Sequence[tuple[Any, Any]] | None = None,
+        sample_weight_eval_set: Sequence[Any] | None = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight_val: Any = None,
+        verbose: bool | int | None = None,
+        xgb_model: BoostedModel | str | None = None,
+        base_margin: Any = None,
+        base_margin_eval_set: Sequence[Any] | None = None,
+        base_margin_val: Any = None,
+    ) -> Self:
+        """Fit the trees.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+            NaN means missing. String and category columns of a data frame are categories.
+        y : array-like of shape (n_rows,)
+            In regression also of shape (n_rows, n_targets).
+        sample_weight : array-like of shape (n_rows,), optional
+        eval_set : list of (X, y) pairs, optional
+            Tables to watch the training on, named validation_0, validation_1, ...
+        sample_weight_eval_set : list of array-likes, optional
+            Weights of the rows of each pair in `eval_set`.
+        X_val, y_val, sample_weight_val : optional
+            One more such table, behind those of `eval_set`.
+        verbose : bool or int, optional
+            Print a line every so many rounds. Overrides the constructor's.
+        xgb_model : fitted estimator of the same class, or a file of one, optional
+            Model to continue: `n_estimators` rounds are added to all of its rounds. With the
+            same rows, parameters and `random_state` this gives what one long training gives.
+            Its features hold: what is missing and what is a category is as it was there.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+            Raw score of each row to start from, in place of `base_score`. It is no part of the
+            model: `predict` needs one for its own rows.
+        base_margin_eval_set : list of array-likes, optional
+            The same for each pair in `eval_set`.
+        base_margin_val : array-like, optional
+            The same for `X_val`.
+
+        Returns
+        -------
+        self : estimator
+        """
+        params = self._check_parameters()
+        callbacks = check_callbacks(self.callbacks)
+        n_threads = effective_threads(self.n_jobs)
+        seeds = seed_sequence(self.random_state)
+        before = self._model_before(xgb_model)
+        values = self._learn_table(X, before)
+        n_rows, n_features = values.shape
+        params = self._constrained(params)
+        # Threads wait for each other longer than they work on a small table.
+        n_threads = min(n_threads, 1 + n_rows * n_features // 16384)
+        target, loss = self._encode_target(y, n_rows, before, params.max_delta_step)
+        loss.check_target(target)
+        if before is not None:
+            _check_continued(before._loss, loss)
+        weight = check_sample_weight(sample_weight, n_rows)
+        weight = self._class_weight(loss, target, weight)
+
+        def encode(y: Any, n_rows: int, name: str) -> np.ndarray:
+            own = self._encode_eval_target(y, n_rows, name)
+            loss.check_target(own, name)
+            return own
+
+        last = (X_val, y_val, sample_weight_val)
+        eval_sets = read_eval_sets(self._reader, encode, eval_set, sample_weight_eval_set, last)
+        margin = read_margin(base_margin, n_rows, loss.n_outputs)
+        margins = read_margins(
+            base_margin_eval_set, base_margin_val, eval_sets, X_val is not None, loss.n_outputs
+        )
+        if self.early_stopping_rounds is not None and not eval_sets:
+            raise ValueError("early_stopping_rounds needs an eval_set (or X_val and y_val) in fit")
+        evaluation = Evaluation(loss, read_metrics(loss, self.eval_metric))
+        stopping = EarlyStopping(evaluation, self.early_stopping_rounds)
+        asked = Callbacks(callbacks, self, evaluation)
+        watchers: list[Watcher] = [evaluation, stopping] if eval_sets else []
+        watchers += [asked] if callbacks else []
+        period = self._line_period(verbose)
+        if period:
+            watchers.append(Progress(period, evaluation.latest, stopping.ending))
+        base_raw = before._base_raw_ if before else self._base_raw(loss, target, weight)
+        for each, own in zip(eval_sets, margins, strict=True):
+            each.raw = _scores(before, base_raw, own, each.values, n_threads)
+        raw = _scores(before, base_raw, margin, values, n_threads)
+        rate = float(self.learning_rate)
+        first = before.n_iter_ if before else 0
+        with self._open_grower(values, weight, params, n_threads) as grower:
+            training = boost(
+                self._steps(grower, loss, target, weight, raw, rate, n_threads, params.monotonic),
+                range(first, first + self.n_estimators),
+                sampler=draw_each(float(self.subsample)),
+                seeds=seeds.spawn(1)[0],
+                eval_sets=eval_sets,
+                watchers=watchers,
+            )
+        self._keep(training, before, loss, base_raw)
+        self._evals_result = evaluation.scores
+        best = stopping if self.early_stopping_rounds is not None else asked
+        self._best_iteration, self._best_score = best.best_round, best.best_score
+        return self
+
+    def _line_period(self, verbose: bool | int | None) -> int:
+        """Return the rounds from one line of the progress report to the next, 0 for none."""
+        if verbose is None:
+            verbose = self.verbose
+        elif not isinstance(verbose, bool):
+            check_integer("verbose", verbose, 0)
+        return int(verbose)
+
+    def _model_before(self, given: Any) -> Self | None:
+        """Return the model to continue."""
+        if isinstance(given, str | PathLike):
+            given = load(given)
+        if given is None:
+            return None
+        if type(given) is not type(self):
+            raise TypeError(
+                f"xgb_model must be a fitted {type(self).__name__} or a file of one, got {given!r}"
+            )
+        given._check_is_fitted()
+        return given
+
+    def _learn_table(self, X: Any, before: BoostedModel | None) -> Any:
+        """Learn the features of X, or read it as the model before does."""
+        if before is None:
+            return self._fit_features(
+                X, categorical_features=self._categorical(X), missing=self.missing
+            )
+        self._reader = before._reader
+        self.n_features_in_ = before.n_features_in_
+        self.__dict__.pop("feature_names_in_", None)
+        if hasattr(before, "feature_names_in_"):
+            self.feature_names_in_ = before.feature_names_in_
+        return self._reader.read(X)
+
+    def _categorical(self, X: Any) -> Any:
+        """Return which features hold categories, in a form that `FeatureReader.fit` takes."""
+        return self.categorical_features
+
+    def _constrained(self, params: GrowerParams) -> GrowerParams:
+        """Add the constraints on features, now that their names are known."""
+        names, mask = getattr(self, "feature_names_in_", None), self._reader.is_categorical
+        return replace(
+            params,
+            monotonic=read_monotonic(
+                self.monotone_constraints, names, mask, "monotone_constraints"
+            ),
+            interaction=read_interactions(
+                self.interaction_constraints, names, len(mask), "interaction_constraints"
+            ),
+        )
+
+    def _make_loss(
+        self, objective: Any, max_step: float, *, n_classes: int = 0, n_targets: int = 1
+    ) -> Loss:
+        return xgboost_loss(
+            objective,
+            n_classes=n_classes,
+            n_targets=n_targets,
+            quantile_alpha=self.quantile_alpha,
+            expectile_alpha=self.expectile_alpha,
+            huber_slope=self.huber_slope,
+            tweedie_variance_power=self.tweedie_variance_power,
+            max_delta_step=max_step,
+            smooth=self._takes_smooth_losses(),
+        )
+
+    def _base_raw(self, loss: Loss, target: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+        """Return the scores to start from, one per output."""
+        if self.base_score is None:
+            return loss.init_raw(target, weight)
+        given = check_base_score(self.base_score)
+        if len(given) not in (1, loss.n_outputs):
+            raise ValueError(
+                f"base_score must be one number or {loss.n_outputs}, one per output, got "
+                f"{len(given)}"
+            )
+        return np.array([loss.link(score) for score in given] * (loss.n_outputs // len(given)))
+
+    def _keep(
+        self, training: Training, before: BoostedModel | None, loss: Loss, base_raw: np.ndarray
+    ) -> None:
+        """Keep the trees, behind those of the model that was continued."""
+        trees, outputs = training.trees, training.tree_output
+        if before is not None:
+            old = before.trees_
+            trees = [*(old[i] for i in range(len(old))), *trees]
+            outputs = [*old.tree_output.tolist(), *outputs]
+        if not trees:
+            raise ValueError("a callback has ended the training before the first round")
+        self.trees_ = TreeEnsemble(trees, self.n_features_in_, loss.n_outputs, outputs)
+        self.n_iter_ = len(trees) // loss.n_outputs
+        self._loss = loss
+        self._base_raw_ = base_raw
+
+
+def check_base_score(value: Any) -> list[float]:
+    """Check `base_score`: a number, or one per output; an empty list for None."""
+    if value is None:
+        return []
+    values = list(value) if isinstance(value, list | tuple) else [value]
+    if hasattr(value, "tolist") and getattr(value, "ndim", 0) == 1:
+        values = value.tolist()
+    if not values:
+        raise ValueError("base_score must be a number or several, got an empty list")
+    return [float(check_real("base_score", one)) for one in values]  # type: ignore[arg-type]
+
+
+def _check_continued(before: Loss, loss: Loss) -> None:
+    """Check that the raw scores of the model to continue mean what they mean to a loss."""
+    if before.n_outputs != loss.n_outputs:
+        raise ValueError(
+            f"xgb_model has {before.n_outputs} outputs, but this training has {loss.n_outputs}"
+        )
+    if before.link(0.25) != loss.link(0.25):  # any prediction would do
+        raise ValueError(
+            f"xgb_model has raw scores of the loss {before.kind!r}, which stand for other "
+            f"predictions under the loss {loss.kind!r}: continue with an objective of the same link"
+        )
+
+
+def _scores(
+    before: BoostedModel | None,
+    base_raw: np.ndarray,
+    margin: np.ndarray | None,
+    values: Any,
+    n_threads: int,
+) -> np.ndarray:
+    """Raw scores that a training starts from, with the trees of the model to continue."""
+    raw = np.tile(base_raw, (values.shape[0], 1)) if margin is None else margin.copy()
+    if before is not None:
+        before.trees_.add_raw(values, raw, n_threads)
+    return raw

@@ -1,0 +1,154 @@
+"""What a fitted sum of boosted trees can be asked in every dialect: scores round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from hybridtrees._parameters import check_integer
+from hybridtrees.base import Estimator, ScoreClassifierMixin
+from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.core.tree.tree import TreeEnsemble
+from hybridtrees.losses import Loss
+from hybridtrees.models.shared.importance import importance_lines
+
+
+class BoostedTrees(Estimator):
+    """Base of all boosted models; a family brings the scores to start from."""
+
+    n_jobs: int | None
+    trees_: TreeEnsemble
+    n_iter_: int
+    _loss: Loss
+
+    # -- what families differ in ----------------------------------------------------------------
+
+    def _start_raw(self, X: Any, n_rows: int, **start: Any) -> np.ndarray:
+        """Scores before the first tree; `start` holds what users give to replace them."""
+        raise NotImplementedError
+
+    def _best_round(self) -> int | None:
+        """Return the last round that predictions use, None for all."""
+        raise NotImplementedError
+
+    def _from_raw(self, raw: np.ndarray) -> np.ndarray:
+        """Turn scores into predictions."""
+        return self._loss.predict(raw)
+
+    def _training_text(self) -> str:
+        """Return what a summary tells of the loss and the training."""
+        raise NotImplementedError
+
+    # -- scores ---------------------------------------------------------------------------------
+
+    def _raw_scores(
+        self, X: Any, iteration_range: tuple[int, int] | None = None, **start: Any
+    ) -> np.ndarray:
+        """Add up the trees of some rounds; by default of those that predictions use."""
+        values = self._read_features(X)
+        n_rows = values.shape[0]
+        raw = self._start_raw(X, n_rows, **start)
+        trees = self._tree_range(iteration_range)
+        self.trees_.add_raw(values, raw, self._predict_threads(n_rows), *trees)
+        return raw
+
+    def _staged_raw(self, X: Any, **start: Any) -> Iterator[np.ndarray]:
+        """Raw scores after every round that predictions use, all in the same array."""
+        values = self._read_features(X)
+        n_rows, n_outputs = values.shape[0], self._loss.n_outputs
+        raw = self._start_raw(X, n_rows, **start)
+        n_threads = self._predict_threads(n_rows)
+        for first in range(0, self._tree_range(None)[1], n_outputs):
+            self.trees_.add_raw(values, raw, n_threads, first, first + n_outputs)
+            yield raw
+
+    def _leaves(self, X: Any, iteration_range: tuple[int, int] | None = None) -> np.ndarray:
+        """Leaf of each row in each tree that predictions use, (n_rows, n_trees)."""
+        values = self._read_features(X)
+        n_threads = self._predict_threads(values.shape[0])
+        return self.trees_.apply(values, n_threads, *self._tree_range(iteration_range))
+
+    def _predict_threads(self, n_rows: int) -> int:
+        # A few rows are done before a second thread would have woken up.
+        return 1 if n_rows < 512 else effective_threads(self.n_jobs)
+
+    def _tree_range(self, iteration_range: tuple[int, int] | None) -> tuple[int, int]:
+        """First tree of a range of rounds, and the one behind the last."""
+        n_outputs = self._loss.n_outputs
+        if iteration_range is None:
+            best = self._best_round()
+            return 0, (self.n_iter_ if best is None else best + 1) * n_outputs
+        if not isinstance(iteration_range, tuple | list) or len(iteration_range) != 2:
+            raise ValueError(f"iteration_range must be a pair of rounds, got {iteration_range!r}")
+        first, last = (
+            check_integer("iteration_range", k, 0, self.n_iter_) for k in iteration_range
+        )
+        assert first is not None and last is not None
+        last = last or self.n_iter_
+        if first > last:
+            raise ValueError(f"iteration_range must not end before it starts, got {first}, {last}")
+        return first * n_outputs, last * n_outputs
+
+    def staged_predict(self, X: Any, **start: Any) -> Iterator[np.ndarray]:
+        """Predict after every round, up to the best after early stopping.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        **start
+            `base_margin` as in `predict`, for models that take one there.
+
+        Yields
+        ------
+        prediction : ndarray
+            As from `predict`, of a model with the rounds so far.
+        """
+        for raw in self._staged_raw(X, **start):
+            yield self._from_raw(raw).copy()
+
+    def summary(self) -> str:
+        """Return a short account of the model: loss, rounds, sizes of the trees, importances.
+
+        Returns
+        -------
+        text : str
+        """
+        self._check_is_fitted()
+        trees = self.trees_
+        starts = trees.tree_start[:-1]
+        leaves = np.add.reduceat(trees.nodes["left"] < 0, starts)
+        depths = np.maximum.reduceat(trees.nodes["depth"], starts)
+        lines = [
+            f"{type(self).__name__}: {self._training_text()}",
+            f"rows {trees.nodes['n_samples'][0]}, features {self.n_features_in_}, outputs "
+            f"{trees.n_outputs}",
+            f"rounds {self.n_iter_}, trees {len(trees)}",
+            f"leaves of a tree: least {leaves.min()}, median {np.median(leaves):g}, most "
+            f"{leaves.max()}; depth {depths.max()} at most",
+        ]
+        return "\n".join(lines + importance_lines(self))
+
+
+class StagedClassifierMixin(ScoreClassifierMixin):
+    """Classes and probabilities of `BoostedTrees`, which stands behind it among the bases."""
+
+    def _from_raw(self, raw: np.ndarray) -> np.ndarray:
+        return self.classes_[self._raw_codes(raw)]
+
+    def staged_predict_proba(self, X: Any, **start: Any) -> Iterator[np.ndarray]:
+        """Predict probabilities after every round, up to the best after early stopping.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        **start
+            As in `staged_predict`.
+
+        Yields
+        ------
+        proba : ndarray of shape (n_rows, n_classes)
+        """
+        for raw in self._staged_raw(X, **start):  # type: ignore[attr-defined]
+            yield self._loss.predict(raw)
