@@ -184,7 +184,9 @@ def check_option(name: str, value: Any, options: Iterable[Any]) -> Any:
     raise ValueError(f"{name} must be one of {allowed}, got {value!r}")
 
 
-def check_rows(name: str, value: Any, low: int, *, closed: str) -> int | float:
+def check_rows(
+    name: str, value: Any, low: int, *, closed: str, auto: bool = False
+) -> int | float | str:
     """Check a number of rows: an integer from `low` on, or a share of the rows.
 
     Parameters
@@ -197,18 +199,24 @@ def check_rows(name: str, value: Any, low: int, *, closed: str) -> int | float:
         Smallest number allowed.
     closed : {"right", "neither"}
         Whether a share of 1 is allowed.
+    auto : bool
+        Whether "auto" is allowed.
 
     Returns
     -------
-    value : int or float
+    value : int, float or "auto"
     """
+    if auto and isinstance(value, str) and value == "auto":
+        return value
     if isinstance(value, Integral):
         return check_integer(name, value, low)  # type: ignore[return-value]
     if isinstance(value, Real):
         return check_real(name, value, 0, 1, closed=closed)  # type: ignore[return-value]
-    raise TypeError(
-        f"{name} must be an integer of at least {low} or a share of the rows between 0 and 1, "
-        f"got {value!r}"
+    error = ValueError if auto and isinstance(value, str) else TypeError
+    first = "'auto', " if auto else ""
+    raise error(
+        f"{name} must be {first}an integer of at least {low} or a share of the rows between 0 "
+        f"and 1, got {value!r}"
     )
 
 

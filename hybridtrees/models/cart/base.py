@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from hybridtrees._parameters import check_option, check_real
-from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.checks import check_arrays, check_numbers
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
@@ -26,7 +25,7 @@ from hybridtrees.models.cart.cross_validation import (
 )
 from hybridtrees.models.shared.fitted_checks import check_one_tree
 from hybridtrees.models.shared.importance import importance_lines
-from hybridtrees.models.shared.single_tree import SingleTree
+from hybridtrees.models.shared.tree_models import SingleTree
 from hybridtrees.models.shared.tree_parameters import ImpurityTreeParameters
 
 
@@ -35,9 +34,6 @@ class CARTModel(SingleTree, ImpurityTreeParameters):
 
     cv: Any = 5
     cv_rule: str = "best"
-
-    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
-        raise NotImplementedError
 
     def _row_weight(self, target: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
         return weight
@@ -48,23 +44,8 @@ class CARTModel(SingleTree, ImpurityTreeParameters):
 
     # -- fit ------------------------------------------------------------------------------------
 
-    @atomic_fit
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Grow the tree, and prune it.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-            NaN means missing. String and category columns of a data frame are categories.
-        y : array-like of shape (n_rows,)
-            In regression also of shape (n_rows, n_outputs).
-        sample_weight : array-like of shape (n_rows,), optional
-            Rows of weight zero are left out.
-
-        Returns
-        -------
-        self : estimator
-        """
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Grow the tree, and prune it."""
         self._check_parameters()
         n_threads = effective_threads(self.n_jobs)
         seeds = seed_sequence(self.random_state)
@@ -91,7 +72,6 @@ class CARTModel(SingleTree, ImpurityTreeParameters):
         self.ccp_alpha_ = float(alpha)
         self.max_features_ = recipe.max_features
         self._keep_tree(grown, weight)
-        return self
 
     def _check_parameters(self) -> None:
         """Check all that can be checked without the data."""
@@ -130,7 +110,7 @@ class CARTModel(SingleTree, ImpurityTreeParameters):
 
     # -- predict --------------------------------------------------------------------------------
 
-    def _leaf_values(self, X: Any) -> np.ndarray:
+    def _predict_values(self, X: Any) -> np.ndarray:
         """Values of the nodes where rows end, (n_rows, n_values)."""
         values = self._read_features(X)
         return find_values(self._trees, values, self._predict_threads(values.shape[0]))

@@ -111,19 +111,6 @@ default="squared_error"
 
     criterion: str = "squared_error"
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the value of the leaf of each row.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        prediction : ndarray of shape (n_rows,), or (n_rows, n_outputs) for several outputs
-        """
-        return self._squeeze(self._leaf_values(X))
-
 
 class CARTClassifier(ClassTarget, CARTModel):
     """A classification tree (Breiman, Friedman, Olshen and Stone 1984).
@@ -187,4 +174,4 @@ max_features, random_state, max_leaf_nodes, min_impurity_decrease
         return weight_rows(factors, target, weight)
 
     def _probabilities(self, X: Any) -> np.ndarray:
-        return self._leaf_values(X)
+        return self._predict_values(X)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from hybridtrees._parameters import check_boolean, check_option, check_real
-from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.checks import check_type
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
@@ -16,8 +15,8 @@ from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.models.linear_tree.columns import LinearColumns
 from hybridtrees.models.linear_tree.reporting import LeafFacts
 from hybridtrees.models.shared.fitted_checks import check_one_tree
-from hybridtrees.models.shared.single_tree import SingleTree
 from hybridtrees.models.shared.targets import ClassTarget, RegressionTarget
+from hybridtrees.models.shared.tree_models import SingleTree
 from hybridtrees.models.shared.tree_parameters import GrowthParameters, count_features
 
 SEARCHES = ("auto", "exact", "screened")
@@ -62,7 +61,7 @@ class LinearTreeParameters(GrowthParameters):
         check_penalty(self.penalty, self.alpha, self.l1_ratio)
         check_boolean("standardize", self.standardize)
         check_option("alpha_scaling", self.alpha_scaling, ALPHA_SCALINGS)
-        self._check_growth(min_bins=3)
+        self._check_growth(min_bins=3, auto_leaf=True)
         check_option("candidates", self.candidates, CANDIDATES)
         check_option("search", self.search, SEARCHES)
         check_boolean("categorical_effects", self.categorical_effects)
@@ -70,16 +69,6 @@ class LinearTreeParameters(GrowthParameters):
         check_real("bound_factor", self.bound_factor, 0)
         check_real("smoothing", self.smoothing, 0)
         check_option("pruning", self.pruning, PRUNINGS)
-
-    def _check_min_samples_leaf(self) -> None:
-        given = self.min_samples_leaf
-        if not isinstance(given, str):
-            super()._check_min_samples_leaf()
-        elif given != "auto":
-            raise ValueError(
-                "min_samples_leaf must be 'auto', an integer of at least 1 or a share of the "
-                f"rows between 0 and 1, got {given!r}"
-            )
 
     def _n_classes(self) -> int:
         """Return the number of classes, 0 in regression."""
@@ -166,28 +155,10 @@ class LinearTreeModel(SingleTree, LinearTreeParameters):
     ccp_alpha: float = 0.0
     validation_fraction: float | None = None
 
-    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
-        raise NotImplementedError
-
     # -- fit ------------------------------------------------------------------------------------
 
-    @atomic_fit
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Grow the tree, prune it, and fit its leaves.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-            NaN means missing. String and category columns of a data frame are categories.
-        y : array-like of shape (n_rows,)
-            In regression also of shape (n_rows, n_outputs).
-        sample_weight : array-like of shape (n_rows,), optional
-            Rows of weight zero are left out.
-
-        Returns
-        -------
-        self : estimator
-        """
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Grow the tree, prune it, and fit its leaves."""
         self._check_tree_parameters()
         check_real("ccp_alpha", self.ccp_alpha, 0)
         if self.validation_fraction is not None:
@@ -202,7 +173,6 @@ class LinearTreeModel(SingleTree, LinearTreeParameters):
         weight = check_sample_weight(sample_weight, n_rows)
         self._columns = self._read_columns()
         self._grow(self._columns.expand(values), target, weight, seeds, n_threads)
-        return self
 
     def _grow(
         self,
@@ -258,6 +228,9 @@ class LinearTreeModel(SingleTree, LinearTreeParameters):
         check_type(self, "_facts", LeafFacts).check_tree(tree, columns, self._n_classes())
 
     # -- predict --------------------------------------------------------------------------------
+
+    def _predict_values(self, X: Any) -> np.ndarray:
+        return self.predict_raw(X)
 
     def predict_raw(self, X: Any) -> np.ndarray:
         """Return the outputs of the leaves.

@@ -125,19 +125,6 @@ class LinearTreeRegressor(LinearRegressionTarget, LinearTreeModel):
     array([29.5, 20.5])
     """
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict by the regression in the leaf of each row.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        prediction : ndarray of shape (n_rows,), or (n_rows, n_outputs) for several outputs
-        """
-        return self._squeeze(self.predict_raw(X))
-
 
 class LinearTreeClassifier(LinearClassTarget, LinearTreeModel):
     """A tree with a logistic (multinomial) regression in every leaf.

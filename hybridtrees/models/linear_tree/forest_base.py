@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 from hybridtrees.models.linear_tree.base import LinearTreeParameters
 from hybridtrees.models.shared.bagging import BaggingResult, Sampler
 from hybridtrees.models.shared.fitted_checks import check_ensemble, check_samples
-from hybridtrees.models.shared.forest.base import Forest
+from hybridtrees.models.shared.forest.base import Forest, ForestData
 from hybridtrees.models.shared.forest.warm_start import checksum, target_checksum
 from hybridtrees.models.shared.importance import shares
 
@@ -119,10 +118,6 @@ class LinearForestModel(Forest, LinearTreeParameters):
 
     max_features: int | float | str | None = 1.0
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._check_tree_parameters()
-
     def _fit_table(self, X: Any) -> Any:
         features = super()._fit_table(X)
         self._columns = self._read_columns()
@@ -134,45 +129,28 @@ class LinearForestModel(Forest, LinearTreeParameters):
             return 1
         return super()._growing_threads(table)
 
-    def _make_recipe(self, sampler: Sampler, n_threads: int) -> Any:
-        return self._recipe(n_threads)
+    def _make_recipe(self, data: ForestData) -> Any:
+        return self._recipe(data.n_threads)
 
-    def _growth(
-        self,
-        recipe: Any,
-        table: Any,
-        target: np.ndarray,
-        weight: np.ndarray | None,
-        sampler: Sampler,
-    ) -> dict[str, Any]:
+    def _growth(self, recipe: Any, data: ForestData) -> dict[str, Any]:
         labels = np.asarray(vars(self).get("classes_", self.n_outputs_))
         found = {
-            "X": checksum(table),
-            "y": target_checksum(target, labels),
-            "sample_weight": None if weight is None else checksum(weight),
+            "X": checksum(data.table),
+            "y": target_checksum(data.target, labels),
+            "sample_weight": None if data.weight is None else checksum(data.weight),
         }
         for name, value in self.get_params().items():
             if name not in _MAY_CHANGE:
                 found[name] = repr(np.asarray(value).tolist())
         return found
 
-    def _prepare(
-        self,
-        recipe: Any,
-        table: Any,
-        target: np.ndarray,
-        weight: np.ndarray | None,
-        sampler: Sampler,
-        factor: Callable[[np.ndarray], np.ndarray] | None,
-        n_threads: int,
-        needs_oob: bool,
-    ) -> LinearForestFit:
+    def _prepare(self, recipe: Any, data: ForestData, needs_oob: bool) -> LinearForestFit:
         from hybridtrees.linear.blas import sequential_blas
         from hybridtrees.models.linear_tree.growing import LinearTable
 
         with sequential_blas():
-            made = LinearTable(table, weight, recipe)
-        return LinearForestFit(self, made, table, target, sampler, needs_oob)
+            table = LinearTable(data.table, data.weight, recipe)
+        return LinearForestFit(self, table, data.table, data.target, data.sampler, needs_oob)
 
     def _bag(self, fit: LinearForestFit, *how: Any) -> BaggingResult:
         from hybridtrees.linear.blas import sequential_blas

@@ -19,6 +19,7 @@ Floats = NDArray[np.float64]
 
 
 @register
+@dataclass(eq=False)
 class LeafFacts(Checked):
     """What fit has learned of the models in the leaves, apart from the models themselves.
 
@@ -37,21 +38,12 @@ class LeafFacts(Checked):
         Which classes the leaf has; without columns in regression.
     """
 
-    def __init__(
-        self,
-        leaves: NDArray,
-        loss: Floats,
-        quality: Floats,
-        std_error: Floats,
-        intercept_error: Floats,
-        present: NDArray,
-    ):
-        self.leaves = leaves
-        self.loss = loss
-        self.quality = quality
-        self.std_error = std_error
-        self.intercept_error = intercept_error
-        self.present = present
+    leaves: NDArray
+    loss: Floats
+    quality: Floats
+    std_error: Floats
+    intercept_error: Floats
+    present: NDArray
 
     def _check_state(self) -> None:
         check_arrays(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from hybridtrees._parameters import (
     check_real,
     declared_parameters,
 )
-from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.input.validation import check_sample_weight
@@ -32,6 +31,7 @@ from hybridtrees.models.shared.forest.warm_start import (
     target_checksum,
 )
 from hybridtrees.models.shared.named_features import choose_features
+from hybridtrees.models.shared.targets import SupervisedFit
 
 # The solvers are imported where they are used, to keep `import hybridtrees` quick.
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class _Rows:
     fits: LinearFits
 
 
-class RERFModel(RERFPredictions, ForestParameters):
+class RERFModel(RERFPredictions, SupervisedFit, ForestParameters):
     """Parameters, the two fits, tuning and the sum: everything but the target."""
 
     _criteria = ResidualForest._criteria
@@ -77,9 +77,6 @@ class RERFModel(RERFPredictions, ForestParameters):
 
     # -- what the two differ in -----------------------------------------------------------------
 
-    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
-        raise NotImplementedError
-
     def _n_outputs(self) -> int:
         return 0
 
@@ -98,22 +95,8 @@ class RERFModel(RERFPredictions, ForestParameters):
 
     # -- fit ------------------------------------------------------------------------------------
 
-    @atomic_fit
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the regression, then the forest on what it leaves.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-            NaN means missing. String and category columns of a data frame are categories.
-        y : array-like of shape (n_rows,)
-            In regression also of shape (n_rows, n_outputs).
-        sample_weight : array-like of shape (n_rows,), optional
-
-        Returns
-        -------
-        self : estimator
-        """
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Fit the regression, then the forest on what it leaves."""
         options = self._check_parameters()
         grids, folds = self._check_tuning()
         earlier = self.__dict__.copy() if self.warm_start and "forest_" in self.__dict__ else None
@@ -134,9 +117,8 @@ class RERFModel(RERFPredictions, ForestParameters):
         if not line.converged:
             from hybridtrees.linear.solvers import warn_not_converged
 
-            warn_not_converged(type(self).__name__, line.n_iter, stacklevel=4)
+            warn_not_converged(type(self).__name__, line.n_iter, stacklevel=5)
         self._keep(rows, line, forest)
-        return self
 
     def _check_parameters(self) -> Options:
         """Check the parameters, all before any work."""
@@ -157,7 +139,8 @@ class RERFModel(RERFPredictions, ForestParameters):
         assert tol is not None and max_iter is not None
         if not tol > 0:
             raise ValueError(f"tol must be a real number greater than 0, got {self.tol!r}")
-        self._check_forest_parameters()
+        self._check_bagging()
+        self._check_tree_parameters()
         return Options(
             penalty=check_penalty(self.penalty, self.alpha, self.l1_ratio),
             fit_intercept=check_boolean("fit_intercept", self.fit_intercept),
@@ -351,7 +334,7 @@ class RERFModel(RERFPredictions, ForestParameters):
                 line, forest = self._fit_one(part, candidate, options, seed, judged=False)
                 columns = part.columns.make(others.values)
                 linear = self._level(line.line.predict(columns, None, options.n_threads))
-                total = linear + forest._mean(others)
+                total = linear + forest._predict_values(others)
                 errors[k, f] = np.average(((truth - total) ** 2).mean(axis=1), weights=w)
         for candidate, row in zip(tried, errors, strict=True):
             self._report(candidate, float(row.mean()))

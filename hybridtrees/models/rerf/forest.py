@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 
 from hybridtrees.input.validation import FeatureReader
-from hybridtrees.models.shared.bagging import Sampler
+from hybridtrees.models.shared.forest.base import ForestData
 from hybridtrees.models.shared.forest.growing import ForestFit
 from hybridtrees.models.shared.forest.out_of_bag import OutOfBag
 from hybridtrees.models.shared.forest.regression import PackedRegressionForest
@@ -90,32 +89,19 @@ class ResidualForest(PackedRegressionForest):
             target = self._source.oob_target
         return super()._open_oob(target, weight)
 
-    def _prepare(
-        self,
-        recipe: Recipe,
-        table: Any,
-        target: np.ndarray,
-        weight: np.ndarray | None,
-        sampler: Sampler,
-        factor: Callable[[np.ndarray], np.ndarray] | None,
-        n_threads: int,
-        needs_oob: bool,
-    ) -> ForestFit:
+    def _prepare(self, recipe: Recipe, data: ForestData, needs_oob: bool) -> ForestFit:
         """Return what growers share; the table is sorted or binned once for all forests."""
-        source = self._source
-        key = (recipe.splitter, recipe.max_bins, recipe.criterion, target.shape[1], needs_oob)
-        known = None if source is None else source.forms.get(key)
-        if known is None:
-            fit = super()._prepare(
-                recipe, table, target, weight, sampler, factor, n_threads, needs_oob
-            )
+        source, n_outputs = self._source, data.target.shape[1]
+        key = (recipe.splitter, recipe.max_bins, recipe.criterion, n_outputs, needs_oob)
+        if source is None or key not in source.forms:
+            fit = super()._prepare(recipe, data, needs_oob)
             if source is not None:
                 source.forms[key] = fit
             return fit
-        fit = copy.copy(known)
-        fit.recipe, fit.target, fit.sampler = recipe, target, sampler
+        fit = copy.copy(source.forms[key])
+        fit.recipe, fit.target, fit.sampler = recipe, data.target, data.sampler
         fit.ccp_alpha = float(self.ccp_alpha)
-        fit.keep_rows = self._keeps_rows(sampler)
-        fit.n_threads = n_threads
+        fit.keep_rows = self._keeps_rows(recipe, data.sampler)
+        fit.n_threads = data.n_threads
         fit.use_params()
         return fit

@@ -74,7 +74,7 @@ class RERFPredictions(Estimator):
         values = self._read_features(X)
         n_threads = 1 if values.shape[0] < 4096 else effective_threads(self.n_jobs)
         raw = Line(*self._line).predict(self._columns.make(values), None, n_threads)
-        return self._level(raw), self.forest_._mean(ReadTable(values, self._reader))
+        return self._level(raw), self.forest_._predict_values(ReadTable(values, self._reader))
 
     def predict_raw(self, X: Any) -> np.ndarray:
         """Sum of what the regression and the forest say, as it is.

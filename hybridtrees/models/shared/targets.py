@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from hybridtrees.base import ClassifierMixin, RegressorMixin
+from hybridtrees.base import ClassifierMixin, RegressorMixin, atomic_fit
 from hybridtrees.input.validation import check_target_classification, check_target_regression
 
 # Squares of targets up to here, and sums of many of them, are finite.
@@ -26,8 +26,43 @@ def read_regression_target(
     return target
 
 
+class SupervisedFit:
+    """The public `fit` of trees, forests and RERF; a family brings `_fit`."""
+
+    @atomic_fit
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+            NaN means missing. String and category columns of a data frame are categories.
+        y : array-like of shape (n_rows,)
+            In regression also of shape (n_rows, n_outputs).
+        sample_weight : array-like of shape (n_rows,), optional
+            Rows of weight zero are left out. Forests draw rows into bootstrap samples with
+            probabilities proportional to their weights; without replacement, trees weigh them.
+
+        Returns
+        -------
+        self : estimator
+        """
+        self._fit(X, y, sample_weight)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        raise NotImplementedError
+
+    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
+        """Return the target as the family works with it."""
+        raise NotImplementedError
+
+
 class RegressionTarget(RegressorMixin):
-    """A target of one or more columns of numbers. Stands before the family among the bases."""
+    """A target of one or more columns of numbers. Stands before the family among the bases.
+
+    A family brings `_predict_values`: the outputs of rows, (n_rows, n_outputs).
+    """
 
     n_outputs_: int
 
@@ -59,6 +94,19 @@ class RegressionTarget(RegressorMixin):
     def _squeeze(self, values: np.ndarray) -> np.ndarray:
         """Predictions in the shape of the target that `fit` was given."""
         return values[:, 0] if self.n_outputs_ == 1 else values
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the target of each row.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        prediction : ndarray of shape (n_rows,), or (n_rows, n_outputs) for several outputs
+        """
+        return self._squeeze(self._predict_values(X))  # type: ignore[attr-defined]
 
     def _outputs(self) -> str:
         return f"outputs {self.n_outputs_}"

@@ -50,20 +50,17 @@ class GrowthParameters(Estimator):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def _check_growth(self, min_bins: int = 2) -> None:
+    def _check_growth(self, min_bins: int = 2, auto_leaf: bool = False) -> None:
         """Check all of them that can be checked without the data."""
         check_integer("max_depth", self.max_depth, 1, allow_none=True)
         check_rows("min_samples_split", self.min_samples_split, 2, closed="right")
-        self._check_min_samples_leaf()
+        check_rows("min_samples_leaf", self.min_samples_leaf, 1, closed="neither", auto=auto_leaf)
         check_max_features(self.max_features)
         check_integer("max_leaf_nodes", self.max_leaf_nodes, 2, allow_none=True)
         check_real("min_impurity_decrease", self.min_impurity_decrease, 0)
         check_integer("max_bins", self.max_bins, min_bins, MAX_BINS)
         if not isinstance(self.verbose, bool):
             check_integer("verbose", self.verbose, 0)
-
-    def _check_min_samples_leaf(self) -> None:
-        check_rows("min_samples_leaf", self.min_samples_leaf, 1, closed="neither")
 
     def _predict_threads(self, n_rows: int) -> int:
         return 1 if n_rows < self._few_rows else effective_threads(self.n_jobs)
@@ -133,14 +130,14 @@ class ImpurityTreeParameters(TreeParameters):
         raise NotImplementedError
 
     def _check_tree_parameters(self) -> None:
+        super()._check_tree_parameters()
         check_option("criterion", self.criterion, self._criteria)
         check_option("splitter", self.splitter, SPLITTERS)
         check_option("missing", self.missing, MISSING)
-        super()._check_tree_parameters()
 
     def _recipe(self, n_threads: int, random_ties: bool | None = None) -> Recipe:
         """How trees are grown; ties are drawn where a seed is given, unless told otherwise."""
-        reader = self._reader
+        reader, n_classes = self._reader, self._n_classes()
         monotonic = None
         if self.monotonic_cst is not None:
             names, mask = reader.feature_names_in, reader.is_categorical
@@ -153,7 +150,7 @@ class ImpurityTreeParameters(TreeParameters):
             min_weight_fraction_leaf=float(self.min_weight_fraction_leaf),
             missing=str(self.missing),
             max_features=count_features(self.max_features, self.n_features_in_),
-            n_classes=self._n_classes(),
+            n_classes=n_classes,
             is_categorical=reader.is_categorical,
             monotonic=monotonic,
             random_ties=self.random_state is not None if random_ties is None else random_ties,

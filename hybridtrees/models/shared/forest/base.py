@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.input.validation import check_sample_weight
@@ -26,6 +26,7 @@ from hybridtrees.models.shared.class_weights import drawable_weight
 from hybridtrees.models.shared.forest.out_of_bag import OutOfBag, of_classes
 from hybridtrees.models.shared.forest.warm_start import check_same_growth, continue_oob
 from hybridtrees.models.shared.importance import shares
+from hybridtrees.models.shared.tree_models import TreeModel
 
 _OOB_NAMES = (
     "oob_score_",
@@ -38,7 +39,35 @@ _OOB_NAMES = (
 )
 
 
-class Forest(BaggingParameters):
+@dataclass
+class ForestData:
+    """What a fit is given, read and checked.
+
+    Attributes
+    ----------
+    table : ndarray or sparse array
+        What trees are grown on.
+    target : ndarray
+        float64 of shape (n_rows, n_outputs), or int32 class codes.
+    weight : ndarray of shape (n_rows,) or None
+    factor : callable or None
+        From the counts of a sample to a factor on the weight of each row, by its class.
+    sampler : Sampler
+    leaves_out : bool
+        Whether samples leave rows out.
+    n_threads : int
+    """
+
+    table: Any
+    target: np.ndarray
+    weight: np.ndarray | None
+    factor: Callable[[np.ndarray], np.ndarray] | None
+    sampler: Sampler
+    leaves_out: bool
+    n_threads: int
+
+
+class Forest(TreeModel, BaggingParameters):
     """Bagged trees: everything but the target and the trees.
 
     A family brings the hooks below. The target comes from `RegressionForest` or
@@ -54,14 +83,13 @@ class Forest(BaggingParameters):
     def _check_parameters(self) -> None:
         """Check all that can be checked without the data."""
         self._check_bagging()
-        self._metric()
+        self._check_tree_parameters()
+        if self._asks_oob():
+            self._metric()
 
     def _fit_table(self, X: Any) -> Any:
         """Learn the features of `X` and return the table that trees are grown on."""
         return self._fit_features(X, categorical_features=self.categorical_features)
-
-    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
-        raise NotImplementedError
 
     def _n_classes(self) -> int:
         """Return the number of classes, 0 in regression."""
@@ -78,32 +106,15 @@ class Forest(BaggingParameters):
     def _growing_threads(self, table: Any) -> int:
         return effective_threads(self.n_jobs)
 
-    def _make_recipe(self, sampler: Sampler, n_threads: int) -> Any:
+    def _make_recipe(self, data: ForestData) -> Any:
         """Return how trees are grown."""
         raise NotImplementedError
 
-    def _growth(
-        self,
-        recipe: Any,
-        table: Any,
-        target: np.ndarray,
-        weight: np.ndarray | None,
-        sampler: Sampler,
-    ) -> dict[str, Any]:
+    def _growth(self, recipe: Any, data: ForestData) -> dict[str, Any]:
         """Return what the trees depend on: a fit that adds trees must have the same."""
         raise NotImplementedError
 
-    def _prepare(
-        self,
-        recipe: Any,
-        table: Any,
-        target: np.ndarray,
-        weight: np.ndarray | None,
-        sampler: Sampler,
-        factor: Callable[[np.ndarray], np.ndarray] | None,
-        n_threads: int,
-        needs_oob: bool,
-    ) -> Any:
+    def _prepare(self, recipe: Any, data: ForestData, needs_oob: bool) -> Any:
         """Return what the growers share, with `open_grower`, `grow` and the table as `values`."""
         raise NotImplementedError
 
@@ -135,69 +146,58 @@ class Forest(BaggingParameters):
 
     # -- fit ------------------------------------------------------------------------------------
 
-    @atomic_fit
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Grow the forest.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-            NaN means missing. String and category columns of a data frame are categories.
-        y : array-like of shape (n_rows,)
-            In regression also of shape (n_rows, n_outputs).
-        sample_weight : array-like of shape (n_rows,), optional
-            Rows are drawn into bootstrap samples with probabilities proportional to their
-            weights; without replacement, trees weigh them. Rows of weight zero are left out.
-
-        Returns
-        -------
-        self : estimator
-        """
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Grow the forest."""
         self._check_parameters()
         earlier = self.__dict__.copy() if self.warm_start and "_trees" in self.__dict__ else None
-        table = self._fit_table(X)
-        n_rows = table.shape[0]
-        target = self._encode_target(y, n_rows)
-        weight = check_sample_weight(sample_weight, n_rows)
+        data = self._read_data(X, y, sample_weight)
+        recipe = self._make_recipe(data)
         seeds = self._root_seeds(earlier)
         n_first = 0 if earlier is None else len(earlier["_trees"])
         n_trees, settle = self._n_trees(n_first)
-        factor = self._class_factor(target)
-        sampler = self._make_sampler(n_rows, drawable_weight(factor, target, weight))
-        n_threads = self._growing_threads(table)
-        recipe = self._make_recipe(sampler, n_threads)
-        self._grown_with = self._growth(recipe, table, target, weight, sampler)
         asks_oob = self._asks_oob()
+        self._grown_with = self._growth(recipe, data)
         if earlier is not None:
             check_same_growth(earlier["_grown_with"], self._grown_with)
             self._check_kept(earlier)
             if n_trees == 0:
                 warnings.warn(
                     "Warm-start fitting without increasing n_estimators does not fit new trees.",
-                    stacklevel=3,
+                    stacklevel=4,
                 )
                 if not asks_oob or "oob_score_" in earlier:
-                    return self
+                    return
         needs_oob = settle or asks_oob
-        if needs_oob and not sampler.leaves_out:
+        if needs_oob and not data.leaves_out:
             raise ValueError(
                 f"{self._oob_purpose()} needs rows out of the bag: bootstrap=True, or max_samples "
                 "below the number of rows"
             )
-        fit = self._prepare(recipe, table, target, weight, sampler, factor, n_threads, needs_oob)
-        oob = self._open_oob(target, weight) if needs_oob else None
+        fit = self._prepare(recipe, data, needs_oob)
+        oob = self._open_oob(data.target, data.weight) if needs_oob else None
         curve: list[float] = []
         if oob is not None and earlier is not None:
             predict = partial(self._predict_tree, earlier["_trees"], fit.values)
-            curve = continue_oob(oob, earlier, sampler, predict)
+            curve = continue_oob(oob, earlier, data.sampler, predict)
         grain = 0.0 if oob is None else oob.grain
-        settings = BaggingSettings(n_trees, settle, n_first, n_threads, self.verbose, grain)
+        settings = BaggingSettings(n_trees, settle, n_first, data.n_threads, self.verbose, grain)
         add = None if oob is None else oob.add
-        result = self._bag(fit, sampler, settings, seeds, add, curve)
+        result = self._bag(fit, data.sampler, settings, seeds, add, curve)
         if result.trees:
-            self._keep(fit, sampler, result, earlier)
-        self._keep_errors(oob, result, sampler)
-        return self
+            self._keep(fit, data.sampler, result, earlier)
+        self._keep_errors(oob, result, data.sampler)
+
+    def _read_data(self, X: Any, y: Any, sample_weight: Any) -> ForestData:
+        """Read what a fit is given, and say how samples are drawn."""
+        table = self._fit_table(X)
+        n_rows = table.shape[0]
+        target = self._encode_target(y, n_rows)
+        weight = check_sample_weight(sample_weight, n_rows)
+        n_threads = self._growing_threads(table)
+        factor = self._class_factor(target)
+        drawn = weight if factor is None else drawable_weight(factor, target, weight)
+        sampler = self._make_sampler(n_rows, drawn)
+        return ForestData(table, target, weight, factor, sampler, sampler.leaves_out, n_threads)
 
     def _bag(self, fit: Any, *how: Any) -> BaggingResult:
         """Grow the trees: see `bag`."""
@@ -232,8 +232,8 @@ class Forest(BaggingParameters):
         seeds = seed_sequence(self.random_state)
         entropy = seeds.entropy
         self._seed = (
-            int(entropy) if isinstance(entropy, Integral) else [int(part) for part in entropy],
-            [int(part) for part in seeds.spawn_key],
+            int(entropy) if isinstance(entropy, Integral) else list(map(int, entropy)),
+            list(map(int, seeds.spawn_key)),
         )
         return seeds
 
@@ -266,7 +266,7 @@ class Forest(BaggingParameters):
                 "Some rows were in the sample of every tree and have no out-of-bag prediction: "
                 "there are too few trees for a reliable estimate",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         self.oob_curve_ = np.array(result.errors)
         default = isinstance(self.oob_score, bool | np.bool_)
@@ -283,7 +283,7 @@ class Forest(BaggingParameters):
         n_classes = self._n_classes()
         return (1 if n_classes == 2 else n_classes) if n_classes else self.n_outputs_
 
-    def _mean(self, X: Any) -> np.ndarray:
+    def _predict_values(self, X: Any) -> np.ndarray:
         """Mean over the trees, (n_rows, n_values)."""
         table, trees = self._read_table(X), self._trees
         raw = np.zeros((table.shape[0], self._n_values()))
@@ -291,7 +291,7 @@ class Forest(BaggingParameters):
         raw /= len(trees)
         return raw
 
-    def _staged_means(self, X: Any) -> Iterator[np.ndarray]:
+    def _staged_values(self, X: Any) -> Iterator[np.ndarray]:
         """Yield the means over the first tree, the first two, and so on."""
         table, trees = self._read_table(X), self._trees
         raw = np.zeros((table.shape[0], self._n_values()))
@@ -300,20 +300,24 @@ class Forest(BaggingParameters):
             self._add_trees(trees, table, raw, n_threads, tree, tree + 1)
             yield raw / (tree + 1)
 
-    def apply(self, X: Any) -> np.ndarray:
-        """Leaf of each row in every tree.
+    def _finish(self, mean: np.ndarray) -> np.ndarray:
+        """Return predictions as `predict` gives them, from means over trees."""
+        raise NotImplementedError
+
+    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
+        """Yield the predictions of the first tree, the first two, and so on.
 
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
 
-        Returns
-        -------
-        leaves : ndarray of int32, shape (n_rows, n_trees)
-            Numbers of nodes. With ``missing="stop"`` a row may end at an inner node.
+        Yields
+        ------
+        prediction : ndarray
+            As from `predict`.
         """
-        table = self._read_table(X)
-        return self._trees.apply(table, self._predict_threads(table.shape[0]))
+        for mean in self._staged_values(X):
+            yield self._finish(mean)
 
     # -- reading the forest ---------------------------------------------------------------------
 

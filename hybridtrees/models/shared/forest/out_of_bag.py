@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,11 @@ import numpy as np
 from hybridtrees.metrics import Metric
 
 
+@dataclass
 class OutOfBag:
     """Predictions of rows by the trees whose samples they are not in, and their error.
 
-    Parameters
+    Attributes
     ----------
     target : ndarray
         float64 of shape (n_rows, n_outputs), or int32 class codes.
@@ -24,22 +26,16 @@ class OutOfBag:
     votes : bool
     """
 
-    def __init__(
-        self,
-        target: np.ndarray,
-        weight: np.ndarray | None,
-        metric: Metric,
-        n_values: int,
-        n_classes: int,
-        votes: bool,
-    ):
-        self.target = target
-        self.weight = weight
-        self.metric = metric
-        self.n_classes = n_classes
-        self.votes = votes
-        self.sums = np.zeros((len(target), n_values))
-        self.counts = np.zeros(len(target), dtype=np.int32)
+    target: np.ndarray
+    weight: np.ndarray | None
+    metric: Metric
+    n_values: int
+    n_classes: int
+    votes: bool
+
+    def __post_init__(self) -> None:
+        self.sums = np.zeros((len(self.target), self.n_values))
+        self.counts = np.zeros(len(self.target), dtype=np.int32)
 
     @property
     def grain(self) -> float:

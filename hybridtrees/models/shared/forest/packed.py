@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,7 @@ from hybridtrees._persistence import register
 from hybridtrees.core.tree.packed import PackedTrees
 from hybridtrees.core.tree.paths import decision_path
 from hybridtrees.models.shared.bagging import MAX_TREES, BaggingParameters, Sampler
-from hybridtrees.models.shared.forest.base import Forest
+from hybridtrees.models.shared.forest.base import Forest, ForestData
 from hybridtrees.models.shared.forest.growing import ForestFit, ForestTree
 from hybridtrees.models.shared.forest.reporting import ForestReports, in_c_order
 from hybridtrees.models.shared.forest.warm_start import grown_with, target_checksum
@@ -33,10 +32,8 @@ class ForestParameters(BaggingParameters, ImpurityTreeParameters):
     splitter: str = "hist"
     keep_rows: bool | str = "auto"
 
-    def _check_forest_parameters(self) -> None:
-        """Check all that can be checked without the data, except `oob_score`."""
-        self._check_bagging()
-        self._check_tree_parameters()
+    def _check_tree_parameters(self) -> None:
+        super()._check_tree_parameters()
         check_real("ccp_alpha", self.ccp_alpha, 0)
         auto = isinstance(self.keep_rows, str) and self.keep_rows == "auto"
         if not auto and not isinstance(self.keep_rows, bool | np.bool_):
@@ -48,29 +45,17 @@ class PackedForest(ForestReports, Forest, ForestParameters):
 
     _trees: PackedTrees
 
-    def _check_parameters(self) -> None:
-        self._check_forest_parameters()
-        self._metric()
-
-    def _make_recipe(self, sampler: Sampler, n_threads: int) -> Recipe:
+    def _make_recipe(self, data: ForestData) -> Recipe:
         recipe = self._recipe(1)
-        # Between equal splits is drawn, lest the first features be preferred; but trees that all
+        # Equal splits are drawn from, lest the first features be preferred; but trees that all
         # see the same rows and features are to be the same.
-        draws = sampler.leaves_out or recipe.max_features < self.n_features_in_
+        draws = data.leaves_out or recipe.max_features < self.n_features_in_
         return replace(recipe, random_ties=draws)
 
-    def _growth(
-        self,
-        recipe: Recipe,
-        table: Any,
-        target: np.ndarray,
-        weight: np.ndarray | None,
-        sampler: Sampler,
-    ) -> dict[str, Any]:
+    def _growth(self, recipe: Recipe, data: ForestData) -> dict[str, Any]:
         others = {"ccp_alpha": float(self.ccp_alpha), **self._more_growth()}
-        return grown_with(
-            recipe, sampler, table, self._reader, self._target_checksum(target), others
-        )
+        own = self._target_checksum(data.target)
+        return grown_with(recipe, data.sampler, data.table, self._reader, own, others)
 
     def _more_growth(self) -> dict[str, Any]:
         """Parameters of the classifier that trees, or what is kept of them, depend on."""
@@ -86,50 +71,40 @@ class PackedForest(ForestReports, Forest, ForestParameters):
                 "warm_start=True cannot add keep_rows=True to a forest that was fitted without it"
             )
 
-    def _prepare(
-        self,
-        recipe: Recipe,
-        table: Any,
-        target: np.ndarray,
-        weight: np.ndarray | None,
-        sampler: Sampler,
-        factor: Callable[[np.ndarray], np.ndarray] | None,
-        n_threads: int,
-        needs_oob: bool,
-    ) -> ForestFit:
+    def _prepare(self, recipe: Recipe, data: ForestData, needs_oob: bool) -> ForestFit:
         return ForestFit(
             recipe,
-            in_c_order(table) if needs_oob else table,
-            target,
-            sampler,
-            factor,
+            in_c_order(data.table) if needs_oob else data.table,
+            data.target,
+            data.sampler,
+            data.factor,
             float(self.ccp_alpha),
             needs_oob,
-            self._keeps_rows(sampler),
-            n_threads,
+            self._keeps_rows(recipe, data.sampler),
+            data.n_threads,
         )
 
-    def _keeps_rows(self, sampler: Sampler) -> bool:
+    def _keeps_rows(self, recipe: Recipe, sampler: Sampler) -> bool:
         if isinstance(self.keep_rows, bool | np.bool_):
             return bool(self.keep_rows)
         n_trees = MAX_TREES if self.n_estimators == "auto" else int(self.n_estimators)
         n_bytes = 4 * n_trees * min(sampler.n_drawn, sampler.n_rows)
-        return self._n_classes() == 0 and n_bytes <= KEPT_BYTES
+        return recipe.n_classes == 0 and n_bytes <= KEPT_BYTES
 
     def _keep_trees(
         self, fit: ForestFit, grown: list[ForestTree], earlier: dict[str, Any] | None
     ) -> None:
         """Keep the trees, their importances and, where asked for, the rows of their leaves."""
+        importance = np.array([tree.importance for tree in grown])
+        moments = np.stack([importance.sum(axis=0), np.square(importance).sum(axis=0)])
+        n_split = int(np.count_nonzero(importance.any(axis=1)))
+        rows = [tree.leaf_rows for tree in grown] if fit.keep_rows else None
         trees = PackedTrees(
             [tree.packed for tree in grown],
             self.n_features_in_,
             fit.recipe.criterion,
             fit.recipe.n_classes,
         )
-        importance = np.array([tree.importance for tree in grown])
-        moments = np.stack([importance.sum(axis=0), np.square(importance).sum(axis=0)])
-        n_split = int(np.count_nonzero(importance.any(axis=1)))
-        rows = [tree.leaf_rows for tree in grown] if fit.keep_rows else None
         if earlier is not None:
             trees = earlier["_trees"].extended(trees)
             moments = moments + earlier["_importance_moments"]

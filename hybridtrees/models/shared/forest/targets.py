@@ -23,33 +23,8 @@ class RegressionForest(RegressionTarget):
     def _keep_oob(self, oob: OutOfBag) -> None:
         self.oob_prediction_ = self._squeeze(oob.prediction())
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the mean over the trees.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        prediction : ndarray of shape (n_rows,), or (n_rows, n_outputs) for several outputs
-        """
-        return self._squeeze(self._mean(X))  # type: ignore[attr-defined]
-
-    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
-        """Yield the predictions of the first tree, the first two, and so on.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Yields
-        ------
-        prediction : ndarray
-            As from `predict`.
-        """
-        for mean in self._staged_means(X):  # type: ignore[attr-defined]
-            yield self._squeeze(mean)
+    def _finish(self, mean: np.ndarray) -> np.ndarray:
+        return self._squeeze(mean)
 
 
 class ClassificationForest(ClassTarget):
@@ -74,7 +49,7 @@ class ClassificationForest(ClassTarget):
         return two_columns(mean) if self.n_classes_ == 2 else mean
 
     def _probabilities(self, X: Any) -> np.ndarray:
-        return self._by_class(self._mean(X))  # type: ignore[attr-defined]
+        return self._by_class(self._predict_values(X))  # type: ignore[attr-defined]
 
     def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
         """Yield the probabilities by the first tree, the first two, and so on.
@@ -87,19 +62,8 @@ class ClassificationForest(ClassTarget):
         ------
         proba : ndarray of shape (n_rows, n_classes)
         """
-        for mean in self._staged_means(X):  # type: ignore[attr-defined]
+        for mean in self._staged_values(X):  # type: ignore[attr-defined]
             yield self._by_class(mean)
 
-    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
-        """Yield the classes by the first tree, the first two, and so on.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Yields
-        ------
-        labels : ndarray of shape (n_rows,)
-        """
-        for proba in self.staged_predict_proba(X):
-            yield self.classes_[proba.argmax(axis=1)]
+    def _finish(self, mean: np.ndarray) -> np.ndarray:
+        return self.classes_[self._by_class(mean).argmax(axis=1)]

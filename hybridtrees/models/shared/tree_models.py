@@ -1,4 +1,4 @@
-"""What models of one tree share: reading the tree, and where rows end in it."""
+"""What models of trees share: the leaves of rows, and reading a single tree."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ import scipy.sparse
 
 from hybridtrees.core.tree.paths import decision_path
 from hybridtrees.core.tree.pruning import impurity_decrease
-from hybridtrees.core.tree.tree import Tree, TreeEnsemble
+from hybridtrees.core.tree.tree import Tree
 from hybridtrees.core.tree.walk import find_leaves
 from hybridtrees.models.shared.importance import shares
+from hybridtrees.models.shared.targets import SupervisedFit
 from hybridtrees.models.shared.tree_parameters import GrowthParameters
 
 
-class SingleTree(GrowthParameters):
-    """A model of one tree, kept in `_trees`, with the impurity of each node."""
+class TreeModel(SupervisedFit, GrowthParameters):
+    """A model of one or more trees, kept in `_trees`."""
 
-    _trees: TreeEnsemble
-    _impurity: np.ndarray
+    _trees: Any
+
+    def _find_leaves(self, table: Any, n_threads: int) -> np.ndarray:
+        return self._trees.apply(table, n_threads)
 
     def apply(self, X: Any) -> np.ndarray:
-        """Leaf of each row.
+        """Leaf of each row, in every tree.
 
         Parameters
         ----------
@@ -30,11 +33,20 @@ class SingleTree(GrowthParameters):
 
         Returns
         -------
-        leaves : ndarray of int32, shape (n_rows,)
-            Numbers of nodes of `tree_`. With ``missing="stop"`` a row may end at an inner node.
+        leaves : ndarray of int32, shape (n_rows,), in a forest (n_rows, n_trees)
+            Numbers of nodes. With ``missing="stop"`` a row may end at an inner node.
         """
-        values = self._read_table(X)
-        return find_leaves(self._trees, values, self._predict_threads(values.shape[0]))
+        table = self._read_table(X)
+        return self._find_leaves(table, self._predict_threads(table.shape[0]))
+
+
+class SingleTree(TreeModel):
+    """A model of one tree, with the impurity of each node."""
+
+    _impurity: np.ndarray
+
+    def _find_leaves(self, table: Any, n_threads: int) -> np.ndarray:
+        return find_leaves(self._trees, table, n_threads)
 
     def decision_path(self, X: Any) -> scipy.sparse.csr_matrix:
         """Nodes that each row passes.
