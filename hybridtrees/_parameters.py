@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import reprlib
 from collections.abc import Callable, Iterable
 from numbers import Integral, Real
 from typing import Any
@@ -142,42 +143,6 @@ def check_integer(
     return int(value)
 
 
-def check_rows(name: str, value: Any, least: int, *, closed: str) -> int | float:
-    """Check a number of rows: an integer from `least` on, or a share of the rows.
-
-    Parameters
-    ----------
-    name : str
-        Name of the parameter.
-    value : object
-        What the caller gave.
-    least : int
-        Smallest number allowed.
-    closed : {"right", "neither"}
-        Whether a share of 1 is allowed.
-
-    Returns
-    -------
-    value : int or float
-    """
-    if isinstance(value, Integral):
-        return check_integer(name, value, least)  # type: ignore[return-value]
-    if isinstance(value, Real):
-        return check_real(name, value, 0, 1, closed=closed)  # type: ignore[return-value]
-    raise TypeError(
-        f"{name} must be an integer of at least {least} or a share of the rows between 0 and 1, "
-        f"got {value!r}"
-    )
-
-
-def count_rows(value: int | float, n_rows: int) -> int:
-    """Return a number of rows that is given as such or as a share of all."""
-    # More rows than there are is as good as any larger number, and fits the engine.
-    if isinstance(value, Integral):
-        return min(int(value), n_rows + 1)
-    return math.ceil(float(value) * n_rows)
-
-
 def check_boolean(name: str, value: Any) -> bool:
     """Check a boolean; 0, 1 and other stand-ins are refused."""
     if not isinstance(value, bool | np.bool_):
@@ -210,6 +175,50 @@ def check_option(name: str, value: Any, options: Iterable[Any]) -> Any:
             return option
     allowed = ", ".join(repr(option) for option in options)
     raise ValueError(f"{name} must be one of {allowed}, got {value!r}")
+
+
+def check_rows(
+    name: str, value: Any, low: int, *, closed: str, auto: bool = False
+) -> int | float | str:
+    """Check a number of rows: an integer from `low` on, or a share of the rows.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter.
+    value : object
+        What the caller gave.
+    low : int
+        Smallest number allowed.
+    closed : {"right", "neither"}
+        Whether a share of 1 is allowed.
+    auto : bool
+        Whether "auto" is allowed.
+
+    Returns
+    -------
+    value : int, float or "auto"
+    """
+    if auto and isinstance(value, str) and value == "auto":
+        return value
+    if isinstance(value, Integral):
+        return check_integer(name, value, low)  # type: ignore[return-value]
+    if isinstance(value, Real):
+        return check_real(name, value, 0, 1, closed=closed)  # type: ignore[return-value]
+    error = ValueError if auto and isinstance(value, str) else TypeError
+    first = "'auto', " if auto else ""
+    raise error(
+        f"{name} must be {first}an integer of at least {low} or a share of the rows between 0 "
+        f"and 1, got {value!r}"
+    )
+
+
+def count_rows(value: int | float, n_rows: int) -> int:
+    """Return a number of rows that is given as such or as a share of all."""
+    # More rows than there are is as good as any larger number, and fits the engine.
+    if isinstance(value, Integral):
+        return min(int(value), n_rows + 1)
+    return math.ceil(float(value) * n_rows)
 
 
 def _shown(value: Any) -> str:
@@ -250,3 +259,24 @@ def _range(low: float, high: float, closed: str) -> str:
 
 def _or_none(allow_none: bool) -> str:
     return " or None" if allow_none else ""
+
+
+def short_repr(value: Any) -> str:
+    """Return the value of a parameter as an estimator shows it, long ones cut."""
+    if isinstance(value, np.ndarray):
+        return reprlib.repr(value.tolist())
+    return repr(value) if hasattr(value, "get_params") else _short.repr(value)
+
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 60
+_short.maxlist = _short.maxtuple = _short.maxdict = 8
+
+
+def differs(value: Any, default: Any) -> bool:
+    """Whether a parameter is to be shown; arrays and NaN make `!=` alone unfit."""
+    if value is default:
+        return False
+    if type(value) is not type(default):
+        return True
+    return repr(value) != repr(default)

@@ -187,9 +187,10 @@ class BoostedModel(BoostedPrediction):
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-            NaN means missing. String and category columns of a data frame are categories.
+            NaN and `missing` mean missing. String and category columns of a data frame are
+            categories.
         y : array-like of shape (n_rows,)
-            In regression also of shape (n_rows, n_targets).
+            Labels of classes, or numbers: these also of shape (n_rows, n_targets).
         sample_weight : array-like of shape (n_rows,), optional
         eval_set : list of (X, y) pairs, optional
             Tables to watch the training on, named validation_0, validation_1, ...
@@ -245,7 +246,8 @@ class BoostedModel(BoostedPrediction):
         )
         if self.early_stopping_rounds is not None and not eval_sets:
             raise ValueError("early_stopping_rounds needs an eval_set (or X_val and y_val) in fit")
-        evaluation = Evaluation(loss, read_metrics(loss, self.eval_metric))
+        some = bool(eval_sets) or self.eval_metric is not None
+        evaluation = Evaluation(loss, read_metrics(loss, self.eval_metric) if some else [])
         stopping = EarlyStopping(evaluation, self.early_stopping_rounds)
         asked = Callbacks(callbacks, self, evaluation)
         watchers: list[Watcher] = [evaluation, stopping] if eval_sets else []
@@ -314,6 +316,8 @@ class BoostedModel(BoostedPrediction):
 
     def _constrained(self, params: GrowerParams) -> GrowerParams:
         """Add the constraints on features, now that their names are known."""
+        if self.monotone_constraints is None and self.interaction_constraints is None:
+            return params
         names, mask = getattr(self, "feature_names_in_", None), self._reader.is_categorical
         return replace(
             params,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hybridtrees.core.tree.tree import TreeEnsemble
@@ -11,7 +9,7 @@ from hybridtrees.core.tree.tree import TreeEnsemble
 IMPORTANCE_TYPES = ("gain", "weight", "cover", "total_gain", "total_cover")
 
 # Features that a summary lists.
-_MOST_LISTED = 10
+_MAX_LISTED = 10
 
 
 def split_importance(ensemble: TreeEnsemble, kind: str) -> np.ndarray:
@@ -42,16 +40,20 @@ def split_importance(ensemble: TreeEnsemble, kind: str) -> np.ndarray:
     return np.divide(total, count, out=np.zeros(n), where=count > 0)
 
 
-def importance_lines(model: Any) -> list[str]:
-    """Return the most important features of a fitted model, as lines of its summary."""
-    importance = model.feature_importances_
+def shares(sums: np.ndarray) -> np.ndarray:
+    """Return numbers divided by their sum, or all zeros as they are."""
+    total = sums.sum()
+    return sums / total if total > 0 else sums
+
+
+def importance_lines(importance: np.ndarray, names: np.ndarray | None) -> list[str]:
+    """Return the most important features in words, for a summary."""
     if not importance.any():
         return ["no split"]
-    names = getattr(model, "feature_names_in_", None)
     used = np.argsort(-importance, kind="stable")[: np.count_nonzero(importance)]
     lines = ["importance"]
-    for j in used[:_MOST_LISTED]:
+    for j in used[:_MAX_LISTED]:
         lines.append(f"  {importance[j]:.4f}  {f'feature {j}' if names is None else names[j]}")
-    if len(used) > _MOST_LISTED:
-        lines.append(f"  and {len(used) - _MOST_LISTED} more")
+    if len(used) > _MAX_LISTED:
+        lines.append(f"  and {len(used) - _MAX_LISTED} more")
     return lines
