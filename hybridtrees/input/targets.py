@@ -166,7 +166,7 @@ def _as_array(y: Any, name: str, estimator_name: str) -> np.ndarray:
         raise ValueError(
             f"{estimator_name} requires {name} to be passed, but the target {name} is None"
         )
-    if is_masked(y):
+    if type(y) is not np.ndarray and is_masked(y):
         if np.ma.getmaskarray(y).any():
             raise ValueError(f"Input {name} contains masked (missing) values")
         y = np.ma.getdata(y)

@@ -80,7 +80,7 @@ class BoostedClassifier(StagedClassifierMixin, BoostedModel):
     def _class_weight(
         self, loss: Loss, target: np.ndarray, weight: np.ndarray | None
     ) -> np.ndarray | None:
-        if self.scale_pos_weight == 1 or loss.n_outputs > 1:
+        if loss.n_outputs > 1:
             return weight
         factor = np.where(target == 1, float(self.scale_pos_weight), 1.0)
         return factor if weight is None else weight * factor

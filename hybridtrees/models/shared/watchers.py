@@ -130,8 +130,6 @@ class EarlyStopping(Watcher):
 
 def check_callbacks(callbacks: Any) -> list[Any]:
     """Check the parameter `callbacks`, and return them as a list."""
-    if callbacks is None:
-        return []
     if not isinstance(callbacks, list | tuple):
         raise TypeError(f"callbacks must be a list or None, got {callbacks!r}")
     for one in callbacks:
