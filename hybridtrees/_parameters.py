@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import reprlib
 from collections.abc import Callable, Iterable
 from numbers import Integral, Real
 from typing import Any
@@ -142,14 +143,6 @@ def check_integer(
     return int(value)
 
 
-def count_rows(value: int | float, n_rows: int) -> int:
-    """Return a number of rows that is given as such or as a share of all."""
-    # More rows than there are is as good as any larger number, and fits the engine.
-    if isinstance(value, Integral):
-        return min(int(value), n_rows + 1)
-    return math.ceil(float(value) * n_rows)
-
-
 def check_boolean(name: str, value: Any) -> bool:
     """Check a boolean; 0, 1 and other stand-ins are refused."""
     if not isinstance(value, bool | np.bool_):
@@ -237,6 +230,14 @@ def check_max_features(value: Any) -> None:
         )
 
 
+def count_rows(value: int | float, n_rows: int) -> int:
+    """Return a number of rows that is given as such or as a share of all."""
+    # More rows than there are is as good as any larger number, and fits the engine.
+    if isinstance(value, Integral):
+        return min(int(value), n_rows + 1)
+    return math.ceil(float(value) * n_rows)
+
+
 def _shown(value: Any) -> str:
     try:
         return repr(value)
@@ -275,3 +276,24 @@ def _range(low: float, high: float, closed: str) -> str:
 
 def _or_none(allow_none: bool) -> str:
     return " or None" if allow_none else ""
+
+
+def short_repr(value: Any) -> str:
+    """Return the value of a parameter as an estimator shows it, long ones cut."""
+    if isinstance(value, np.ndarray):
+        return reprlib.repr(value.tolist())
+    return repr(value) if hasattr(value, "get_params") else _short.repr(value)
+
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 60
+_short.maxlist = _short.maxtuple = _short.maxdict = 8
+
+
+def differs(value: Any, default: Any) -> bool:
+    """Whether a parameter is to be shown; arrays and NaN make `!=` alone unfit."""
+    if value is default:
+        return False
+    if type(value) is not type(default):
+        return True
+    return repr(value) != repr(default)

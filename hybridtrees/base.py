@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-import reprlib
 import sys
 import warnings
 from collections import defaultdict
@@ -21,7 +20,7 @@ from typing import Any, Self, TypeVar, dataclass_transform
 import numpy as np
 
 from hybridtrees import _persistence
-from hybridtrees._parameters import declared_parameters, make_init
+from hybridtrees._parameters import declared_parameters, differs, make_init, short_repr
 from hybridtrees._routing import RoutingMixin
 from hybridtrees._version import __version__
 from hybridtrees.core.base.checks import check_arrays, check_count, check_type
@@ -33,6 +32,7 @@ __all__ = [
     "ClassifierMixin",
     "Estimator",
     "NotFittedError",
+    "RawScoreMixin",
     "RegressorMixin",
     "ScoreClassifierMixin",
     "atomic_fit",
@@ -149,9 +149,9 @@ class Estimator(RoutingMixin):
 
     def __repr__(self) -> str:
         changed = [
-            f"{name}={_short_repr(getattr(self, name, default))}"
+            f"{name}={short_repr(getattr(self, name, default))}"
             for name, default in self._parameter_defaults().items()
-            if _differs(getattr(self, name, default), default)
+            if differs(getattr(self, name, default), default)
         ]
         line = f"{type(self).__name__}({', '.join(changed)})"
         if len(line) <= _LINE:
@@ -267,9 +267,29 @@ class Estimator(RoutingMixin):
 
 
 class RegressorMixin:
-    """What regressors add: `score` and their tags. Stands before `Estimator` among the bases."""
+    """What regressors add: `predict`, `score` and their tags.
+
+    Stands before `Estimator` among the bases. A family brings `_predictions`, or its own `predict`.
+    """
 
     _estimator_type = "regressor"
+
+    def _predictions(self, X: Any) -> np.ndarray:
+        raise NotImplementedError
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict a number per row, or several.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        prediction : ndarray of shape (n_rows,), or (n_rows, n_outputs) for several outputs or \
+quantiles
+        """
+        return self._predictions(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Coefficient of determination R2 of the predictions.
@@ -285,7 +305,7 @@ class RegressorMixin:
         score : float
             1 for perfect predictions, 0 for those of the mean, negative for worse ones.
         """
-        prediction = self.predict(X)  # type: ignore[attr-defined]
+        prediction = self.predict(X)
         if prediction.ndim == 2 and prediction.shape[1] > 1 and np.ndim(y) == 1:
             raise ValueError(
                 f"score is not defined for {prediction.shape[1]} predictions of one target: fit "
@@ -393,6 +413,26 @@ class ClassifierMixin:
         return tags
 
 
+class RawScoreMixin:
+    """Gives models that predict by way of scores `predict_raw`; a family brings `_raw_scores`."""
+
+    def _raw_scores(self, X: Any) -> np.ndarray:
+        raise NotImplementedError
+
+    def predict_raw(self, X: Any) -> np.ndarray:
+        """Scores before the link: sums of trees or values of linear functions.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        raw : ndarray of shape (n_rows, n_outputs)
+        """
+        return self._raw_scores(X)
+
+
 class ScoreClassifierMixin(ClassifierMixin):
     """A classifier of raw scores: one for two classes, else one per class.
 
@@ -440,23 +480,3 @@ def _not_fitted_error(message: str) -> NotFittedError:
         {"__module__": __name__, "__reduce__": lambda error: (_not_fitted_error, error.args)},
     )
     return both(message)
-
-
-def _short_repr(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return reprlib.repr(value.tolist())
-    return repr(value) if hasattr(value, "get_params") else _short.repr(value)
-
-
-_short = reprlib.Repr()
-_short.maxstring = _short.maxother = 60
-_short.maxlist = _short.maxtuple = _short.maxdict = 8
-
-
-def _differs(value: Any, default: Any) -> bool:
-    """Whether a parameter is to be shown; arrays and NaN make `!=` alone unfit."""
-    if value is default:
-        return False
-    if type(value) is not type(default):
-        return True
-    return repr(value) != repr(default)

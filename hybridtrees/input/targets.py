@@ -62,6 +62,7 @@ def check_target_classification(
     n_rows: int | None = None,
     *,
     classes: np.ndarray | None = None,
+    at_least_two: bool = False,
     name: str = "y",
     estimator_name: str = "the estimator",
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -75,6 +76,8 @@ def check_target_classification(
         Number of rows of X.
     classes : ndarray, optional
         Classes known already, sorted; a label that is not among them is an error.
+    at_least_two : bool
+        Whether a single class is an error.
     name, estimator_name : str
         Names for messages.
 
@@ -92,9 +95,14 @@ def check_target_classification(
         return _encode_known(labels, np.asarray(classes), name), np.asarray(classes)
     if labels.dtype.kind in "iu" and len(labels):
         low, high = int(labels.min()), int(labels.max())
-        if high - low < _MAX_SPAN:
+        if high - low < _MAX_SPAN and not (at_least_two and low == high):
             return _encode_by_counting(labels, low, high)
     classes, codes = np.unique(labels, return_inverse=True)
+    if at_least_two and len(classes) < 2:
+        raise ValueError(
+            f"{estimator_name} needs at least two classes, but {name} holds the one class "
+            f"{classes.tolist()[0]!r}"
+        )
     return np.ascontiguousarray(codes.ravel(), dtype=np.int32), classes
 
 
@@ -158,7 +166,7 @@ def _as_array(y: Any, name: str, estimator_name: str) -> np.ndarray:
         raise ValueError(
             f"{estimator_name} requires {name} to be passed, but the target {name} is None"
         )
-    if is_masked(y):
+    if type(y) is not np.ndarray and is_masked(y):
         if np.ma.getmaskarray(y).any():
             raise ValueError(f"Input {name} contains masked (missing) values")
         y = np.ma.getdata(y)

@@ -121,6 +121,9 @@ class FeatureReader:
         values : ndarray, csr_array or csc_array
         """
         missing = _check_missing(missing)
+        if categorical_features is None and missing != missing and _is_plain_table(X):
+            n_features = X.shape[1]
+            return cls(n_features, None, [None] * n_features, missing, estimator_name), X
         source = open_source(X, missing, lambda n: _categorical_mask(categorical_features, n, None))
         names = feature_names(source.names)
         n_features = source.shape[1]
@@ -143,18 +146,8 @@ class FeatureReader:
         -------
         values : ndarray, csr_array or csc_array
         """
-        # Most calls, and all that count microseconds, bring a float array that needs no change.
-        if type(X) is np.ndarray and self._is_plain:
-            dtype = X.dtype
-            if (
-                (dtype is FLOAT32 or dtype is FLOAT64)
-                and X.ndim == 2
-                and X.shape[1] == self.n_features_in
-                and X.shape[0] > 0
-                and X.flags.aligned
-                and not _has_infinity(X)
-            ):
-                return X
+        if self._is_plain and _is_plain_table(X) and X.shape[1] == self.n_features_in:
+            return X
         return self._read_any(X)
 
     def _read_any(self, X: Any) -> Any:
@@ -246,6 +239,19 @@ class FeatureReader:
         )
         reader._check_state()
         return reader
+
+
+def _is_plain_table(X: Any) -> bool:
+    """Whether a table is a float array that needs no change, as most are."""
+    return (
+        type(X) is np.ndarray
+        and (X.dtype is FLOAT32 or X.dtype is FLOAT64)
+        and X.ndim == 2
+        and X.shape[0] > 0
+        and X.shape[1] > 0
+        and X.flags.aligned
+        and not _has_infinity(X)
+    )
 
 
 def feature_names(names: Sequence | None) -> np.ndarray | None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
-from hybridtrees.base import Estimator
+from hybridtrees.base import Estimator, RawScoreMixin, atomic_fit
 from hybridtrees.core.base.checks import check_array, check_type
 from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.linear.design import Design
 
 # The solvers are imported where they are used, to keep `import hybridtrees` quick.
@@ -81,7 +83,7 @@ class RegressionParameters(Estimator):
         return self._design.expand(values)
 
 
-class LinearModel(RegressionParameters):
+class LinearModel(RawScoreMixin, RegressionParameters):
     """Columns, scores and reports of a linear model."""
 
     alpha_scaling: str = "mean"
@@ -97,6 +99,39 @@ class LinearModel(RegressionParameters):
         check_option("alpha_scaling", self.alpha_scaling, ALPHA_SCALINGS)
         check_alphas(self.alphas)
         return super()._options()
+
+    def _fit_rows(
+        self, values: Any, y: Any, weight: np.ndarray | None, options: Options, unit: float
+    ) -> None:
+        """Fit the coefficients to columns and a target as it came.
+
+        The penalty in `options` is that of the mean loss, `unit` times as large for the user.
+        """
+        raise NotImplementedError
+
+    @atomic_fit
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the coefficients.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+            NaN counts as the mean. String and category columns of a data frame are categories.
+        y : array-like of shape (n_rows,)
+            A number per row, also of shape (n_rows, n_targets), or labels of two classes or more.
+        sample_weight : array-like of shape (n_rows,), optional
+
+        Returns
+        -------
+        self : estimator
+        """
+        options = self._options()
+        values = self._fit_columns(X)
+        weight = check_sample_weight(sample_weight, values.shape[0])
+        unit = self._alpha_unit(values.shape[0], weight)
+        options = replace(options, penalty=options.penalty.per_row(unit))
+        self._fit_rows(values, y, weight, options, unit)
+        return self
 
     def _alpha_unit(self, n_rows: int, weight: np.ndarray | None) -> float:
         """Return how many times the mean loss `alpha` is added to; the solvers take it at one."""
@@ -182,17 +217,7 @@ class LinearModel(RegressionParameters):
         if classes is not None and n_outputs != (1 if len(classes) <= 2 else len(classes)):
             raise ValueError(f"{len(classes)} classes cannot have {n_outputs} linear functions")
 
-    def predict_raw(self, X: Any) -> np.ndarray:
-        """Linear scores.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        raw : ndarray of shape (n_rows, n_outputs)
-        """
+    def _raw_scores(self, X: Any) -> np.ndarray:
         self._check_is_fitted()
         values = self._design.expand(self._read_features(X))
         n_threads = 1 if values.shape[0] < 4096 else effective_threads(self.n_jobs)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hybridtrees.base import ScoreClassifierMixin, atomic_fit
-from hybridtrees.input.validation import check_sample_weight, check_target_classification
+from hybridtrees.base import ScoreClassifierMixin
+from hybridtrees.input.validation import check_target_classification
 from hybridtrees.linear._base import LinearModel
 from hybridtrees.losses import Logistic, Softmax
 
@@ -20,7 +19,19 @@ if TYPE_CHECKING:
     from hybridtrees.linear.summary import LinearSummary
 
 # A mean loss below this without a penalty means that the classes are separated.
-_SEPARATED = 1e-6
+SEPARATED = 1e-6
+
+
+def warn_separated(stacklevel: int) -> None:
+    """Say that the classes can be separated, so that coefficients have no bound."""
+    from hybridtrees.linear.solvers import ConvergenceWarning
+
+    warnings.warn(
+        "the classes can be separated without error, so that without a penalty the coefficients "
+        "grow without bound: use a penalty",
+        ConvergenceWarning,
+        stacklevel=stacklevel,
+    )
 
 
 class LogisticClassifier(ScoreClassifierMixin, LinearModel):
@@ -88,41 +99,24 @@ class LogisticClassifier(ScoreClassifierMixin, LinearModel):
     max_iter: int = 100
     tol: float = 1e-9
 
-    @atomic_fit
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the coefficients.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-            NaN means missing. String and category columns of a data frame are categories.
-        y : array-like of shape (n_rows,)
-            Labels of at least two classes.
-        sample_weight : array-like of shape (n_rows,), optional
-
-        Returns
-        -------
-        self : LogisticClassifier
-        """
+    def _fit_rows(
+        self, values: Any, y: Any, weight: np.ndarray | None, options: Options, unit: float
+    ) -> None:
         from hybridtrees.linear.classification import open_classification
+        from hybridtrees.linear.solvers import warn_not_converged
 
-        options = self._options()
-        values = self._fit_columns(X)
         name = type(self).__name__
-        codes, classes = check_target_classification(y, values.shape[0], estimator_name=name)
-        weight = check_sample_weight(sample_weight, values.shape[0])
-        if len(classes) < 2:
-            raise ValueError(
-                f"{name} needs at least two classes, but y holds the one class "
-                f"{classes.tolist()[0]!r}"
-            )
+        codes, classes = check_target_classification(
+            y, values.shape[0], at_least_two=True, estimator_name=name
+        )
         n_outputs = 1 if len(classes) == 2 else len(classes)
-        unit = self._alpha_unit(len(codes), weight)
-        options = replace(options, penalty=options.penalty.per_row(unit))
         model = open_classification(values, codes, weight, None, n_outputs, options)
         alpha = self._choose_alpha(values, codes, weight, n_outputs, options, model)
         fit = model.solve(alpha, verbose=int(self.verbose))
-        self._warn(fit, alpha, options)
+        if alpha == 0 and fit.loss < SEPARATED:
+            warn_separated(stacklevel=5)
+        elif not fit.converged:
+            warn_not_converged(name, fit.n_iter, stacklevel=5)
         line = model.line(fit)
         self.classes_ = classes
         self.coef_ = np.array(line.coef.T, order="C")
@@ -132,20 +126,6 @@ class LogisticClassifier(ScoreClassifierMixin, LinearModel):
         self.alpha_ = alpha * unit
         self._loss = Logistic() if n_outputs == 1 else Softmax(n_outputs)
         self._facts = self._describe(model, fit, weight, alpha)
-        return self
-
-    def _warn(self, fit: LogisticFit, alpha: float, options: Options) -> None:
-        from hybridtrees.linear.solvers import ConvergenceWarning, warn_not_converged
-
-        if alpha == 0 and fit.loss < _SEPARATED:
-            warnings.warn(
-                "the classes can be separated without error, so that without a penalty the "
-                "coefficients grow without bound: use a penalty",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        elif not fit.converged:
-            warn_not_converged(type(self).__name__, fit.n_iter, stacklevel=5)
 
     def _choose_alpha(
         self,

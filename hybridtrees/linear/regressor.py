@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hybridtrees.base import RegressorMixin, atomic_fit
+from hybridtrees.base import RegressorMixin
 from hybridtrees.input.validation import check_sample_weight, check_target_regression
 from hybridtrees.linear._base import LinearModel
 
@@ -86,6 +85,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
     coef_names_ : ndarray of str
         Names of the columns: those of the features (x0, x1, ... where they have none), then
         ``feature=category``, then ``feature is missing``.
+    n_features_in_, feature_names_in_ : int, ndarray
+        The features of `fit`; names only where the table had them.
     n_iter_ : int
         Sweeps of the coordinate descent; 1 for a direct solution.
     alpha_ : float
@@ -94,8 +95,6 @@ class LinearRegressor(RegressorMixin, LinearModel):
         With ``alpha="cv"``: what was tried, and the mean squared errors on the test rows.
     rank_ : int
         Numerical rank of the centred columns; under an L1 penalty the number of columns in use.
-    n_features_in_, feature_names_in_ : int, ndarray
-        The features of `fit`; names only where the table had them.
 
     Examples
     --------
@@ -107,21 +106,9 @@ class LinearRegressor(RegressorMixin, LinearModel):
     (array([2.]), 1.0)
     """
 
-    @atomic_fit
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the coefficients.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-            NaN means missing. String and category columns of a data frame are categories.
-        y : array-like of shape (n_rows,) or (n_rows, n_targets)
-        sample_weight : array-like of shape (n_rows,), optional
-
-        Returns
-        -------
-        self : LinearRegressor
-        """
+    def _fit_rows(
+        self, values: Any, y: Any, weight: np.ndarray | None, options: Options, unit: float
+    ) -> None:
         from hybridtrees.linear.regression import (
             NarrowRegression,
             exact_least_squares,
@@ -129,16 +116,11 @@ class LinearRegressor(RegressorMixin, LinearModel):
         )
         from hybridtrees.linear.solvers import warn_not_converged
 
-        options = self._options()
-        values = self._fit_columns(X)
         name = type(self).__name__
         target = check_target_regression(y, values.shape[0], multi_output=True, estimator_name=name)
         if target.ndim == 2 and target.shape[1] == 0:
             raise ValueError("y has no columns: at least one target is needed")
-        weight = check_sample_weight(sample_weight, values.shape[0])
         targets = target.reshape(len(target), -1)
-        unit = self._alpha_unit(len(targets), weight)
-        options = replace(options, penalty=options.penalty.per_row(unit))
         model = open_regression(values, targets, weight, options)
         alpha = self._choose_alpha(values, targets, weight, options, model)
         plain = alpha == 0 and isinstance(model, NarrowRegression)
@@ -149,7 +131,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         else:
             solution = model.solve(alpha)
         if not solution.converged:
-            warn_not_converged(name, solution.n_iter, stacklevel=4)
+            warn_not_converged(name, solution.n_iter, stacklevel=5)
         line = model.line(solution)
         intercept = line.intercept if options.fit_intercept else np.zeros(targets.shape[1])
         self._keep_line(line, intercept)
@@ -163,7 +145,6 @@ class LinearRegressor(RegressorMixin, LinearModel):
         if self.verbose:
             about = f"alpha {self.alpha_:.6g}, rank {self.rank_}, {self.n_iter_} iteration(s)"
             print(f"{name}: {about}")
-        return self
 
     def _choose_alpha(
         self,
@@ -242,18 +223,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
         b, m = solution.beta, model.moments
         return 2.0 * (b * m.xy).sum(axis=0) - (b * (m.corr @ b)).sum(axis=0)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict a number per row, or one for each target.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        prediction : ndarray of shape (n_rows,) or (n_rows, n_targets)
-        """
-        raw = self.predict_raw(X)
+    def _predictions(self, X: Any) -> np.ndarray:
+        raw = self._raw_scores(X)
         return raw[:, 0] if np.ndim(self.coef_) == 1 else raw
 
     def summary(self, target: int = 0) -> LinearSummary:

@@ -277,9 +277,20 @@ class Learned:
             dtype=np.int64,
         )
 
-    def ends(self, f: int) -> Pair:
-        """Neighbouring distinct values of a column."""
-        return self.distinct[f][:-1], self.distinct[f][1:]
+    def settle(self, mask: NDArray[np.uint8], cuts: list[Pair] | None, max_bins: int) -> Settled:
+        """Return the bins; `cuts` are those of the columns with too many values."""
+        many = self.many(mask)
+        edges: list[Floats | None] = [None] * len(mask)
+        few = np.flatnonzero((mask == 0) & ~np.isin(np.arange(len(mask)), many))
+        neighbours = [(self.distinct[f][:-1], self.distinct[f][1:]) for f in few]
+        # Midpoints of few float32 values stay as they are: they divide the range exactly.
+        set_edges(edges, few, neighbours, not self.all_narrow)
+        set_edges(edges, many, cuts, True)
+        n_bins = np.array([1 if e is None else len(e) + 1 for e in edges], dtype=np.int32)
+        category_to_bin: list[NDArray[np.uint8] | None] = [None] * len(mask)
+        for f in np.flatnonzero(mask):
+            category_to_bin[f], n_bins[f] = category_bins(self.counts[f], max_bins)
+        return Settled(edges, n_bins, category_to_bin)
 
     def joined(self, other: Learned, max_bins: int) -> Learned:
         """Both together."""

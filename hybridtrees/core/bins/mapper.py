@@ -117,7 +117,8 @@ class BinMapper:
         -------
         self
         """
-        self._fit(tables.as_table(X), sample_weight)
+        table = tables.as_table(X)
+        self._fit(table, sample_weight, self._threads(table))
         return self
 
     def fit_transform(self, X: Any, sample_weight: ArrayLike | None = None) -> BinnedMatrix:
@@ -125,8 +126,9 @@ class BinMapper:
         table = tables.as_table(X)
 
         def fit_encode() -> tuple[dict[str, Any], BinnedMatrix]:
-            self._fit(table, sample_weight)
-            return dict(self.__dict__), self._encode(table)
+            n_threads = self._threads(table)
+            self._fit(table, sample_weight, n_threads)
+            return dict(self.__dict__), self._encode(table, n_threads)
 
         recipe = (self.max_bins, self.subsample, self.random_state, self.categorical_features)
         learned, binned = shared_bins.fetch(recipe, table, sample_weight, fit_encode)
@@ -147,7 +149,7 @@ class BinMapper:
         self._settle()
         table = tables.as_table(X)
         self._check_columns(table.shape[1])
-        return self._encode(table)
+        return self._encode(table, self._threads(table))
 
     def partial_fit(self, X: Any, sample_weight: ArrayLike | None = None) -> BinMapper:
         """Learn from one more batch of rows; a batch that raises an error leaves no trace.
@@ -245,11 +247,10 @@ class BinMapper:
         self._settled: tables.Settled | None = None
         self._codecs: dict[np.dtype, _bins.BinCodec] = {}
 
-    def _fit(self, table: Any, sample_weight: ArrayLike | None) -> None:
+    def _fit(self, table: Any, sample_weight: ArrayLike | None, n_threads: int) -> None:
         seed = int(spawn_seeds(self.random_state, 1)[0])
         mask = self._categorical_mask(table.shape[1])
         table, weights = self._check_rows(table, sample_weight)
-        n_threads = self._threads(table)
         learned = self._look(table, weights, mask, n_threads)
         rows = self._sample(table.shape[0], weights, seed)
         many = learned.many(mask)
@@ -263,11 +264,13 @@ class BinMapper:
     ) -> tables.Learned:
         """Learn distinct values and categories, which take all rows."""
         found = tables.distinct_values(table, weights, self.max_bins, n_threads)
-        counts = run_threads(
-            lambda f: tables.category_weights(table, weights, f) if mask[f] else None,
-            range(len(mask)),
-            n_threads if mask.any() else 1,
-        )
+        counts: list[Floats | None] = [None] * len(mask)
+        if mask.any():
+            counts = run_threads(
+                lambda f: tables.category_weights(table, weights, f) if mask[f] else None,
+                range(len(mask)),
+                n_threads,
+            )
         return tables.Learned(found, counts, table.dtype == np.float32)
 
     def _join(self, learned: tables.Learned) -> None:
@@ -292,43 +295,31 @@ class BinMapper:
             raise NotFittedError("this BinMapper is not fitted: call fit or partial_fit first")
         if self._settled is not None:
             return self._settled
-        mask = self.is_categorical_
-        many = learned.many(mask)
-        cuts = self._cuts
+        cuts, mask = self._cuts, self.is_categorical_
         if self._sketches is not None:
             sketch_of = dict(zip(np.flatnonzero(mask == 0), self._sketches, strict=True))
-            cuts = [sketch_of[f].cuts(self.max_bins) for f in many]
-        edges: list[Floats | None] = [None] * len(mask)
-        few = np.flatnonzero((mask == 0) & ~np.isin(np.arange(len(mask)), many))
-        # Midpoints of few float32 values stay as they are: they divide the range exactly.
-        tables.set_edges(edges, few, [learned.ends(f) for f in few], not learned.all_narrow)
-        tables.set_edges(edges, many, cuts, True)
-        n_bins = np.array([1 if e is None else len(e) + 1 for e in edges], dtype=np.int32)
-        category_to_bin: list[NDArray[np.uint8] | None] = [None] * len(mask)
-        for f in np.flatnonzero(mask):
-            category_to_bin[f], n_bins[f] = tables.category_bins(learned.counts[f], self.max_bins)
-        self._settled = tables.Settled(edges, n_bins, category_to_bin)
+            cuts = [sketch_of[f].cuts(self.max_bins) for f in learned.many(mask)]
+        self._settled = learned.settle(mask, cuts, self.max_bins)
         return self._settled
 
-    def _encode(self, table: Any) -> BinnedMatrix:
+    def _encode(self, table: Any, n_threads: int) -> BinnedMatrix:
         settled = self._settle()
         n_rows, n_features = table.shape
         records, columns = empty_codes(n_rows, n_features)
         has_missing = np.zeros(n_features, dtype=np.uint8)
         if n_rows:
-            n_threads = self._threads(table)
             codec = self._codecs.get(table.dtype)
             if codec is None:
                 codec = self._codecs[table.dtype] = settled.codec(table.dtype, self.is_categorical_)
-            if tables.is_sparse(table):
+            if isinstance(table, np.ndarray):
+                infinite = _bins.encode_table(
+                    table, codec, records, columns, has_missing, n_threads
+                )
+            else:
                 infinite = _bins.encode_csc(
                     *tables.csc_arrays(table), codec, columns, has_missing, n_threads
                 )
                 _bins.records_from_columns(columns, records, n_threads)
-            else:
-                infinite = _bins.encode_table(
-                    table, codec, records, columns, has_missing, n_threads
-                )
             if infinite:
                 tables.raise_infinite(table)
         return BinnedMatrix(
@@ -345,7 +336,7 @@ class BinMapper:
         # Here and not above: bins need not wait for what that module imports.
         from hybridtrees.core.base.threads import effective_threads
 
-        n_values = table.nnz if tables.is_sparse(table) else table.size
+        n_values = table.size if isinstance(table, np.ndarray) else table.nnz
         return min(effective_threads(self.n_jobs), 1 + n_values // 65_536)
 
     def _check_rows(self, table: Any, sample_weight: ArrayLike | None) -> tuple[Any, Any]:
@@ -358,7 +349,7 @@ class BinMapper:
         weights = check_weights(sample_weight, n_rows, "sample_weight")
         if not 0.0 < weights.sum() < np.inf:
             raise ValueError(f"sample_weight must have a positive finite sum, got {weights.sum()}")
-        if tables.is_sparse(table) and not weights.all():
+        if not isinstance(table, np.ndarray) and not weights.all():
             table, weights = table[weights > 0.0].tocsc(), weights[weights > 0.0]
         return table, weights
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from hybridtrees._parameters import check_integer, check_option, check_real, check_rows, count_rows
-from hybridtrees.base import atomic_fit
+from hybridtrees.base import RawScoreMixin, atomic_fit
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.core.grow.grower import GrowerParams
@@ -29,7 +29,7 @@ STOPPING = (None, "validation", "aic", "bic")
 SPLITS = ("random", "last")
 
 
-class EBLRModel(OutputMixin, RegressionParameters):
+class EBLRModel(OutputMixin, RawScoreMixin, RegressionParameters):
     """Parameters, rounds, rules and scores."""
 
     _residuals: dict[str, Callable] = {}
@@ -118,8 +118,10 @@ class EBLRModel(OutputMixin, RegressionParameters):
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-            NaN means missing. String and category columns of a data frame are categories.
+            NaN is missing for the trees, and the mean for the regression. String and category
+            columns of a data frame are categories.
         y : array-like of shape (n_rows,)
+            A number per row, or a label of a class.
         sample_weight : array-like of shape (n_rows,), optional
         X_val, y_val, sample_weight_val : optional
             Rows that decide about the number of rules, in place of a part of `X`.
@@ -250,17 +252,7 @@ class EBLRModel(OutputMixin, RegressionParameters):
             rules[:, k] = tree.holds(values, rules, n_threads)
         return values, self._design.expand(values), rules, n_threads
 
-    def predict_raw(self, X: Any) -> np.ndarray:
-        """Scores of the regression on features and rules.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        raw : ndarray of shape (n_rows, n_outputs)
-        """
+    def _raw_scores(self, X: Any) -> np.ndarray:
         from hybridtrees.models.eblr.growing import enriched_scores
 
         _, columns, rules, n_threads = self._read(X)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from hybridtrees.base import ScoreClassifierMixin
 from hybridtrees.input.validation import check_target_classification
+from hybridtrees.linear.classifier import SEPARATED, LogisticClassifier, warn_separated
 from hybridtrees.losses import Logistic, Softmax
 from hybridtrees.models.eblr import residuals
 from hybridtrees.models.eblr.base import EBLRModel
@@ -17,9 +17,6 @@ from hybridtrees.models.eblr.base import EBLRModel
 if TYPE_CHECKING:
     from hybridtrees.linear.regression import Line, Options
     from hybridtrees.models.eblr.growing import Sample
-
-# A mean loss below this without a penalty means that the classes are separated.
-_SEPARATED = 1e-6
 
 
 class EBLRClassifier(ScoreClassifierMixin, EBLRModel):
@@ -82,17 +79,10 @@ feature_names_in_
     tol: float = 1e-9
 
     def _encode_target(self, y: Any, n_rows: int, *, validation: bool = False) -> np.ndarray:
-        name = type(self).__name__
-        if validation:
-            known = {"classes": self.classes_, "name": "y_val"}
-            return check_target_classification(y, n_rows, estimator_name=name, **known)[0]
-        codes, classes = check_target_classification(y, n_rows, estimator_name=name)
-        if len(classes) < 2:
-            raise ValueError(
-                f"{name} needs at least two classes, but y holds the one class "
-                f"{classes.tolist()[0]!r}"
-            )
-        self.classes_ = classes
+        known = {"classes": self.classes_, "name": "y_val"} if validation else {}
+        codes, self.classes_ = check_target_classification(
+            y, n_rows, at_least_two=True, estimator_name=type(self).__name__, **known
+        )
         return codes
 
     def _n_outputs(self) -> int:
@@ -100,7 +90,6 @@ feature_names_in_
 
     def _choose_alpha(self, sample: Sample, options: Options) -> float:
         from hybridtrees.linear.classification import open_classification
-        from hybridtrees.linear.classifier import LogisticClassifier
 
         chooser = LogisticClassifier()
         data = sample.columns, sample.target, sample.weight
@@ -112,15 +101,8 @@ feature_names_in_
         n_outputs = len(self.coef_)
         self.intercept_ = line.intercept if self.fit_intercept else np.zeros(n_outputs)
         self._loss = Logistic() if n_outputs == 1 else Softmax(n_outputs)
-        if self.alpha_ == 0 and self.train_losses_[-1] < _SEPARATED:
-            from hybridtrees.linear.solvers import ConvergenceWarning
-
-            warnings.warn(
-                "the classes can be separated without error, so that without a penalty the "
-                "coefficients grow without bound: use a penalty",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
+        if self.alpha_ == 0 and self.train_losses_[-1] < SEPARATED:
+            warn_separated(stacklevel=6)
 
     def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
         """Probabilities of the regressions with 0, 1, 2, ... rules; see `predict_proba`."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from hybridtrees.base import RegressorMixin
 from hybridtrees.input.validation import check_target_regression
+from hybridtrees.linear.regressor import LinearRegressor
 from hybridtrees.models.eblr import residuals
 from hybridtrees.models.eblr.base import EBLRModel
 from hybridtrees.models.eblr.classifier import EBLRClassifier
@@ -106,6 +107,8 @@ class EBLRRegressor(RegressorMixin, EBLRModel):
         Number of rules.
     n_iter_ : int
         Regressions that were fitted to find them.
+    n_features_in_, feature_names_in_ : int, ndarray
+        The features of `fit`; names only where the table had them.
     coef_ : ndarray of shape (n_columns + n_rules,)
         For the columns as they came, those of the rules last.
     intercept_ : float
@@ -118,8 +121,6 @@ class EBLRRegressor(RegressorMixin, EBLRModel):
         Mean squared error on the training rows with 0, 1, 2, ... rules.
     stopping_scores_ : ndarray
         With early stopping: the criterion after 0, 1, 2, ... rules; the smaller the better.
-    n_features_in_, feature_names_in_ : int, ndarray
-        The features of `fit`; names only where the table had them.
 
     Examples
     --------
@@ -152,7 +153,6 @@ class EBLRRegressor(RegressorMixin, EBLRModel):
 
     def _choose_alpha(self, sample: Sample, options: Options) -> float:
         from hybridtrees.linear.regression import open_regression
-        from hybridtrees.linear.regressor import LinearRegressor
 
         chooser = LinearRegressor()
         targets = sample.target[:, None]
@@ -163,30 +163,11 @@ class EBLRRegressor(RegressorMixin, EBLRModel):
         self.coef_ = line.coef[:, 0].copy()
         self.intercept_ = float(line.intercept[0]) if self.fit_intercept else 0.0
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict a number per row.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        prediction : ndarray of shape (n_rows,)
-        """
-        return self.predict_raw(X)[:, 0]
+    def _predictions(self, X: Any) -> np.ndarray:
+        return self._raw_scores(X)[:, 0]
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
-        """Predictions of the regressions with 0, 1, 2, ... rules.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Yields
-        ------
-        prediction : ndarray of shape (n_rows,)
-        """
+        """Predictions of the regressions with 0, 1, 2, ... rules; see `predict`."""
         for raw in self._staged_raw(X):
             yield raw[:, 0]
 

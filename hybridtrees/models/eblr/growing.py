@@ -23,21 +23,11 @@ _NOTHING_LEFT = 1e-28
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows in the forms that trees and the regression read.
+    """Rows in the forms that trees and the regression read."""
 
-    Attributes
-    ----------
-    values : ndarray or sparse array
-        Features as they came, for the trees.
-    columns : ndarray or CSR array
-        Columns of the regression.
-    target : ndarray of float64, or of int32 class codes
-    weight : ndarray or None
-    """
-
-    values: Any
-    columns: Any
-    target: NDArray
+    values: Any  # features as they came, for the trees
+    columns: Any  # of the regression
+    target: NDArray  # float64, or int32 class codes
     weight: Floats | None
 
     def take(self, rows: NDArray[np.int64]) -> Sample:
@@ -49,84 +39,36 @@ class Sample:
 
 @dataclass(frozen=True)
 class Job:
-    """What a run of rounds needs to know beside the rows.
+    """What a run of rounds needs to know beside the rows."""
 
-    Attributes
-    ----------
-    n_rules : int
-        Rounds at most.
-    n_outputs : int
-        0 for regression, 1 for two classes, else the number of classes.
-    options : Options
-        Of the regression.
-    params : callable
-        From the number of rows and their weight to `GrowerParams` without a depth.
-    depths : tuple of (int or None)
-        See `RuleFinder`.
-    is_categorical : ndarray of bool
-    residual : callable
-        From target and scores to residuals.
-    criterion : {None, "validation", "aic", "bic"}
-        What decides about the number of rules.
-    patience : int
-        Rounds without a better criterion after which to stop.
-    verbose : int
-    """
-
-    n_rules: int
-    n_outputs: int
-    options: Options
-    params: Callable[[int, float], GrowerParams]
-    depths: tuple[int | None, ...]
+    n_rules: int  # rounds at most
+    n_outputs: int  # 0 for regression, 1 for two classes, else the number of classes
+    options: Options  # of the regression
+    params: Callable[[int, float], GrowerParams]  # of so many rows of such a weight, but depth
+    depths: tuple[int | None, ...]  # see `RuleFinder`
     is_categorical: NDArray
-    residual: Callable[[NDArray, Floats], Floats]
-    criterion: str | None
-    patience: int
+    residual: Callable[[NDArray, Floats], Floats]  # of target and scores
+    criterion: str | None  # "validation", "aic" or "bic" decide about the number of rules
+    patience: int  # rounds without a better criterion after which to stop
     verbose: int = 0
 
 
 @dataclass
 class Rounds:
-    """What came out.
-
-    Attributes
-    ----------
-    rules : list of FoundRule
-    lines, losses, scores : lists
-        The regressions with 0, 1, 2, ... rules, their training losses, and the criterion of each.
-    best : int
-        Rules to keep.
-    converged, n_iter : bool, int
-        Of all regressions.
-    spreads : ndarray
-        Standard deviations of the columns of the features.
-    """
+    """What came out: the regressions with 0, 1, 2, ... rules, and how good they are."""
 
     rules: list[FoundRule] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
-    losses: list[float] = field(default_factory=list)
-    scores: list[float] = field(default_factory=list)
-    best: int = 0
-    converged: bool = True
+    losses: list[float] = field(default_factory=list)  # of the training rows
+    scores: list[float] = field(default_factory=list)  # by the criterion
+    best: int = 0  # rules to keep
+    converged: bool = True  # all regressions
     n_iter: int = 0
-    spreads: Floats | None = None
+    spreads: Floats | None = None  # standard deviations of the columns of the features
 
 
 def grow_rules(job: Job, train: Sample, validation: Sample | None = None) -> Rounds:
-    """Run the rounds.
-
-    Parameters
-    ----------
-    job : Job
-    train : Sample
-    validation : Sample, optional
-        Rows for ``criterion="validation"``.
-
-    Returns
-    -------
-    rounds : Rounds
-        `best` is the number of rules to keep.
-    """
+    """Run the rounds, with rows for ``criterion="validation"``."""
     line = open_line(
         train.columns, train.target, train.weight, job.n_outputs, job.options, job.n_rules
     )
@@ -252,15 +194,9 @@ class _Watched:
 
 
 def enriched_scores(line: Line, columns: Any, rules: NDArray, n_threads: int) -> Floats:
-    """Scores of shape (n_rows, n_outputs) without a copy of the table.
+    """Scores of the columns of the regression and those of the rules behind them.
 
-    Parameters
-    ----------
-    line : Line
-        Of the columns of the regression and those of the rules behind them.
-    columns : ndarray or CSR array
-    rules : ndarray of shape (n_rows, n_rules)
-    n_threads : int
+    The columns, dense or CSR, are not copied; `rules` has the shape (n_rows, n_rules).
     """
     p = columns.shape[1]
     own = Line(line.coef[:p], line.mean[:p], line.fill[:p], line.base)
@@ -278,24 +214,10 @@ def split_rows(
     codes: NDArray | None,
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Training and validation rows.
+    """Training and validation rows, those of weight 0 left out.
 
-    Parameters
-    ----------
-    n_rows : int
-    fraction : float
-        Share of the validation rows.
-    how : {"random", "last"}
-        Drawn, class by class where there are classes, or the last rows.
-    weight : ndarray or None
-        Rows of weight 0 are left out.
-    codes : ndarray of int or None
-        Classes.
-    rng : Generator
-
-    Returns
-    -------
-    train, validation : ndarrays of int64
+    A `fraction` of them is for validation: drawn, class by class where there are `codes` of
+    classes, or the last ones.
     """
     rows = np.arange(n_rows) if weight is None else np.flatnonzero(weight > 0)
     n_val = int(np.ceil(fraction * len(rows)))

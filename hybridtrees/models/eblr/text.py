@@ -33,19 +33,12 @@ def equation(
     ----------
     title : str
         What stands left of the equals sign.
-    intercept : float
-    names : sequence of str
-        Columns that are no rules.
-    coefs, effects : ndarrays
-        Their coefficients, and what a standard deviation of each changes.
+    names, coefs, effects
+        Columns that are no rules, and what a standard deviation of each changes.
     rules : sequence of (Rule, str, float)
         With the conditions and the coefficient to be written.
     max_terms : int or None
-        Columns to be written, those of the largest effects; all by default.
-
-    Returns
-    -------
-    text : str
+        Columns to be written, those of the largest effects.
     """
     check_integer("max_terms", max_terms, 0, allow_none=True)
     used = np.flatnonzero(coefs)

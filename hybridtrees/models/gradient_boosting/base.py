@@ -146,13 +146,14 @@ class GradientBoostingModel(FittedGB, TreeParameters):
         eval_set: Sequence[tuple[Any, Any]] | None = None,
         sample_weight_eval_set: Sequence[Any] | None = None,
     ) -> Self:
-        """Fit the trees.
+        """Fit the trees, round by round.
 
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
             NaN means missing. String and category columns of a data frame are categories.
         y : array-like of shape (n_rows,)
+            Numbers, or labels of two classes or more.
         sample_weight : array-like of shape (n_rows,), optional
             Rows of weight zero are left out.
         monitor : callable, optional
@@ -268,7 +269,7 @@ class GradientBoostingModel(FittedGB, TreeParameters):
         first = self.n_estimators_ if again else 0
         watchers = watch.watchers()
         if monitor is not None:
-            watchers.append(Monitor(monitor, self, lambda training: self._keep_curves(watch)))
+            watchers.append(Monitor(monitor, self, lambda: self._keep_curves(watch)))
         if self.verbose:
             watchers.append(Progress(int(self.verbose), watch.latest))
         with self._open_grower(part, constraints, n_threads) as grower:

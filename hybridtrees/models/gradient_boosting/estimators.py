@@ -113,6 +113,8 @@ class GradientBoostingRegressor(RegressorMixin, GradientBoostingModel):
         The fitted trees, the learning rate in their values.
     n_estimators_, n_iter_ : int
         Rounds that were run.
+    n_features_in_, feature_names_in_ : int, ndarray
+        The features of `fit`; names only where the table had them.
     n_trees_per_iteration_ : int
     init_ : ndarray or estimator
         Raw scores to start from, one per output, or the fitted copy of `init`.
@@ -133,8 +135,6 @@ class GradientBoostingRegressor(RegressorMixin, GradientBoostingModel):
     splitter_ : str
         What "auto" came to.
     feature_importances_ : ndarray of shape (n_features,)
-    n_features_in_, feature_names_in_ : int, ndarray
-        The features of `fit`; names only where the table had them.
 
     Examples
     --------
@@ -171,15 +171,5 @@ class GradientBoostingRegressor(RegressorMixin, GradientBoostingModel):
     def _encode_validation(self, y: Any, n_rows: int, name: str) -> np.ndarray:
         return check_target_regression(y, n_rows, name=name, estimator_name=type(self).__name__)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict a number per row.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        prediction : ndarray of shape (n_rows,), or (n_rows, n_levels) for several quantiles
-        """
-        return self._from_raw(self.predict_raw(X))
+    def _predictions(self, X: Any) -> np.ndarray:
+        return self._from_raw(self._raw_scores(X))

@@ -10,6 +10,7 @@ from hybridtrees.core.base.checks import check_arrays
 from hybridtrees.models.gradient_boosting.start import init_scores
 from hybridtrees.models.shared.boosted_trees import BoostedTrees
 from hybridtrees.models.shared.fitted_checks import check_boosting, check_round
+from hybridtrees.models.shared.importance import shares
 
 
 class FittedGB(BoostedTrees):
@@ -46,32 +47,19 @@ class FittedGB(BoostedTrees):
     def _best_round(self) -> int | None:
         return vars(self).get("best_iteration_")
 
-    def predict_raw(self, X: Any) -> np.ndarray:
-        """Add up start and trees, before the link; after early stopping up to the best round.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        raw : ndarray of shape (n_rows, n_outputs)
-        """
-        return self._raw_scores(X)
-
     def apply(self, X: Any) -> np.ndarray:
-        """Leaf of each row in each tree.
+        """Leaf of each row in each tree; after early stopping of the rounds up to the best.
 
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+            A table with the features of fit.
 
         Returns
         -------
         leaves : ndarray of int32
             Node numbers within the trees, of shape (n_rows, n_rounds) for a regressor of one
-            output, else (n_rows, n_rounds, n_trees_per_iteration). After early stopping the
-            rounds up to the best.
+            output, else (n_rows, n_rounds, n_trees_per_iteration).
         """
         leaves = self._leaves(X)
         if self._loss.n_outputs == 1 and not self._is_classifier:
@@ -91,8 +79,7 @@ class FittedGB(BoostedTrees):
             weights=np.maximum(trees.nodes["gain"][inner], 0.0) / root[inner],
             minlength=self.n_features_in_,
         )
-        total = importance.sum()
-        return importance / total if total > 0 else importance
+        return shares(importance)
 
     def _training_text(self) -> str:
         text = f"{self.loss}, {self.splitter_} splits\n"

@@ -27,20 +27,7 @@ def check_init(init: Any, classifier: bool) -> None:
 
 
 def fit_init(init: Any, X: Any, y: np.ndarray, weight: np.ndarray | None) -> Any:
-    """Fit a copy of the estimator to start from.
-
-    Parameters
-    ----------
-    init : estimator
-    X : table as the user gave it
-    y : array of shape (n_rows,)
-        Numbers, or codes of classes.
-    weight : float64 array of shape (n_rows,) or None
-
-    Returns
-    -------
-    fitted : estimator
-    """
+    """Fit a copy of the estimator to start from, on the table as the user gave it."""
     fitted = copy.deepcopy(init)
     if weight is None:
         return fitted.fit(X, y)
@@ -53,19 +40,10 @@ def fit_init(init: Any, X: Any, y: np.ndarray, weight: np.ndarray | None) -> Any
 
 
 def init_scores(fitted: Any, X: Any, loss: Loss, n_rows: int) -> np.ndarray:
-    """Raw scores that boosting starts from.
+    """Raw scores that boosting starts from, (n_rows, n_outputs) in C order.
 
-    Parameters
-    ----------
-    fitted : float64 array of shape (n_outputs,), or a fitted estimator
-        The same scores for every row, or predictions that are turned into scores.
-    X : table as the user gave it
-    loss : Loss
-    n_rows : int
-
-    Returns
-    -------
-    raw : float64 array of shape (n_rows, n_outputs), C order
+    `fitted` is an array of scores, the same for every row, or an estimator whose predictions for
+    the table, as the user gave it, are turned into scores.
     """
     if isinstance(fitted, np.ndarray):
         return np.tile(fitted, (n_rows, 1))

@@ -21,12 +21,6 @@ LOSS = Metric("loss", lambda *_args, **_named: math.nan, False)
 class LossCurves(Watcher):
     """Loss of the rows that a tree was grown on, and of those that were left out.
 
-    Parameters
-    ----------
-    loss : Loss
-    y : float64 array of shape (n_rows,)
-    weight : float64 array of shape (n_rows,) or None
-
     Attributes
     ----------
     train, oob, oob_improvement : list of float
@@ -113,29 +107,12 @@ def mean_deviance(
 
 
 def read_loss_metrics(loss: Loss, eval_metric: Any) -> list[Metric]:
-    """Return the metrics that are asked for; "loss", the default, is the loss itself.
-
-    Parameters
-    ----------
-    loss : Loss
-    eval_metric : str, callable, list of these, or None
-
-    Returns
-    -------
-    metrics : list of Metric
-        Each name once. What "loss" stands for is in `LossEvaluation`.
-    """
+    """Return the metrics that are asked for; "loss", the default, means `LOSS`."""
     return read_metrics(loss, "loss" if eval_metric is None else eval_metric, also=[LOSS])
 
 
 class LossEvaluation(Evaluation):
-    """Scores the validation tables by metrics, or by the loss itself.
-
-    Parameters
-    ----------
-    loss, metrics, scores
-        As for `Evaluation`; `LOSS` among the metrics means the loss.
-    """
+    """Scores the validation tables by metrics, `LOSS` among them by the loss itself."""
 
     def table_scores(self, table: EvalSet, n_threads: int) -> list[float]:
         """Return the score of each metric."""
@@ -152,14 +129,7 @@ class LossEvaluation(Evaluation):
 class NoChange(EarlyStopping):
     """Ends the training by scikit-learn's rule, and keeps track of the best round.
 
-    Parameters
-    ----------
-    evaluation : Evaluation
-        Stands before this watcher.
-    patience : int or None
-        Stop when the score is not better than one of so many before it; None to go on.
-    tol : float
-        By how much it has to be better.
+    It stops when the score is not better, by `tol`, than one of the `patience` scores before it.
     """
 
     def __init__(self, evaluation: Evaluation, patience: int | None, tol: float):
@@ -189,29 +159,18 @@ class NoChange(EarlyStopping):
 
 
 class Monitor(Watcher):
-    """Calls a function of the user after every round.
+    """Calls ``function(round, estimator, state)`` after every round; true ends the training.
 
-    Parameters
-    ----------
-    function : callable
-        ``function(round, estimator, state)``; a true answer ends the training.
-    estimator : Estimator
-    keep : callable
-        Gives the estimator what is known of the training so far.
+    Before that, `keep` gives the estimator what is known of the training so far.
     """
 
-    def __init__(
-        self,
-        function: Callable[[int, Any, dict[str, Any]], Any],
-        estimator: Any,
-        keep: Callable[[Training], None],
-    ):
+    def __init__(self, function: Callable, estimator: Any, keep: Callable[[], None]):
         self.function = function
         self.estimator = estimator
         self.keep = keep
 
     def after_round(self, training: Training) -> bool:
         """Ask the function."""
-        self.keep(training)
+        self.keep()
         state = {"raw_predictions": training.steps.raw, "rows": training.rows}
         return bool(self.function(training.round, self.estimator, state))

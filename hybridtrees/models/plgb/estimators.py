@@ -21,8 +21,6 @@ class PLGBRegressor(PiecewiseLinearModel, BoostedRegressor):
         "reg:pseudohubererror", "reg:quantileerror", "reg:expectileerror", "count:poisson",
         "reg:gamma", "reg:tweedie", or a function, see `XGBRegressor`. For absolute and quantile
         errors the lines are estimated anew by reweighted least squares.
-    n_estimators : int, default=100
-        Boosting rounds.
     learning_rate : float, default=0.1
         Factor on every tree.
     max_leaves : int, default=31
@@ -58,19 +56,12 @@ class PLGBRegressor(PiecewiseLinearModel, BoostedRegressor):
         rows. Leaves are always fitted to all rows.
     gamma : float, default=0
         Least gain of a split, twice that of the paper, as in `XGBRegressor`.
-    min_child_weight : float, default=1
-        Least sum of hessians in a child.
     min_samples_leaf : int, optional
         Least rows of a child. By default five for each coefficient of a line, but no more than a
         fiftieth of the table; 1 for constant leaves.
     max_delta_step : float, default=0
         Largest output of a leaf before the learning rate; 0 for no limit, under "count:poisson"
         for 0.7.
-    subsample : float, default=1
-        Share of the rows drawn for each round.
-    colsample_bytree, colsample_bylevel, colsample_bynode : float, default=1
-        Share of the features drawn for each tree, of these for each level, of these for each
-        node.
     reg_alpha, reg_lambda : float, default=0 and 1
         L1 and L2 penalty of intercepts and of slopes, see `penalty_scale`.
     penalty_scale : {"standard", "raw"}, default="standard"
@@ -82,54 +73,25 @@ class PLGBRegressor(PiecewiseLinearModel, BoostedRegressor):
         ``(X'HX + lambda I) b = -X'g`` with a column of ones in X. Columns should then have
         means near 0 and like spreads. `reg_alpha` must be 0, and cuts are scored one by one,
         which takes longer.
-    scale_pos_weight : float, default=1
-        Not used in regression.
-    base_score : float, optional
-        Prediction to start from; the best constant by default.
     missing : float, default=nan
         A value that means missing, beside NaN. It counts as the mean of its leaf in a line.
-    categorical_features : None, "from_dtype" or array-like, default=None
-        Which features hold categories, see `XGBRegressor`.
-    max_cat_to_onehot : int, default=4
-        A feature of fewer categories is split one category against the rest, others by sets.
     monotone_constraints : array-like, dict or str, optional
         1 where the prediction may only rise with a feature, -1 where it may only fall, else 0.
         They hold inside the leaves (signs of slopes) and across them (bounds of their outputs).
     interaction_constraints : list of lists or str, optional
         Groups of features that may be split on along one path, and so be in one line.
-    quantile_alpha, expectile_alpha : float or list of floats, optional
-        Levels of "reg:quantileerror" and "reg:expectileerror".
-    huber_slope : float, default=1
-        Where "reg:pseudohubererror" goes over from squares to absolute values.
-    tweedie_variance_power : float, default=1.5
-        Variance power of "reg:tweedie", in [1, 2).
-    importance_type : {"gain", "weight", "cover", "total_gain", "total_cover"}, default="gain"
-        What `feature_importances_` measures.
-    early_stopping_rounds : int, optional
-        Stop when the last metric on the last validation table has not improved for so many
-        rounds; `predict` then uses the best round.
-    eval_metric : str, callable or list of these, optional
-        Metrics for the validation tables, see `XGBRegressor`.
-    callbacks : list, optional
-        Objects that look on and may end the training, see `hybridtrees.callbacks`.
-    random_state : int, Generator, RandomState or None
-        Seed of the row and feature draws. The same seed gives the same model for any `n_jobs`.
-    n_jobs : int, optional
-        Threads; all usable CPUs by default.
-    verbose : int, default=0
-        Print a line every so many rounds.
+    n_estimators, min_child_weight, subsample, colsample_bytree, colsample_bylevel, \
+colsample_bynode, scale_pos_weight, base_score, categorical_features, max_cat_to_onehot, \
+quantile_alpha, expectile_alpha, huber_slope, tweedie_variance_power, importance_type, \
+early_stopping_rounds, eval_metric, callbacks, random_state, n_jobs, verbose
+        As in `XGBRegressor`.
 
     Attributes
     ----------
     trees_ : TreeEnsemble
         The fitted trees; `coef_feature`, `coef` and `coef_center` hold the lines of their leaves.
-    n_iter_ : int
-        Rounds that were run.
-    feature_importances_ : ndarray of shape (n_features,)
-    best_iteration, best_score : int, float
-        With early stopping.
-    n_features_in_, feature_names_in_ : int, ndarray
-        The features of `fit`; names only where the table had them.
+    n_iter_, feature_importances_, best_iteration, best_score, n_features_in_, feature_names_in_
+        As in `XGBRegressor`.
 
     References
     ----------
@@ -167,23 +129,17 @@ categorical_features, max_cat_to_onehot, monotone_constraints, interaction_const
 importance_type, \
 early_stopping_rounds, callbacks, random_state, n_jobs, verbose
         As in `PLGBRegressor`.
-    quantile_alpha, expectile_alpha, huber_slope, tweedie_variance_power
-        Of objectives of regression; not used.
-    scale_pos_weight : float, default=1
-        Factor on the weights of the second class, for two classes.
-    base_score : float, optional
-        Probability of the second class to start from, or raw score of every class.
-    eval_metric : str, callable or list of these, optional
+    scale_pos_weight, base_score, eval_metric, quantile_alpha, expectile_alpha, huber_slope, \
+tweedie_variance_power
         As in `XGBClassifier`.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels, sorted.
-    n_classes_ : int
     trees_, n_iter_, feature_importances_, best_iteration, best_score, n_features_in_, \
 feature_names_in_
         As in `PLGBRegressor`.
+    classes_, n_classes_
+        As in `XGBClassifier`.
 
     Examples
     --------

@@ -99,8 +99,6 @@ class BoostedModel(BoostedPrediction):
         check_integer("early_stopping_rounds", self.early_stopping_rounds, 1, allow_none=True)
         check_real("huber_slope", self.huber_slope, 0, closed="neither")
         check_real("tweedie_variance_power", self.tweedie_variance_power, 1, 2, closed="left")
-        if not isinstance(self.verbose, bool):
-            check_integer("verbose", self.verbose, 0)
         step = check_real("max_delta_step", self.max_delta_step, 0)
         # Counts have a limit where none is given, as in xgboost.
         step = 0.7 if step == 0 and self.objective == "count:poisson" else step
@@ -154,6 +152,7 @@ class BoostedModel(BoostedPrediction):
     def _class_weight(
         self, loss: Loss, target: np.ndarray, weight: np.ndarray | None
     ) -> np.ndarray | None:
+        """Return the weights of the rows with `scale_pos_weight`, which classifiers use."""
         return weight
 
     # -- fit ------------------------------------------------------------------------------------
@@ -181,9 +180,10 @@ class BoostedModel(BoostedPrediction):
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-            NaN means missing. String and category columns of a data frame are categories.
+            NaN and `missing` mean missing. String and category columns of a data frame are
+            categories.
         y : array-like of shape (n_rows,)
-            In regression also of shape (n_rows, n_targets).
+            Labels of classes, or numbers: these also of shape (n_rows, n_targets).
         sample_weight : array-like of shape (n_rows,), optional
         eval_set : list of (X, y) pairs, optional
             Tables to watch the training on, named validation_0, validation_1, ...
@@ -210,7 +210,10 @@ class BoostedModel(BoostedPrediction):
         self : estimator
         """
         params = self._check_parameters()
-        callbacks = check_callbacks(self.callbacks)
+        callbacks = [] if self.callbacks is None else check_callbacks(self.callbacks)
+        period = self.verbose if verbose is None else verbose
+        if not isinstance(period, bool):
+            check_integer("verbose", period, 0)
         n_threads = effective_threads(self.n_jobs)
         seeds = seed_sequence(self.random_state)
         before = self._model_before(xgb_model)
@@ -224,7 +227,8 @@ class BoostedModel(BoostedPrediction):
         if before is not None:
             _check_continued(before._loss, loss)
         weight = check_sample_weight(sample_weight, n_rows)
-        weight = self._class_weight(loss, target, weight)
+        if self.scale_pos_weight != 1:
+            weight = self._class_weight(loss, target, weight)
 
         def encode(y: Any, n_rows: int, name: str) -> np.ndarray:
             own = self._encode_eval_target(y, n_rows, name)
@@ -239,14 +243,14 @@ class BoostedModel(BoostedPrediction):
         )
         if self.early_stopping_rounds is not None and not eval_sets:
             raise ValueError("early_stopping_rounds needs an eval_set (or X_val and y_val) in fit")
-        evaluation = Evaluation(loss, read_metrics(loss, self.eval_metric))
+        scored = bool(eval_sets) or self.eval_metric is not None
+        evaluation = Evaluation(loss, read_metrics(loss, self.eval_metric) if scored else [])
         stopping = EarlyStopping(evaluation, self.early_stopping_rounds)
-        asked = Callbacks(callbacks, self, evaluation)
+        hooks = Callbacks(callbacks, self, evaluation)
         watchers: list[Watcher] = [evaluation, stopping] if eval_sets else []
-        watchers += [asked] if callbacks else []
-        period = self._line_period(verbose)
+        watchers += [hooks] if callbacks else []
         if period:
-            watchers.append(Progress(period, evaluation.latest, stopping.ending))
+            watchers.append(Progress(int(period), evaluation.latest, stopping.ending))
         base_raw = before._base_raw_ if before else self._base_raw(loss, target, weight)
         for each, own in zip(eval_sets, margins, strict=True):
             each.raw = _scores(before, base_raw, own, each.values, n_threads)
@@ -264,17 +268,9 @@ class BoostedModel(BoostedPrediction):
             )
         self._keep(training, before, loss, base_raw)
         self._evals_result = evaluation.scores
-        best = stopping if self.early_stopping_rounds is not None else asked
+        best = stopping if self.early_stopping_rounds is not None else hooks
         self._best_iteration, self._best_score = best.best_round, best.best_score
         return self
-
-    def _line_period(self, verbose: bool | int | None) -> int:
-        """Return the rounds from one line of the progress report to the next, 0 for none."""
-        if verbose is None:
-            verbose = self.verbose
-        elif not isinstance(verbose, bool):
-            check_integer("verbose", verbose, 0)
-        return int(verbose)
 
     def _model_before(self, given: Any) -> Self | None:
         """Return the model to continue."""
@@ -289,12 +285,11 @@ class BoostedModel(BoostedPrediction):
         given._check_is_fitted()
         return given
 
-    def _learn_table(self, X: Any, before: BoostedModel | None) -> Any:
+    def _learn_table(self, X: Any, before: BoostedModel | None, categorical: Any = None) -> Any:
         """Learn the features of X, or read it as the model before does."""
         if before is None:
-            return self._fit_features(
-                X, categorical_features=self._categorical(X), missing=self.missing
-            )
+            categorical = self.categorical_features if categorical is None else categorical
+            return self._fit_features(X, categorical_features=categorical, missing=self.missing)
         self._reader = before._reader
         self.n_features_in_ = before.n_features_in_
         self.__dict__.pop("feature_names_in_", None)
@@ -302,12 +297,10 @@ class BoostedModel(BoostedPrediction):
             self.feature_names_in_ = before.feature_names_in_
         return self._reader.read(X)
 
-    def _categorical(self, X: Any) -> Any:
-        """Return which features hold categories, in a form that `FeatureReader.fit` takes."""
-        return self.categorical_features
-
     def _constrained(self, params: GrowerParams) -> GrowerParams:
         """Add the constraints on features, now that their names are known."""
+        if self.monotone_constraints is None and self.interaction_constraints is None:
+            return params
         names, mask = getattr(self, "feature_names_in_", None), self._reader.is_categorical
         return replace(
             params,

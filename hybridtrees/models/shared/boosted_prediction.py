@@ -10,7 +10,7 @@ from hybridtrees.core.base.checks import check_arrays
 from hybridtrees.models.shared.boosted_trees import BoostedTrees
 from hybridtrees.models.shared.boosting_evaluation import read_margin
 from hybridtrees.models.shared.fitted_checks import check_boosting, check_round
-from hybridtrees.models.shared.importance import split_importance
+from hybridtrees.models.shared.importance import shares, split_importance
 
 
 class BoostedPrediction(BoostedTrees):
@@ -53,8 +53,7 @@ class BoostedPrediction(BoostedTrees):
 
         Parameters
         ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-        iteration_range, base_margin : optional
+        X, iteration_range, base_margin
             As in `predict`.
 
         Returns
@@ -144,8 +143,7 @@ quantiles or expectiles
         if np.isinf(importance).any():
             # A gain beyond all numbers, of rows without curvature: nothing else counts.
             importance = np.isinf(importance).astype(np.float64)
-        total = importance.sum()
-        return importance / total if total > 0 else importance
+        return shares(importance)
 
     def _training_text(self) -> str:
         text = f"{self._loss.kind} loss"

@@ -16,6 +16,8 @@ from hybridtrees.models.shared.boosted_trees import StagedClassifierMixin
 class BoostedRegressor(RegressorMixin, BoostedModel):
     """What concerns numbers, one or several per row."""
 
+    predict = BoostedModel.predict  # xgboost's, in place of the mixin's
+
     def _encode_target(
         self, y: Any, n_rows: int, before: BoostedModel | None, max_step: float
     ) -> tuple[np.ndarray, Loss]:
@@ -52,18 +54,15 @@ class BoostedRegressor(RegressorMixin, BoostedModel):
 class BoostedClassifier(StagedClassifierMixin, BoostedModel):
     """What concerns classes."""
 
+    predict = BoostedModel.predict
+
     def _encode_target(
         self, y: Any, n_rows: int, before: BoostedModel | None, max_step: float
     ) -> tuple[np.ndarray, Loss]:
         known = None if before is None else before.classes_
         codes, classes = check_target_classification(
-            y, n_rows, classes=known, estimator_name=type(self).__name__
+            y, n_rows, classes=known, at_least_two=True, estimator_name=type(self).__name__
         )
-        if len(classes) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs at least two classes, but y holds the one class "
-                f"{classes.tolist()[0]!r}"
-            )
         self.classes_ = classes
         self.n_classes_ = len(classes)
         name = self.objective
@@ -81,7 +80,7 @@ class BoostedClassifier(StagedClassifierMixin, BoostedModel):
     def _class_weight(
         self, loss: Loss, target: np.ndarray, weight: np.ndarray | None
     ) -> np.ndarray | None:
-        if self.scale_pos_weight == 1 or loss.n_outputs > 1:
+        if loss.n_outputs > 1:
             return weight
         factor = np.where(target == 1, float(self.scale_pos_weight), 1.0)
         return factor if weight is None else weight * factor
@@ -91,8 +90,6 @@ class BoostedClassifier(StagedClassifierMixin, BoostedModel):
             return super()._base_raw(loss, target, weight)
         # With scale_pos_weight xgboost starts after one Newton step from even odds.
         return np.array([4 * np.average(target, weights=weight) - 2])
-
-    predict = BoostedModel.predict  # xgboost's, in place of the mixin's
 
     def predict_proba(
         self,
@@ -129,8 +126,7 @@ class BoostedClassifier(StagedClassifierMixin, BoostedModel):
 
         Parameters
         ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-        iteration_range, base_margin : optional
+        X, iteration_range, base_margin
             As in `predict`.
 
         Returns

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._parameters import check_integer
-from hybridtrees.base import Estimator, ScoreClassifierMixin
+from hybridtrees.base import Estimator, RawScoreMixin, ScoreClassifierMixin
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.core.tree.tree import TreeEnsemble
 from hybridtrees.losses import Loss
 from hybridtrees.models.shared.importance import importance_lines
 
 
-class BoostedTrees(Estimator):
+class BoostedTrees(RawScoreMixin, Estimator):
     """Base of all boosted models; a family brings the scores to start from."""
 
     n_jobs: int | None
@@ -36,6 +36,11 @@ class BoostedTrees(Estimator):
     def _from_raw(self, raw: np.ndarray) -> np.ndarray:
         """Turn scores into predictions."""
         return self._loss.predict(raw)
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """Importance of each feature."""
+        raise NotImplementedError
 
     def _training_text(self) -> str:
         """Return what a summary tells of the loss and the training."""
@@ -128,7 +133,8 @@ class BoostedTrees(Estimator):
             f"leaves of a tree: least {leaves.min()}, median {np.median(leaves):g}, most "
             f"{leaves.max()}; depth {depths.max()} at most",
         ]
-        return "\n".join(lines + importance_lines(self))
+        names = self._reader.feature_names_in
+        return "\n".join(lines + importance_lines(self.feature_importances_, names))
 
 
 class StagedClassifierMixin(ScoreClassifierMixin):

@@ -14,20 +14,9 @@ from hybridtrees.models.shared.boosting import EvalSet
 
 
 def read_metrics(loss: Loss, eval_metric: Any, also: Sequence[Metric] = ()) -> list[Metric]:
-    """Return the metrics that are asked for by name or given as functions.
+    """Return the metrics that are asked for by name or given as functions, each name once.
 
-    Parameters
-    ----------
-    loss : Loss
-    eval_metric : str, callable, list of these, or None
-        None for the first metric of the loss.
-    also : sequence of Metric
-        Further ones that can be asked for by name.
-
-    Returns
-    -------
-    metrics : list of Metric
-        Each name once.
+    None means the first metric of the loss; `also` holds further ones that have a name.
     """
     given = loss.metrics[0] if eval_metric is None else eval_metric
     if not isinstance(given, list | tuple):
@@ -62,15 +51,8 @@ def read_eval_sets(
 ) -> list[EvalSet]:
     """Read the validation tables in the form that fit has learned.
 
-    Parameters
-    ----------
-    reader : FeatureReader
-    encode : callable
-        ``encode(y, n_rows, name)``, which checks a target.
-    pairs : list of (X, y) or None
-    weights : list of array-likes or None
-    last : tuple
-        X, y and weights of one more table, or None three times.
+    ``encode(y, n_rows, name)`` checks a target; `last` holds X, y and weights of one more table, or
+    None three times.
     """
     if not isinstance(pairs, list | tuple | None):
         raise TypeError(f"eval_set must be a list, got {type(pairs).__name__}")

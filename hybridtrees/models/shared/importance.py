@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hybridtrees.core.tree.tree import TreeEnsemble
@@ -48,12 +46,10 @@ def shares(sums: np.ndarray) -> np.ndarray:
     return sums / total if total > 0 else sums
 
 
-def importance_lines(model: Any) -> list[str]:
-    """Return the most important features of a fitted model, as lines of its summary."""
-    importance = model.feature_importances_
+def importance_lines(importance: np.ndarray, names: np.ndarray | None) -> list[str]:
+    """Return the most important features in words, for a summary."""
     if not importance.any():
         return ["no split"]
-    names = getattr(model, "feature_names_in_", None)
     used = np.argsort(-importance, kind="stable")[: np.count_nonzero(importance)]
     lines = ["importance"]
     for j in used[:_MAX_LISTED]:

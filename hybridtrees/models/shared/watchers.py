@@ -23,18 +23,8 @@ _HOOKS = ("before_training", "after_training", "before_iteration", "after_iterat
 class Evaluation(Watcher):
     """Scores the validation tables by metrics, round by round.
 
-    Parameters
-    ----------
-    loss : Loss
-        Turns raw scores into what the metrics take.
-    metrics : sequence of Metric
-    scores : dict, optional
-        Curves of an earlier part of the training, to be continued.
-
-    Attributes
-    ----------
-    scores : dict
-        ``{"validation_0": {"rmse": [...]}, ...}``
+    `scores` are the curves, ``{"validation_0": {"rmse": [...]}, ...}``; those of an earlier part of
+    the training can be continued.
     """
 
     def __init__(self, loss: Loss, metrics: Sequence[Metric], scores: Scores | None = None):
@@ -101,16 +91,8 @@ class Evaluation(Watcher):
 class EarlyStopping(Watcher):
     """Ends the training when the last metric on the last table no longer improves.
 
-    Parameters
-    ----------
-    evaluation : Evaluation
-        Stands before this watcher.
-    patience : int or None
-        Rounds without a better score after which to stop; None to keep track only.
-
-    Attributes
-    ----------
-    best_round, best_score : int and float, or None before there is a score
+    It stops after `patience` rounds without a better score; with None it keeps track only. The
+    evaluation stands before it among the watchers.
     """
 
     def __init__(self, evaluation: Evaluation, patience: int | None):
@@ -148,8 +130,6 @@ class EarlyStopping(Watcher):
 
 def check_callbacks(callbacks: Any) -> list[Any]:
     """Check the parameter `callbacks`, and return them as a list."""
-    if callbacks is None:
-        return []
     if not isinstance(callbacks, list | tuple):
         raise TypeError(f"callbacks must be a list or None, got {callbacks!r}")
     for one in callbacks:
@@ -167,19 +147,10 @@ def check_callbacks(callbacks: Any) -> list[Any]:
 
 
 class Callbacks(Watcher):
-    """Passes the looks of the loop on to the callbacks of the user.
+    """Hands the training to the callbacks of the user, see `hybridtrees.callbacks`.
 
-    Parameters
-    ----------
-    callbacks : list
-        See `hybridtrees.callbacks.TrainingCallback`.
-    estimator : Estimator
-    evaluation : Evaluation
-        Stands before this watcher.
-
-    Attributes
-    ----------
-    best_round, best_score : int and float, or None where no callback has named them
+    The evaluation stands before it among the watchers. `best_round` and `best_score` are what a
+    callback has named the best, if any has.
     """
 
     def __init__(self, callbacks: list[Any], estimator: Any, evaluation: Evaluation):
@@ -219,16 +190,8 @@ class Progress(Watcher):
     """A line every so many rounds, with the time gone and the time to come.
 
     On a terminal a progress bar stands below the lines, if tqdm is installed. It goes last among
-    the watchers, to see that others have ended the training.
-
-    Parameters
-    ----------
-    every : int
-        Rounds from line to line; 0 for silence.
-    scores : callable
-        Returns what there is to tell, a list of short texts.
-    ending : callable
-        Returns how a training that was stopped ended.
+    the watchers, to see that others have ended the training. `scores` returns what there is to
+    tell, a list of short texts; `ending` how a training that was stopped ended.
     """
 
     def __init__(
@@ -245,13 +208,10 @@ class Progress(Watcher):
     def before_training(self, training: Training) -> None:
         """Start the clock."""
         self._start = time.perf_counter()
-        if self.every > 0:
-            self._bar = _progress_bar(len(training.rounds))
+        self._bar = _progress_bar(len(training.rounds))
 
     def after_round(self, training: Training) -> bool:
         """Print the state of training when its turn has come, and when it ends."""
-        if self.every <= 0:
-            return False
         if self._bar is not None:
             self._bar.update(1)
         is_last = training.round == training.rounds[-1]

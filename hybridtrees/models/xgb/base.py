@@ -92,8 +92,9 @@ class XGBModel(BoostedModel):
             )
         return super()._check_parameters()
 
-    def _learn_table(self, X: Any, before: BoostedModel | None) -> Any:
-        values = super()._learn_table(X, before)
+    def _learn_table(self, X: Any, before: BoostedModel | None, categorical: Any = None) -> Any:
+        categorical = None if self.feature_types is None else self._categories_by_type(X)
+        values = super()._learn_table(X, before, categorical)
         if before is None and not self.enable_categorical and self._reader.is_categorical.any():
             feature = int(np.flatnonzero(self._reader.is_categorical)[0])
             raise ValueError(
@@ -101,11 +102,9 @@ class XGBModel(BoostedModel):
             )
         return values
 
-    def _categorical(self, X: Any) -> Any:
-        """Return which features hold categories, after `feature_types` too."""
+    def _categories_by_type(self, X: Any) -> np.ndarray:
+        """Return a mask of the features that hold categories, after `feature_types`."""
         types = self.feature_types
-        if types is None:
-            return self.categorical_features
         if not isinstance(types, list | tuple) or any(t not in FEATURE_TYPES for t in types):
             allowed = ", ".join(repr(name) for name in FEATURE_TYPES)
             raise ValueError(f"feature_types must be a list of {allowed}, got {types!r}")

@@ -122,13 +122,13 @@ max_cat_threshold : optional
     ----------
     trees_ : TreeEnsemble
         The fitted trees.
+    n_features_in_, feature_names_in_ : int, ndarray
+        The features of `fit`; names only where the table had them.
     n_iter_ : int
         Rounds that were run.
     feature_importances_ : ndarray of shape (n_features,)
     best_iteration, best_score : int, float
         With early stopping.
-    n_features_in_, feature_names_in_ : int, ndarray
-        The features of `fit`; names only where the table had them.
 
     Examples
     --------

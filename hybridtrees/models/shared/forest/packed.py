@@ -165,4 +165,6 @@ class PackedForest(ForestReports, Forest, ForestParameters):
         splits = f"{trees.criterion}, {self.splitter} splits"
         lines = self._summary_lines(splits, self._outputs(), n_leaves)
         getattr(self, "feature_names_in_", None)
-        return "\n".join(lines + importance_lines(self))
+        return "\n".join(
+            lines + importance_lines(self.feature_importances_, vars(self).get("feature_names_in_"))
+        )
