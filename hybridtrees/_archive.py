@@ -51,14 +51,7 @@ def check_limit(max_bytes: Any) -> None:
 
 
 class Archive:
-    """The header and the arrays of a model file.
-
-    Parameters
-    ----------
-    file : binary file
-    max_bytes : int or None
-        See `hybridtrees.load`.
-    """
+    """The header and the arrays of a model file."""
 
     def __init__(self, file: IO[bytes], max_bytes: int | None) -> None:
         self._zip = zipfile.ZipFile(file)

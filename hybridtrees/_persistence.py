@@ -65,28 +65,10 @@ def register(cls: Class) -> Class:
 
 
 def save(estimator: Any, path: str | PathLike[str], *, compress: bool = True) -> None:
-    """Write an estimator to one file.
+    """Write an estimator to one file, which is left as it was if anything goes wrong.
 
-    Parameters
-    ----------
-    estimator : Estimator
-        Fitted or not, of a registered class.
-    path : str or path-like
-        The file; replaced if it exists, with its mode kept, and left as it was if anything goes
-        wrong. Of a symbolic link the file is replaced that it leads to.
-    compress : bool
-        Whether to deflate the arrays.
-
-    Warns
-    -----
-    UserWarning
-        If a parameter holds a random generator, which is not stored: after loading the
-        parameter is None.
-
-    Raises
-    ------
-    OSError
-        If the path is that of a directory, a device or a pipe.
+    A file that exists keeps its mode; of a symbolic link the file that it leads to is replaced.
+    Warns of a parameter that holds a random generator, which is not stored: it is None then.
     """
     target = find_target(Path(_path_text(path)))
     encoder = _Encoder()

@@ -246,11 +246,8 @@ def _run_info(options: argparse.Namespace) -> int:
 def make_parser() -> argparse.ArgumentParser:
     """Build the parser of the command line.
 
-    Returns
-    -------
-    argparse.ArgumentParser
-        Its namespace has `run`, the function of the chosen sub-command, which returns the exit
-        code, and `check`, which refuses arguments that make no sense together.
+    Its namespace has `run`, the function of the chosen sub-command, which returns the exit code,
+    and `check`, which refuses arguments that make no sense together.
     """
     parser = argparse.ArgumentParser(
         prog="hybridtrees", description="Decision trees, forests, boosting and their hybrids."
@@ -410,18 +407,7 @@ def _check_files(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Parameters
-    ----------
-    arguments : sequence of str, default=None
-        The arguments after the program's name; None takes those of the process.
-
-    Returns
-    -------
-    int
-        The exit code.
-    """
+    """Run the command line and return the exit code."""
     options = make_parser().parse_args(arguments)
     options.check(options)
     try:

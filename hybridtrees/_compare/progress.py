@@ -14,15 +14,7 @@ _EVERY = 0.1
 
 
 class Progress:
-    """Counts fits, and draws a bar where a person watches.
-
-    Parameters
-    ----------
-    stream : text stream or None
-        Where to draw; None counts only.
-    title : str
-        What stands before the bar.
-    """
+    """Counts fits, and draws a bar where a person watches."""
 
     def __init__(self, stream: TextIO | None = None, title: str = "") -> None:
         self._stream = stream

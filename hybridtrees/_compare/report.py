@@ -23,30 +23,12 @@ from hybridtrees._version import __version__
 def write_report(
     comparisons: Sequence[Comparison], path: str | PathLike[str], helpers: Helpers | None = None
 ) -> None:
-    """Write a report about one or several data sets.
-
-    Parameters
-    ----------
-    comparisons : sequence of Comparison
-    path : str or path-like
-    helpers : Helpers, optional
-        Processes that fit what is drawn; by default it has its own.
-    """
+    """Write a report about one or several data sets."""
     write_text(path, make_report(comparisons, helpers))
 
 
 def make_report(comparisons: Sequence[Comparison], helpers: Helpers | None = None) -> str:
-    """Return the text of the page.
-
-    Parameters
-    ----------
-    comparisons : sequence of Comparison
-    helpers : Helpers, optional
-
-    Returns
-    -------
-    html : str
-    """
+    """Return the text of the page."""
     names = ", ".join(comparison.data.name for comparison in comparisons)
     body = [
         f"<header><h1>Models compared: {escape(names)}</h1>",

@@ -17,17 +17,7 @@ _MOST_LINES, _LINE_WIDTH = 120, 130
 
 
 def model_sections(comparison: Comparison) -> list[str]:
-    """Return parts about the trees, rules and equations of a comparison's models.
-
-    Parameters
-    ----------
-    comparison : Comparison
-
-    Returns
-    -------
-    parts : list of str
-        HTML. A family that was not compared, or failed, has none.
-    """
+    """Return parts about the trees, rules and equations of a comparison's models."""
     models = comparison.models_
     parts = []
     single = next((key for key in models if key in ("cart", "linear_tree")), None)

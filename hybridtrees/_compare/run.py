@@ -138,23 +138,7 @@ def compare_data(
     progress: Progress | None = None,
     helpers: Helpers | None = None,
 ) -> Comparison:
-    """Compare families on data that are ready; see `compare`.
-
-    Parameters
-    ----------
-    data : Data
-    families : sequence of Family
-    score_name : str or None
-    limits : Limits
-    folds : int, optional
-    progress : Progress, optional
-    helpers : Helpers, optional
-        Processes that outlive this comparison; by default it has its own.
-
-    Returns
-    -------
-    comparison : Comparison
-    """
+    """Compare families on data that are ready; see `compare`."""
     start = clock.perf_counter()
     score = choose_score(score_name, data.task)
     plan = make_plan(

@@ -14,21 +14,12 @@ from hybridtrees import metrics
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says of some rows.
+    """What a model says of some rows."""
 
-    Attributes
-    ----------
-    value : ndarray of shape (n_rows,)
-        Numbers; for classes the code of the likeliest.
-    proba : ndarray of shape (n_rows, n_classes) or None
-        Probabilities of all classes.
-    rank : ndarray of shape (n_rows,) or None
-        What orders the rows of two classes. Not always a function of the probability: RERF
-        clips its sums into probabilities, which makes ties.
-    """
-
-    value: np.ndarray
-    proba: np.ndarray | None = None
+    value: np.ndarray  # (n_rows,): numbers; for classes the code of the likeliest
+    proba: np.ndarray | None = None  # (n_rows, n_classes): probabilities of all classes
+    # (n_rows,): what orders the rows of two classes. Not always a function of the probability:
+    # RERF clips its sums into probabilities, which makes ties
     rank: np.ndarray | None = None
 
     @property
@@ -48,20 +39,7 @@ class Prediction:
 
 
 def ask(model: Any, X: Any, n_classes: int) -> Prediction:
-    """Ask a fitted model about rows.
-
-    Parameters
-    ----------
-    model : estimator
-        A classifier must know the classes by their codes 0, 1, ..., though not all of them.
-    X : table
-    n_classes : int
-        0 for numbers.
-
-    Returns
-    -------
-    prediction : Prediction
-    """
+    """Predict rows by a model that knows classes by their codes, though perhaps not all of them."""
     if not n_classes:
         return Prediction(np.asarray(model.predict(X), dtype=np.float64))
     said = np.asarray(model.predict_proba(X), dtype=np.float64)
@@ -99,30 +77,17 @@ def _of_shares(function: Callable[..., float]) -> Callable[[np.ndarray, Predicti
 
 @dataclass(frozen=True)
 class Score:
-    """A score.
+    """A score."""
 
-    Attributes
-    ----------
-    name : str
-        What users call it.
-    label : str
-        What tables call it.
-    task : {"regression", "classification"}
-    maximize : bool
-        Whether larger is better.
-    limit : float
-        Largest relative difference between validation and training that counts as no
-        overfitting, by default: a tenth of a score, and for an error, which may come near 0 on
-        the training rows, the error itself. The published study chose by eye, and below these.
-    function : callable
-        Of the true values or codes, and a `Prediction`.
-    """
-
-    name: str
-    label: str
+    name: str  # What users call it
+    label: str  # What tables call it
     task: str
-    maximize: bool
+    maximize: bool  # Whether larger is better
+    # Largest relative difference between validation and training that counts as no overfitting,
+    # by default: a tenth of a score, and for an error, which may come near 0 on the training
+    # rows, the error itself. The published study chose by eye, and below these
     limit: float
+    # Of the true values or codes, and a `Prediction`
     function: Callable[[np.ndarray, Prediction], float]
 
     def __call__(self, y: np.ndarray, said: Prediction) -> float:
@@ -183,13 +148,7 @@ def scores_of(task: str) -> dict[str, Score]:
 
 
 def choose_score(name: str | None, task: str) -> Score:
-    """Return a score by its name, or the default of the task.
-
-    Raises
-    ------
-    ValueError
-        For a name that the task does not have.
-    """
+    """Return a score by its name, or the default of the task."""
     known = scores_of(task)
     if name is None:
         return next(iter(known.values()))

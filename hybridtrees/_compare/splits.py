@@ -22,24 +22,12 @@ class Fold(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """Row numbers of all parts.
+    """Row numbers of all parts."""
 
-    Attributes
-    ----------
-    folds : list of Fold
-        One, or k for k-fold validation.
-    rest : ndarray
-        All rows but those of the test: what the chosen models are fitted on.
-    test : ndarray
-        Rows for the last judgement.
-    by_time : bool
-        Whether rows stand in the order of time; otherwise row numbers ascend.
-    """
-
-    folds: list[Fold]
-    rest: np.ndarray
-    test: np.ndarray
-    by_time: bool
+    folds: list[Fold]  # One, or k for k-fold validation
+    rest: np.ndarray  # All rows but those of the test: what the chosen models are fitted on
+    test: np.ndarray  # Rows for the last judgement
+    by_time: bool  # Whether rows stand in the order of time; otherwise row numbers ascend
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -56,24 +44,10 @@ def make_plan(
     n_folds: int | None = None,
     random_state: object = 0,
 ) -> Plan:
-    """Divide rows into 70 % training, 15 % validation and 15 % test.
+    """Divide rows into 70 % training, 15 % validation and 15 % test, class by class with `strata`.
 
-    Parameters
-    ----------
-    n_rows : int
-    strata : ndarray of int, optional
-        Class codes: each class is divided by itself.
-    time : ndarray of shape (n_rows,), optional
-        Orders the rows: the earliest train, the latest test. Strata are then ignored.
-    n_folds : int, optional
-        Validate by so many folds of the 85 % that do not test. In the order of time, a fold
-        trains on what lies before the rows it validates on.
-    random_state : int, SeedSequence, Generator or RandomState
-        Seed of the shuffle.
-
-    Returns
-    -------
-    plan : Plan
+    With `n_folds`, the 85 % that do not test are cut into folds. With `time`, the earliest rows
+    train and the latest test; a fold then trains on what lies before the rows it validates on.
     """
     if n_rows < FEWEST_ROWS:
         raise ValueError(f"a comparison needs at least {FEWEST_ROWS} rows, got {n_rows}")
@@ -121,22 +95,7 @@ def nested_parts(
 ) -> list[np.ndarray]:
     """Subsets of rows, each within the next, for the rungs of successive halving.
 
-    Parameters
-    ----------
-    rows : ndarray
-        Row numbers.
-    sizes : list of int
-        Rows of each part, ascending.
-    by_time : bool
-        Whether to take the last rows instead of random ones.
-    strata : ndarray or None
-        Class code of every row of the table.
-    seed : int or SeedSequence
-
-    Returns
-    -------
-    parts : list of ndarray
-        In the order of `rows`.
+    They are drawn at random, class by class, or are the last rows `by_time`.
     """
     if by_time:
         return [rows[len(rows) - size :] for size in sizes]

@@ -17,18 +17,7 @@ _GAP_X, _GAP_Y = 14, 34
 
 
 def draw_tree(model: Any, max_depth: int = 3) -> str:
-    """Draw the tree of a model down to a depth.
-
-    Parameters
-    ----------
-    model : fitted estimator with a tree
-    max_depth : int
-        Deeper branches are drawn as three dots.
-
-    Returns
-    -------
-    svg : str
-    """
+    """Draw the tree of a model down to a depth."""
     reading = read_tree(model)
     nodes = reading.shown_nodes(max_depth)
     place = {node: k for k, node in enumerate(nodes)}

@@ -60,16 +60,8 @@ class Source(Protocol):
 def open_source(X: Any, missing: float, declared: Callable[[int], np.ndarray]) -> Source:
     """Find out what `X` is and check its shape.
 
-    Parameters
-    ----------
-    X : object
-        A NumPy array, a list of lists, a data frame, a dict of columns, a scipy.sparse matrix
-        or array, or anything that NumPy can make a real 2-D array of.
-    missing : float
-        Value that means missing besides NaN.
-    declared : callable
-        From the number of columns to a mask of those in which text is allowed even in a bare
-        array, since the caller declared them categories. Called only for such an array.
+    `declared` maps the number of columns of a bare array to a mask of those in which text is
+    allowed, since the caller declared them categories.
     """
     if sparse.issparse(X):
         _check_shape(X.shape, X)

@@ -42,30 +42,9 @@ class FeatureReader:
     Values are either a 2-D ndarray of float32 or float64 (any strides, perhaps read-only, and
     the caller's own array wherever nothing had to change), or a CSR or CSC array of
     scipy.sparse with sorted indices and without duplicates, in which an absent entry is 0.0.
-    NaN means missing. Columns of categories hold codes 0, 1, ... as floats.
+    NaN means missing. Columns of categories hold codes 0, 1, ... as floats: the places of labels
+    in `categories`, which are sorted, or in the order of a category dtype, and float64 or str.
 
-    Make one with `FeatureReader.fit`.
-
-    Attributes
-    ----------
-    n_features_in : int
-        Number of features.
-    feature_names_in : ndarray of str (dtype object) or None
-        Names of the features, if the table seen in fit had names that are all strings.
-    is_categorical : ndarray of bool
-        Which features are categories.
-    categories : list of (ndarray or None)
-        Labels of each categorical feature, the label of code k at place k: float64 if all are
-        numbers, else objects that are str. None for numeric features. Labels of strings and
-        numbers are sorted, those of a category dtype keep the order given; labels that do not
-        occur in the rows of fit are left out.
-    missing : float
-        The value that means missing besides NaN.
-    estimator_name : str
-        Name used in messages.
-
-    Notes
-    -----
     A label that was not seen in fit is read as missing. A column that held numbers in fit and
     holds text now (or the other way round) is an error.
     """
@@ -97,29 +76,7 @@ class FeatureReader:
         missing: float | None = math.nan,
         estimator_name: str = "the estimator",
     ) -> tuple[FeatureReader, Any]:
-        """Learn the features of `X` and return its values.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-            NumPy arrays of any real dtype, lists of lists, pandas, polars and pyarrow tables,
-            scipy.sparse matrices and arrays, and dicts from a name to a one-dimensional
-            column, all of one length. A dict is read as a data frame with these columns, in
-            the order of its keys: columns of strings are categories.
-        categorical_features : None, "from_dtype", sequence of int, str or bool
-            Features to be treated as categories besides the columns of a data frame or dict
-            that have a category or string type, which always are: indices, names, or a mask
-            with one entry per feature. None and "from_dtype" name no others.
-        missing : float or None
-            Value that means missing, besides NaN. None is NaN.
-        estimator_name : str
-            Name for messages.
-
-        Returns
-        -------
-        reader : FeatureReader
-        values : ndarray, csr_array or csc_array
-        """
+        """Learn the features of `X` and return its values."""
         missing = _check_missing(missing)
         source = open_source(X, missing, lambda n: _categorical_mask(categorical_features, n, None))
         names = feature_names(source.names)
@@ -133,16 +90,7 @@ class FeatureReader:
         return reader, source.values(categories)
 
     def read(self, X: Any) -> Any:
-        """Return the values of a table that has the features seen in fit.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        values : ndarray, csr_array or csc_array
-        """
+        """Return the values of a table that has the features seen in fit."""
         # Most calls, and all that count microseconds, bring a float array that needs no change.
         if type(X) is np.ndarray and self._is_plain:
             dtype = X.dtype
@@ -249,13 +197,7 @@ class FeatureReader:
 
 
 def feature_names(names: Sequence | None) -> np.ndarray | None:
-    """Return column names as an object array of str, or None if they are not strings.
-
-    Raises
-    ------
-    TypeError
-        If some names are strings and others are not.
-    """
+    """Return column names as an object array of str, or None if they are not strings."""
     if names is None:
         return None
     kinds = sorted({type(name).__qualname__ for name in names})

@@ -21,14 +21,7 @@ from hybridtrees.input.tables import _loaded_classes
 
 
 class Columns(ABC):
-    """A table whose columns can be exchanged.
-
-    Parameters
-    ----------
-    table : table of the kind that the subclass is for
-    names : list, optional
-        Names of its columns.
-    """
+    """A table whose columns can be exchanged."""
 
     def __init__(self, table: Any, names: list[Any] | None = None) -> None:
         self.table = table

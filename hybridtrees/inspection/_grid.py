@@ -41,24 +41,7 @@ def feature_grid(
     percentiles: tuple[float, float],
     grid: str,
 ) -> np.ndarray:
-    """Grid of one feature: levels of a category, the few values of a number, or quantiles.
-
-    Parameters
-    ----------
-    columns : Columns
-    index : int
-        The column.
-    labels : ndarray or None
-        Labels in the order that the model knows, for a column of categories.
-    weight : ndarray or None
-        Row weights, for the quantiles.
-    resolution, percentiles, grid
-        As in `partial_dependence`.
-
-    Returns
-    -------
-    values : ndarray of shape (n_points,)
-    """
+    """Grid of one feature: levels of a category, the few values of a number, or quantiles."""
     values = columns.column(index)
     known = ~is_missing(values)
     if not known.any():

@@ -21,28 +21,16 @@ MISSING_RIGHT, MISSING_LEFT, MISSING_STOPS = 0, 1, 2
 
 @dataclass
 class TreeReading:
-    """A tree and the names around it.
-
-    Attributes
-    ----------
-    tree : Tree
-    feature_names : list of str
-    categories : list of (ndarray or None)
-        Labels of each feature's categories; None for numeric features and where they are unknown.
-    class_names : list of str or None
-        Names of the classes where the values of the nodes are class probabilities.
-    criterion : str
-        What the impurity of a node measures.
-    output_names : list of str
-        What the equation of a linear leaf gives, for each of its values.
-    """
+    """A tree and the names around it."""
 
     tree: Tree
     feature_names: list[str]
+    # Labels of each feature's categories; None for numeric features and where they are unknown
     categories: list[np.ndarray | None]
+    # Names of the classes where the values of the nodes are class probabilities
     class_names: list[str] | None
-    criterion: str
-    output_names: list[str]
+    criterion: str  # What the impurity of a node measures
+    output_names: list[str]  # What the equation of a linear leaf gives, for each of its values
 
     @property
     def impurity(self) -> np.ndarray | None:
@@ -148,21 +136,7 @@ def read_tree(
     feature_names: Sequence[str] | None = None,
     class_names: Sequence[str] | bool | None = None,
 ) -> TreeReading:
-    """Find the tree of an estimator and the names that belong to it.
-
-    Parameters
-    ----------
-    estimator : fitted estimator or Tree
-        With ``tree_``, or with ``trees_`` of which one is picked.
-    tree_index : int
-        Which of ``trees_``; negative ones count from the end.
-    feature_names, class_names : sequence of str, optional
-        Names instead of those that the estimator knows. ``class_names=False`` leaves them out.
-
-    Returns
-    -------
-    reading : TreeReading
-    """
+    """Find the tree of an estimator and the names that belong to it."""
     tree = find_tree(estimator, tree_index)
     n_features = _count_features(estimator, tree)
     names = _feature_names(estimator, feature_names, n_features)

@@ -208,11 +208,6 @@ def information_errors(model: NarrowClassification, fit: LogisticFit) -> tuple[F
     They are from the inverse of the information. With several classes it is the pseudo-inverse,
     which belongs to the coefficients that add up to zero over the classes. NaN where the data do
     not determine a coefficient.
-
-    Returns
-    -------
-    std_error : ndarray of shape (n_outputs, p)
-    intercept_error : ndarray of shape (n_outputs,)
     """
     problem, columns = model.problem, model.columns
     k, p = problem.n_outputs, len(columns.scale)

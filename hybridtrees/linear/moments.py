@@ -29,39 +29,22 @@ _FARTHEST = 10.0
 
 @dataclass
 class Moments:
-    """Standardised second moments of columns and targets.
+    """Standardised second moments of columns and targets."""
 
-    Attributes
-    ----------
-    n_rows : int
-        Rows of positive weight.
-    weight : float
-        Sum of the weights.
-    mean, scale : ndarrays of shape (p,)
-        Means of the columns (0 without centring) and their root mean square deviations from
-        them, 0 for a constant column.
-    corr : ndarray of shape (p, p)
-        Mean products of standardised columns; rows and columns of constants are 0.
-    y_mean, y_scale : ndarrays of shape (k,)
-        The same of the targets.
-    xy : ndarray of shape (p, k)
-        Mean products of standardised columns and standardised targets.
-    fill : ndarray of shape (p,)
-        What missing entries were replaced by.
-    centred : bool
-        Whether means were subtracted.
-    """
-
-    n_rows: int
-    weight: float
+    n_rows: int  # Rows of positive weight
+    weight: float  # Sum of the weights
+    # (p,): means of the columns (0 without centring) and their root mean square deviations from
+    # them, 0 for a constant column
     mean: Floats
     scale: Floats
+    # (p, p): mean products of standardised columns; rows and columns of constants are 0
     corr: Floats
+    # (k,): the same of the targets
     y_mean: Floats
     y_scale: Floats
-    xy: Floats
-    fill: Floats
-    centred: bool = True
+    xy: Floats  # (p, k): mean products of standardised columns and standardised targets
+    fill: Floats  # (p,): what missing entries were replaced by
+    centred: bool = True  # Whether means were subtracted
 
     @property
     def n_columns(self) -> int:
@@ -90,15 +73,7 @@ class Moments:
         )
 
     def append(self, other: Moments, cross: Floats) -> Moments:
-        """Return the moments with the columns of `other`, of the same rows, behind ours.
-
-        Parameters
-        ----------
-        other : Moments
-            Those of the new columns and the same targets.
-        cross : ndarray of shape (p, p_other)
-            Mean products of our standardised columns and theirs: see `cross_correlation`.
-        """
+        """Append the columns of `other`, of the same rows; `cross` is their `cross_correlation`."""
         if self.weight != other.weight or self.centred != other.centred:
             raise ValueError("the moments to append must be of the same rows and weights")
         return Moments(
@@ -157,25 +132,7 @@ def collect_moments(
 
     One pass over the rows, without a copy of the table; two if a value is missing or the mean of
     a sample of rows is far from that of all. The result does not depend on `n_threads`.
-
-    Parameters
-    ----------
-    values : ndarray of float32 or float64, or CSR array
-        NaN is missing.
-    y : ndarray of shape (n_rows, k)
-        Targets, k may be 0.
-    weight : ndarray of shape (n_rows,), optional
-    centred : bool
-        Whether to subtract means; without, products are those of the raw columns.
-    rows : ndarray of int64, optional
-        Rows to use, all by default.
-    fill : ndarray of shape (p,), optional
-        What replaces missing entries; by default the means of the columns.
-    n_threads : int
-
-    Returns
-    -------
-    moments : Moments
+    `y` is (n_rows, k), k may be 0. Missing entries become `fill`, by default the columns' means.
     """
     from hybridtrees.linear import _passes
     from hybridtrees.linear._passes import Table
@@ -286,13 +243,7 @@ def cross_correlation(
     *,
     n_threads: int = 1,
 ) -> Floats:
-    """Mean products of the standardised columns of two tables of the same rows.
-
-    Returns
-    -------
-    cross : ndarray of shape (p, p_other)
-        For `Moments.append`.
-    """
+    """Mean products (p, p_other) of the standardised columns of two tables of the same rows."""
     from hybridtrees.linear import _passes
 
     with sequential_blas():

@@ -32,28 +32,14 @@ _SMALL_STEP = 1e-3
 
 @dataclass
 class LogLoss:
-    """A log-loss over some rows of a table with its penalties.
+    """A log-loss over some rows of a table with its penalties."""
 
-    Attributes
-    ----------
-    make_table : callable
-        From row numbers (None for all) to a standardised `Table`.
-    codes : ndarray of int32
-        Class numbers of all rows of the table.
-    weight : ndarray or None
-    rows : ndarray of int64 or None
-        The rows to fit, all by default.
-    n_outputs : int
-        1 for two classes, else the number of classes.
-    l1, l2 : ndarrays of shape (p,)
-    fit_intercept : bool
-    """
-
-    make_table: Callable[[Rows], Any]
-    codes: NDArray[np.int32]
+    make_table: Callable[[Rows], Any]  # From row numbers (None for all) to a standardised `Table`
+    codes: NDArray[np.int32]  # Class numbers of all rows of the table
     weight: Floats | None
-    rows: Rows
-    n_outputs: int
+    rows: Rows  # The rows to fit, all by default
+    n_outputs: int  # 1 for two classes, else the number of classes
+    # (p,)
     l1: Floats
     l2: Floats
     fit_intercept: bool = True
@@ -76,22 +62,13 @@ class LogLoss:
 
 @dataclass
 class LogisticFit:
-    """Result of a fit.
+    """Result of a fit."""
 
-    Attributes
-    ----------
-    theta : ndarray of shape (n_outputs, p + 1)
-        Coefficients of standardised columns, the intercept last.
-    n_iter : int
-    converged : bool
-    loss : float
-        Mean loss without the penalty, at the last point that was looked at: at most one step,
-        which promised less than the tolerance, before the end.
-    """
-
-    theta: Floats
+    theta: Floats  # (n_outputs, p + 1): Coefficients of standardised columns, the intercept last
     n_iter: int
     converged: bool
+    # Mean loss without the penalty, at the last point that was looked at: at most one step, which
+    # promised less than the tolerance, before the end
     loss: float
 
 
@@ -134,22 +111,10 @@ def fit_log_loss(
     max_iter: int = 100,
     verbose: int = 0,
 ) -> LogisticFit:
-    """Fit by Newton's method.
+    """Fit by Newton's method; without `start`, a large table is first fitted on a part of its rows.
 
-    Parameters
-    ----------
-    problem : LogLoss
-    start : ndarray of shape (n_outputs, p + 1), optional
-        Coefficients to start from. Without, a large table is first fitted on a part of its rows.
-    tol : float
-        Stop after the step that promises to lower the objective by no more than this; what is
-        left after that step is far less.
-    max_iter : int
-    verbose : int
-
-    Returns
-    -------
-    fit : LogisticFit
+    It stops after the step that promises to lower the objective by no more than `tol`; what is left
+    after that step is far less.
     """
     with sequential_blas():
         n_rows = len(problem.codes) if problem.rows is None else len(problem.rows)

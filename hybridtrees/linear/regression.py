@@ -51,20 +51,13 @@ class Options:
 
 @dataclass
 class Line:
-    """A fitted linear function, `base` + (x - mean) coef.
+    """A fitted linear function, `base` + (x - mean) coef."""
 
-    Attributes
-    ----------
-    coef : ndarray of shape (p, k)
-    mean, fill : ndarrays of shape (p,)
-        Where `base` is the prediction, and what stands for missing values.
-    base : ndarray of shape (k,)
-    """
-
-    coef: Floats
+    coef: Floats  # (p, k)
+    # (p,): where `base` is the prediction, and what stands for missing values
     mean: Floats
     fill: Floats
-    base: Floats
+    base: Floats  # (k,)
 
     @property
     def intercept(self) -> Floats:

@@ -41,50 +41,22 @@ def warn_not_converged(what: str, n_iter: int, stacklevel: int = 3) -> None:
 
 @dataclass
 class Solution:
-    """Coefficients of standardised columns, and what was learned on the way.
+    """Coefficients of standardised columns, and what was learned on the way."""
 
-    Attributes
-    ----------
-    beta : ndarray of shape (p, k)
-        One column per target.
-    rank : int
-        Numerical rank of the equations.
-    inverse : ndarray of shape (p, p) or None
-        (Pseudo-)inverse of R + l2, where it was asked for.
-    estimable : ndarray of bool or None
-        Which coefficients the data determine, where `inverse` was asked for.
-    n_iter : int
-    converged : bool
-    spectral : bool
-        Whether the equations were too ill-conditioned for a Cholesky factor.
-    """
-
-    beta: Floats
-    rank: int
-    inverse: Floats | None = None
+    beta: Floats  # (p, k): one column per target
+    rank: int  # Numerical rank of the equations
+    inverse: Floats | None = None  # (p, p): (Pseudo-)inverse of R + l2, where it was asked for
+    # Which coefficients the data determine, where `inverse` was asked for
     estimable: NDArray[np.bool_] | None = None
     n_iter: int = 1
     converged: bool = True
-    spectral: bool = False
+    spectral: bool = False  # Whether the equations were too ill-conditioned for a Cholesky factor
 
 
 def solve_ridge(
     corr: Floats, xy: Floats, l2: Floats | float = 0.0, *, want_inverse: bool = False
 ) -> Solution:
-    """Least squares with a ridge penalty or none: Cholesky, or the solution of minimum norm.
-
-    Parameters
-    ----------
-    corr : ndarray of shape (p, p)
-    xy : ndarray of shape (p, k)
-    l2 : float or ndarray of shape (p,)
-    want_inverse : bool
-        Whether to fill in `inverse` and `estimable`.
-
-    Returns
-    -------
-    solution : Solution
-    """
+    """Least squares with a ridge penalty or none: Cholesky, or the solution of minimum norm."""
     from scipy.linalg import lapack
 
     p = len(corr)
@@ -128,19 +100,7 @@ def _from_spectrum(
 
 
 def ridge_path(corr: Floats, xy: Floats, l2s: Floats) -> Floats:
-    """Solutions for several ridge penalties, through the eigenvalues of the correlations.
-
-    Parameters
-    ----------
-    corr : ndarray of shape (p, p)
-    xy : ndarray of shape (p, k)
-    l2s : ndarray of shape (n_penalties,)
-        All positive.
-
-    Returns
-    -------
-    betas : ndarray of shape (n_penalties, p, k)
-    """
+    """Solutions for several ridge penalties, through the eigenvalues of the correlations."""
     with sequential_blas():
         values, vectors = np.linalg.eigh(corr)
         right = vectors.T @ xy
@@ -159,18 +119,6 @@ def solve_least_squares(
 
     The triangular factor is brought up to date block by block, so that the table is not copied
     as a whole; its singular values then tell the rank.
-
-    Parameters
-    ----------
-    table : Table
-        Standardised columns.
-    y : ndarray of shape (n_rows of the whole table, k)
-        Standardised targets.
-    weight : ndarray of shape (n_rows of the whole table,), optional
-    rows : ndarray of int64, optional
-        The rows that the table was made with.
-    want_inverse : bool
-        Whether to fill in `inverse` and `estimable`.
     """
     n, p = table.n_rows, table.n_columns
     own = (lambda part: part) if rows is None else (lambda part: rows[part])
@@ -202,22 +150,10 @@ def solve_elastic_net(
     tol: float = 1e-10,
     max_iter: int = 10_000,
 ) -> Solution:
-    """Elastic net by coordinate descent on the correlations.
+    """Elastic net by coordinate descent on the correlations, with penalties per coefficient.
 
-    Parameters
-    ----------
-    corr : ndarray of shape (p, p)
-    xy : ndarray of shape (p, k)
-    l1, l2 : ndarrays of shape (p, k)
-        Penalties of each coefficient.
-    yy : ndarray of shape (k,), optional
-        Mean squares of the targets, for the duality gap; without them, or with a coefficient
-        that has no l1 penalty, the optimality conditions are what is checked.
-    start : ndarray of shape (p, k), optional
-    tol : float
-        The gap, relative to `yy`, or the violation to stop at.
-    max_iter : int
-        Sweeps at most.
+    It stops at a duality gap of `tol`, relative to the mean squares `yy` of the targets. Without
+    them, or where a coefficient has no l1 penalty, the optimality conditions are checked.
     """
     from hybridtrees.linear import _descent
 
@@ -248,24 +184,9 @@ def solve_moments(
     max_iter: int = 10_000,
     want_inverse: bool = False,
 ) -> Solution:
-    """Solve for all columns of a `Moments`; constant ones get coefficient 0.
+    """Solve for standardised columns and targets (see `original_scale`); constants get 0.
 
-    Parameters
-    ----------
-    moments : Moments
-    l1, l2 : float or ndarray of shape (p,)
-        Penalties on the coefficients of standardised columns, for targets in their own units.
-    start : ndarray of shape (p, k), optional
-        Coefficients to start from, for standardised columns and targets.
-    tol, max_iter : float, int
-        See `solve_elastic_net`.
-    want_inverse : bool
-        Whether to fill in `inverse` and `estimable` (of the columns that vary).
-
-    Returns
-    -------
-    solution : Solution
-        With `beta` for standardised columns and targets: see `original_scale`.
+    Penalties are those of the coefficients of standardised columns, for targets in their own units.
     """
     p, k = moments.xy.shape
     varies = moments.varies
@@ -301,22 +222,7 @@ def solve_moments(
 def original_scale(
     beta: Floats, moments: Moments, y_scale: Floats | None = None
 ) -> tuple[Floats, Floats]:
-    """Coefficients and intercepts for the columns as they came.
-
-    Parameters
-    ----------
-    beta : ndarray of shape (p, k)
-        For standardised columns and targets.
-    moments : Moments
-    y_scale : ndarray of shape (k,), optional
-        The targets' units, those of `moments` by default.
-
-    Returns
-    -------
-    coef : ndarray of shape (p, k)
-    intercept : ndarray of shape (k,)
-        0 where the moments were not centred.
-    """
+    """Coefficients and intercepts for the columns as they came, from standardised ones."""
     with np.errstate(divide="ignore", over="ignore"):
         inverse = np.where(moments.scale > 0, 1.0 / moments.scale, 0.0)
         coef = beta * inverse[:, None] * (moments.y_scale if y_scale is None else y_scale)

@@ -21,23 +21,11 @@ _MOST_CG = 250
 
 @dataclass
 class WideLogLoss:
-    """Log-loss over the columns of a wide table that vary.
-
-    Attributes
-    ----------
-    wide : WideTable
-    codes : ndarray of int32
-        Class number of each row of `wide`.
-    w : ndarray
-        Weights of the rows, which add up to 1.
-    n_outputs : int
-    l1, l2 : float
-    fit_intercept : bool
-    """
+    """Log-loss over the columns of a wide table that vary."""
 
     wide: WideTable
-    codes: NDArray[np.int32]
-    w: Floats
+    codes: NDArray[np.int32]  # Class number of each row of `wide`
+    w: Floats  # Weights of the rows, which add up to 1
     n_outputs: int
     l1: float
     l2: float

@@ -219,12 +219,7 @@ def round_down(values: Floats) -> NDArray[np.float32]:
 def edges_between(lower: Floats, upper: Floats, narrow: bool) -> Floats:
     """Edges e with lower <= e < upper, at the midpoints.
 
-    Parameters
-    ----------
-    lower, upper : ndarrays of float64
-        Neighbouring values, lower < upper.
-    narrow : bool
-        Move to the float32 number next to the midpoint where one lies within the bounds.
+    If `narrow`, at the float32 number next to the midpoint where one lies within the bounds.
     """
     with np.errstate(over="ignore"):
         total = lower + upper

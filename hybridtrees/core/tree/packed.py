@@ -61,30 +61,10 @@ _BLOCK = 16384
 class PackedTrees(Sequence):
     """The trees of a forest, in 12 or 16 bytes a node and little more.
 
-    Indexing gives a tree as `Tree`, made anew each time.
-
-    Parameters
-    ----------
-    trees : sequence of PackedTree
-    n_features : int
-    criterion : str
-        Criterion that the trees were grown with, by which gains are restored.
-    n_classes : int
-        0 in regression. Of two classes the values are the probability of the second.
-
-    Attributes
-    ----------
-    tree_start : ndarray of int64, shape (n_trees + 1,)
-    nodes : ndarray of NARROW_DTYPE or WIDE_DTYPE
-        See _forest.pyx.
-    sets : ndarray of uint32
-        Category sets, each behind the number of its words.
-    table : ndarray of shape (n_leaves or n_nodes, n_values)
-        Values that do not fit into the leaves; empty where they do.
-    n_samples, weight : ndarray of shape (n_leaves or n_nodes,)
-        Training rows and their weight in the leaves or nodes, in the narrowest type.
-    gain : ndarray of float32, shape (n_nodes,) or empty
-        Where it is kept, `table`, `n_samples` and `weight` are about nodes, not leaves.
+    Indexing gives a tree as `Tree`, made anew each time. Values that do not fit into the leaves
+    are in `table`. It is about leaves, as `n_samples` and `weight` are; about all nodes where
+    `gain` is kept, which otherwise is restored by `criterion`. `sets` has category sets, each
+    behind the number of its words. Of two classes the values are the probability of the second.
     """
 
     def __init__(

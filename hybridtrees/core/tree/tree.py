@@ -25,20 +25,9 @@ def _empty(dtype) -> np.ndarray:
 
 
 def pack_categories(goes_left: np.ndarray, unknown_left: bool) -> tuple[np.ndarray, int]:
-    """Write a set of categories in the fewest words.
+    """Write a set of categories in the fewest words; also returns the node's ``category_limit``.
 
-    Parameters
-    ----------
-    goes_left : ndarray of bool
-        Whether each category goes left.
-    unknown_left : bool
-        Where the codes from there to the next multiple of 32 go, if the set is made of bits.
-
-    Returns
-    -------
-    words : ndarray of uint32
-    limit : int
-        ``category_limit`` of the node.
+    `unknown_left` says where codes up to the next multiple of 32 go, if the set is made of bits.
     """
     n_bits = -len(goes_left) % 32
     n_words = (len(goes_left) + n_bits) // 32
@@ -168,16 +157,7 @@ class Tree:
 
 
 class TreeEnsemble:
-    """Trees in one set of arrays; each adds to one output, or to all of them.
-
-    Parameters
-    ----------
-    trees : sequence of Tree
-    n_features : int
-    n_outputs : int
-    tree_output : sequence of int, optional
-        Output that each tree adds to. Not used by trees with one value per output.
-    """
+    """Trees in one set of arrays; each adds to its `tree_output`, or has one value per output."""
 
     def __init__(
         self,
