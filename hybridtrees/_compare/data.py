@@ -14,7 +14,7 @@ from hybridtrees.input.validation import (
     check_target_classification,
     check_target_regression,
 )
-from hybridtrees.inspection._columns import Columns, feature_index, open_columns
+from hybridtrees.inspection._columns import Columns, open_columns
 
 TASKS = ("regression", "classification")
 # Whole numbers of so few values are taken for classes.
@@ -202,7 +202,7 @@ def _take_time(columns: Columns, time: Any) -> tuple[Columns, np.ndarray, list[s
                 f"{columns.shape[0]} rows, got the shape {when.shape}"
             )
         return columns, as_times(when, "time"), []
-    index = feature_index(columns, time, "time")
+    index = columns.index(time, "time")
     name = time if columns.names is None else columns.names[index]
     when = _moments(columns, index)
     times = as_times(when, str(name))

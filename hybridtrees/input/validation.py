@@ -2,7 +2,7 @@
 
 `FeatureReader.fit` learns what there is to know of a table (number and names of its features,
 which are categories and which labels these have); `FeatureReader.read` brings later tables to
-the same form. The checks of y and sample_weight are in `_targets`.
+the same form. The checks of y and sample_weight are in `targets`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from hybridtrees._persistence import register
 from hybridtrees.core.base.checks import check_array, check_arrays, check_count, check_type
 from hybridtrees.input.arrays import FLOAT32, FLOAT64, _has_infinity
+from hybridtrees.input.columns import column_indices
 from hybridtrees.input.sources import Categories, Source, open_source
 from hybridtrees.input.targets import (
     check_sample_weight,
@@ -238,51 +239,15 @@ def _check_missing(missing: Any) -> float:
     raise TypeError(f"missing must be a real number, NaN or None, got {missing!r}")
 
 
-def _categorical_mask(
-    categorical_features: Any, n_features: int, names: np.ndarray | None
-) -> np.ndarray:
+def _categorical_mask(declared: Any, n_features: int, names: np.ndarray | None) -> np.ndarray:
     """Mask of the features that the caller declared categorical."""
     mask = np.zeros(n_features, dtype=bool)
-    if categorical_features is None or (
-        isinstance(categorical_features, str) and categorical_features == "from_dtype"
-    ):
+    if declared is None or (isinstance(declared, str) and declared == "from_dtype"):
         return mask
-    if isinstance(categorical_features, str):
+    if isinstance(declared, str):
         raise ValueError(
-            'categorical_features must be None, "from_dtype", or a sequence of indices, names '
-            f"or booleans, got {categorical_features!r}"
+            'categorical_features must be None, "from_dtype", or a list of names, numbers or '
+            f"booleans, got {declared!r}"
         )
-    declared = np.asarray(categorical_features)
-    if declared.ndim != 1:
-        raise ValueError(
-            f"categorical_features must be one-dimensional, got an array of shape {declared.shape}"
-        )
-    if declared.dtype == bool:
-        if len(declared) != n_features:
-            raise ValueError(
-                f"categorical_features is a mask of {len(declared)} entries, but X has "
-                f"{n_features} features"
-            )
-        return declared.copy()
-    for item in categorical_features:
-        mask[_feature_index(item, n_features, names)] = True
+    mask[column_indices(declared, n_features, names, "categorical_features")] = True
     return mask
-
-
-def _feature_index(item: Any, n_features: int, names: np.ndarray | None) -> int:
-    if isinstance(item, str):
-        if names is None:
-            raise ValueError(
-                f"categorical_features names {item!r}, but X has no feature names: give indices"
-            )
-        found = np.flatnonzero(names == item)
-        if not len(found):
-            raise ValueError(f"categorical_features names {item!r}, which X does not have")
-        return int(found[0])
-    if not isinstance(item, Integral) or isinstance(item, bool | np.bool_):
-        raise TypeError(f"categorical_features must hold indices, names or booleans, got {item!r}")
-    if not -n_features <= item < n_features:
-        raise ValueError(
-            f"categorical_features holds the index {item}, but X has {n_features} features"
-        )
-    return int(item) % n_features

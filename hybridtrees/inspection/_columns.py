@@ -9,13 +9,13 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from hybridtrees.input.arrays import is_masked, is_missing_object
+from hybridtrees.input.columns import column_index
 from hybridtrees.input.sources import _as_array
 from hybridtrees.input.tables import _loaded_classes
 
@@ -27,6 +27,10 @@ class Columns(ABC):
         self.table = table
         self.shape: tuple[int, ...] = tuple(table.shape)
         self.names = names
+
+    def index(self, feature: Any, parameter: str = "features") -> int:
+        """Position of a column that the caller names or numbers."""
+        return column_index(feature, self.shape[1], self.names, parameter)
 
     @abstractmethod
     def take(self, rows: np.ndarray) -> Columns:
@@ -99,22 +103,6 @@ def _check_shape(columns: Columns) -> Columns:
             f"X must be a table with at least one row and one column, got the shape {columns.shape}"
         )
     return columns
-
-
-def feature_index(columns: Columns, feature: Any, name: str = "features") -> int:
-    """Position of a column, given by its number or its name."""
-    n_columns = columns.shape[1]
-    if isinstance(feature, str):
-        places = [j for j, known in enumerate(columns.names or ()) if known == feature]
-        if not places:
-            raise ValueError(f"{name} names {feature!r}, which is no column of X")
-        return places[0]
-    if not isinstance(feature, Integral) or isinstance(feature, bool | np.bool_):
-        raise TypeError(f"{name} must hold numbers or names of columns, got {feature!r}")
-    index = int(feature)
-    if not -n_columns <= index < n_columns:
-        raise ValueError(f"{name} holds {feature}, but X has {n_columns} columns")
-    return index % n_columns
 
 
 def is_missing(values: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridtrees.inspection._columns import Columns, feature_index, is_missing
+from hybridtrees.inspection._columns import Columns, is_missing
 
 GRIDS = ("linear", "quantile")
 
@@ -100,5 +100,5 @@ def custom_grids(columns: Columns, given: Mapping[Any, Any] | None) -> dict[int,
                 f"custom_values[{feature!r}] must be a sequence of at least one value, got the "
                 f"shape {values.shape}"
             )
-        grids[feature_index(columns, feature, "custom_values")] = values
+        grids[columns.index(feature, "custom_values")] = values
     return grids

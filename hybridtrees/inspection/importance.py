@@ -12,7 +12,7 @@ import numpy as np
 from hybridtrees._parameters import check_integer, check_real
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.input.targets import check_sample_weight
-from hybridtrees.inspection._columns import Columns, feature_index, open_columns
+from hybridtrees.inspection._columns import Columns, open_columns
 from hybridtrees.inspection._result import Result
 from hybridtrees.inspection._scoring import Predictions, make_scorers
 
@@ -136,7 +136,7 @@ def permutation_importance(
 def _indices(columns: Columns, features: Sequence[int | str]) -> list[int]:
     if isinstance(features, int | str):
         features = [features]
-    indices = [feature_index(columns, feature) for feature in features]
+    indices = [columns.index(feature) for feature in features]
     if not indices:
         raise ValueError("features must name at least one column, got an empty sequence")
     return indices

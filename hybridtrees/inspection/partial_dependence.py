@@ -10,7 +10,7 @@ import numpy as np
 
 from hybridtrees._parameters import check_integer, check_option
 from hybridtrees.input.targets import check_sample_weight
-from hybridtrees.inspection._columns import Columns, feature_index, open_columns
+from hybridtrees.inspection._columns import Columns, open_columns
 from hybridtrees.inspection._grid import GRIDS, custom_grids, feature_grid
 from hybridtrees.inspection._result import Result
 
@@ -213,7 +213,7 @@ def _feature_indices(columns: Columns, features: Any) -> list[int]:
     features = list(features)
     if len(features) not in (1, 2):
         raise ValueError(f"features must hold one or two columns, got {len(features)}")
-    indices = [feature_index(columns, feature) for feature in features]
+    indices = [columns.index(feature) for feature in features]
     if len(set(indices)) < len(indices):
         raise ValueError(f"features must hold different columns, got {features!r}")
     return indices
