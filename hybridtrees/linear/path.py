@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -183,3 +183,14 @@ def cross_validate(
     """Return the largest alpha of minimum mean loss, and the losses (n_alphas, n_folds)."""
     losses = np.column_stack([fold_losses(k, *fold) for k, fold in enumerate(folds)])
     return float(alphas[int(np.argmin(losses.mean(axis=1)))]), losses
+
+
+def follow_path(
+    solve: Callable[[float, Any], Any], alphas: Floats, start_of: Callable[[Any], Floats]
+) -> Iterator[Any]:
+    """Solutions for alphas from large to small, each starting from the one before."""
+    start = None
+    for alpha in alphas:
+        solution = solve(float(alpha), start)
+        start = start_of(solution)
+        yield solution

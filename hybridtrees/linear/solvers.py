@@ -1,4 +1,4 @@
-"""Solutions of penalised least squares from moments, in the space of standardised columns.
+"""Solutions of penalised least squares from cross products, in the space of standardised columns.
 
 All of them minimise over b, for correlations R of the columns and r with the target,
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hybridtrees.linear.blas import sequential_blas
-from hybridtrees.linear.moments import Moments
+from hybridtrees.linear.cross_products import CrossProducts
 
 Floats = NDArray[np.float64]
 
@@ -74,14 +74,9 @@ def solve_ridge(
                     inverse = np.tril(lower) + np.tril(lower, -1).T
                 every = np.ones(p, dtype=bool) if want_inverse else None
                 return Solution(beta, p, inverse, every)
-        return _minimum_norm(system, xy, want_inverse)
-
-
-def _minimum_norm(system: Floats, xy: Floats, want_inverse: bool) -> Solution:
-    values, vectors = np.linalg.eigh(system)
-    return _from_spectrum(
-        vectors, values, vectors.T @ xy, values > 10 * len(values) * _EPS * values[-1], want_inverse
-    )
+        values, vectors = np.linalg.eigh(system)
+        kept = values > 10 * p * _EPS * values[-1]
+        return _from_spectrum(vectors, values, vectors.T @ xy, kept, want_inverse)
 
 
 def _from_spectrum(
@@ -174,8 +169,8 @@ def solve_elastic_net(
     return Solution(beta, int(np.count_nonzero(beta.any(axis=1))), None, None, n_iter, converged)
 
 
-def solve_moments(
-    moments: Moments,
+def solve_products(
+    moments: CrossProducts,
     l1: float | Floats = 0.0,
     l2: float | Floats = 0.0,
     *,
@@ -220,7 +215,7 @@ def solve_moments(
 
 
 def original_scale(
-    beta: Floats, moments: Moments, y_scale: Floats | None = None
+    beta: Floats, moments: CrossProducts, y_scale: Floats | None = None
 ) -> tuple[Floats, Floats]:
     """Coefficients and intercepts for the columns as they came, from standardised ones."""
     with np.errstate(divide="ignore", over="ignore"):

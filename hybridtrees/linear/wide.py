@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hybridtrees.linear.blas import sequential_blas
-from hybridtrees.linear.moments import column_scales
+from hybridtrees.linear.cross_products import column_scales
 from hybridtrees.linear.solvers import Solution, solve_elastic_net
 
 Floats = NDArray[np.float64]
@@ -41,7 +41,7 @@ def is_wide(n_rows: int, n_columns: int) -> bool:
 class WideTable:
     """Standardised columns of a wide table."""
 
-    # (p,): as in `Moments`
+    # (p,): as in `CrossProducts`
     mean: Floats
     scale: Floats
     fill: Floats
