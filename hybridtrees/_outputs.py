@@ -103,7 +103,7 @@ def discard(stream: TextIO) -> None:
 
 
 def report_error(error: Exception, where: str = "") -> None:
-    """Print an error; what users can mend is said in words alone, others show their type."""
+    """Print an error; the type is shown only of those that users cannot mend."""
     expected = isinstance(error, ValueError | TypeError | OSError | ImportError)
     kind = "" if expected else f"{type(error).__name__}: "
     print(f"hybridtrees: {where and f'{where}: '}{kind}{error}", file=sys.stderr)

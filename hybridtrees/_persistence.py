@@ -4,7 +4,7 @@ A model file is a zip archive with a JSON header, ``hybridtrees.json``, and one 
 for each array. Nothing in it is executed when it is read: classes are looked up by name among
 those that were registered with `register`, and arrays are read with pickling off.
 
-An object takes part in one of two ways. With `to_state` and `from_state` it says itself what is
+An object takes part in one of two ways. With `to_state` and `from_state` it states itself what is
 to be kept; otherwise its ``__dict__`` is kept. Either may hold numbers, strings, None, lists,
 tuples, dicts, NumPy arrays and scalars, and further registered objects.
 """
@@ -176,7 +176,7 @@ class _Encoder:
         self._open: set[int] = set()  # ids of the containers we are inside of
 
     def encode(self, value: Any, where: str) -> Any:
-        """Encode one value; `where` says in errors how it was reached."""
+        """Encode one value; errors name `where` it was."""
         if value is None or isinstance(value, bool | str) or type(value) is int:
             return str(value) if isinstance(value, str) else value
         if type(value) is float:

@@ -33,8 +33,8 @@ class Data:
     # The features as they came: what the final models are fitted on, so that they know names and
     # labels
     columns: Columns
-    # The same as numbers: what the search fits on, again and again. Categories are codes. Codes
-    # are but names; which of them exist a model learns from its own rows
+    # The same as numbers: what the search fits on, again and again. Categories are codes;
+    # which of them exist a model learns from its own rows
     values: Any
     categorical: list[int]  # Columns of `values` that hold codes
     feature_names: list[str]
@@ -70,7 +70,7 @@ class Data:
 
 
 def names_rows(n_labels: int, n_rows: int) -> bool:
-    """Whether a text column has so many labels that it tells rows from each other, and no more."""
+    """Whether a text column has so many labels that it only identifies rows."""
     return n_labels > max(_MANY_LABELS, _UNIQUE_SHARE * n_rows)
 
 
@@ -204,7 +204,7 @@ def _take_time(columns: Columns, time: Any) -> tuple[Columns, np.ndarray, list[s
         return columns, as_times(when, "time"), []
     index = columns.index(time, "time")
     name = time if columns.names is None else columns.names[index]
-    when = _moments(columns, index)
+    when = _time_values(columns, index)
     times = as_times(when, str(name))
     if when.dtype.kind in "biuf":
         return columns, times, []
@@ -212,7 +212,7 @@ def _take_time(columns: Columns, time: Any) -> tuple[Columns, np.ndarray, list[s
     return _without(columns, index), times, [note]
 
 
-def _moments(columns: Columns, index: int) -> np.ndarray:
+def _time_values(columns: Columns, index: int) -> np.ndarray:
     """Values of a column, dates among them, which are no features and so unknown to `Columns`."""
     table = columns.table
     if hasattr(table, "iloc"):  # pandas

@@ -34,7 +34,7 @@ class Delivery:
         self._print(text, sys.stderr if self.json == STREAM else sys.stdout)
 
     def write(self, comparisons: Sequence[Comparison], helpers: Helpers) -> None:
-        """Write all files, the model first: it is the one that is dear to compute again."""
+        """Write all files, the model first: it takes longest to compute again."""
         for option, path, write in (
             ("--save", self.save, self._write_model),
             ("--json", self.json, self._write_json),

@@ -78,7 +78,7 @@ def _is_known(column: np.ndarray) -> np.ndarray:
 
 
 def _usable(features: Table, time: str | None) -> tuple[Table, list[str]]:
-    """Leave out columns that no model can use, and say so."""
+    """Leave out columns that no model can use; also returns notes about them."""
     kept, notes = {}, []
     for name, column in features.items():
         if column.dtype.kind == "M":

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._compare.families import FAMILIES, Family, Setting
-from hybridtrees._compare.scores import SCORES, ask
+from hybridtrees._compare.scores import SCORES, predict
 
 # Fields of a `Trial`, by their names.
 Fitted = dict[str, Any]
@@ -73,12 +73,12 @@ class FitJob:
             try:
                 model, spent = self._fit(item, part)
                 seconds += spent
-                said = [ask(model, rows, self.n_classes) for rows in (part.X, part.X_val)]
+                predicted = [predict(model, rows, self.n_classes) for rows in (part.X, part.X_val)]
                 if stopping is not None:
                     rounds.append(stopping.rounds(model))
             except Exception as error:  # one family that fails must not end the comparison
                 return {"error": f"{type(error).__name__}: {error}", "seconds": seconds}
-            scores.append((score(part.y, said[0]), score(part.y_val, said[1])))
+            scores.append((score(part.y, predicted[0]), score(part.y_val, predicted[1])))
         train, validation = map(float, np.mean(scores, axis=0))
         return {
             "train": train,
@@ -90,7 +90,7 @@ class FitJob:
 
     def failed(self, item: Fit) -> Fitted:
         """Return the result of a fit that did not come back."""
-        return {"error": "the system ended its process, after a crash or for want of memory"}
+        return {"error": "the system ended its process, after a crash or out of memory"}
 
     def _fit(self, item: Fit, part: Part) -> tuple[Any, float]:
         """Return a fitted model and the seconds that it took.

@@ -37,7 +37,7 @@ _PROGRAM = (
 
 
 class Job(Protocol):
-    """Work on one table: what processes are told once, and then do for many items."""
+    """Work on one table: sent to processes once, and then done for many items."""
 
     def run(self, item: Any) -> Any:
         """Do one piece; what comes of it must not depend on the process."""
@@ -100,7 +100,7 @@ class _Process:
         self._is_up = True
 
     def _was_killed(self) -> bool:
-        """Whether the system ended a process that was up, for a crash or for want of memory."""
+        """Whether the system ended a process that was up, after a crash or out of memory."""
         if not self._is_up:
             return False
         with suppress(subprocess.TimeoutExpired):
@@ -154,7 +154,7 @@ class Helpers:
         """Return what `attempt` gives for each item, several at a time; processes share bins.
 
         `attempt` is called in this process, by any thread, with an item and a function that does
-        ``job.run`` here or elsewhere: elsewhere only where `may_leave` says so and not `alone`.
+        ``job.run`` here or elsewhere: elsewhere only if `may_leave` allows it and not `alone`.
         """
         work = _Work(len(items))
 
@@ -189,7 +189,7 @@ class Helpers:
             if k not in self._failed
         ]
         # Threads start and end limits on BLAS in any order; one around them all is left intact.
-        # Warnings (of a solver that stops early, say) tell little about one fit of many.
+        # Warnings, such as of a solver that stops early, mean little for one fit of many.
         with sharing_bins(), sequential_blas(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for thread in threads:

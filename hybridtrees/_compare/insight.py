@@ -1,4 +1,4 @@
-"""What a report says beyond scores: how models learn, and what they look at."""
+"""What a report shows beyond scores: learning curves and importances."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def learning_curves(comparison: Comparison, helpers: Helpers) -> list[Curve]:
     searched = most == len(fold.train) and len(plan.folds) == 1
     fits = [
         Fit(result.family, result.setting, k, stop=False)
-        for k in reversed(range(len(sizes)))  # the longest first, lest one be left at the end
+        for k in reversed(range(len(sizes)))  # the longest first, so that none is left at the end
         for result in wanted
         if not (searched and sizes[k] == result.trial.n_rows)
     ]

@@ -1,4 +1,4 @@
-"""A bar that says how far the work is and how long it will take."""
+"""A progress bar with the time that is left."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Progress:
 
     @property
     def remaining(self) -> float:
-        """Seconds to go, as far as can be told."""
+        """Estimate of the seconds that are left."""
         share = self.share
         elapsed = time.perf_counter() - self._start
         return elapsed * (1 - share) / share if share > 0 else float("inf")

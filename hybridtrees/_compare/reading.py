@@ -40,7 +40,7 @@ _JSON = re.compile(r'\s*(\{\s*"|\[\s*[\[{])')
 def read_table(path: str | PathLike[str], *, text: Collection[str] = ()) -> Table:
     """Read a CSV or Parquet file, or the standard input (``-``); `text` names columns kept as text.
 
-    Parquet if the name ends in .parquet or .pq, or the first bytes say so; else CSV, which may be
+    Parquet if the name ends in .parquet or .pq, or by its first bytes; else CSV, which may be
     packed by gzip. The delimiter is detected: comma, semicolon, tab or bar. Where it is not the
     comma, numbers may have a decimal comma.
     """
@@ -82,7 +82,7 @@ def _content(path: str | PathLike[str]) -> bytes:
 
 
 def column_of(table: Table, name: str, what: str) -> np.ndarray:
-    """Return a column, or say which there are."""
+    """Return a column, or raise an error that lists the columns."""
     if name not in table:
         raise ValueError(f"no column {name!r} for {what}; the columns are {_listed(list(table))}")
     return table[name]
@@ -226,7 +226,7 @@ def _as_text(column: np.ndarray) -> np.ndarray:
 
 
 def truth_values(column: np.ndarray) -> np.ndarray | None:
-    """Return text that says true or false as 1 and 0; None if it says anything else."""
+    """Return "true" and "false" as 1 and 0; None if there is any other text."""
     meaning = {None: np.nan}
     for label in {value for value in column if value is not None}:
         if label.lower() not in ("true", "false"):

@@ -14,7 +14,7 @@ from hybridtrees._compare.data import Data, finite_or_none
 from hybridtrees._compare.families import Family, Setting
 from hybridtrees._compare.scores import Score
 from hybridtrees._compare.search import Limits, Trial
-from hybridtrees._compare.splits import Plan
+from hybridtrees._compare.splits import Split
 from hybridtrees._outputs import write_text
 
 
@@ -81,7 +81,7 @@ class Comparison:
     ----------
     data : Data
         What was compared on.
-    plan : Plan
+    plan : Split
         Which rows trained, validated and tested.
     score : Score
         What decided.
@@ -98,7 +98,7 @@ class Comparison:
     """
 
     data: Data
-    plan: Plan
+    plan: Split
     score: Score
     results: list[Result]
     trials: list[Trial]

@@ -1,4 +1,4 @@
-"""The scores by which models are compared, and how a model is asked for them."""
+"""The scores by which models are compared, and the predictions that they are made of."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hybridtrees import metrics
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says of some rows."""
+    """Predictions of a model for some rows."""
 
     value: np.ndarray  # (n_rows,): numbers; for classes the code of the likeliest
     proba: np.ndarray | None = None  # (n_rows, n_classes): probabilities of all classes
@@ -38,41 +38,41 @@ class Prediction:
         return self.proba
 
 
-def ask(model: Any, X: Any, n_classes: int) -> Prediction:
+def predict(model: Any, X: Any, n_classes: int) -> Prediction:
     """Predict rows by a model that knows classes by their codes, though perhaps not all of them."""
     if not n_classes:
         return Prediction(np.asarray(model.predict(X), dtype=np.float64))
-    said = np.asarray(model.predict_proba(X), dtype=np.float64)
-    proba = np.zeros((len(said), n_classes))
-    proba[:, np.asarray(model.classes_, dtype=np.intp)] = said
+    known = np.asarray(model.predict_proba(X), dtype=np.float64)
+    proba = np.zeros((len(known), n_classes))
+    proba[:, np.asarray(model.classes_, dtype=np.intp)] = known
     rank = proba[:, -1]
     if n_classes == 2 and len(model.classes_) == 2 and hasattr(model, "decision_function"):
         rank = np.asarray(model.decision_function(X), dtype=np.float64)
     return Prediction(proba.argmax(axis=1), proba, rank)
 
 
-def _auc(y: np.ndarray, said: Prediction) -> float:
+def _auc(y: np.ndarray, predicted: Prediction) -> float:
     """Two classes: the area; more: each against the rest, weighted by the shares of classes."""
-    n_classes = len(said.codes)
+    n_classes = len(predicted.codes)
     counts = np.bincount(y, minlength=n_classes)
     if np.count_nonzero(counts) < 2:
         return math.nan
     if n_classes == 2:
-        assert said.rank is not None
-        return metrics.roc_auc_score(y, said.rank)
+        assert predicted.rank is not None
+        return metrics.roc_auc_score(y, predicted.rank)
     areas = metrics.roc_auc_score(
-        y, said.positive, average=None, multi_class="ovr", labels=said.codes
+        y, predicted.positive, average=None, multi_class="ovr", labels=predicted.codes
     )
     # A class without a row has no area.
     return float(np.average(areas[counts > 0], weights=counts[counts > 0]))
 
 
 def _of_values(function: Callable[..., float]) -> Callable[[np.ndarray, Prediction], float]:
-    return lambda y, said: function(y, said.value)
+    return lambda y, predicted: function(y, predicted.value)
 
 
 def _of_shares(function: Callable[..., float]) -> Callable[[np.ndarray, Prediction], float]:
-    return lambda y, said: function(y, said.positive, labels=said.codes)
+    return lambda y, predicted: function(y, predicted.positive, labels=predicted.codes)
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,9 @@ class Score:
     # Of the true values or codes, and a `Prediction`
     function: Callable[[np.ndarray, Prediction], float]
 
-    def __call__(self, y: np.ndarray, said: Prediction) -> float:
+    def __call__(self, y: np.ndarray, predicted: Prediction) -> float:
         """Return the score of a prediction."""
-        return float(self.function(y, said))
+        return float(self.function(y, predicted))
 
     def key(self, value: float) -> float:
         """Return what sorts the best first; undefined scores last."""
@@ -116,8 +116,8 @@ class Score:
         return bool(worse > 100.0 * (self.limit if limit is None else limit))
 
 
-def _weighted_f1(y: np.ndarray, said: Prediction) -> float:
-    return metrics.f1_score(y, said.value, average="weighted")
+def _weighted_f1(y: np.ndarray, predicted: Prediction) -> float:
+    return metrics.f1_score(y, predicted.value, average="weighted")
 
 
 _NUMBERS, _CLASSES = "regression", "classification"

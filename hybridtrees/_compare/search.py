@@ -14,13 +14,13 @@ from hybridtrees._compare.fitting import Fit, FitJob, Fitted, Part, in_package
 from hybridtrees._compare.helpers import Helpers
 from hybridtrees._compare.progress import Progress
 from hybridtrees._compare.scores import Score
-from hybridtrees._compare.splits import Plan, nested_parts
+from hybridtrees._compare.splits import Split, nested_parts
 from hybridtrees.core.base.threads import effective_threads
 
 SEARCHES = ("halving", "grid")
 # A rung of halving has a third of the next one's rows and hands on a third of its settings.
 _FACTOR = 3
-# Fewer rows than this say too little about a setting; a class should have some of them.
+# A score on fewer rows is too noisy; a class should have some of them.
 _FEWEST_ROWS = 1000
 # Below so many entries a fit is too small for several threads: fits run side by side instead.
 _SMALL_TABLE = 2_000_000
@@ -77,7 +77,7 @@ class Search:
     """The search over all families on one data set."""
 
     data: Data
-    plan: Plan
+    plan: Split
     score: Score
     limits: Limits
     progress: Progress
@@ -135,7 +135,7 @@ class Search:
 
         order = list(range(len(trials)))
         if self._end is None:
-            # What took longest on fewer rows comes first, lest all wait for it in the end.
+            # What took longest on fewer rows comes first, so that nothing waits for it in the end.
             order.sort(key=lambda k: -trials[k].seconds)
         found = self.helpers.map(
             job,

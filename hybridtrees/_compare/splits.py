@@ -1,4 +1,4 @@
-"""Which rows train, which choose, which judge."""
+"""Which rows train, which validate, which test."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ FEWEST_ROWS = 10
 
 
 class Fold(NamedTuple):
-    """Row numbers to fit on and row numbers to choose by."""
+    """Row numbers to train on and to validate on."""
 
     train: np.ndarray
     validation: np.ndarray
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Row numbers of all parts."""
+class Split:
+    """Row numbers of training, validation and test."""
 
     folds: list[Fold]  # One, or k for k-fold validation
     rest: np.ndarray  # All rows but those of the test: what the chosen models are fitted on
-    test: np.ndarray  # Rows for the last judgement
+    test: np.ndarray  # Rows that the chosen models are scored on
     by_time: bool  # Whether rows stand in the order of time; otherwise row numbers ascend
 
     @property
@@ -36,14 +36,14 @@ class Plan:
         return len(fold.train), len(fold.validation), len(self.test)
 
 
-def make_plan(
+def split_rows(
     n_rows: int,
     *,
     strata: np.ndarray | None = None,
     time: np.ndarray | None = None,
     n_folds: int | None = None,
     random_state: object = 0,
-) -> Plan:
+) -> Split:
     """Divide rows into 70 % training, 15 % validation and 15 % test, class by class with `strata`.
 
     With `n_folds`, the 85 % that do not test are cut into folds. With `time`, the earliest rows
@@ -61,7 +61,7 @@ def make_plan(
         if n_folds is not None:
             parts = np.array_split(rest, n_folds + 1)
             folds = [Fold(np.concatenate(parts[:k]), parts[k]) for k in range(1, n_folds + 1)]
-        return Plan(folds, rest, test, True)
+        return Split(folds, rest, test, True)
     rng = np.random.default_rng(seed_sequence(random_state))
     strata = np.zeros(n_rows, dtype=int) if strata is None else strata
     position = _places_within_strata(strata, rng)
@@ -74,7 +74,7 @@ def make_plan(
         fold_of = np.empty(len(rest), dtype=int)
         fold_of[dealt] = np.arange(len(rest)) % n_folds
         folds = [Fold(rest[fold_of != k], rest[fold_of == k]) for k in range(n_folds)]
-    return Plan(folds, rest, test, False)
+    return Split(folds, rest, test, False)
 
 
 def _places_within_strata(strata: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -184,7 +184,9 @@ def curves(
             parts.append(text(across(tick), bottom + 15, tick_text(tick), "small", "middle"))
     parts.append(text((left + width - 14) / 2, height - 4, x_label, "small", "middle"))
     for one in series:
-        points = [(across(a), up(b)) for a, b in zip(x, one.values, strict=True) if _finite(b)]
+        points = [
+            (across(a), up(b)) for a, b in zip(x, one.values, strict=True) if math.isfinite(b)
+        ]
         path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
         parts.append(f'<polyline points="{path}" class="curve {one.style}"/>')
         if len(points) <= 12:
@@ -192,7 +194,3 @@ def curves(
                 f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" class="{one.style}"/>' for a, b in points
             ]
     return page(width, height, title, parts)
-
-
-def _finite(value: float) -> bool:
-    return math.isfinite(value)

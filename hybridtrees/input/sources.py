@@ -42,7 +42,7 @@ Categories = list[np.ndarray | None]
 
 
 class Source(Protocol):
-    """A table that has come in, before it is turned into values."""
+    """A table as the user passed it."""
 
     shape: tuple[int, int]
     names: list | None
@@ -165,7 +165,7 @@ class DenseSource:
         self.names = names
 
     def is_category(self, index: int) -> bool:
-        """Return False: an array's dtype says nothing of categories."""
+        """Return False: the dtype of an array does not tell categories from numbers."""
         return False
 
     def learn(self, index: int) -> np.ndarray:

@@ -9,8 +9,8 @@ import numpy as np
 
 from hybridtrees._parameters import check_integer
 from hybridtrees.input.columns import column_index
-from hybridtrees.inspection._reading import _output_names
-from hybridtrees.inspection.plots import _pyplot
+from hybridtrees.inspection._named_tree import _output_names
+from hybridtrees.inspection.plots import pyplot
 
 
 @dataclass
@@ -131,7 +131,7 @@ def plot_pieces(
     """
     pieces = linear_pieces(model, X, feature, at=at, output=output)
     if ax is None:
-        ax = _pyplot().gca()
+        ax = pyplot().gca()
     lines = []
     for i in range(len(pieces)):
         ends = [pieces.low[i], pieces.high[i]]

@@ -21,9 +21,9 @@ Floats = NDArray[np.float64]
 # A column is constant if it deviates from its mean by no more than this share of it.
 CONSTANT = 1e-13
 # And if it deviates by less than this, whose inverse is about the largest float64.
-_LEAST = float(np.finfo(np.float64).tiny)
+_SMALLEST = float(np.finfo(np.float64).tiny)
 _SAMPLE_ROWS = 512
-# Beyond so many standard deviations between the guessed and the true mean, sums are made afresh.
+# Beyond so many standard deviations between the guessed and the true mean, sums are computed again.
 _FARTHEST = 10.0
 
 
@@ -269,7 +269,7 @@ def column_ranges(
 
 def _deviates(deviation: Floats, mean: Floats) -> NDArray[np.bool_]:
     """Whether columns deviate from their means by more than rounding."""
-    return (deviation > CONSTANT * np.abs(mean)) & (deviation >= _LEAST)
+    return (deviation > CONSTANT * np.abs(mean)) & (deviation >= _SMALLEST)
 
 
 def _unit(largest: Floats) -> Floats:

@@ -47,7 +47,7 @@ class Penalty:
 
 
 def check_penalty(penalty: Any, alpha: Any, l1_ratio: Any) -> Penalty:
-    """Check the three parameters and say what they mean."""
+    """Check the three parameters and return the penalty that they mean."""
     name = check_option("penalty", penalty, PENALTIES)
     ratio = check_real("l1_ratio", l1_ratio, 0, 1)
     assert ratio is not None

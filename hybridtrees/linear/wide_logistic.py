@@ -175,7 +175,7 @@ def _proximal(
     scores = problem.scores(theta)
     loss, p = problem.probabilities(scores)
     objective = loss + problem.penalty(theta)
-    # One class at a time converges more slowly than the promise of its last step tells.
+    # One class at a time converges more slowly than its last step suggests.
     limit = tol if problem.n_outputs == 1 else 0.01 * tol
     for n_iter in range(1, max_iter + 1):
         gain = 0.0

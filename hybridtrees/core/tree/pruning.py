@@ -14,12 +14,10 @@ import numpy as np
 from hybridtrees.core.tree._walk import collapse_branches, preorder
 from hybridtrees.core.tree.tree import Tree
 
-__all__ = ["PruningPath", "collapse_alphas", "prune", "prune_nodes", "pruning_path", "reorder"]
-
 # Alphas that differ by rounding only are one.
 _TOLERANCE = 1e-12
 
-# What `missing_left` says where rows without a value go to neither child.
+# `missing_left` of nodes at which rows without a value stop.
 _STOP = 2
 
 
@@ -87,7 +85,7 @@ def prune_nodes(
     """
     impurity = tree.impurity if impurity is None else impurity
     nodes = tree.nodes
-    place, size = _preorder(tree)
+    place, size = preorder(*_children(tree))
     order = np.argsort(place)  # old numbers in preorder
     leaf = ((nodes["left"] < 0) | ~np.asarray(splits, dtype=bool))[order]
     # A leaf hides the places behind it, as many as its branch has.
@@ -122,7 +120,7 @@ def reorder(tree: Tree, impurity: np.ndarray | None = None) -> tuple[Tree, np.nd
 
 def branch_sizes(tree: Tree) -> np.ndarray:
     """Nodes of the branch that starts at each node, itself included."""
-    return _preorder(tree)[1]
+    return preorder(*_children(tree))[1]
 
 
 def _collapse(tree: Tree, impurity: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -136,10 +134,6 @@ def _node_cost(tree: Tree, impurity: np.ndarray | None) -> np.ndarray:
     if impurity is None or impurity.shape != (tree.n_nodes,):
         raise ValueError(f"pruning needs the impurity of each of the {tree.n_nodes} nodes")
     return tree.nodes["weight"] * impurity / tree.nodes["weight"][0]
-
-
-def _preorder(tree: Tree) -> tuple[np.ndarray, np.ndarray]:
-    return preorder(*_children(tree))
 
 
 def _children(tree: Tree) -> tuple[np.ndarray, np.ndarray]:

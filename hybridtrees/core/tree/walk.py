@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from hybridtrees.core.tree._walk import TreeWalk
-from hybridtrees.core.tree.tree import TreeEnsemble, _dense_blocks
+from hybridtrees.core.tree.tree import TreeEnsemble, dense_blocks
 
 # Up to here the bit masks of `_predict` are quicker than a walk.
 _FEW_LEAVES = 64
@@ -25,7 +25,7 @@ def find_leaves(ensemble: TreeEnsemble, X: Any, n_threads: int) -> np.ndarray:
     if isinstance(X, np.ndarray):
         return walk.leaves(X, n_threads)
     leaves = np.empty(X.shape[0], dtype=np.int32)
-    for block, rows in _dense_blocks(X):
+    for block, rows in dense_blocks(X):
         leaves[rows] = walk.leaves(block, n_threads)
     return leaves
 
