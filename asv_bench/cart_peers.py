@@ -13,32 +13,21 @@ trees have one thread; with more, hybridtrees is compared with that.
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from benchmarks.datasets import make_data
-from peers import US, Figures, best, machine, positive, print_table, ratio, rotations, show, verdict
+import measuring
+from measuring import US, Figures, ratio, verdict
 
-SMALLEST = 1000  # rows that --scale leaves at least
 SKLEARN, XGBOOST = "sklearn", "xgboost"
 
 
 @dataclass(frozen=True)
-class Case:
+class Case(measuring.Table):
     """One row of the comparison; `goals` are the ratio to reach and the one that is too little."""
 
-    title: str
-    n: int
-    p: int = 28
-    task: str = "regression"
-    params: dict = field(default_factory=dict)
     family: str = "cart"
     peer: str = SKLEARN
     n_test: int | None = None
@@ -75,27 +64,6 @@ CASES = {
     ),
 }  # fmt: skip
 
-# figure: (heading, format)
-FIGURES = {
-    "fit_s": ("fit s", "{:.3f}"),
-    "predict_s": ("predict s", "{:.4f}"),
-    "memory_mb": ("memory MB", "{:.0f}"),
-    "leaves": ("leaves", "{:.0f}"),
-    "score": ("score", "{:.5f}"),
-}
-
-
-def prepare(case: Case, scale: float, cache: Path) -> Path:
-    """Folder with the arrays of a case, made on first use."""
-    n = case.n if scale == 1.0 else max(SMALLEST, int(case.n * scale))
-    n_test = case.n_test and max(SMALLEST, int(case.n_test * scale))
-    folder = cache / f"cart-{case.task}-{n}x{case.p}-{n_test}"
-    if not (folder / "y_test.npy").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, array in make_data(n, case.p, case.task, n_test=n_test)._asdict().items():
-            np.save(folder / f"{name}.npy", array)
-    return folder
-
 
 def measure(case: Case, library: str, threads: int, folder: Path) -> Figures:
     """Run the worker in a fresh process and return its figures."""
@@ -108,14 +76,7 @@ def measure(case: Case, library: str, threads: int, folder: Path) -> Figures:
         "threads": threads,
         "folder": str(folder),
     }
-    limits = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    environment = {**os.environ, **dict.fromkeys(limits, str(threads))}
-    command = [sys.executable, str(Path(__file__).with_name("cart_worker.py")), json.dumps(job)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        raise RuntimeError(f"{library}: {last[0]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    return measuring.run_worker("cart_worker.py", job)
 
 
 def run_case(case: Case, threads: list[int], repeats: int, folder: Path) -> dict[str, Figures]:
@@ -123,25 +84,9 @@ def run_case(case: Case, threads: list[int], repeats: int, folder: Path) -> dict
     names = [f"{US} {count}" for count in threads]
     peer_threads = threads[:1] if case.peer == SKLEARN else threads
     names += [f"{case.peer} {count}" for count in peer_threads]
-    runs: dict[str, list[Figures]] = {name: [] for name in names}
-    for name in rotations(names, case.repeats or repeats):
-        library, count = name.split()
-        try:
-            runs[name].append(measure(case, library, int(count), folder))
-        except RuntimeError as error:
-            print(f"  {error}", file=sys.stderr)
-    return {name: best(found) for name, found in runs.items() if found}
-
-
-def print_case(case: Case, results: dict[str, Figures]) -> None:
-    """One table: the figures of each library and number of threads."""
-    print(f"\n{case.title}")
-    if not results:
-        return
-    rows = [["library, threads", *(heading for heading, _ in FIGURES.values())]]
-    for name, figures in results.items():
-        rows.append([name, *(show(figures[k], form) for k, (_, form) in FIGURES.items())])
-    print_table(rows)
+    return measuring.best_figures(
+        names, case.repeats or repeats, lambda *where: measure(case, *where, folder)
+    )
 
 
 def print_targets(records: dict[str, dict[str, Figures]]) -> None:
@@ -160,45 +105,23 @@ def print_targets(records: dict[str, dict[str, Figures]]) -> None:
             goal, limit = case.goals
             numbers = [f"{x:.3f}" for x in (value, goal, limit)]
             rows.append([key, str(threads), *numbers, verdict(value, goal, limit), f"{up:.2f}"])
-    if len(rows) > 1:
-        print("\ntargets")
-        print_table(rows)
-
-
-def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n\n")[0],
-        epilog="cases: " + "; ".join(f"{name} ({case.title})" for name, case in CASES.items()),
-    )
-    parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES), metavar="CASE")
-    parser.add_argument("--threads", nargs="+", type=positive(int), default=[1, 2])
-    parser.add_argument("--repeats", type=positive(int), default=3)
-    parser.add_argument("--scale", type=positive(float), default=1.0, help="fraction of the rows")
-    parser.add_argument("--json", type=Path, help="also write every figure to this file")
-    parser.add_argument("--cache", type=Path, help="keep the data here between runs")
-    return parser.parse_args(arguments)
+    measuring.print_rows(rows, "targets")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the comparison."""
-    options = parse_arguments(arguments)
-    facts = machine()
-    print(f"{facts['processor']}, {facts['cores']} cores, Python {facts['python']}")
-    print(", ".join(f"{name} {version}" for name, version in facts["versions"].items()))
-    if options.scale != 1.0:
-        print(f"rows scaled by {options.scale}: titles name the full size")
+    options = measuring.base_parser(__doc__, CASES).parse_args(arguments)
+    facts = measuring.print_machine()
+    measuring.print_scale(options.scale)
     records = {}
     with tempfile.TemporaryDirectory() as temporary:
+        cache = options.cache or Path(temporary)
         for name in options.case:
-            folder = prepare(CASES[name], options.scale, options.cache or Path(temporary))
+            folder = measuring.save_data("cart", CASES[name], options.scale, cache)
             records[name] = run_case(CASES[name], options.threads, options.repeats, folder)
-            print_case(CASES[name], records[name])
-            sys.stdout.flush()
+            measuring.print_figures(CASES[name].title, records[name])
     print_targets(records)
-    if options.json:
-        content = {"machine": facts, "scale": options.scale, "results": records}
-        options.json.write_text(json.dumps(content, indent=1) + "\n")
+    measuring.write_json(options.json, facts, records, scale=options.scale)
     return 0 if any(results for results in records.values()) else 1
 
 

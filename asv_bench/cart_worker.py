@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.datasets import score
-from peers_worker import load, reset_high_water_mark, resident_mb, seconds
+from peers_worker import load, measured_fit, seconds
 
 
 def cart(library: str, job: dict):
@@ -56,15 +56,10 @@ def measure(job: dict) -> dict:
     predict(
         make(job["library"], warm).fit(data["X"][:500], data["y"][:500]), job, data["X_test"][:500]
     )
-    reset_high_water_mark()
-    before = resident_mb("VmRSS")
-    model = make(job["library"], job)
-    figures = {"fit_s": seconds(model.fit, data["X"], data["y"])}
-    peak = resident_mb("VmHWM")
+    model, figures = measured_fit(lambda: make(job["library"], job), data)
     predict(model, job, data["X_test"][:1000])
     times = [seconds(predict, model, job, data["X_test"]) for _ in range(job["inner"])]
     figures["predict_s"] = min(times)
-    figures["memory_mb"] = None if before is None or peak is None else peak - before
     figures["leaves"] = float(model.get_n_leaves()) if job["family"] == "cart" else None
     figures["score"] = score(job["task"], data["y_test"], predict(model, job, data["X_test"]))
     return figures

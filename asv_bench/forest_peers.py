@@ -14,19 +14,14 @@ over the repeats is reported. Ratios are hybridtrees / scikit-learn, so less tha
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-from benchmarks.datasets import make_data
-from peers import US, Figures, best, machine, positive, print_table, ratio, rotations, show, verdict
+import measuring
+from measuring import US, Figures, ratio, verdict
 
-SMALLEST = 1000  # rows that --scale leaves at least
 PEER = "sklearn"
 
 # What the peer has under another default; full depth in both.
@@ -34,14 +29,9 @@ REGRESSION = {"max_features": 1 / 3, "min_samples_leaf": 1}
 
 
 @dataclass(frozen=True)
-class Case:
+class Case(measuring.Table):
     """One table; `goals` maps figures to the ratio to reach and the one that is too little."""
 
-    title: str
-    n: int
-    p: int = 28
-    task: str = "regression"
-    params: dict = field(default_factory=dict)
     ours: dict = field(default_factory=dict)  # parameters that the peer does not have
     goals: dict[str, tuple[float, float]] = field(default_factory=dict)
     n_test: int = 100_000
@@ -79,30 +69,6 @@ CASES = {
     ),
 }  # fmt: skip
 
-# figure: (heading, format)
-FIGURES = {
-    "fit_s": ("fit s", "{:.2f}"),
-    "predict_s": ("predict s", "{:.3f}"),
-    "memory_mb": ("peak MB", "{:.0f}"),
-    "pickle_mb": ("pickle MB", "{:.1f}"),
-    "file_mb": ("file MB", "{:.1f}"),
-    "oob": ("oob score", "{:.5f}"),
-    "score": ("test score", "{:.5f}"),
-    "seconds": ("impute s", "{:.1f}"),
-}
-
-
-def prepare(case: Case, scale: float, cache: Path) -> Path:
-    """Folder with the arrays of a case, made on first use."""
-    n = case.n if scale == 1.0 else max(SMALLEST, int(case.n * scale))
-    n_test = max(SMALLEST, int(case.n_test * scale))
-    folder = cache / f"forest-{case.task}-{n}x{case.p}-{n_test}"
-    if not (folder / "y_test.npy").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, array in make_data(n, case.p, case.task, n_test=n_test)._asdict().items():
-            np.save(folder / f"{name}.npy", array)
-    return folder
-
 
 def measure(case: Case, library: str, threads: int, trees: int, folder: Path) -> Figures:
     """Run the worker in a fresh process and return its figures."""
@@ -115,40 +81,16 @@ def measure(case: Case, library: str, threads: int, trees: int, folder: Path) ->
         "threads": threads,
         "folder": str(folder),
     }
-    limits = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    environment = {**os.environ, **dict.fromkeys(limits, str(threads))}
-    command = [sys.executable, str(Path(__file__).with_name("forest_worker.py")), json.dumps(job)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        raise RuntimeError(f"{library}: {last[0]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    return measuring.run_worker("forest_worker.py", job)
 
 
 def run_case(case: Case, options: argparse.Namespace, folder: Path) -> dict[str, Figures]:
     """Best figures by "library threads"."""
     libraries = [US] if case.kind == "imputation" else [US, PEER]
     names = [f"{library} {count}" for library in libraries for count in options.threads]
-    runs: dict[str, list[Figures]] = {name: [] for name in names}
-    for name in rotations(names, options.repeats):
-        library, count = name.split()
-        try:
-            runs[name].append(measure(case, library, int(count), options.trees, folder))
-        except RuntimeError as error:
-            print(f"  {error}", file=sys.stderr)
-    return {name: best(found) for name, found in runs.items() if found}
-
-
-def print_case(case: Case, results: dict[str, Figures]) -> None:
-    """One table: the figures of each library and number of threads."""
-    print(f"\n{case.title}")
-    if not results:
-        return
-    names = [k for k in FIGURES if any(figures.get(k) is not None for figures in results.values())]
-    rows = [["library, threads", *(FIGURES[k][0] for k in names)]]
-    for name, figures in results.items():
-        rows.append([name, *(show(figures.get(k), FIGURES[k][1]) for k in names)])
-    print_table(rows)
+    return measuring.best_figures(
+        names, options.repeats, lambda *where: measure(case, *where, options.trees, folder)
+    )
 
 
 def print_targets(records: dict[str, dict[str, Figures]]) -> None:
@@ -168,48 +110,35 @@ def print_targets(records: dict[str, dict[str, Figures]]) -> None:
                 up = ratio(ours[min(ours)], figures, figure) or 0.0
                 numbers = [f"{x:.3f}" for x in (value, goal, limit)]
                 rows.append(
-                    [key, figure, str(threads), *numbers, verdict(value, goal, limit), f"{up:.2f}"]
+                    [
+                        key,
+                        figure,
+                        str(threads),
+                        *numbers,
+                        verdict(value, goal, limit),
+                        f"{up:.2f}",
+                    ]
                 )
-    if len(rows) > 1:
-        print("\ntargets")
-        print_table(rows)
-
-
-def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n\n")[0],
-        epilog="cases: " + "; ".join(f"{name} ({case.title})" for name, case in CASES.items()),
-    )
-    parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES), metavar="CASE")
-    parser.add_argument("--threads", nargs="+", type=positive(int), default=[1, 2])
-    parser.add_argument("--repeats", type=positive(int), default=1)
-    parser.add_argument("--trees", type=positive(int), default=100)
-    parser.add_argument("--scale", type=positive(float), default=1.0, help="fraction of the rows")
-    parser.add_argument("--json", type=Path, help="also write every figure to this file")
-    parser.add_argument("--cache", type=Path, help="keep the data here between runs")
-    return parser.parse_args(arguments)
+    measuring.print_rows(rows, "targets")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the comparison."""
-    options = parse_arguments(arguments)
-    facts = machine()
-    print(f"{facts['processor']}, {facts['cores']} cores, Python {facts['python']}")
-    print(", ".join(f"{name} {version}" for name, version in facts["versions"].items()))
+    parser = measuring.base_parser(__doc__, CASES, repeats=1)
+    parser.add_argument("--trees", type=measuring.positive(int), default=100)
+    options = parser.parse_args(arguments)
+    facts = measuring.print_machine()
     if options.scale != 1.0 or options.trees != 100:
         print(f"rows scaled by {options.scale}, {options.trees} trees")
     records = {}
     with tempfile.TemporaryDirectory() as temporary:
+        cache = options.cache or Path(temporary)
         for name in options.case:
-            folder = prepare(CASES[name], options.scale, options.cache or Path(temporary))
+            folder = measuring.save_data("forest", CASES[name], options.scale, cache)
             records[name] = run_case(CASES[name], options, folder)
-            print_case(CASES[name], records[name])
-            sys.stdout.flush()
+            measuring.print_figures(CASES[name].title, records[name])
     print_targets(records)
-    if options.json:
-        content = {"machine": facts, "scale": options.scale, "results": records}
-        options.json.write_text(json.dumps(content, indent=1) + "\n")
+    measuring.write_json(options.json, facts, records, scale=options.scale)
     return 0 if any(results for results in records.values()) else 1
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from benchmarks.datasets import score
-from peers_worker import load, reset_high_water_mark, resident_mb, seconds
+from peers_worker import load, measured_fit, seconds
 
 SHARE_MISSING = 0.1
 
@@ -44,12 +44,7 @@ def measure_forest(job: dict) -> dict:
     # Lazy imports and thread pools are not fit time.
     warm = forest(job, n_estimators=2).fit(data["X"][:500], data["y"][:500])
     predict(warm, job, data["X_test"][:500])
-    reset_high_water_mark()
-    before = resident_mb("VmRSS")
-    model = forest(job)
-    figures = {"fit_s": seconds(model.fit, data["X"], data["y"])}
-    peak = resident_mb("VmHWM")
-    figures["memory_mb"] = None if before is None or peak is None else peak - before
+    model, figures = measured_fit(lambda: forest(job), data)
     predict(model, job, data["X_test"][:1000])
     figures["predict_s"] = seconds(predict, model, job, data["X_test"])
     figures["pickle_mb"] = len(pickle.dumps(model)) / 1e6
@@ -63,8 +58,8 @@ def measure_forest(job: dict) -> dict:
         # With few trees some rows have no prediction out of the bag.
         warnings.simplefilter("ignore")
         rows = slice(min(len(data["y"]), 10_000))
-        judged = forest(job, oob_score=True).fit(data["X"][rows], data["y"][rows])
-    figures["oob"] = float(judged.oob_score_)
+        scored = forest(job, oob_score=True).fit(data["X"][rows], data["y"][rows])
+    figures["oob"] = float(scored.oob_score_)
     return figures
 
 

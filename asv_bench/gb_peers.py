@@ -22,20 +22,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import measuring
 import numpy as np
 from benchmarks.datasets import SEED, TABLES, make_data, score
-from peers import US, Figures, best, machine, positive, print_table, ratio, rotations, show, verdict
+from measuring import US, Figures, ratio, verdict
 
-SMALLEST = 1000  # rows that --scale leaves at least
 N_CLASSES = 7
 SCORE_GOALS = (1.0, 1.002)
 
@@ -97,9 +95,6 @@ CASES = {
         (0.5, 0.8),
     ),
 }  # fmt: skip
-
-FIGURES = {"fit_s": ("fit s", "{:.3f}"), "predict_s": ("predict s", "{:.4f}"),
-           "score": ("score", "{:.5f}")}  # fmt: skip
 
 
 def friedman_model(case: Case, library: str, threads: int, n_trees: int):
@@ -214,7 +209,7 @@ def case_data(case: Case, n: int, table: str, seed: int = SEED) -> dict[str, np.
 
 def prepare(case: Case, scale: float, table: str, draw: int, folder: Path) -> None:
     """Write the arrays of a draw of a case."""
-    n = case.n if scale == 1.0 else max(SMALLEST, int(case.n * scale))
+    n = measuring.shrink(case.n, scale)
     data = case_data(case, n, table, SEED + draw)
     rng = np.random.default_rng(0)
     for name, array in data.items():
@@ -226,14 +221,7 @@ def prepare(case: Case, scale: float, table: str, draw: int, folder: Path) -> No
 def measure(name: str, library: str, threads: int, folder: str, cpu: bool) -> Figures:
     """Run this file in a fresh process and return its figures."""
     job = {"case": name, "library": library, "threads": threads, "folder": folder, "cpu": cpu}
-    limits = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    environment = {**os.environ, **dict.fromkeys(limits, str(threads))}
-    command = [sys.executable, __file__, "--job", json.dumps(job)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        raise RuntimeError(f"{library}: {last[0]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    return measuring.run_worker("gb_peers.py", job, "--job")
 
 
 def run_draw(
@@ -242,12 +230,12 @@ def run_draw(
     """Best figures of every library on one draw of the data."""
     case = CASES[name]
     runs: dict[str, list[Figures]] = {US: [], case.peer: []}
-    for library in rotations(list(runs), case.repeats or options.repeats):
+    for library in measuring.rotations(list(runs), case.repeats or options.repeats):
         try:
             runs[library].append(measure(name, library, threads, str(folder), options.cpu))
         except RuntimeError as error:
             print(f"  {error}", file=sys.stderr)
-    return {library: best(found) for library, found in runs.items() if found}
+    return {library: measuring.best(found) for library, found in runs.items() if found}
 
 
 def run_case(
@@ -259,19 +247,14 @@ def run_case(
     by_library = {
         library: [d[library] for d in draws if library in d] for library in (US, case.peer)
     }
-    results = {library: best(found) for library, found in by_library.items() if found}
-    print(f"\n{case.title}, {threads} thread(s)")
-    rows = [["library", *(heading for heading, _ in FIGURES.values())]]
-    for library, figures in results.items():
-        rows.append([library, *(show(figures[k], form) for k, (_, form) in FIGURES.items())])
-    print_table(rows)
+    results = {library: measuring.best(found) for library, found in by_library.items() if found}
+    measuring.print_figures(f"{case.title}, {threads} thread(s)", results)
     scores = [ratio(d.get(US, {}), d.get(case.peer, {}), "score") for d in draws]
     scores = [value for value in scores if value is not None]
     if len(scores) > 1:
         error = statistics.stdev(scores) / len(scores) ** 0.5
         each = ", ".join(f"{value:.4f}" for value in scores)
         print(f"score ratio {statistics.fmean(scores):.4f} +- {error:.4f} of the draws {each}")
-    sys.stdout.flush()
     lines = []
     found = {
         "fit_s": ratio(results.get(US, {}), results.get(case.peer, {}), "fit_s"),
@@ -288,10 +271,14 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the comparison."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES), metavar="CASE")
-    parser.add_argument("--threads", nargs="+", type=positive(int), default=[1, 2])
-    parser.add_argument("--repeats", type=positive(int), default=3)
-    parser.add_argument("--draws", type=positive(int), default=1, help="draws of the table")
-    parser.add_argument("--scale", type=positive(float), default=1.0, help="fraction of the rows")
+    parser.add_argument("--threads", nargs="+", type=measuring.positive(int), default=[1, 2])
+    parser.add_argument("--repeats", type=measuring.positive(int), default=3)
+    parser.add_argument(
+        "--draws", type=measuring.positive(int), default=1, help="draws of the table"
+    )
+    parser.add_argument(
+        "--scale", type=measuring.positive(float), default=1.0, help="fraction of the rows"
+    )
     parser.add_argument(
         "--table", choices=TABLES, default=TABLES[0], help="the second one for scores"
     )
@@ -301,9 +288,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.job:
         print(json.dumps(work(json.loads(options.job))))
         return 0
-    facts = machine()
-    print(f"{facts['processor']}, {facts['cores']} cores, Python {facts['python']}")
-    print(", ".join(f"{name} {version}" for name, version in facts["versions"].items()))
+    measuring.print_machine()
     rows = [["target", "threads", "ratio", "goal", "limit", "verdict"]]
     for name in options.case:
         with tempfile.TemporaryDirectory() as folder:
@@ -313,9 +298,7 @@ def main(arguments: list[str] | None = None) -> int:
                 prepare(CASES[name], options.scale, options.table, draw, own)
             for threads in options.threads:
                 rows += run_case(name, threads, options, folders)
-    if len(rows) > 1:
-        print("\ntargets")
-        print_table(rows)
+    measuring.print_rows(rows, "targets")
     return 0 if len(rows) > 1 else 1
 
 

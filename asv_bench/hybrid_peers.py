@@ -17,16 +17,14 @@ published ones (AUC, the larger the better, or RMSE, the smaller the better).
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import measuring
 import numpy as np
-from peers import US, Figures, best, machine, positive, print_table, ratio, rotations, show, verdict
+from measuring import US, Figures, ratio, verdict
 
 SKLEARN = "sklearn"
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -55,6 +53,11 @@ class Case:
     def task(self) -> str:
         binary = ("breast_cancer", "car_insurance", "software_defect")
         return "binary" if self.data in binary else "regression"
+
+    @property
+    def heading(self) -> str:
+        published = "" if self.published is None else f" (published score {self.published:.6f})"
+        return self.title + published
 
 
 def line(penalty: str | None, **others) -> dict:
@@ -120,13 +123,6 @@ PUBLISHED = {
     ),
 }  # fmt: skip
 
-FIGURES = {
-    "fit_s": ("fit s", "{:.3f}"),
-    "predict_s": ("predict s", "{:.4f}"),
-    "memory_mb": ("memory MB", "{:.0f}"),
-    "score": ("score", "{:.6f}"),
-}
-
 
 def prepare(case: Case, source: Path, cache: Path) -> Path:
     """Folder with the arrays of a case, made on first use."""
@@ -165,38 +161,13 @@ def measure(case: Case, library: str, threads: int, folder: Path, seed: int = 0)
         "seed": seed,
         "folder": str(folder),
     }
-    limits = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    environment = {**os.environ, **dict.fromkeys(limits, str(threads))}
-    command = [sys.executable, str(Path(__file__).with_name("hybrid_worker.py")), json.dumps(job)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        raise RuntimeError(f"{library}: {last[0]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    return measuring.run_worker("hybrid_worker.py", job)
 
 
 def run_case(case: Case, threads: list[int], repeats: int, folder: Path) -> dict[str, Figures]:
     """Best figures by "library threads"."""
     names = [f"{library} {count}" for count in threads for library in (US, SKLEARN)]
-    runs: dict[str, list[Figures]] = {name: [] for name in names}
-    for name in rotations(names, repeats):
-        library, count = name.split()
-        try:
-            runs[name].append(measure(case, library, int(count), folder))
-        except RuntimeError as error:
-            print(f"  {error}", file=sys.stderr)
-    return {name: best(found) for name, found in runs.items() if found}
-
-
-def print_case(case: Case, results: dict[str, Figures]) -> None:
-    """One table: the figures of each library and number of threads."""
-    published = "" if case.published is None else f" (published score {case.published:.6f})"
-    print(f"\n{case.title}{published}")
-    rows = [["library, threads", *(heading for heading, _ in FIGURES.values())]]
-    for name, figures in results.items():
-        rows.append([name, *(show(figures[k], form) for k, (_, form) in FIGURES.items())])
-    if len(rows) > 1:
-        print_table(rows)
+    return measuring.best_figures(names, repeats, lambda *where: measure(case, *where, folder))
 
 
 def print_targets(records: dict[str, dict[str, Figures]]) -> None:
@@ -211,9 +182,7 @@ def print_targets(records: dict[str, dict[str, Figures]]) -> None:
             goal, limit = CASES[key].goals or (1.0, 1.0)
             numbers = [f"{x:.3f}" for x in (value, goal, limit)]
             rows.append([key, count, *numbers, verdict(value, goal, limit)])
-    if len(rows) > 1:
-        print("\ntargets")
-        print_table(rows)
+    measuring.print_rows(rows, "targets")
 
 
 def run_scores(seeds: int, threads: int, source: Path, cache: Path) -> dict[str, dict]:
@@ -244,24 +213,18 @@ def run_scores(seeds: int, threads: int, source: Path, cache: Path) -> dict[str,
         texts = [f"{np.mean(v):.6f} [{min(v):.6f}, {max(v):.6f}]" for v in found]
         rows.append([key, f"{case.published:.6f}", *texts])
         print(f"  {key}: {texts[0]}", file=sys.stderr)
-    print_table(rows)
+    measuring.print_table(rows)
     return records
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n\n")[0],
-        epilog="cases: " + "; ".join(f"{name} ({case.title})" for name, case in CASES.items()),
-    )
-    parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES), metavar="CASE")
-    parser.add_argument("--threads", nargs="+", type=positive(int), default=[1, 2])
-    parser.add_argument("--repeats", type=positive(int), default=3)
+    parser = measuring.base_parser(__doc__, CASES, scaled=False)
     parser.add_argument("--scores", action="store_true", help="test scores instead of times")
-    parser.add_argument("--seeds", type=positive(int), default=3, help="seeds of --scores")
+    parser.add_argument(
+        "--seeds", type=measuring.positive(int), default=3, help="seeds of --scores"
+    )
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the parquet files")
-    parser.add_argument("--json", type=Path, help="also write every figure to this file")
-    parser.add_argument("--cache", type=Path, help="keep the arrays here between runs")
     return parser.parse_args(arguments)
 
 
@@ -271,9 +234,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not options.data.is_dir():
         print(f"no data: {options.data} is no folder; see --data", file=sys.stderr)
         return 1
-    facts = machine()
-    print(f"{facts['processor']}, {facts['cores']} cores, Python {facts['python']}")
-    print(", ".join(f"{name} {version}" for name, version in facts["versions"].items()))
+    facts = measuring.print_machine()
     records: dict[str, dict] = {}
     with tempfile.TemporaryDirectory() as temporary:
         cache = options.cache or Path(temporary)
@@ -283,12 +244,9 @@ def main(arguments: list[str] | None = None) -> int:
             for name in options.case:
                 folder = prepare(CASES[name], options.data, cache)
                 records[name] = run_case(CASES[name], options.threads, options.repeats, folder)
-                print_case(CASES[name], records[name])
-                sys.stdout.flush()
+                measuring.print_figures(CASES[name].heading, records[name])
             print_targets(records)
-    if options.json:
-        content = {"machine": facts, "results": records}
-        options.json.write_text(json.dumps(content, indent=1) + "\n")
+    measuring.write_json(options.json, facts, records)
     return 0 if any(records.values()) else 1
 
 

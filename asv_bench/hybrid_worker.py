@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from peers_worker import load, reset_high_water_mark, resident_mb, seconds
+from peers_worker import load, measured_fit, seconds
 
 
 def hybridtrees_model(job: dict, n: int):
@@ -154,12 +154,7 @@ def measure(job: dict) -> dict:
     first = make(small)
     first.fit(data["X"][:1000], data["y"][:1000])
     first.score(data["X_test"][:100])
-    reset_high_water_mark()
-    before = resident_mb("VmRSS")
-    model = make(job)
-    figures = {"fit_s": seconds(model.fit, data["X"], data["y"])}
-    peak = resident_mb("VmHWM")
-    figures["memory_mb"] = None if before is None or peak is None else peak - before
+    model, figures = measured_fit(lambda: make(job), data)
     figures["predict_s"] = seconds(model.score, data["X_test"])
     figures["score"] = quality(job["task"], data["y_test"], model.score(data["X_test"]))
     return figures

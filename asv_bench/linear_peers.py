@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,8 +21,8 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from measuring import US, run_worker, verdict
 
-US = "hybridtrees"
 SEED = 20260101
 SLACK = 1e-8
 ALPHA = {"ridge": 1e-3, "logistic": 1e-5}
@@ -159,13 +157,7 @@ def work(job: dict) -> dict:
 
 def measure(case: str, library: str, tol: float | None, threads: int, folder: str) -> dict:
     job = {"case": case, "library": library, "tol": tol, "threads": threads, "folder": folder}
-    limits = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    environment = {**os.environ, **dict.fromkeys(limits, str(threads))}
-    command = [sys.executable, __file__, "--job", json.dumps(job)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError((done.stderr.strip().splitlines() or ["failed"])[-1])
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    return run_worker("linear_peers.py", job, "--job")
 
 
 def run_case(case: str, options, folder: str) -> None:
@@ -191,8 +183,8 @@ def run_case(case: str, options, folder: str) -> None:
             if excess <= SLACK or tol == TOLERANCES[peer][-1]:
                 best = max(best or 0.0, mine / other)
                 break
-    verdict = "reached" if best <= goal else "short" if best <= limit else "TOO LITTLE"
-    print(f"  ratio at equal objective {best:.3f}, goal {goal}, limit {limit}: {verdict}")
+    end = verdict(best, goal, limit)
+    print(f"  ratio at equal objective {best:.3f}, goal {goal}, limit {limit}: {end}")
 
 
 def main() -> int:

@@ -15,24 +15,14 @@ than 1 is better.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
-import statistics
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from importlib import metadata
 from pathlib import Path
 
-import numpy as np
-from benchmarks.datasets import make_data
+import measuring
+from measuring import US, Figures, ratio, show, verdict
 from peers_worker import IMPORT_NAMES, LIBRARIES
-
-US = "hybridtrees"
-SMALLEST = 1000  # rows that --scale leaves at least
 
 
 @dataclass(frozen=True)
@@ -121,38 +111,13 @@ TARGETS = {
     ("import", "import_ms", ""): (30.0, 100.0),
 }
 
-# figure: (heading, format)
-FIGURES = {
-    "fit_s": ("fit s", "{:.3f}"),
-    "predict_s": ("predict s", "{:.4f}"),
-    "memory_mb": ("memory MB", "{:.0f}"),
-    "score": ("score", "{:.5f}"),
-    "latency_us": ("one row us", "{:.1f}"),
-    "import_ms": ("import ms", "{:.1f}"),
-}
-
-Figures = dict[str, float | None]
-
-
-def shrink(case: Case, scale: float) -> tuple[int, int | None]:
-    """Training and test rows of a case under --scale."""
-    if scale == 1.0:
-        return case.n, case.n_test
-    n_test = None if case.n_test is None else max(SMALLEST, int(case.n_test * scale))
-    return max(SMALLEST, int(case.n * scale)), n_test
-
 
 def prepare(case: Case, scale: float, cache: Path) -> Path:
     """Folder with the arrays of a case, made on first use."""
-    n, n_test = shrink(case, scale)
-    folder = cache / f"{case.task}-{n}x{case.p}-{n_test}-{int(case.zero_inflated)}"
-    if case.kind == "import" or (folder / "y_test.npy").exists():
-        return folder
-    folder.mkdir(parents=True, exist_ok=True)
-    data = make_data(n, case.p, case.task, n_test=n_test, zero_inflated=case.zero_inflated)
-    for name, array in data._asdict().items():
-        np.save(folder / f"{name}.npy", array)
-    return folder
+    if case.kind == "import":
+        return cache
+    kind = f"peers-{int(case.zero_inflated)}"
+    return measuring.save_data(kind, case, scale, cache, zero_inflated=case.zero_inflated)
 
 
 def measure(case: Case, library: str, threads: int, folder: Path) -> Figures:
@@ -166,35 +131,7 @@ def measure(case: Case, library: str, threads: int, folder: Path) -> Figures:
         "threads": threads,
         "folder": str(folder),
     }
-    limits = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    environment = {**os.environ, **dict.fromkeys(limits, str(threads))}
-    worker = str(Path(__file__).with_name("peers_worker.py"))
-    command = [sys.executable, worker, json.dumps(job)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        raise RuntimeError(last[0])
-    return json.loads(done.stdout.strip().splitlines()[-1])
-
-
-def rotations(libraries: list[str], repeats: int) -> Iterator[str]:
-    """Each library `repeats` times, in an order that turns by one place per repeat."""
-    for repeat in range(repeats):
-        turn = repeat % len(libraries)
-        yield from libraries[turn:] + libraries[:turn]
-
-
-def best(runs: list[Figures]) -> Figures:
-    """The smallest of each cost over the repeats, and the mean of the scores.
-
-    LightGBM's quantised gradients are rounded at random: its best score would flatter it.
-    """
-    figures: Figures = {}
-    for name in runs[0]:
-        values = [run[name] for run in runs if run[name] is not None]
-        choose = statistics.fmean if name == "score" else min
-        figures[name] = choose(values) if values else None
-    return figures
+    return measuring.run_worker("peers_worker.py", job)
 
 
 def run_case(
@@ -203,7 +140,7 @@ def run_case(
     """Best figures of each library on one case; a library that fails is reported and left out."""
     runs: dict[str, list[Figures]] = {library: [] for library in libraries}
     failed = set()
-    for library in rotations(libraries, case.repeats or repeats):
+    for library in measuring.rotations(libraries, case.repeats or repeats):
         if library in failed:
             continue
         try:
@@ -212,29 +149,7 @@ def run_case(
         except RuntimeError as error:
             failed.add(library)
             print(f"  {library}: {error}", file=sys.stderr)
-    return {k: best(v) for k, v in runs.items() if v and k not in failed}
-
-
-def show(value: float | None, form: str) -> str:
-    """A number, or a dash where there is none."""
-    return "-" if value is None else form.format(value)
-
-
-def ratio(ours: Figures, theirs: Figures, name: str) -> float | None:
-    """hybridtrees / peer."""
-    mine, other = ours.get(name), theirs.get(name)
-    return None if mine is None or not other else mine / other
-
-
-def print_table(rows: list[list[str]]) -> None:
-    """Print rows with columns lined up: the first to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [
-            cell.ljust(width) if j == 0 else cell.rjust(width)
-            for j, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        print("  " + "  ".join(cells).rstrip())
+    return {k: measuring.best(v) for k, v in runs.items() if v and k not in failed}
 
 
 def print_case(title: str, threads: int | None, results: dict[str, Figures]) -> None:
@@ -244,21 +159,16 @@ def print_case(title: str, threads: int | None, results: dict[str, Figures]) -> 
         return
     names = list(next(iter(results.values())))
     ours = results.get(US, {})
-    rows = [["library", *(FIGURES[n][0] for n in names)]]
+    rows = [["library", *(measuring.FIGURES[n][0] for n in names)]]
     if ours:
-        rows[0] += [f"ratio {FIGURES[n][0].rsplit(' ', 1)[0]}" for n in names]
+        rows[0] += [f"ratio {measuring.FIGURES[n][0].rsplit(' ', 1)[0]}" for n in names]
     for library, figures in results.items():
-        row = [library, *(show(figures[n], FIGURES[n][1]) for n in names)]
+        row = [library, *(show(figures[n], measuring.FIGURES[n][1]) for n in names)]
         if ours:
             form = "{:.3f}"
             row += [show(ratio(ours, figures, n), form) if library != US else "" for n in names]
         rows.append(row)
-    print_table(rows)
-
-
-def verdict(value: float, goal: float, limit: float) -> str:
-    """How a ratio stands to its target."""
-    return "reached" if value <= goal else "short" if value <= limit else "TOO LITTLE"
+    measuring.print_table(rows)
 
 
 def print_targets(records: list[dict]) -> None:
@@ -271,12 +181,10 @@ def print_targets(records: list[dict]) -> None:
             theirs = by_key.get((case, threads, peer), {})
             value = ratio(ours, theirs, name) if peer else ours.get(name)
             if value is not None:
-                what = f"{case}: {FIGURES[name][0]}" + (f" / {peer}" if peer else "")
+                what = f"{case}: {measuring.FIGURES[name][0]}" + (f" / {peer}" if peer else "")
                 numbers = [f"{x:.3f}" for x in (value, goal, limit)]
                 rows.append([what, str(threads), *numbers, verdict(value, goal, limit)])
-    if len(rows) > 1:
-        print("\ntargets")
-        print_table(rows)
+    measuring.print_rows(rows, "targets")
 
 
 def print_speed_up(records: list[dict]) -> None:
@@ -293,58 +201,13 @@ def print_speed_up(records: list[dict]) -> None:
         if few < many:
             up = f"{times[few] / times[many]:.2f}"
             rows.append([f"{case}: {library}", f"{few} -> {many}", up])
-    if len(rows) > 1:
-        print()
-        print_table(rows)
-
-
-def machine() -> dict:
-    """What the figures depend on: processor, cores, versions."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        processor = next(x.split(":")[1].strip() for x in lines if x.startswith("model name"))
-    except (OSError, StopIteration):
-        processor = platform.processor()
-    versions = {}
-    for package in ("hybridtrees", "lightgbm", "xgboost", "xgboost-cpu", "scikit-learn", "numpy"):
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return {
-        "processor": processor,
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "versions": versions,
-    }
-
-
-def positive(kind: type):
-    """Argument type: a number greater than zero."""
-
-    def parse(text: str):
-        value = kind(text)
-        if not value > 0:
-            raise argparse.ArgumentTypeError(f"must be greater than 0, got {text}")
-        return value
-
-    parse.__name__ = f"positive {kind.__name__}"
-    return parse
+    measuring.print_rows(rows)
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__.split("\n\n")[0],
-        epilog="cases: " + "; ".join(f"{name} ({case.title})" for name, case in CASES.items()),
-    )
-    parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES), metavar="CASE")
-    parser.add_argument("--threads", nargs="+", type=positive(int), default=[1, 2])
+    parser = measuring.base_parser(__doc__, CASES)
     parser.add_argument("--library", nargs="+", choices=LIBRARIES, default=list(LIBRARIES))
-    parser.add_argument("--repeats", type=positive(int), default=3)
-    parser.add_argument("--scale", type=positive(float), default=1.0, help="fraction of the rows")
-    parser.add_argument("--json", type=Path, help="also write every figure to this file")
-    parser.add_argument("--cache", type=Path, help="keep the data here between runs")
     return parser.parse_args(arguments)
 
 
@@ -368,19 +231,14 @@ def run(options: argparse.Namespace, cache: Path) -> list[dict]:
 def main(arguments: list[str] | None = None) -> int:
     """Run the comparison."""
     options = parse_arguments(arguments)
-    facts = machine()
-    print(f"{facts['processor']}, {facts['cores']} cores, Python {facts['python']}")
-    print(", ".join(f"{name} {version}" for name, version in facts["versions"].items()))
-    if options.scale != 1.0:
-        print(f"rows scaled by {options.scale}: titles name the full size")
+    facts = measuring.print_machine()
+    measuring.print_scale(options.scale)
     with tempfile.TemporaryDirectory() as temporary:
         records = run(options, options.cache or Path(temporary))
     print_speed_up(records)
     if options.scale == 1.0:
         print_targets(records)
-    if options.json:
-        content = {"machine": facts, "scale": options.scale, "results": records}
-        options.json.write_text(json.dumps(content, indent=1) + "\n")
+    measuring.write_json(options.json, facts, records, scale=options.scale)
     return 0 if any(record["library"] == US for record in records) else 1
 
 

@@ -186,25 +186,36 @@ def warm_up(job: dict, data: dict[str, np.ndarray]) -> None:
     model.predict(data["X_test"][rows])
 
 
+def measured_fit(make, data: dict) -> tuple:
+    """Make and fit a model; returns it with the seconds, and the peak of memory above the input."""
+    reset_high_water_mark()
+    before = resident_mb("VmRSS")
+    model = make()
+    figures = {"fit_s": seconds(model.fit, data["X"], data["y"])}
+    peak = resident_mb("VmHWM")
+    figures["memory_mb"] = None if before is None or peak is None else peak - before
+    return model, figures
+
+
 def measure_fit(job: dict) -> dict:
     """Fit time with binning, predict time on the test part, memory and score."""
     data = load(Path(job["folder"]))
     warm_up(job, data)
-    reset_high_water_mark()
-    before = resident_mb("VmRSS")
-    times = []
-    for repeat in range(job["inner"]):
-        model = LIBRARIES[job["library"]](job["task"], job["work"], job["threads"])
-        times.append(seconds(model.fit, data["X"], data["y"]))
-        if repeat == 0:
-            peak = resident_mb("VmHWM")
+
+    def make():
+        return LIBRARIES[job["library"]](job["task"], job["work"], job["threads"])
+
+    model, figures = measured_fit(make, data)
+    for _ in range(1, job["inner"]):
+        model = make()
+        figures["fit_s"] = min(figures["fit_s"], seconds(model.fit, data["X"], data["y"]))
     start = time.perf_counter()
     prediction = model.predict(data["X_test"])
     predict_s = time.perf_counter() - start
     return {
-        "fit_s": min(times),
+        "fit_s": figures["fit_s"],
         "predict_s": predict_s,
-        "memory_mb": None if before is None or peak is None else peak - before,
+        "memory_mb": figures["memory_mb"],
         "score": score(job["task"], data["y_test"], prediction),
     }
 

@@ -46,7 +46,7 @@ from pathlib import Path
 import numpy as np
 from hybrid_peers import DATA, TARGETS
 from hybrid_worker import quality
-from peers import machine, positive
+from measuring import machine, positive
 from study_models import NAMES, SCALED, NoPeer, Ours, make_peer, run_linear_tree
 from study_published import BINARY, STUDY
 from study_tables import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from peers import print_table
+from measuring import print_table
 from study_published import BINARY
 
 # record of a model on a data set, by data set and model

@@ -19,8 +19,8 @@ HEADER = "hybridtrees.json"
 
 # The limit where none is given. Arrays of fitted models shrink by 2 to 20 times when deflated, so
 # 100 times the file leaves room for odd ones; the floor is for small models full of zeros.
-_LEAST_LIMIT = 2**29
-_MOST_GROWTH = 100
+_MIN_LIMIT = 2**29
+_MAX_GROWTH = 100
 
 # Python objects take up to this many times the memory of the JSON text that they are read from.
 _TEXT_GROWTH = 32
@@ -51,14 +51,7 @@ def check_limit(max_bytes: Any) -> None:
 
 
 class Archive:
-    """The header and the arrays of a model file.
-
-    Parameters
-    ----------
-    file : binary file
-    max_bytes : int or None
-        See `hybridtrees.load`.
-    """
+    """The header and the arrays of a model file."""
 
     def __init__(self, file: IO[bytes], max_bytes: int | None) -> None:
         self._zip = zipfile.ZipFile(file)
@@ -71,7 +64,7 @@ class Archive:
             _check_member(member)
             needed += member.file_size * (_TEXT_GROWTH if member.filename == HEADER else 1)
         if max_bytes is None:
-            max_bytes = max(_LEAST_LIMIT, _MOST_GROWTH * file.seek(0, 2))
+            max_bytes = max(_MIN_LIMIT, _MAX_GROWTH * file.seek(0, 2))
         if needed > max_bytes:
             raise ModelFileError(
                 f"the model needs up to {needed} bytes of memory, and max_bytes allows {max_bytes}"
@@ -96,7 +89,7 @@ class Archive:
             # Without a size zipfile would unpack all there is before it cuts it off.
             data = stream.read(member.file_size)
         if len(data) != member.file_size:
-            raise ModelFileError(f"{name} is shorter than the directory of the file says")
+            raise ModelFileError(f"{name} is shorter than the directory of the file states")
         return data
 
 

@@ -25,17 +25,6 @@ def check_distinct(inputs: Mapping[str, str | None], outputs: Mapping[str, str |
     """Refuse an output that is also an input or another output.
 
     Links are followed, and hard links to one file are one file.
-
-    Parameters
-    ----------
-    inputs, outputs : mapping from str to str or None
-        What a file is, for messages, and its path: ``-`` is the standard input or output, None
-        is no file.
-
-    Raises
-    ------
-    ValueError
-        If writing an output would destroy an input or another output.
     """
     seen = {}
     for what, path in inputs.items():
@@ -63,19 +52,7 @@ def _identity(path: str, descriptor: int) -> object:
 
 
 def check_writable(path: str, *, regular: bool = False) -> None:
-    """Refuse a path that cannot be written to, before hours of work.
-
-    Parameters
-    ----------
-    path : str
-    regular : bool
-        Whether to refuse devices and pipes, too.
-
-    Raises
-    ------
-    OSError
-        If it is a folder, in none, or protected.
-    """
+    """Refuse a path that cannot be written to (or is not `regular`), before hours of work."""
     file = Path(path)
     folder = file.resolve().parent
     # As it was typed, unless a link leads to another one.
@@ -100,14 +77,6 @@ def writing_to(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
     If anything goes wrong, the old file stays as it was. A link stays a link, and the
     permissions of the old file are kept. What is not a regular file, such as a device or a
     pipe, is written to directly.
-
-    Parameters
-    ----------
-    path : str or path-like
-
-    Yields
-    ------
-    stream : binary stream
     """
     if os.path.exists(path) and not os.path.isfile(path):
         with open(path, "wb") as stream:
@@ -118,13 +87,7 @@ def writing_to(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def write_text(path: str | PathLike[str], text: str) -> None:
-    """Write text to a file as UTF-8; see `writing_to`.
-
-    Parameters
-    ----------
-    path : str or path-like
-    text : str
-    """
+    """Write text to a file as UTF-8; see `writing_to`."""
     with writing_to(path) as stream:
         stream.write(text.encode())
 
@@ -133,11 +96,6 @@ def discard(stream: TextIO) -> None:
     """Send what a stream still holds, and all that follows, nowhere.
 
     Python flushes the standard output once more at exit, which must not fail again.
-
-    Parameters
-    ----------
-    stream : text stream
-        Of a file descriptor.
     """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
@@ -145,15 +103,7 @@ def discard(stream: TextIO) -> None:
 
 
 def report_error(error: Exception, where: str = "") -> None:
-    """Print an error on the error stream.
-
-    Parameters
-    ----------
-    error : Exception
-        What users can mend is said in words alone; other errors show their type.
-    where : str
-        What failed.
-    """
+    """Print an error; the type is shown only of those that users cannot mend."""
     expected = isinstance(error, ValueError | TypeError | OSError | ImportError)
     kind = "" if expected else f"{type(error).__name__}: "
     print(f"hybridtrees: {where and f'{where}: '}{kind}{error}", file=sys.stderr)

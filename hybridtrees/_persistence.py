@@ -4,7 +4,7 @@ A model file is a zip archive with a JSON header, ``hybridtrees.json``, and one 
 for each array. Nothing in it is executed when it is read: classes are looked up by name among
 those that were registered with `register`, and arrays are read with pickling off.
 
-An object takes part in one of two ways. With `to_state` and `from_state` it says itself what is
+An object takes part in one of two ways. With `to_state` and `from_state` it states itself what is
 to be kept; otherwise its ``__dict__`` is kept. Either may hold numbers, strings, None, lists,
 tuples, dicts, NumPy arrays and scalars, and further registered objects.
 """
@@ -65,28 +65,10 @@ def register(cls: Class) -> Class:
 
 
 def save(estimator: Any, path: str | PathLike[str], *, compress: bool = True) -> None:
-    """Write an estimator to one file.
+    """Write an estimator to one file, which is left as it was if anything goes wrong.
 
-    Parameters
-    ----------
-    estimator : Estimator
-        Fitted or not, of a registered class.
-    path : str or path-like
-        The file; replaced if it exists, with its mode kept, and left as it was if anything goes
-        wrong. Of a symbolic link the file is replaced that it leads to.
-    compress : bool
-        Whether to deflate the arrays.
-
-    Warns
-    -----
-    UserWarning
-        If a parameter holds a random generator, which is not stored: after loading the
-        parameter is None.
-
-    Raises
-    ------
-    OSError
-        If the path is that of a directory, a device or a pipe.
+    A file that exists keeps its mode; of a symbolic link the file that it leads to is replaced.
+    Warns of a parameter that holds a random generator, which is not stored: it is None then.
     """
     target = find_target(Path(_path_text(path)))
     encoder = _Encoder()
@@ -194,7 +176,7 @@ class _Encoder:
         self._open: set[int] = set()  # ids of the containers we are inside of
 
     def encode(self, value: Any, where: str) -> Any:
-        """Encode one value; `where` says in errors how it was reached."""
+        """Encode one value; errors name `where` it was."""
         if value is None or isinstance(value, bool | str) or type(value) is int:
             return str(value) if isinstance(value, str) else value
         if type(value) is float:

@@ -19,13 +19,7 @@ except ImportError:  # pragma: no cover - Windows, where a file in use cannot be
 
 
 def find_target(path: Path) -> Path:
-    """Return the file behind symbolic links, which need not exist yet.
-
-    Raises
-    ------
-    OSError
-        If something else than a regular file is there.
-    """
+    """Return the file behind symbolic links, which need not exist yet."""
     target = Path(os.path.realpath(path))
     try:
         mode = target.stat().st_mode

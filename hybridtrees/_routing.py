@@ -63,12 +63,7 @@ class RoutingMixin:
             setattr(cls, f"set_{method}_request", _RequestSetter(method, keys))
 
     def get_metadata_routing(self) -> Any:
-        """Return the extra arguments that this estimator asks for, method by method.
-
-        Returns
-        -------
-        routing : sklearn.utils.metadata_routing.MetadataRequest
-        """
+        """Return the extra arguments that this estimator asks for, method by method."""
         routing = _import_routing()
         kept = self.__dict__.get("_metadata_request")
         if kept is not None:

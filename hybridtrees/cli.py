@@ -14,13 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hybridtrees._outputs import (
-    STREAM,
-    check_distinct,
-    check_writable,
-    discard,
-    report_error,
-)
+from hybridtrees._outputs import STREAM, check_distinct, check_writable, discard, report_error
 from hybridtrees._version import __version__
 
 if TYPE_CHECKING:
@@ -35,50 +29,27 @@ OPTIONAL_PACKAGES = ("scikit-learn", "pandas", "polars", "pyarrow", "matplotlib"
 # errors in the arguments stay quick.
 
 
-def _seed(text: str) -> int:
-    """Argument type of --seed."""
-    try:
-        value = int(text)
-    except ValueError:
-        value = -1
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"must be an integer, 0 or greater, got {text!r}")
-    return value
+def _number(
+    kind: type, is_allowed: Callable[[Any], bool], allowed: str
+) -> Callable[[str], int | float]:
+    """Argument type of a number."""
+
+    def read(text: str) -> int | float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = None
+        if value is None or not is_allowed(value):
+            raise argparse.ArgumentTypeError(f"must be {allowed}, got {text!r}")
+        return value
+
+    return read
 
 
-def _jobs(text: str) -> int:
-    """Argument type of --jobs."""
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value == 0:
-        raise argparse.ArgumentTypeError(
-            f"must be a number of threads, or -1 for every CPU, got {text!r}"
-        )
-    return value
-
-
-def _folds(text: str) -> int:
-    """Argument type of --folds."""
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 2:
-        raise argparse.ArgumentTypeError(f"must be a number of folds, 2 or more, got {text!r}")
-    return value
-
-
-def _positive(text: str) -> float:
-    """Argument type of --budget and --overfit-limit."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be a positive number, got {text!r}")
-    return value
+_seed = _number(int, lambda value: value >= 0, "an integer, 0 or greater")
+_jobs = _number(int, lambda value: value != 0, "a number of threads, or -1 for every CPU")
+_folds = _number(int, lambda value: value >= 2, "a number of folds, 2 or more")
+_positive = _number(float, lambda value: 0 < value < float("inf"), "a positive number")
 
 
 def _table_file(text: str) -> str:
@@ -246,11 +217,8 @@ def _run_info(options: argparse.Namespace) -> int:
 def make_parser() -> argparse.ArgumentParser:
     """Build the parser of the command line.
 
-    Returns
-    -------
-    argparse.ArgumentParser
-        Its namespace has `run`, the function of the chosen sub-command, which returns the exit
-        code, and `check`, which refuses arguments that make no sense together.
+    Its namespace has `run`, the function of the chosen sub-command, which returns the exit code,
+    and `check`, which refuses arguments that make no sense together.
     """
     parser = argparse.ArgumentParser(
         prog="hybridtrees", description="Decision trees, forests, boosting and their hybrids."
@@ -410,18 +378,7 @@ def _check_files(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Parameters
-    ----------
-    arguments : sequence of str, default=None
-        The arguments after the program's name; None takes those of the process.
-
-    Returns
-    -------
-    int
-        The exit code.
-    """
+    """Run the command line and return the exit code."""
     options = make_parser().parse_args(arguments)
     options.check(options)
     try:

@@ -42,3 +42,13 @@ def rng():
     import numpy as np
 
     return np.random.default_rng(20260101)
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "weighted"])
+def weight(request, rng):
+    """No weights, or as many as the module's N_ROWS, every seventh of them 0."""
+    if not request.param:
+        return None
+    weight = rng.exponential(size=request.module.N_ROWS)
+    weight[::7] = 0.0
+    return weight

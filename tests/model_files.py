@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import zipfile
 from typing import Any
 
 import numpy as np
@@ -27,3 +29,15 @@ def outputs(model: Any, X: Any) -> dict[str, np.ndarray]:
         name: value.astype(str) if np.asarray(value).dtype == object else np.asarray(value)
         for name, value in found.items()
     }
+
+
+def drop_parameter(path, copy, parameter):
+    """Copy a model file as a version that did not know a parameter would have written it."""
+    with zipfile.ZipFile(path) as new, zipfile.ZipFile(copy, "w") as old:
+        for name in new.namelist():
+            data = new.read(name)
+            if name.endswith(".json"):
+                header = json.loads(data)
+                del header["model"]["params"][parameter]
+                data = json.dumps(header)
+            old.writestr(name, data)

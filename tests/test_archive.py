@@ -64,8 +64,8 @@ def test_only_stored_and_deflated_members(method, tmp_path):
 
 
 def test_the_default_limit_is_held_against_declared_sizes(tmp_path, monkeypatch):
-    assert _archive._LEAST_LIMIT == 2**29
-    monkeypatch.setattr(_archive, "_LEAST_LIMIT", 2**24)
+    assert _archive._MIN_LIMIT == 2**29
+    monkeypatch.setattr(_archive, "_MIN_LIMIT", 2**24)
     data = npy(np.zeros(2**21))
     write_file(tmp_path / "file", [ARRAY], [("arrays/0.npy", data)])
     del data
@@ -84,7 +84,7 @@ def test_the_limit_may_be_lower(tmp_path):
 
 
 def test_a_large_file_may_be_loaded_without_a_word(tmp_path, monkeypatch):
-    monkeypatch.setattr(_archive, "_LEAST_LIMIT", 1)
+    monkeypatch.setattr(_archive, "_MIN_LIMIT", 1)
     save(Holder(np.arange(1000.0)), tmp_path / "file", compress=False)
     assert load(tmp_path / "file").value[-1] == 999.0
     save(Holder(np.zeros(1_000_000)), tmp_path / "file")

@@ -222,9 +222,9 @@ def test_declared_categories_of_text():
         ([-3], ValueError, "index -3"),
         (["a"], ValueError, "no feature names"),
         ([True], ValueError, "mask of 1 entries"),
-        ([0.5], TypeError, "indices, names or booleans, got"),
+        ([0.5], TypeError, "names or numbers of columns, got 0.5"),
         ("all", ValueError, "'all'"),
-        ([[0]], ValueError, "one-dimensional"),
+        ([[0]], TypeError, r"names or numbers of columns, got \[0\]"),
     ],
 )
 def test_wrong_declarations(declared, error, message):

@@ -11,16 +11,8 @@ from hybridtrees import metrics
 
 peer = pytest.importorskip("sklearn.metrics")
 
+N_ROWS = 500  # of the fixture `weight`
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
-
-
-@pytest.fixture(params=[False, True], ids=["plain", "weighted"])
-def weight(request, rng):
-    if not request.param:
-        return None
-    weight = rng.exponential(size=500)
-    weight[::7] = 0.0
-    return weight
 
 
 @pytest.mark.parametrize(

@@ -109,3 +109,15 @@ def assert_same_tree(ours: Partition, theirs: Partition, rtol: float = 1e-4) -> 
     leaves = a[:, 0] < 0
     spread = np.abs(b[leaves, 3]).max()
     np.testing.assert_allclose(a[leaves, 3], b[leaves, 3], rtol=rtol, atol=1e-5 * spread)
+
+
+def assert_missing_go_alike(ours, theirs, X):
+    """Rows without a value go to the same side in both first trees."""
+    parts, others = our_partition(ours, X), their_partition(theirs.get_booster(), X)
+    seen = 0
+    for key, part in parts.items():
+        rows = np.frombuffer(key, dtype=bool)
+        if part.feature >= 0 and np.isnan(X[rows, part.feature]).any():
+            assert part.missing_left == others[key].missing_left
+            seen += 1
+    assert seen > 5

@@ -26,19 +26,7 @@ _TIME = {"seasonal_series": "time"}
 
 
 def load_bundled(name: str, seed: int) -> Data:
-    """Return a bundled or generated data set, ready to be compared on.
-
-    Parameters
-    ----------
-    name : str
-        One of `DATASETS`.
-    seed : int
-        Of the generators.
-
-    Returns
-    -------
-    data : Data
-    """
+    """Return a bundled or generated data set, ready to be compared on."""
     if name not in DATASETS:
         raise ValueError(f"data must be among {', '.join(DATASETS)}, got {name!r}")
     dataset = DATASETS[name](seed)

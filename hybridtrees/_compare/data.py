@@ -14,7 +14,7 @@ from hybridtrees.input.validation import (
     check_target_classification,
     check_target_regression,
 )
-from hybridtrees.inspection._columns import Columns, feature_index, open_columns
+from hybridtrees.inspection._columns import Columns, open_columns
 
 TASKS = ("regression", "classification")
 # Whole numbers of so few values are taken for classes.
@@ -25,43 +25,24 @@ _MANY_LABELS, _UNIQUE_SHARE = 50, 0.5
 
 @dataclass(frozen=True)
 class Data:
-    """What is compared on.
-
-    Attributes
-    ----------
-    name, target_name : str
-    task : {"regression", "classification"}
-    columns : Columns
-        The features as they came: what the final models are fitted on, so that they know
-        names and labels.
-    values : ndarray or sparse matrix
-        The same as numbers: what the search fits on, again and again. Categories are codes.
-        Codes are but names; which of them exist a model learns from its own rows.
-    categorical : list of int
-        Columns of `values` that hold codes.
-    feature_names : list of str
-    labels : ndarray
-        The target as it came.
-    target : ndarray
-        Numbers, or codes of classes.
-    classes : ndarray or None
-    time : ndarray or None
-        Orders the rows.
-    notes : list of str
-        What was done to the table that the user should know.
-    """
+    """What is compared on."""
 
     name: str
     target_name: str
     task: str
+    # The features as they came: what the final models are fitted on, so that they know names and
+    # labels
     columns: Columns
+    # The same as numbers: what the search fits on, again and again. Categories are codes;
+    # which of them exist a model learns from its own rows
     values: Any
-    categorical: list[int]
+    categorical: list[int]  # Columns of `values` that hold codes
     feature_names: list[str]
-    labels: np.ndarray
-    target: np.ndarray
+    labels: np.ndarray  # The target as it came
+    target: np.ndarray  # Numbers, or codes of classes
     classes: np.ndarray | None
-    time: np.ndarray | None = None
+    time: np.ndarray | None = None  # Orders the rows
+    # What was done to the table that the user should know
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -89,7 +70,7 @@ class Data:
 
 
 def names_rows(n_labels: int, n_rows: int) -> bool:
-    """Whether a text column has so many labels that it tells rows from each other, and no more."""
+    """Whether a text column has so many labels that it only identifies rows."""
     return n_labels > max(_MANY_LABELS, _UNIQUE_SHARE * n_rows)
 
 
@@ -122,24 +103,8 @@ def make_data(
 ) -> Data:
     """Check a table and its target.
 
-    Parameters
-    ----------
-    X : array-like, data frame, dict of columns or sparse matrix
-        The features.
-    y : array-like of shape (n_rows,)
-    task : {"auto", "regression", "classification"}
-    time : str, int or array-like, optional
-        A column of X by name or number, which stays a feature if it holds numbers and leaves
-        if it holds dates; or values of its own.
-    categorical_features : sequence, optional
-        As for the estimators.
-    name, target_name : str, optional
-        For headings.
-    notes : list of str, optional
-
-    Returns
-    -------
-    data : Data
+    `time` is a column of X by name or number, which stays a feature if it holds numbers and leaves
+    if it holds dates; or values of its own.
     """
     if task not in ("auto", *TASKS):
         raise ValueError(f"task must be 'auto', 'regression' or 'classification', got {task!r}")
@@ -237,9 +202,9 @@ def _take_time(columns: Columns, time: Any) -> tuple[Columns, np.ndarray, list[s
                 f"{columns.shape[0]} rows, got the shape {when.shape}"
             )
         return columns, as_times(when, "time"), []
-    index = feature_index(columns, time, "time")
+    index = columns.index(time, "time")
     name = time if columns.names is None else columns.names[index]
-    when = _moments(columns, index)
+    when = _time_values(columns, index)
     times = as_times(when, str(name))
     if when.dtype.kind in "biuf":
         return columns, times, []
@@ -247,7 +212,7 @@ def _take_time(columns: Columns, time: Any) -> tuple[Columns, np.ndarray, list[s
     return _without(columns, index), times, [note]
 
 
-def _moments(columns: Columns, index: int) -> np.ndarray:
+def _time_values(columns: Columns, index: int) -> np.ndarray:
     """Values of a column, dates among them, which are no features and so unknown to `Columns`."""
     table = columns.table
     if hasattr(table, "iloc"):  # pandas
@@ -279,18 +244,7 @@ def _without(columns: Columns, index: int) -> Columns:
 
 
 def as_times(values: np.ndarray, name: str) -> np.ndarray:
-    """Return values that can be ordered: numbers, or dates from text such as 2024-05-31.
-
-    Parameters
-    ----------
-    values : ndarray
-    name : str
-        Of the column, for messages.
-
-    Returns
-    -------
-    times : ndarray of float64 or datetime64
-    """
+    """Return values that can be ordered: numbers, or dates from text such as 2024-05-31."""
     if values.dtype.kind == "O" and not any(isinstance(v, str) for v in values.tolist()):
         values = np.array(values.tolist())
         if values.dtype.kind == "O":  # Python dates

@@ -19,29 +19,22 @@ class Delivery:
     """Prints and writes the results of comparisons, each on its own.
 
     Where one fails this is reported, and the others are still written.
-
-    Attributes
-    ----------
-    save, json, html : str or None
-        Paths of the best model, of all results and of the report. A `json` of ``-`` is the
-        standard output, which then belongs to a program, and people have the error stream.
-    seed : int
-    complete : bool
-        Whether all went well so far.
     """
 
+    # Paths of the best model, of all results and of the report. A `json` of ``-`` is the standard
+    # output, which then belongs to a program, and people have the error stream
     save: str | None
     json: str | None
     html: str | None
     seed: int
-    complete: bool = True
+    complete: bool = True  # Whether all went well so far
 
     def say(self, text: str) -> None:
         """Print for people."""
         self._print(text, sys.stderr if self.json == STREAM else sys.stdout)
 
     def write(self, comparisons: Sequence[Comparison], helpers: Helpers) -> None:
-        """Write all files, the model first: it is the one that is dear to compute again."""
+        """Write all files, the model first: it takes longest to compute again."""
         for option, path, write in (
             ("--save", self.save, self._write_model),
             ("--json", self.json, self._write_json),

@@ -19,53 +19,29 @@ Setting = dict[str, Any]
 
 @dataclass(frozen=True)
 class Stopping:
-    """How a family finds the number of its rounds on validation rows.
+    """How a family finds the number of its rounds on validation rows."""
 
-    Attributes
-    ----------
-    parameter : str
-        The number of rounds; a setting holds the most that are tried.
-    arguments : dict
-        Constructor arguments that make it stop early; left out of the final fit.
-    fit_arguments : callable
-        From validation rows and target to arguments of `fit`.
-    rounds : callable
-        From a fitted model to the number of rounds that were best.
-    """
-
-    parameter: str
+    parameter: str  # The number of rounds; a setting holds the most that are tried
+    # Constructor arguments that make it stop early; left out of the final fit
     arguments: dict[str, Any]
+    # From validation rows and target to arguments of `fit`
     fit_arguments: Callable[[Any, np.ndarray], dict[str, Any]]
-    rounds: Callable[[Any], int]
+    rounds: Callable[[Any], int]  # From a fitted model to the number of rounds that were best
 
 
 @dataclass(frozen=True)
 class Family:
-    """One model of the comparison.
+    """One model of the comparison."""
 
-    Attributes
-    ----------
-    key : str
-        What users call it.
-    name : str
-        What tables call it.
-    regressor, classifier : str or type
-        Names of classes of the package, or classes.
-    grids : sequence of dict
-        Each from a parameter to the values to try, all combinations of which are settings; the
-        first settings are the likeliest to do well, since a budget may end the search.
-    fixed : dict
-        Further arguments of the constructor.
-    stopping : Stopping, optional
-    only : dict from a task to further arguments
-    """
-
-    key: str
-    name: str
+    key: str  # What users call it
+    name: str  # What tables call it
+    # Names of classes of the package, or classes
     regressor: Any
     classifier: Any
+    # Each from a parameter to the values to try, all combinations of which are settings; the
+    # first settings are the likeliest to do well, since a budget may end the search
     grids: Sequence[dict[str, Sequence[Any]]] = ({},)
-    fixed: dict[str, Any] = field(default_factory=dict)
+    fixed: dict[str, Any] = field(default_factory=dict)  # Further arguments of the constructor
     stopping: Stopping | None = None
     only: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -90,20 +66,7 @@ class Family:
         )
 
     def make(self, task: str, setting: Setting, **common: Any) -> Any:
-        """Build an estimator.
-
-        Parameters
-        ----------
-        task : {"regression", "classification"}
-        setting : dict
-            Parameters; they go before the fixed ones.
-        **common
-            Parameters of which the estimator is given those that it has.
-
-        Returns
-        -------
-        estimator : object
-        """
+        """Build an estimator."""
         kind = self.estimator(task)
         estimator = kind(**{**self.fixed, **self.only.get(task, {}), **setting})
         known = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else ()
@@ -296,17 +259,7 @@ FAMILIES: tuple[Family, ...] = (
 
 
 def choose_families(models: Sequence[Any] | None) -> list[Family]:
-    """Return families by their keys; those that exist for None.
-
-    Parameters
-    ----------
-    models : sequence of str or Family, optional
-
-    Returns
-    -------
-    families : list of Family
-        Each once, in the order asked for.
-    """
+    """Return families by their keys, each once and in the order asked for; all of them for None."""
     known = {family.key: family for family in FAMILIES if family.exists()}
     if models is None:
         return list(known.values())

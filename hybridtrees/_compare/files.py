@@ -21,24 +21,7 @@ def load_file(
     time: str | None = None,
     drop: Sequence[str] = (),
 ) -> Data:
-    """Read a file and make it ready to be compared on.
-
-    Parameters
-    ----------
-    path : str or path-like
-        CSV or Parquet; ``-`` is the standard input.
-    target : str
-        Column to be predicted. Rows in which it is missing are left out.
-    task : {"auto", "regression", "classification"}
-    time : str, optional
-        Column that orders the rows.
-    drop : sequence of str
-        Columns to leave out.
-
-    Returns
-    -------
-    data : Data
-    """
+    """Read a file for a comparison; rows in which the target is missing are left out."""
     table = read_table(path)
     y = column_of(table, target, "the target")
     for name in drop:
@@ -95,7 +78,7 @@ def _is_known(column: np.ndarray) -> np.ndarray:
 
 
 def _usable(features: Table, time: str | None) -> tuple[Table, list[str]]:
-    """Leave out columns that no model can use, and say so."""
+    """Leave out columns that no model can use; also returns notes about them."""
     kept, notes = {}, []
     for name, column in features.items():
         if column.dtype.kind == "M":
@@ -129,19 +112,9 @@ def _numbers_rows(name: str, column: np.ndarray) -> bool:
 
 
 def predict_file(model: Any, path: str | PathLike[str]) -> dict[str, np.ndarray]:
-    """Predict the rows of a file.
+    """Predict the rows of a file: ``prediction``, and ``probability_<class>`` for each class.
 
-    Parameters
-    ----------
-    model : fitted estimator
-        With the names of its features; other columns of the file are ignored.
-    path : str or path-like
-        CSV or Parquet; ``-`` is the standard input.
-
-    Returns
-    -------
-    columns : dict from str to ndarray
-        ``prediction``, and ``probability_<class>`` for each class.
+    Columns that the model does not know by name are ignored.
     """
     names = getattr(model, "feature_names_in_", None)
     labels = model._reader.categories

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._compare.families import FAMILIES, Family, Setting
-from hybridtrees._compare.scores import SCORES, ask
+from hybridtrees._compare.scores import SCORES, predict
 
 # Fields of a `Trial`, by their names.
 Fitted = dict[str, Any]
@@ -33,23 +33,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Fit:
-    """A setting to be fitted.
+    """A setting to be fitted."""
 
-    Attributes
-    ----------
-    family : Family
-        Travels to other processes by its key, since it may hold functions.
-    setting : dict
-    part : int or None
-        The part to fit it to; None is each of them.
-    stop : bool
-        Whether a family that can stop early does.
-    """
-
-    family: Family
+    family: Family  # Travels to other processes by its key, since it may hold functions
     setting: Setting
-    part: int | None = None
-    stop: bool = True
+    part: int | None = None  # The part to fit it to; None is each of them
+    stop: bool = True  # Whether a family that can stop early does
 
     def __reduce__(self) -> Any:
         return _by_key, (self.family.key, self.setting, self.part, self.stop)
@@ -61,40 +50,20 @@ def _by_key(key: str, *rest: Any) -> Fit:
 
 @dataclass(frozen=True)
 class FitJob:
-    """All that fits to the same rows have in common.
-
-    Attributes
-    ----------
-    parts : list of Part
-    task : {"regression", "classification"}
-    categorical : list of int
-        Columns that hold codes.
-    n_classes : int
-        0 for regression.
-    score : str
-        Name of the score.
-    seed, n_threads : int
-    """
+    """All that fits to the same rows have in common."""
 
     parts: list[Part]
     task: str
-    categorical: list[int]
-    n_classes: int
-    score: str
+    categorical: list[int]  # Columns that hold codes
+    n_classes: int  # 0 for regression
+    score: str  # Name of the score
     seed: int
     n_threads: int
 
     def run(self, item: Fit) -> Fitted:
-        """Fit one setting and score it on training and validation rows.
+        """Fit one setting and score it on training and validation rows, averaged over the parts.
 
-        Parameters
-        ----------
-        item : Fit
-
-        Returns
-        -------
-        fitted : dict
-            Means over the parts. One that failed has an `error` and no scores.
+        A fit that failed has an `error` and no scores.
         """
         scores, rounds, seconds = [], [], 0.0
         score = SCORES[self.score]
@@ -104,12 +73,12 @@ class FitJob:
             try:
                 model, spent = self._fit(item, part)
                 seconds += spent
-                said = [ask(model, rows, self.n_classes) for rows in (part.X, part.X_val)]
+                predicted = [predict(model, rows, self.n_classes) for rows in (part.X, part.X_val)]
                 if stopping is not None:
                     rounds.append(stopping.rounds(model))
             except Exception as error:  # one family that fails must not end the comparison
                 return {"error": f"{type(error).__name__}: {error}", "seconds": seconds}
-            scores.append((score(part.y, said[0]), score(part.y_val, said[1])))
+            scores.append((score(part.y, predicted[0]), score(part.y_val, predicted[1])))
         train, validation = map(float, np.mean(scores, axis=0))
         return {
             "train": train,
@@ -121,7 +90,7 @@ class FitJob:
 
     def failed(self, item: Fit) -> Fitted:
         """Return the result of a fit that did not come back."""
-        return {"error": "the system ended its process, after a crash or for want of memory"}
+        return {"error": "the system ended its process, after a crash or out of memory"}
 
     def _fit(self, item: Fit, part: Part) -> tuple[Any, float]:
         """Return a fitted model and the seconds that it took.

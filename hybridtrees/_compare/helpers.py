@@ -37,7 +37,7 @@ _PROGRAM = (
 
 
 class Job(Protocol):
-    """Work on one table: what processes are told once, and then do for many items."""
+    """Work on one table: sent to processes once, and then done for many items."""
 
     def run(self, item: Any) -> Any:
         """Do one piece; what comes of it must not depend on the process."""
@@ -100,7 +100,7 @@ class _Process:
         self._is_up = True
 
     def _was_killed(self) -> bool:
-        """Whether the system ended a process that was up, for a crash or for want of memory."""
+        """Whether the system ended a process that was up, after a crash or out of memory."""
         if not self._is_up:
             return False
         with suppress(subprocess.TimeoutExpired):
@@ -119,21 +119,7 @@ class _Process:
 
 
 class Helpers:
-    """Up to `n_threads` processes with this one, which start when there is work for them.
-
-    Parameters
-    ----------
-    n_threads : int
-
-    Attributes
-    ----------
-    n_workers : int
-        How many pieces of work are done at a time.
-    threads_each : int
-        How many threads each of these may use.
-    n_answers : int
-        How many were done by other processes.
-    """
+    """Up to `n_threads` processes with this one, which start when there is work for them."""
 
     def __init__(self, n_threads: int) -> None:
         # Beyond the CPUs there are, processes only stand in each other's way.
@@ -165,25 +151,10 @@ class Helpers:
         may_leave: Callable[[Any], bool] = lambda item: True,
         alone: bool = False,
     ) -> list[Any]:
-        """Work on items, several at a time, bins being shared in each process.
+        """Return what `attempt` gives for each item, several at a time; processes share bins.
 
-        Parameters
-        ----------
-        job : Job
-            Processes get a copy.
-        items : sequence
-        attempt : callable
-            Called in this process, by any thread, with each item and a function, which does
-            ``job.run`` here or elsewhere.
-        may_leave : callable
-            Whether an item can be worked on in another process.
-        alone : bool
-            Whether to do all here.
-
-        Returns
-        -------
-        results : list
-            What `attempt` returned, in the order of the items.
+        `attempt` is called in this process, by any thread, with an item and a function that does
+        ``job.run`` here or elsewhere: elsewhere only if `may_leave` allows it and not `alone`.
         """
         work = _Work(len(items))
 
@@ -218,7 +189,7 @@ class Helpers:
             if k not in self._failed
         ]
         # Threads start and end limits on BLAS in any order; one around them all is left intact.
-        # Warnings (of a solver that stops early, say) tell little about one fit of many.
+        # Warnings, such as of a solver that stops early, mean little for one fit of many.
         with sharing_bins(), sequential_blas(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for thread in threads:

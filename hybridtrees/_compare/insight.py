@@ -1,4 +1,4 @@
-"""What a report says beyond scores: how models learn, and what they look at."""
+"""What a report shows beyond scores: learning curves and importances."""
 
 from __future__ import annotations
 
@@ -24,14 +24,7 @@ _MOST_FEATURES = 40
 
 @dataclass(frozen=True)
 class Curve:
-    """Scores of one family with more and more training rows.
-
-    Attributes
-    ----------
-    family : Family
-    n_rows : list of int
-    train, validation : list of float
-    """
+    """Scores of one family with more and more training rows."""
 
     family: Family
     n_rows: list[int]
@@ -42,16 +35,7 @@ class Curve:
 def learning_curves(comparison: Comparison, helpers: Helpers) -> list[Curve]:
     """Fit the chosen setting of every family to parts of the training rows.
 
-    Parameters
-    ----------
-    comparison : Comparison
-    helpers : Helpers
-        Processes to fit in.
-
-    Returns
-    -------
-    curves : list of Curve
-        In the order of the results; without families that failed, and without the baseline.
+    Families that failed, and the baseline, have no curve.
     """
     data, plan, limits = comparison.data, comparison.plan, comparison.limits
     fold = plan.folds[-1]
@@ -73,7 +57,7 @@ def learning_curves(comparison: Comparison, helpers: Helpers) -> list[Curve]:
     searched = most == len(fold.train) and len(plan.folds) == 1
     fits = [
         Fit(result.family, result.setting, k, stop=False)
-        for k in reversed(range(len(sizes)))  # the longest first, lest one be left at the end
+        for k in reversed(range(len(sizes)))  # the longest first, so that none is left at the end
         for result in wanted
         if not (searched and sizes[k] == result.trial.n_rows)
     ]
@@ -93,35 +77,15 @@ def learning_curves(comparison: Comparison, helpers: Helpers) -> list[Curve]:
 
 @dataclass(frozen=True)
 class Importances:
-    """What the score of each model loses when a feature is shuffled, in shares of its total.
+    """What the score of each model loses when a feature is shuffled, in shares of its total."""
 
-    Attributes
-    ----------
-    features : list of str
-        Those that matter most on average, the most important first.
-    models : list of str
-    shares : ndarray of shape (n_features, n_models)
-    """
-
-    features: list[str]
+    features: list[str]  # Those that matter most on average, the most important first
     models: list[str]
-    shares: np.ndarray
+    shares: np.ndarray  # (n_features, n_models)
 
 
 def importances(comparison: Comparison, most: int = 12) -> Importances | None:
-    """Permutation importances of all models on the test rows.
-
-    Parameters
-    ----------
-    comparison : Comparison
-    most : int
-        Features to be returned.
-
-    Returns
-    -------
-    importances : Importances or None
-        None where no model is left to ask.
-    """
+    """Permutation importances of all models on the test rows; None where all models failed."""
     data = comparison.data
     results = [r for r in comparison.results if r.model is not None and r.family.key != "baseline"]
     if not results:

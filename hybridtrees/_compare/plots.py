@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hybridtrees.inspection.plots import pyplot
+
 if TYPE_CHECKING:
     from hybridtrees._compare.result import Comparison
 
@@ -13,13 +15,7 @@ if TYPE_CHECKING:
 def _axes(ax: Any, n_rows: int) -> Any:
     if ax is not None:
         return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            "drawing needs matplotlib, which is not installed: pip install matplotlib"
-        ) from error
-    return plt.subplots(figsize=(7, 1.2 + 0.35 * n_rows), layout="constrained")[1]
+    return pyplot().subplots(figsize=(7, 1.2 + 0.35 * n_rows), layout="constrained")[1]
 
 
 def _name_rows(ax: Any, rows: list[dict[str, Any]]) -> np.ndarray:

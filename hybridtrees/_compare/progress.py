@@ -1,4 +1,4 @@
-"""A bar that says how far the work is and how long it will take."""
+"""A progress bar with the time that is left."""
 
 from __future__ import annotations
 
@@ -14,15 +14,7 @@ _EVERY = 0.1
 
 
 class Progress:
-    """Counts fits, and draws a bar where a person watches.
-
-    Parameters
-    ----------
-    stream : text stream or None
-        Where to draw; None counts only.
-    title : str
-        What stands before the bar.
-    """
+    """Counts fits, and draws a bar where a person watches."""
 
     def __init__(self, stream: TextIO | None = None, title: str = "") -> None:
         self._stream = stream
@@ -73,7 +65,7 @@ class Progress:
 
     @property
     def remaining(self) -> float:
-        """Seconds to go, as far as can be told."""
+        """Estimate of the seconds that are left."""
         share = self.share
         elapsed = time.perf_counter() - self._start
         return elapsed * (1 - share) / share if share > 0 else float("inf")

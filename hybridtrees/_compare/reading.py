@@ -38,20 +38,11 @@ _JSON = re.compile(r'\s*(\{\s*"|\[\s*[\[{])')
 
 
 def read_table(path: str | PathLike[str], *, text: Collection[str] = ()) -> Table:
-    """Read a CSV or Parquet file.
+    """Read a CSV or Parquet file, or the standard input (``-``); `text` names columns kept as text.
 
-    Parameters
-    ----------
-    path : str or path-like
-        ``-`` is the standard input. Parquet if the name ends in .parquet or .pq, or the first
-        bytes say so; else CSV, which may be packed by gzip. The delimiter is found out: comma,
-        semicolon, tab or bar. Where it is not the comma, numbers may have a decimal comma.
-    text : collection of str
-        Columns to be read as text whatever they hold.
-
-    Returns
-    -------
-    table : dict from str to ndarray
+    Parquet if the name ends in .parquet or .pq, or by its first bytes; else CSV, which may be
+    packed by gzip. The delimiter is detected: comma, semicolon, tab or bar. Where it is not the
+    comma, numbers may have a decimal comma.
     """
     where, raw = source_name(path), _content(path)
     if where.lower().endswith((".parquet", ".pq")) or raw.startswith(b"PAR1"):
@@ -91,19 +82,7 @@ def _content(path: str | PathLike[str]) -> bytes:
 
 
 def column_of(table: Table, name: str, what: str) -> np.ndarray:
-    """Return a column, or say which there are.
-
-    Parameters
-    ----------
-    table : dict
-    name : str
-    what : str
-        What the column is wanted for.
-
-    Returns
-    -------
-    column : ndarray
-    """
+    """Return a column, or raise an error that lists the columns."""
     if name not in table:
         raise ValueError(f"no column {name!r} for {what}; the columns are {_listed(list(table))}")
     return table[name]
@@ -247,16 +226,7 @@ def _as_text(column: np.ndarray) -> np.ndarray:
 
 
 def truth_values(column: np.ndarray) -> np.ndarray | None:
-    """Return text that says true or false as 1 and 0; None if it says anything else.
-
-    Parameters
-    ----------
-    column : ndarray of str or None
-
-    Returns
-    -------
-    values : ndarray of float64, or None
-    """
+    """Return "true" and "false" as 1 and 0; None if there is any other text."""
     meaning = {None: np.nan}
     for label in {value for value in column if value is not None}:
         if label.lower() not in ("true", "false"):

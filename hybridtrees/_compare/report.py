@@ -12,7 +12,7 @@ from hybridtrees._compare import svg
 from hybridtrees._compare.helpers import Helpers, helping
 from hybridtrees._compare.insight import Curve, Importances, importances, learning_curves
 from hybridtrees._compare.report_models import model_sections
-from hybridtrees._compare.report_style import STYLE
+from hybridtrees._compare.report_style import STYLE, html_table, numbers
 from hybridtrees._compare.result import Comparison, number
 from hybridtrees._compare.scores import SCORES
 from hybridtrees._compare.svg import Series
@@ -23,30 +23,12 @@ from hybridtrees._version import __version__
 def write_report(
     comparisons: Sequence[Comparison], path: str | PathLike[str], helpers: Helpers | None = None
 ) -> None:
-    """Write a report about one or several data sets.
-
-    Parameters
-    ----------
-    comparisons : sequence of Comparison
-    path : str or path-like
-    helpers : Helpers, optional
-        Processes that fit what is drawn; by default it has its own.
-    """
+    """Write a report about one or several data sets."""
     write_text(path, make_report(comparisons, helpers))
 
 
 def make_report(comparisons: Sequence[Comparison], helpers: Helpers | None = None) -> str:
-    """Return the text of the page.
-
-    Parameters
-    ----------
-    comparisons : sequence of Comparison
-    helpers : Helpers, optional
-
-    Returns
-    -------
-    html : str
-    """
+    """Return the text of the page."""
     names = ", ".join(comparison.data.name for comparison in comparisons)
     body = [
         f"<header><h1>Models compared: {escape(names)}</h1>",
@@ -85,21 +67,15 @@ def _overview(comparisons: Sequence[Comparison]) -> str:
                 ranks.setdefault(name, list(empty))[k] = rank
                 times.setdefault(name, list(empty))[k] = result.fit_seconds
     order = sorted(ranks, key=lambda name: float(np.nanmean(ranks[name])))
-    head = "".join(f"<th class='num'>{escape(c.data.name)}</th>" for c in comparisons)
     rows = []
     for name in order:
-        cells = "".join(
-            f"<td class='num'>{'-' if np.isnan(r) else f'{r:.0f}'}</td>" for r in ranks[name]
-        )
+        mean, total = np.nanmean(ranks[name]), svg.seconds_text(float(np.nansum(times[name])))
+        each = ["-" if np.isnan(rank) else f"{rank:.0f}" for rank in ranks[name]]
         rows.append(
-            f"<tr><th>{escape(name)}</th><td class='num'><b>{np.nanmean(ranks[name]):.2f}</b></td>"
-            f"{cells}<td class='num'>{svg.seconds_text(float(np.nansum(times[name])))}</td></tr>"
+            f"<tr><th>{escape(name)}</th>{numbers(f'<b>{mean:.2f}</b>', *each, total)}</tr>"
         )
-    return (
-        "<section><h2>All data sets</h2><div class='wide'><table><thead><tr><th>model</th>"
-        f"<th class='num'>mean rank</th>{head}<th class='num'>fit, sum</th></tr></thead>"
-        f"<tbody>{''.join(rows)}</tbody></table></div></section>"
-    )
+    heads = ["model", "mean rank", *(c.data.name for c in comparisons), "fit, sum"]
+    return f"<section><h2>All data sets</h2>{html_table(heads, rows)}</section>"
 
 
 def _section(comparison: Comparison, helpers: Helpers) -> str:
@@ -132,10 +108,6 @@ def _section(comparison: Comparison, helpers: Helpers) -> str:
 def _table(comparison: Comparison) -> str:
     heads = ["rank", "model", f"test {comparison.score.label}", "validation", "train", "delta %"]
     heads += ["fit", "predict", "size KB", "parameters"]
-    numeric = {0, 2, 3, 4, 5, 6, 7, 8}
-    head = "".join(
-        f"<th{' class=num' if k in numeric else ''}>{escape(h)}</th>" for k, h in enumerate(heads)
-    )
     rows = []
     for row, result in zip(comparison.table, comparison.results, strict=True):
         if result.error is not None:
@@ -148,7 +120,6 @@ def _table(comparison: Comparison) -> str:
         if row["overfits"]:
             delta = f"<span class='bad' title='beyond the limit of overfitting'>{delta} *</span>"
         cells = [
-            str(row["rank"]),
             f"<b>{number(row['test'])}</b>",
             number(row["validation"]),
             number(row["train"]),
@@ -157,15 +128,13 @@ def _table(comparison: Comparison) -> str:
             svg.seconds_text(row["predict_seconds"]),
             f"{row['size_bytes'] / 1024:.1f}",
         ]
-        first, *others = (f"<td class='num'>{cell}</td>" for cell in cells)
         rows.append(
-            f"<tr>{first}<th>{escape(row['model'])}</th>{''.join(others)}"
+            f"<tr>{numbers(row['rank'])}<th>{escape(row['model'])}</th>{numbers(*cells)}"
             f"<td class='params'>{escape(result.describe_setting())}</td></tr>"
         )
     return (
-        f"<div class='wide'><table><thead><tr>{head}</tr></thead>"
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
-        "<p class='muted'>Test: the chosen setting fitted to training and validation rows. "
+        html_table(heads, rows, text=(1, 9))
+        + "<p class='muted'>Test: the chosen setting fitted to training and validation rows. "
         "Validation and train: the scores by which it was chosen; delta is their relative "
         "difference. Parameters that are not named are the defaults of the family.</p>"
     )
@@ -248,7 +217,6 @@ def _curves(comparison: Comparison, curves: Sequence[Curve]) -> str:
 
 
 def _importances(found: Importances) -> str:
-    head = "".join(f"<th class='num'>{escape(name)}</th>" for name in found.models)
     rows = []
     for name, shares in zip(found.features, found.shares, strict=True):
         cells = "".join(
@@ -259,8 +227,8 @@ def _importances(found: Importances) -> str:
         rows.append(f"<tr><th>{escape(name)}</th>{cells}</tr>")
     return (
         "<h3>Importances</h3><p class='muted'>what each model's test score loses when a feature "
-        "is shuffled, in shares of the model's total</p><div class='wide'><table><thead><tr>"
-        f"<th>feature</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        "is shuffled, in shares of the model's total</p>"
+        + html_table(["feature", *found.models], rows)
     )
 
 
@@ -274,18 +242,12 @@ def _all_scores(comparison: Comparison) -> str:
     if not results:
         return ""
     names = list(results[0].test)
-    head = "".join(f"<th class='num'>{escape(SCORES[name].label)}</th>" for name in names)
-    rows = [
-        f"<tr><th>{escape(r.family.name)}</th>"
-        + "".join(f"<td class='num'>{number(r.test[name])}</td>" for name in names)
-        + "</tr>"
-        for r in results
-    ]
-    return (
-        "<details><summary>All scores on the test rows</summary><div class='wide'><table><thead>"
-        f"<tr><th>model</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
-        "</details>"
-    )
+    rows = []
+    for result in results:
+        cells = numbers(*(number(result.test[name]) for name in names))
+        rows.append(f"<tr><th>{escape(result.family.name)}</th>{cells}</tr>")
+    table = html_table(["model", *(SCORES[name].label for name in names)], rows)
+    return f"<details><summary>All scores on the test rows</summary>{table}</details>"
 
 
 def _trials(comparison: Comparison) -> str:
@@ -295,19 +257,15 @@ def _trials(comparison: Comparison) -> str:
         setting = ", ".join(f"{k}={v}" for k, v in trial.final_setting().items())
         aside = trial.overfits(score, comparison.limits.overfit)
         verdict = trial.error or ("set aside: overfits" if aside else "")
+        delta = f"{score.delta(trial.train, trial.validation):+.1f}"
+        cells = numbers(trial.n_rows, number(trial.validation), number(trial.train), delta)
         rows.append(
             f"<tr><th>{escape(trial.family.name)}</th><td class='params'>{escape(setting)}</td>"
-            f"<td class='num'>{trial.n_rows}</td><td class='num'>{number(trial.validation)}</td>"
-            f"<td class='num'>{number(trial.train)}</td>"
-            f"<td class='num'>{score.delta(trial.train, trial.validation):+.1f}</td>"
-            f"<td class='bad'>{escape(verdict)}</td></tr>"
+            f"{cells}<td class='bad'>{escape(verdict)}</td></tr>"
         )
-    return (
-        f"<details><summary>All {len(rows)} settings that were tried</summary><div class='wide'>"
-        "<table><thead><tr><th>model</th><th>parameters</th><th class='num'>rows</th><th "
-        "class='num'>validation</th><th class='num'>train</th><th class='num'>delta %</th>"
-        f"<th></th></tr></thead><tbody>{''.join(rows)}</tbody></table></div></details>"
-    )
+    heads = ["model", "parameters", "rows", "validation", "train", "delta %", ""]
+    table = html_table(heads, rows, text=(0, 1, 6))
+    return f"<details><summary>All {len(rows)} settings that were tried</summary>{table}</details>"
 
 
 def _footer(comparisons: Sequence[Comparison]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridtrees._compare.report_style import html_table, numbers
 from hybridtrees._compare.result import Comparison
 from hybridtrees._compare.tree_drawing import draw_tree
 from hybridtrees.inspection import export_text
@@ -17,17 +18,7 @@ _MOST_LINES, _LINE_WIDTH = 120, 130
 
 
 def model_sections(comparison: Comparison) -> list[str]:
-    """Return parts about the trees, rules and equations of a comparison's models.
-
-    Parameters
-    ----------
-    comparison : Comparison
-
-    Returns
-    -------
-    parts : list of str
-        HTML. A family that was not compared, or failed, has none.
-    """
+    """Return parts about the trees, rules and equations of a comparison's models."""
     models = comparison.models_
     parts = []
     single = next((key for key in models if key in ("cart", "linear_tree")), None)
@@ -65,23 +56,18 @@ def _rules(model: Any) -> str:
     for words in sorted(found, key=lambda words: -total[words]):
         same = found[words]
         coef = np.sum([np.atleast_1d(rule.coef) for rule in same], axis=0)
+        signed = ", ".join(f"{value:+.4g}" for value in coef)
         rows.append(
-            f"<tr><td class='rule'>{escape(words)}</td><td class='num'>{_numbers(coef)}</td>"
-            f"<td class='num'>{same[0].support}</td><td class='num'>{same[0].share:.1%}</td>"
-            f"<td class='num'>{total[words]:.4g}</td></tr>"
+            f"<tr><td class='rule'>{escape(words)}</td>"
+            + numbers(signed, same[0].support, f"{same[0].share:.1%}", f"{total[words]:.4g}")
+            + "</tr>"
         )
     loss = "mean log-loss" if hasattr(model, "classes_") else "mean squared error"
     return (
         "<h3>Rules of EBLR</h3><p class='muted'>columns that were added to the regression; the "
-        f"gain is by how much the {loss} on the training rows fell</p><div class='wide'><table>"
-        "<thead><tr><th>if</th><th class='num'>coefficient</th><th class='num'>rows</th>"
-        "<th class='num'>share</th><th class='num'>gain</th></tr></thead>"
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
+        f"gain is by how much the {loss} on the training rows fell</p>"
+        + html_table(["if", "coefficient", "rows", "share", "gain"], rows)
     )
-
-
-def _numbers(value: Any) -> str:
-    return ", ".join(f"{number:+.4g}" for number in np.atleast_1d(value))
 
 
 def _linear_leaves(model: Any) -> str:
@@ -90,12 +76,17 @@ def _linear_leaves(model: Any) -> str:
         for line in export_text(model, show_missing=False).splitlines()
         for part in _folded(line)
     ]
-    if len(lines) > _MOST_LINES:
-        lines = [*lines[:_MOST_LINES], f"... {len(lines) - _MOST_LINES} more lines"]
     return (
         "<h3>Leaves of the linear tree</h3><p class='muted'>an equation in every leaf</p>"
-        f"<pre>{escape(chr(10).join(lines))}</pre>"
+        + _listing(lines)
     )
+
+
+def _listing(lines: list[str]) -> str:
+    """Lines as they stand, as far as there are not too many."""
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[:_MOST_LINES], f"... {len(lines) - _MOST_LINES} more lines"]
+    return f"<pre>{escape(chr(10).join(lines))}</pre>"
 
 
 def _folded(line: str) -> list[str]:
@@ -115,10 +106,5 @@ def _folded(line: str) -> list[str]:
 
 
 def _coefficients(model: Any) -> str:
-    lines = str(model.summary()).splitlines()
-    if len(lines) > _MOST_LINES:
-        lines = [*lines[:_MOST_LINES], f"... {len(lines) - _MOST_LINES} more lines"]
-    return (
-        "<details><summary>The linear model</summary>"
-        f"<pre>{escape(chr(10).join(lines))}</pre></details>"
-    )
+    listing = _listing(str(model.summary()).splitlines())
+    return f"<details><summary>The linear model</summary>{listing}</details>"

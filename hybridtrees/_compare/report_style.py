@@ -1,4 +1,25 @@
-"""The style sheet of the report."""
+"""How the report looks: its style sheet, and tables."""
+
+from collections.abc import Collection, Sequence
+from html import escape
+
+
+def numbers(*cells: object) -> str:
+    """Cells of a table that stand to the right."""
+    return "".join(f"<td class='num'>{cell}</td>" for cell in cells)
+
+
+def html_table(heads: Sequence[str], rows: Sequence[str], text: Collection[int] = (0,)) -> str:
+    """Table of ready rows; columns but those in `text` have numbers."""
+    cells = "".join(
+        f"<th{'' if k in text else ' class=num'}>{escape(head)}</th>"
+        for k, head in enumerate(heads)
+    )
+    return (
+        f"<div class='wide'><table><thead><tr>{cells}</tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
 
 STYLE = """
 :root { --ink: #1d2733; --muted: #5c6b7a; --line: #dde3ea; --paper: #ffffff; --back: #f4f6f9;

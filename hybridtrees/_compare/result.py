@@ -14,46 +14,28 @@ from hybridtrees._compare.data import Data, finite_or_none
 from hybridtrees._compare.families import Family, Setting
 from hybridtrees._compare.scores import Score
 from hybridtrees._compare.search import Limits, Trial
-from hybridtrees._compare.splits import Plan
+from hybridtrees._compare.splits import Split
 from hybridtrees._outputs import write_text
 
 
 @dataclass
 class Result:
-    """What one family achieved.
-
-    Attributes
-    ----------
-    family : Family
-    setting : dict
-        The parameters that were chosen.
-    trial : Trial
-        How they did on training and validation rows.
-    overfits : bool
-        Whether every setting of the family went beyond the limit, so that this one does.
-    model : estimator or None
-        Fitted to all rows but those of the test.
-    test, train : dict
-        All scores of that model on the test rows and on its own rows, by name.
-    fit_seconds, predict_seconds : float
-        Of that model: the whole fit, and the prediction of the test rows.
-    size_bytes : int
-        Length of its pickle.
-    error : str or None
-        Why the family failed.
-    """
+    """What one family achieved."""
 
     family: Family
-    setting: Setting
-    trial: Trial
+    setting: Setting  # The parameters that were chosen
+    trial: Trial  # How they did on training and validation rows
+    # Whether every setting of the family went beyond the limit, so that this one does
     overfits: bool
-    model: Any = None
+    model: Any = None  # Fitted to all rows but those of the test
+    # All scores of that model on the test rows and on its own rows, by name
     test: dict[str, float] = field(default_factory=dict)
     train: dict[str, float] = field(default_factory=dict)
+    # Of that model: the whole fit, and the prediction of the test rows
     fit_seconds: float = np.nan
     predict_seconds: float = np.nan
-    size_bytes: int = 0
-    error: str | None = None
+    size_bytes: int = 0  # Length of its pickle
+    error: str | None = None  # Why the family failed
 
     def describe_setting(self) -> str:
         """Return the parameters as text."""
@@ -65,14 +47,7 @@ def _short(value: Any) -> str:
 
 
 class Table(Sequence):
-    """Rows of a comparison, each a dict; printed as aligned text.
-
-    Parameters
-    ----------
-    rows : list of dict
-    text : str
-        How it is printed.
-    """
+    """Rows of a comparison, each a dict; printed as aligned text."""
 
     def __init__(self, rows: list[dict[str, Any]], text: str) -> None:
         self._rows, self._text = rows, text
@@ -106,7 +81,7 @@ class Comparison:
     ----------
     data : Data
         What was compared on.
-    plan : Plan
+    plan : Split
         Which rows trained, validated and tested.
     score : Score
         What decided.
@@ -123,7 +98,7 @@ class Comparison:
     """
 
     data: Data
-    plan: Plan
+    plan: Split
     score: Score
     results: list[Result]
     trials: list[Trial]

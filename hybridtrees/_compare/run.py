@@ -1,4 +1,4 @@
-"""The comparison itself: divide, search, fit, judge."""
+"""The comparison itself: split, search, fit, score."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hybridtrees._compare.families import Family, choose_families
 from hybridtrees._compare.helpers import Helpers, helping
 from hybridtrees._compare.progress import Progress
 from hybridtrees._compare.result import Comparison, Result
-from hybridtrees._compare.scores import ask, choose_score, scores_of
+from hybridtrees._compare.scores import choose_score, predict, scores_of
 from hybridtrees._compare.search import SEARCHES, Limits, Search, Trial
-from hybridtrees._compare.splits import make_plan
+from hybridtrees._compare.splits import split_rows
 from hybridtrees._parameters import check_integer, check_option, check_real
 from hybridtrees.core.base.random_state import seed_sequence, spawn_seeds
 from hybridtrees.core.base.threads import effective_threads
@@ -138,26 +138,10 @@ def compare_data(
     progress: Progress | None = None,
     helpers: Helpers | None = None,
 ) -> Comparison:
-    """Compare families on data that are ready; see `compare`.
-
-    Parameters
-    ----------
-    data : Data
-    families : sequence of Family
-    score_name : str or None
-    limits : Limits
-    folds : int, optional
-    progress : Progress, optional
-    helpers : Helpers, optional
-        Processes that outlive this comparison; by default it has its own.
-
-    Returns
-    -------
-    comparison : Comparison
-    """
+    """Compare families on data that are ready; see `compare`."""
     start = clock.perf_counter()
     score = choose_score(score_name, data.task)
-    plan = make_plan(
+    plan = split_rows(
         data.shape[0],
         strata=data.strata,
         time=data.time,
@@ -171,12 +155,12 @@ def compare_data(
         with helping(helpers, limits.n_threads) as helpers:
             searching = Search(data, plan, score, limits, progress, helpers)
             chosen = searching.run(families)
-        judge = _Judge(data, plan.rest, plan.test, limits)
+        final = _FinalFits(data, plan.rest, plan.test, limits)
         results = []
         for trial in chosen.values():
             began = clock.perf_counter()
             results.append(
-                judge.result(trial, score.overfits(trial.train, trial.validation, limits.overfit))
+                final.result(trial, score.overfits(trial.train, trial.validation, limits.overfit))
             )
             progress.done(trial.family.key, clock.perf_counter() - began)
     finally:
@@ -197,8 +181,8 @@ def compare_data(
     )
 
 
-class _Judge:
-    """Fits chosen settings to all rows but the test's, and looks at the test."""
+class _FinalFits:
+    """Fits chosen settings to all rows but those of the test, and scores them on these."""
 
     def __init__(self, data: Data, rest: np.ndarray, test: np.ndarray, limits: Limits) -> None:
         self.data, self.limits = data, limits
@@ -219,7 +203,7 @@ class _Judge:
             result.setting,
             random_state=self.limits.seed,
             n_jobs=self.limits.n_jobs,
-            categorical_features=self._declared(),
+            categorical_features=self.data.categorical or None,
         )
         try:
             with warnings.catch_warnings():
@@ -237,13 +221,9 @@ class _Judge:
         result.model = model
         return result
 
-    def _declared(self) -> list[int] | None:
-        """Columns that are categories, by the user's word or their own type."""
-        return self.data.categorical or None
-
     def _scores(self, model: Any, X: Any, y: np.ndarray) -> dict[str, float]:
-        said = ask(_Coded(model, self.data.classes), X, self.data.n_classes)
-        return {name: score(y, said) for name, score in scores_of(self.data.task).items()}
+        predicted = predict(_Coded(model, self.data.classes), X, self.data.n_classes)
+        return {name: score(y, predicted) for name, score in scores_of(self.data.task).items()}
 
     def _time_predict(self, model: Any) -> float:
         quickest, begin = np.inf, clock.perf_counter()

@@ -1,4 +1,4 @@
-"""The scores by which models are compared, and how a model is asked for them."""
+"""The scores by which models are compared, and the predictions that they are made of."""
 
 from __future__ import annotations
 
@@ -14,21 +14,12 @@ from hybridtrees import metrics
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says of some rows.
+    """Predictions of a model for some rows."""
 
-    Attributes
-    ----------
-    value : ndarray of shape (n_rows,)
-        Numbers; for classes the code of the likeliest.
-    proba : ndarray of shape (n_rows, n_classes) or None
-        Probabilities of all classes.
-    rank : ndarray of shape (n_rows,) or None
-        What orders the rows of two classes. Not always a function of the probability: RERF
-        clips its sums into probabilities, which makes ties.
-    """
-
-    value: np.ndarray
-    proba: np.ndarray | None = None
+    value: np.ndarray  # (n_rows,): numbers; for classes the code of the likeliest
+    proba: np.ndarray | None = None  # (n_rows, n_classes): probabilities of all classes
+    # (n_rows,): what orders the rows of two classes. Not always a function of the probability:
+    # RERF clips its sums into probabilities, which makes ties
     rank: np.ndarray | None = None
 
     @property
@@ -47,87 +38,61 @@ class Prediction:
         return self.proba
 
 
-def ask(model: Any, X: Any, n_classes: int) -> Prediction:
-    """Ask a fitted model about rows.
-
-    Parameters
-    ----------
-    model : estimator
-        A classifier must know the classes by their codes 0, 1, ..., though not all of them.
-    X : table
-    n_classes : int
-        0 for numbers.
-
-    Returns
-    -------
-    prediction : Prediction
-    """
+def predict(model: Any, X: Any, n_classes: int) -> Prediction:
+    """Predict rows by a model that knows classes by their codes, though perhaps not all of them."""
     if not n_classes:
         return Prediction(np.asarray(model.predict(X), dtype=np.float64))
-    said = np.asarray(model.predict_proba(X), dtype=np.float64)
-    proba = np.zeros((len(said), n_classes))
-    proba[:, np.asarray(model.classes_, dtype=np.intp)] = said
+    known = np.asarray(model.predict_proba(X), dtype=np.float64)
+    proba = np.zeros((len(known), n_classes))
+    proba[:, np.asarray(model.classes_, dtype=np.intp)] = known
     rank = proba[:, -1]
     if n_classes == 2 and len(model.classes_) == 2 and hasattr(model, "decision_function"):
         rank = np.asarray(model.decision_function(X), dtype=np.float64)
     return Prediction(proba.argmax(axis=1), proba, rank)
 
 
-def _auc(y: np.ndarray, said: Prediction) -> float:
+def _auc(y: np.ndarray, predicted: Prediction) -> float:
     """Two classes: the area; more: each against the rest, weighted by the shares of classes."""
-    n_classes = len(said.codes)
+    n_classes = len(predicted.codes)
     counts = np.bincount(y, minlength=n_classes)
     if np.count_nonzero(counts) < 2:
         return math.nan
     if n_classes == 2:
-        assert said.rank is not None
-        return metrics.roc_auc_score(y, said.rank)
+        assert predicted.rank is not None
+        return metrics.roc_auc_score(y, predicted.rank)
     areas = metrics.roc_auc_score(
-        y, said.positive, average=None, multi_class="ovr", labels=said.codes
+        y, predicted.positive, average=None, multi_class="ovr", labels=predicted.codes
     )
     # A class without a row has no area.
     return float(np.average(areas[counts > 0], weights=counts[counts > 0]))
 
 
 def _of_values(function: Callable[..., float]) -> Callable[[np.ndarray, Prediction], float]:
-    return lambda y, said: function(y, said.value)
+    return lambda y, predicted: function(y, predicted.value)
 
 
 def _of_shares(function: Callable[..., float]) -> Callable[[np.ndarray, Prediction], float]:
-    return lambda y, said: function(y, said.positive, labels=said.codes)
+    return lambda y, predicted: function(y, predicted.positive, labels=predicted.codes)
 
 
 @dataclass(frozen=True)
 class Score:
-    """A score.
+    """A score."""
 
-    Attributes
-    ----------
-    name : str
-        What users call it.
-    label : str
-        What tables call it.
-    task : {"regression", "classification"}
-    maximize : bool
-        Whether larger is better.
-    limit : float
-        Largest relative difference between validation and training that counts as no
-        overfitting, by default: a tenth of a score, and for an error, which may come near 0 on
-        the training rows, the error itself. The published study chose by eye, and below these.
-    function : callable
-        Of the true values or codes, and a `Prediction`.
-    """
-
-    name: str
-    label: str
+    name: str  # What users call it
+    label: str  # What tables call it
     task: str
-    maximize: bool
+    maximize: bool  # Whether larger is better
+    # Largest relative difference between validation and training that counts as no overfitting,
+    # by default: a tenth of a score, and for an error, which may come near 0 on the training
+    # rows, the error itself. The published study chose by eye, and below these
     limit: float
+    # Of the true values or codes, and a `Prediction`
     function: Callable[[np.ndarray, Prediction], float]
 
-    def __call__(self, y: np.ndarray, said: Prediction) -> float:
+    def __call__(self, y: np.ndarray, predicted: Prediction) -> float:
         """Return the score of a prediction."""
-        return float(self.function(y, said))
+        return float(self.function(y, predicted))
 
     def key(self, value: float) -> float:
         """Return what sorts the best first; undefined scores last."""
@@ -151,8 +116,8 @@ class Score:
         return bool(worse > 100.0 * (self.limit if limit is None else limit))
 
 
-def _weighted_f1(y: np.ndarray, said: Prediction) -> float:
-    return metrics.f1_score(y, said.value, average="weighted")
+def _weighted_f1(y: np.ndarray, predicted: Prediction) -> float:
+    return metrics.f1_score(y, predicted.value, average="weighted")
 
 
 _NUMBERS, _CLASSES = "regression", "classification"
@@ -183,13 +148,7 @@ def scores_of(task: str) -> dict[str, Score]:
 
 
 def choose_score(name: str | None, task: str) -> Score:
-    """Return a score by its name, or the default of the task.
-
-    Raises
-    ------
-    ValueError
-        For a name that the task does not have.
-    """
+    """Return a score by its name, or the default of the task."""
     known = scores_of(task)
     if name is None:
         return next(iter(known.values()))

@@ -14,13 +14,13 @@ from hybridtrees._compare.fitting import Fit, FitJob, Fitted, Part, in_package
 from hybridtrees._compare.helpers import Helpers
 from hybridtrees._compare.progress import Progress
 from hybridtrees._compare.scores import Score
-from hybridtrees._compare.splits import Plan, nested_parts
+from hybridtrees._compare.splits import Split, nested_parts
 from hybridtrees.core.base.threads import effective_threads
 
 SEARCHES = ("halving", "grid")
 # A rung of halving has a third of the next one's rows and hands on a third of its settings.
 _FACTOR = 3
-# Fewer rows than this say too little about a setting; a class should have some of them.
+# A score on fewer rows is too noisy; a class should have some of them.
 _FEWEST_ROWS = 1000
 # Below so many entries a fit is too small for several threads: fits run side by side instead.
 _SMALL_TABLE = 2_000_000
@@ -30,32 +30,17 @@ _RESERVE = 0.25
 
 @dataclass
 class Trial:
-    """One setting of one family, and how it did.
-
-    Attributes
-    ----------
-    family : Family
-    setting : dict
-    train, validation : float
-        Scores, means over the folds.
-    rounds : int or None
-        What early stopping found, the mean over folds.
-    seconds : float
-        Of the fits.
-    n_rows : int
-        Training rows of the (largest) fold.
-    error : str or None
-        Why it failed.
-    """
+    """One setting of one family, and how it did."""
 
     family: Family
     setting: Setting
+    # Scores, means over the folds
     train: float = math.nan
     validation: float = math.nan
-    rounds: int | None = None
-    seconds: float = 0.0
-    n_rows: int = 0
-    error: str | None = None
+    rounds: int | None = None  # What early stopping found, the mean over folds
+    seconds: float = 0.0  # Of the fits
+    n_rows: int = 0  # Training rows of the (largest) fold
+    error: str | None = None  # Why it failed
 
     def overfits(self, score: Score, limit: float | None) -> bool:
         """Whether it is to be set aside."""
@@ -71,24 +56,14 @@ class Trial:
 
 @dataclass(frozen=True)
 class Limits:
-    """What bounds a search.
-
-    Attributes
-    ----------
-    search : {"halving", "grid"}
-    budget : float or None
-        Seconds for everything; the first setting of each family is tried in any case.
-    overfit : float or None
-        Largest relative difference between validation and training; None is the score's own.
-    n_jobs : int or None
-        Threads as users ask for them; `n_threads` is their number.
-    seed : int
-    """
+    """What bounds a search."""
 
     search: str = "halving"
+    # Seconds for everything; the first setting of each family is tried in any case
     budget: float | None = None
+    # Largest relative difference between validation and training; None is the score's own
     overfit: float | None = None
-    n_jobs: int | None = None
+    n_jobs: int | None = None  # Threads as users ask for them; `n_threads` is their number
     seed: int = 0
 
     @property
@@ -99,30 +74,16 @@ class Limits:
 
 @dataclass
 class Search:
-    """The search over all families on one data set.
-
-    Attributes
-    ----------
-    data : Data
-    plan : Plan
-    score : Score
-    limits : Limits
-    progress : Progress
-    helpers : Helpers
-    trials : list of Trial
-        All that ended, rung after rung.
-    n_skipped : int
-        Settings that the budget did not allow.
-    """
+    """The search over all families on one data set."""
 
     data: Data
-    plan: Plan
+    plan: Split
     score: Score
     limits: Limits
     progress: Progress
     helpers: Helpers
-    trials: list[Trial] = field(default_factory=list)
-    n_skipped: int = 0
+    trials: list[Trial] = field(default_factory=list)  # All that ended, rung after rung
+    n_skipped: int = 0  # Settings that the budget did not allow
 
     def run(self, families: Iterable[Family]) -> dict[str, Trial]:
         """Return the best trial of each family; one that failed has an `error`."""
@@ -174,7 +135,7 @@ class Search:
 
         order = list(range(len(trials)))
         if self._end is None:
-            # What took longest on fewer rows comes first, lest all wait for it in the end.
+            # What took longest on fewer rows comes first, so that nothing waits for it in the end.
             order.sort(key=lambda k: -trials[k].seconds)
         found = self.helpers.map(
             job,

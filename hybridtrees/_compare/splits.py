@@ -1,4 +1,4 @@
-"""Which rows train, which choose, which judge."""
+"""Which rows train, which validate, which test."""
 
 from __future__ import annotations
 
@@ -14,32 +14,20 @@ FEWEST_ROWS = 10
 
 
 class Fold(NamedTuple):
-    """Row numbers to fit on and row numbers to choose by."""
+    """Row numbers to train on and to validate on."""
 
     train: np.ndarray
     validation: np.ndarray
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Row numbers of all parts.
+class Split:
+    """Row numbers of training, validation and test."""
 
-    Attributes
-    ----------
-    folds : list of Fold
-        One, or k for k-fold validation.
-    rest : ndarray
-        All rows but those of the test: what the chosen models are fitted on.
-    test : ndarray
-        Rows for the last judgement.
-    by_time : bool
-        Whether rows stand in the order of time; otherwise row numbers ascend.
-    """
-
-    folds: list[Fold]
-    rest: np.ndarray
-    test: np.ndarray
-    by_time: bool
+    folds: list[Fold]  # One, or k for k-fold validation
+    rest: np.ndarray  # All rows but those of the test: what the chosen models are fitted on
+    test: np.ndarray  # Rows that the chosen models are scored on
+    by_time: bool  # Whether rows stand in the order of time; otherwise row numbers ascend
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -48,32 +36,18 @@ class Plan:
         return len(fold.train), len(fold.validation), len(self.test)
 
 
-def make_plan(
+def split_rows(
     n_rows: int,
     *,
     strata: np.ndarray | None = None,
     time: np.ndarray | None = None,
     n_folds: int | None = None,
     random_state: object = 0,
-) -> Plan:
-    """Divide rows into 70 % training, 15 % validation and 15 % test.
+) -> Split:
+    """Divide rows into 70 % training, 15 % validation and 15 % test, class by class with `strata`.
 
-    Parameters
-    ----------
-    n_rows : int
-    strata : ndarray of int, optional
-        Class codes: each class is divided by itself.
-    time : ndarray of shape (n_rows,), optional
-        Orders the rows: the earliest train, the latest test. Strata are then ignored.
-    n_folds : int, optional
-        Validate by so many folds of the 85 % that do not test. In the order of time, a fold
-        trains on what lies before the rows it validates on.
-    random_state : int, SeedSequence, Generator or RandomState
-        Seed of the shuffle.
-
-    Returns
-    -------
-    plan : Plan
+    With `n_folds`, the 85 % that do not test are cut into folds. With `time`, the earliest rows
+    train and the latest test; a fold then trains on what lies before the rows it validates on.
     """
     if n_rows < FEWEST_ROWS:
         raise ValueError(f"a comparison needs at least {FEWEST_ROWS} rows, got {n_rows}")
@@ -87,7 +61,7 @@ def make_plan(
         if n_folds is not None:
             parts = np.array_split(rest, n_folds + 1)
             folds = [Fold(np.concatenate(parts[:k]), parts[k]) for k in range(1, n_folds + 1)]
-        return Plan(folds, rest, test, True)
+        return Split(folds, rest, test, True)
     rng = np.random.default_rng(seed_sequence(random_state))
     strata = np.zeros(n_rows, dtype=int) if strata is None else strata
     position = _places_within_strata(strata, rng)
@@ -100,7 +74,7 @@ def make_plan(
         fold_of = np.empty(len(rest), dtype=int)
         fold_of[dealt] = np.arange(len(rest)) % n_folds
         folds = [Fold(rest[fold_of != k], rest[fold_of == k]) for k in range(n_folds)]
-    return Plan(folds, rest, test, False)
+    return Split(folds, rest, test, False)
 
 
 def _places_within_strata(strata: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -121,22 +95,7 @@ def nested_parts(
 ) -> list[np.ndarray]:
     """Subsets of rows, each within the next, for the rungs of successive halving.
 
-    Parameters
-    ----------
-    rows : ndarray
-        Row numbers.
-    sizes : list of int
-        Rows of each part, ascending.
-    by_time : bool
-        Whether to take the last rows instead of random ones.
-    strata : ndarray or None
-        Class code of every row of the table.
-    seed : int or SeedSequence
-
-    Returns
-    -------
-    parts : list of ndarray
-        In the order of `rows`.
+    They are drawn at random, class by class, or are the last rows `by_time`.
     """
     if by_time:
         return [rows[len(rows) - size :] for size in sizes]

@@ -19,20 +19,11 @@ _RIGHT = 76
 
 @dataclass(frozen=True)
 class Series:
-    """Numbers of one kind, a place per row; NaN draws nothing.
+    """Numbers of one kind, a place per row; NaN draws nothing."""
 
-    Attributes
-    ----------
-    label : str
-        For the legend.
-    values : sequence of float
-    style : str
-        Class of the style sheet.
-    """
-
-    label: str
+    label: str  # For the legend
     values: Sequence[float]
-    style: str
+    style: str  # Class of the style sheet
 
 
 def text(x: float, y: float, content: str, style: str = "", anchor: str = "start") -> str:
@@ -79,18 +70,7 @@ def seconds_text(value: float) -> str:
 
 
 class Scale:
-    """From numbers to pixels, linear or logarithmic.
-
-    Parameters
-    ----------
-    values : sequence of float
-        What must fit; not finite ones are ignored.
-    start, stop : float
-        Pixels.
-    log : bool
-    margin : float
-        Share of the range that is added at both ends of a linear scale.
-    """
+    """From numbers to pixels, linear or logarithmic."""
 
     def __init__(
         self,
@@ -147,22 +127,7 @@ def dot_rows(
 ) -> str:
     """Draw a row of dots for each label: its numbers of all series on one axis.
 
-    Parameters
-    ----------
-    title : str
-    labels : sequence of str
-        One per row, from the top.
-    series : sequence of Series
-        The last is drawn above the others, and its numbers are written at the right.
-    log : bool
-        Whether the axis is logarithmic.
-    seconds : bool
-        Whether numbers are times.
-    width : float
-
-    Returns
-    -------
-    svg : str
+    The last series is drawn above the others, and its numbers are written at the right.
     """
     left = 16 + _CHAR * max(map(len, labels))
     bottom = _TOP + _ROW * len(labels)
@@ -205,23 +170,7 @@ def curves(
     height: float = 180,
     y_range: tuple[float, float] | None = None,
 ) -> str:
-    """Draw lines over common places.
-
-    Parameters
-    ----------
-    title : str
-        Stands above the drawing.
-    x : sequence of float
-    series : sequence of Series
-    x_label : str
-    width, height : float
-    y_range : (float, float), optional
-        Range of the vertical axis, for drawings to be compared.
-
-    Returns
-    -------
-    svg : str
-    """
+    """Draw lines over common places."""
     left, top, bottom = 52, 26, height - 36
     across = Scale(x, left, width - 14, margin=0.02)
     values = [v for one in series for v in one.values] if y_range is None else list(y_range)
@@ -235,7 +184,9 @@ def curves(
             parts.append(text(across(tick), bottom + 15, tick_text(tick), "small", "middle"))
     parts.append(text((left + width - 14) / 2, height - 4, x_label, "small", "middle"))
     for one in series:
-        points = [(across(a), up(b)) for a, b in zip(x, one.values, strict=True) if _finite(b)]
+        points = [
+            (across(a), up(b)) for a, b in zip(x, one.values, strict=True) if math.isfinite(b)
+        ]
         path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
         parts.append(f'<polyline points="{path}" class="curve {one.style}"/>')
         if len(points) <= 12:
@@ -243,7 +194,3 @@ def curves(
                 f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" class="{one.style}"/>' for a, b in points
             ]
     return page(width, height, title, parts)
-
-
-def _finite(value: float) -> bool:
-    return math.isfinite(value)

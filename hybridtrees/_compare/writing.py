@@ -16,13 +16,7 @@ Columns = dict[str, Sequence[Any]]
 
 
 def write_csv(path_or_stream: Any, columns: Columns) -> None:
-    """Write columns of one length as CSV.
-
-    Parameters
-    ----------
-    path_or_stream : path-like or text stream
-    columns : dict from str to sequence
-    """
+    """Write columns of one length as CSV."""
     if isinstance(path_or_stream, str | PathLike):
         with writing_to(path_or_stream) as stream:
             text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
@@ -35,13 +29,7 @@ def write_csv(path_or_stream: Any, columns: Columns) -> None:
 
 
 def write_parquet(path: str | PathLike[str], columns: Columns) -> None:
-    """Write columns of one length as Parquet.
-
-    Parameters
-    ----------
-    path : path-like
-    columns : dict from str to sequence
-    """
+    """Write columns of one length as Parquet."""
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
@@ -53,24 +41,7 @@ _WRITERS = {".csv": write_csv, ".parquet": write_parquet, ".pq": write_parquet}
 
 
 def table_writer(path: str | PathLike[str]) -> Callable[[Any, Columns], None]:
-    """Return the function that writes tables to files of such a name.
-
-    Parameters
-    ----------
-    path : path-like
-
-    Returns
-    -------
-    write : callable
-        Takes a path and columns.
-
-    Raises
-    ------
-    ValueError
-        If the ending of the name says no format that can be written.
-    ImportError
-        If the format needs a package that is not installed.
-    """
+    """Return the function that writes tables to files of such a name, or raise an error."""
     write = _WRITERS.get(Path(path).suffix.lower())
     if write is None:
         *first, last = _WRITERS

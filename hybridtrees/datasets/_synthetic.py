@@ -241,7 +241,6 @@ def make_seasonal_series(
         target_name="value",
         task="regression",
         description=SEASONAL_SERIES,
-        categories={},
     )
     return dataset.to_frame() if as_frame else dataset
 

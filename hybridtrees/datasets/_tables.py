@@ -51,7 +51,6 @@ def _read_table(file_name: str, description: str, as_frame: bool) -> Dataset:
         target_name=names[-1],
         task="classification",
         description=description,
-        categories={},
     )
     return dataset.to_frame() if as_frame else dataset
 

@@ -1,1 +1,1 @@
-"""Whatever the user passes, turned to clean arrays."""
+"""From whatever the user passes to clean arrays."""

@@ -124,7 +124,7 @@ def numbers_from_objects(column: np.ndarray, label: str, advice: str) -> np.ndar
     """Return a 1-D object array of numbers as float64, where None and NA become NaN.
 
     Strings that spell numbers are not converted: a column of them is text, and whether it means
-    numbers or categories is for the caller to say.
+    numbers or categories is for the caller to decide.
     """
     kinds = set(map(type, column))
     if any(kind.__name__ in ("NAType", "NaTType") for kind in kinds):

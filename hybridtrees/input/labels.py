@@ -16,21 +16,11 @@ from hybridtrees.input.arrays import is_missing_object, is_number
 
 
 class Factors(NamedTuple):
-    """A column as codes into its distinct labels.
+    """A column as codes into its distinct labels."""
 
-    Attributes
-    ----------
-    codes : ndarray of int
-        One entry per row, -1 where the value is missing.
-    labels : ndarray
-        Distinct labels: float64, or objects that are all str.
-    ordered : bool
-        Whether the order of the labels was given (a category dtype) or is accidental.
-    """
-
-    codes: np.ndarray
-    labels: np.ndarray
-    ordered: bool
+    codes: np.ndarray  # One entry per row, -1 where the value is missing
+    labels: np.ndarray  # Distinct labels: float64, or objects that are all str
+    ordered: bool  # Whether the order of the labels was given (a category dtype) or is accidental
 
 
 def make_factors(codes: np.ndarray, labels: Iterable[Any], ordered: bool) -> Factors:

@@ -42,7 +42,7 @@ Categories = list[np.ndarray | None]
 
 
 class Source(Protocol):
-    """A table that has come in, before it is turned into values."""
+    """A table as the user passed it."""
 
     shape: tuple[int, int]
     names: list | None
@@ -60,16 +60,8 @@ class Source(Protocol):
 def open_source(X: Any, missing: float, declared: Callable[[int], np.ndarray]) -> Source:
     """Find out what `X` is and check its shape.
 
-    Parameters
-    ----------
-    X : object
-        A NumPy array, a list of lists, a data frame, a dict of columns, a scipy.sparse matrix
-        or array, or anything that NumPy can make a real 2-D array of.
-    missing : float
-        Value that means missing besides NaN.
-    declared : callable
-        From the number of columns to a mask of those in which text is allowed even in a bare
-        array, since the caller declared them categories. Called only for such an array.
+    `declared` maps the number of columns of a bare array to a mask of those in which text is
+    allowed, since the caller declared them categories.
     """
     if sparse.issparse(X):
         _check_shape(X.shape, X)
@@ -173,7 +165,7 @@ class DenseSource:
         self.names = names
 
     def is_category(self, index: int) -> bool:
-        """Return False: an array's dtype says nothing of categories."""
+        """Return False: the dtype of an array does not tell categories from numbers."""
         return False
 
     def learn(self, index: int) -> np.ndarray:

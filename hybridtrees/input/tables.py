@@ -34,20 +34,11 @@ CONVERT_TIME = "convert it to numbers first (for instance days since a date, or 
 
 @dataclass
 class Column:
-    """One column of a table, read when it is asked for.
+    """One column of a table, read when it is asked for."""
 
-    Attributes
-    ----------
-    label : str
-        How messages call the column.
-    dtype : numpy.dtype or None
-        float32 or float64 for a column of numbers, None for one of categories.
-    load : callable
-        Returns a real ndarray (NaN where missing) for numbers, `Factors` for categories.
-    """
-
-    label: str
-    dtype: np.dtype | None
+    label: str  # How messages call the column
+    dtype: np.dtype | None  # float32 or float64 for a column of numbers, None for one of categories
+    # Returns a real ndarray (NaN where missing) for numbers, `Factors` for categories
     load: Callable[[], Any]
 
     @property
@@ -67,23 +58,12 @@ class Column:
 
 @dataclass
 class Table:
-    """A data frame or a dict as a list of columns.
+    """A data frame or a dict as a list of columns."""
 
-    Attributes
-    ----------
-    names : list
-        Column names as the table has them.
-    n_rows : int
-        Number of rows.
-    columns : list of Column or None
-        The columns; None when `array` stands for them all.
-    array : ndarray or None
-        The whole frame without a copy, for a pandas frame of one floating type.
-    """
-
-    names: list
-    n_rows: int
-    columns: list[Column] | None = None
+    names: list  # Column names as the table has them
+    n_rows: int  # Number of rows
+    columns: list[Column] | None = None  # The columns; None when `array` stands for them all
+    # The whole frame without a copy, for a pandas frame of one floating type
     array: np.ndarray | None = None
 
 

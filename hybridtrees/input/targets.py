@@ -28,26 +28,7 @@ def check_target_regression(
     name: str = "y",
     estimator_name: str = "the estimator",
 ) -> np.ndarray:
-    """Check the target of a regression.
-
-    Parameters
-    ----------
-    y : array-like of shape (n_rows,)
-        Real and finite numbers: a NumPy array, a list, a pandas, polars or pyarrow column.
-    n_rows : int, optional
-        Number of rows of X.
-    multi_output : bool
-        Whether `y` of shape (n_rows, n_outputs) is allowed.
-    name : str
-        Name of the argument, for messages.
-    estimator_name : str
-        Name of the estimator, for messages.
-
-    Returns
-    -------
-    y : ndarray of float64, C-contiguous
-        Of shape (n_rows,), or (n_rows, n_outputs) for a 2-D `y` with `multi_output`.
-    """
+    """Return the target of a regression as contiguous, finite float64; (n_rows, k) if allowed."""
     values = _as_array(y, name, estimator_name)
     if not (multi_output and values.ndim == 2):
         values = _to_vector(values, name)
@@ -66,27 +47,10 @@ def check_target_classification(
     name: str = "y",
     estimator_name: str = "the estimator",
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Check the target of a classification and encode it.
+    """Return the codes (int32) of class labels, and the sorted classes in the type they came in.
 
-    Parameters
-    ----------
-    y : array-like of shape (n_rows,)
-        Labels: booleans, integers (as floats too), or strings.
-    n_rows : int, optional
-        Number of rows of X.
-    classes : ndarray, optional
-        Classes known already, sorted; a label that is not among them is an error.
-    at_least_two : bool
-        Whether a single class is an error.
-    name, estimator_name : str
-        Names for messages.
-
-    Returns
-    -------
-    codes : ndarray of int32, C-contiguous
-        Index into `classes` of each label.
-    classes : ndarray
-        Distinct labels, sorted, in the type they came in.
+    With `classes`, which must be sorted, a label that is not among them is an error;
+    `at_least_two`: so is a single class.
     """
     labels = _to_vector(_as_array(y, name, estimator_name), name)
     _check_length(labels, n_rows, name)
@@ -113,22 +77,7 @@ WEIGHT_RANGE = (1e-150, 1e150)
 def check_sample_weight(
     sample_weight: Any, n_rows: int, *, name: str = "sample_weight"
 ) -> np.ndarray | None:
-    """Check row weights.
-
-    Parameters
-    ----------
-    sample_weight : None, a number, or array-like of shape (n_rows,)
-        Finite weights of which none is negative and at least one is positive.
-    n_rows : int
-        Number of rows of X.
-    name : str
-        Name of the argument, for messages.
-
-    Returns
-    -------
-    sample_weight : ndarray of float64, C-contiguous, or None
-        None for None and for the number 1, which both mean that each row counts once.
-    """
+    """Return row weights as float64; None where each row counts once."""
     if sample_weight is None:
         return None
     values = _as_array(sample_weight, name, "")

@@ -2,7 +2,7 @@
 
 `FeatureReader.fit` learns what there is to know of a table (number and names of its features,
 which are categories and which labels these have); `FeatureReader.read` brings later tables to
-the same form. The checks of y and sample_weight are in `_targets`.
+the same form. The checks of y and sample_weight are in `targets`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from hybridtrees._persistence import register
 from hybridtrees.core.base.checks import check_array, check_arrays, check_count, check_type
 from hybridtrees.input.arrays import FLOAT32, FLOAT64, _has_infinity
+from hybridtrees.input.columns import column_indices
 from hybridtrees.input.sources import Categories, Source, open_source
 from hybridtrees.input.targets import (
     check_sample_weight,
@@ -42,30 +43,9 @@ class FeatureReader:
     Values are either a 2-D ndarray of float32 or float64 (any strides, perhaps read-only, and
     the caller's own array wherever nothing had to change), or a CSR or CSC array of
     scipy.sparse with sorted indices and without duplicates, in which an absent entry is 0.0.
-    NaN means missing. Columns of categories hold codes 0, 1, ... as floats.
+    NaN means missing. Columns of categories hold codes 0, 1, ... as floats: the places of labels
+    in `categories`, which are sorted, or in the order of a category dtype, and float64 or str.
 
-    Make one with `FeatureReader.fit`.
-
-    Attributes
-    ----------
-    n_features_in : int
-        Number of features.
-    feature_names_in : ndarray of str (dtype object) or None
-        Names of the features, if the table seen in fit had names that are all strings.
-    is_categorical : ndarray of bool
-        Which features are categories.
-    categories : list of (ndarray or None)
-        Labels of each categorical feature, the label of code k at place k: float64 if all are
-        numbers, else objects that are str. None for numeric features. Labels of strings and
-        numbers are sorted, those of a category dtype keep the order given; labels that do not
-        occur in the rows of fit are left out.
-    missing : float
-        The value that means missing besides NaN.
-    estimator_name : str
-        Name used in messages.
-
-    Notes
-    -----
     A label that was not seen in fit is read as missing. A column that held numbers in fit and
     holds text now (or the other way round) is an error.
     """
@@ -97,29 +77,7 @@ class FeatureReader:
         missing: float | None = math.nan,
         estimator_name: str = "the estimator",
     ) -> tuple[FeatureReader, Any]:
-        """Learn the features of `X` and return its values.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-            NumPy arrays of any real dtype, lists of lists, pandas, polars and pyarrow tables,
-            scipy.sparse matrices and arrays, and dicts from a name to a one-dimensional
-            column, all of one length. A dict is read as a data frame with these columns, in
-            the order of its keys: columns of strings are categories.
-        categorical_features : None, "from_dtype", sequence of int, str or bool
-            Features to be treated as categories besides the columns of a data frame or dict
-            that have a category or string type, which always are: indices, names, or a mask
-            with one entry per feature. None and "from_dtype" name no others.
-        missing : float or None
-            Value that means missing, besides NaN. None is NaN.
-        estimator_name : str
-            Name for messages.
-
-        Returns
-        -------
-        reader : FeatureReader
-        values : ndarray, csr_array or csc_array
-        """
+        """Learn the features of `X` and return its values."""
         missing = _check_missing(missing)
         if categorical_features is None and missing != missing and _is_plain_table(X):
             n_features = X.shape[1]
@@ -136,16 +94,7 @@ class FeatureReader:
         return reader, source.values(categories)
 
     def read(self, X: Any) -> Any:
-        """Return the values of a table that has the features seen in fit.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        values : ndarray, csr_array or csc_array
-        """
+        """Return the values of a table that has the features seen in fit."""
         if self._is_plain and _is_plain_table(X) and X.shape[1] == self.n_features_in:
             return X
         return self._read_any(X)
@@ -255,13 +204,7 @@ def _is_plain_table(X: Any) -> bool:
 
 
 def feature_names(names: Sequence | None) -> np.ndarray | None:
-    """Return column names as an object array of str, or None if they are not strings.
-
-    Raises
-    ------
-    TypeError
-        If some names are strings and others are not.
-    """
+    """Return column names as an object array of str, or None if they are not strings."""
     if names is None:
         return None
     kinds = sorted({type(name).__qualname__ for name in names})
@@ -302,51 +245,15 @@ def _check_missing(missing: Any) -> float:
     raise TypeError(f"missing must be a real number, NaN or None, got {missing!r}")
 
 
-def _categorical_mask(
-    categorical_features: Any, n_features: int, names: np.ndarray | None
-) -> np.ndarray:
+def _categorical_mask(declared: Any, n_features: int, names: np.ndarray | None) -> np.ndarray:
     """Mask of the features that the caller declared categorical."""
     mask = np.zeros(n_features, dtype=bool)
-    if categorical_features is None or (
-        isinstance(categorical_features, str) and categorical_features == "from_dtype"
-    ):
+    if declared is None or (isinstance(declared, str) and declared == "from_dtype"):
         return mask
-    if isinstance(categorical_features, str):
+    if isinstance(declared, str):
         raise ValueError(
-            'categorical_features must be None, "from_dtype", or a sequence of indices, names '
-            f"or booleans, got {categorical_features!r}"
+            'categorical_features must be None, "from_dtype", or a list of names, numbers or '
+            f"booleans, got {declared!r}"
         )
-    declared = np.asarray(categorical_features)
-    if declared.ndim != 1:
-        raise ValueError(
-            f"categorical_features must be one-dimensional, got an array of shape {declared.shape}"
-        )
-    if declared.dtype == bool:
-        if len(declared) != n_features:
-            raise ValueError(
-                f"categorical_features is a mask of {len(declared)} entries, but X has "
-                f"{n_features} features"
-            )
-        return declared.copy()
-    for item in categorical_features:
-        mask[_feature_index(item, n_features, names)] = True
+    mask[column_indices(declared, n_features, names, "categorical_features")] = True
     return mask
-
-
-def _feature_index(item: Any, n_features: int, names: np.ndarray | None) -> int:
-    if isinstance(item, str):
-        if names is None:
-            raise ValueError(
-                f"categorical_features names {item!r}, but X has no feature names: give indices"
-            )
-        found = np.flatnonzero(names == item)
-        if not len(found):
-            raise ValueError(f"categorical_features names {item!r}, which X does not have")
-        return int(found[0])
-    if not isinstance(item, Integral) or isinstance(item, bool | np.bool_):
-        raise TypeError(f"categorical_features must hold indices, names or booleans, got {item!r}")
-    if not -n_features <= item < n_features:
-        raise ValueError(
-            f"categorical_features holds the index {item}, but X has {n_features} features"
-        )
-    return int(item) % n_features

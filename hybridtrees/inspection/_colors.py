@@ -1,4 +1,4 @@
-"""Fill colours of nodes: the hue tells the class, the strength how sure the node is of it."""
+"""Fill colours of nodes: the hue shows the class, the strength its lead over the others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import colorsys
 
 import numpy as np
 
-from hybridtrees.inspection._reading import TreeReading
+from hybridtrees.inspection._named_tree import NamedTree
 
 # The first hue is an orange; others follow at equal distances.
 _FIRST_HUE = 25.0 / 360.0
@@ -20,15 +20,15 @@ def class_colors(n_classes: int) -> np.ndarray:
     return np.array([colorsys.hsv_to_rgb(hue, _SATURATION, _BRIGHTNESS) for hue in hues])
 
 
-def node_colors(reading: TreeReading) -> list[str]:
+def node_colors(named: NamedTree) -> list[str]:
     """Colour of every node as "#rrggbb".
 
     Where the nodes hold shares of classes, the colour is that of the largest, the stronger the
     farther it is ahead of the second. Otherwise it grows with the value from the lowest of the
     tree to the highest; for several outputs, with the purity of the node, or with their mean.
     """
-    values = reading.tree.values
-    if reading.class_names is not None:
+    values = named.tree.values
+    if named.class_names is not None:
         ordered = np.sort(np.column_stack([np.zeros(len(values)), values]), axis=1)
         first, second = ordered[:, -1], ordered[:, -2]
         lead = np.divide(first - second, 1 - second, out=np.zeros(len(values)), where=second < 1)
@@ -36,8 +36,8 @@ def node_colors(reading: TreeReading) -> list[str]:
         return _blend(base, lead)
     if values.shape[1] == 1:
         level = values[:, 0]
-    elif reading.impurity is not None:
-        level = -np.asarray(reading.impurity, dtype=np.float64)
+    elif named.impurity is not None:
+        level = -np.asarray(named.impurity, dtype=np.float64)
     else:
         level = values.mean(axis=1)
     low, high = level.min(), level.max()

@@ -9,31 +9,35 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from hybridtrees.input.arrays import is_masked, is_missing_object
+from hybridtrees.input.columns import column_index
 from hybridtrees.input.sources import _as_array
 from hybridtrees.input.tables import _loaded_classes
 
 
 class Columns(ABC):
-    """A table whose columns can be exchanged.
-
-    Parameters
-    ----------
-    table : table of the kind that the subclass is for
-    names : list, optional
-        Names of its columns.
-    """
+    """A table whose columns can be exchanged."""
 
     def __init__(self, table: Any, names: list[Any] | None = None) -> None:
         self.table = table
         self.shape: tuple[int, ...] = tuple(table.shape)
         self.names = names
+
+    def index(self, feature: Any, parameter: str = "features") -> int:
+        """Position of a column that the caller names or numbers."""
+        return column_index(feature, self.shape[1], self.names, parameter)
+
+    def feature_names(self, estimator: Any) -> list[str]:
+        """Names of the columns: the table's own, or those that a model knows."""
+        names = getattr(estimator, "feature_names_in_", None) if self.names is None else self.names
+        if names is None:
+            return [f"feature_{j}" for j in range(self.shape[1])]
+        return [str(name) for name in names]
 
     @abstractmethod
     def take(self, rows: np.ndarray) -> Columns:
@@ -47,9 +51,9 @@ class Columns(ABC):
     def is_category(self, index: int) -> bool:
         """Whether a column holds categories by its own type."""
 
-    @abstractmethod
     def permuted(self, index: int, order: np.ndarray) -> Any:
         """Return the table with the entries of a column in another order."""
+        return self.replaced({index: self.column(index)[order]})
 
     @abstractmethod
     def replaced(self, columns: dict[int, np.ndarray]) -> Any:
@@ -108,22 +112,6 @@ def _check_shape(columns: Columns) -> Columns:
     return columns
 
 
-def feature_index(columns: Columns, feature: Any, name: str = "features") -> int:
-    """Position of a column, given by its number or its name."""
-    n_columns = columns.shape[1]
-    if isinstance(feature, str):
-        places = [j for j, known in enumerate(columns.names or ()) if known == feature]
-        if not places:
-            raise ValueError(f"{name} names {feature!r}, which is no column of X")
-        return places[0]
-    if not isinstance(feature, Integral) or isinstance(feature, bool | np.bool_):
-        raise TypeError(f"{name} must hold numbers or names of columns, got {feature!r}")
-    index = int(feature)
-    if not -n_columns <= index < n_columns:
-        raise ValueError(f"{name} holds {feature}, but X has {n_columns} columns")
-    return index % n_columns
-
-
 def is_missing(values: np.ndarray) -> np.ndarray:
     """Which entries of a column have no value."""
     if values.dtype.kind == "O":
@@ -135,11 +123,9 @@ class ArrayColumns(Columns):
     """A NumPy array, or what becomes one."""
 
     def take(self, rows: np.ndarray) -> ArrayColumns:
-        """Return the rows at the given positions."""
         return ArrayColumns(self.table[rows])
 
     def column(self, index: int) -> np.ndarray:
-        """Return the values of a column."""
         return self.table[:, index]
 
     def is_category(self, index: int) -> bool:
@@ -147,14 +133,7 @@ class ArrayColumns(Columns):
         values = self.table[:, index]
         return values.dtype.kind in "OUT" and any(isinstance(value, str) for value in values)
 
-    def permuted(self, index: int, order: np.ndarray) -> np.ndarray:
-        """Return the array with the entries of a column in another order."""
-        changed = self.table.copy(order="K")
-        changed[:, index] = self.table[order, index]
-        return changed
-
     def replaced(self, columns: dict[int, np.ndarray]) -> np.ndarray:
-        """Return the array with new values in some columns."""
         # Integers would cut the values of a grid, and floats of few digits round them.
         dtypes = [self.table.dtype, *(values.dtype for values in columns.values())]
         dtype = np.result_type(*dtypes) if all(d.kind in "biuf" for d in dtypes) else object
@@ -171,11 +150,9 @@ class PandasColumns(Columns):
         super().__init__(table, list(table.columns))
 
     def take(self, rows: np.ndarray) -> PandasColumns:
-        """Return the rows at the given positions."""
         return PandasColumns(self.table.iloc[rows].reset_index(drop=True))
 
     def column(self, index: int) -> np.ndarray:
-        """Return the values of a column."""
         series = self.table.iloc[:, index]
         if self.is_category(index):
             return series.astype(object).to_numpy()
@@ -192,13 +169,11 @@ class PandasColumns(Columns):
         return series.dtype == object and any(isinstance(value, str) for value in series)
 
     def permuted(self, index: int, order: np.ndarray) -> Any:
-        """Return the frame with the entries of a column in another order."""
         changed = self.table.copy(deep=False)
         changed.isetitem(index, self.table.iloc[:, index].array.take(order))
         return changed
 
     def replaced(self, columns: dict[int, np.ndarray]) -> Any:
-        """Return the frame with new values in some columns."""
         import pandas  # type: ignore[import-untyped]
 
         changed = self.table.copy(deep=False)
@@ -215,11 +190,9 @@ class PolarsColumns(Columns):
         super().__init__(table, list(table.columns))
 
     def take(self, rows: np.ndarray) -> PolarsColumns:
-        """Return the rows at the given positions."""
         return PolarsColumns(self.table[rows])
 
     def column(self, index: int) -> np.ndarray:
-        """Return the values of a column."""
         series = self.table.to_series(index)
         if self.is_category(index):
             return np.array(series.to_list(), dtype=object)
@@ -230,11 +203,9 @@ class PolarsColumns(Columns):
         return str(self.table.dtypes[index].base_type()) in ("String", "Categorical", "Enum")
 
     def permuted(self, index: int, order: np.ndarray) -> Any:
-        """Return the frame with the entries of a column in another order."""
         return self.table.with_columns(self.table.to_series(index)[order])
 
     def replaced(self, columns: dict[int, np.ndarray]) -> Any:
-        """Return the frame with new values in some columns."""
         import polars
 
         series = []
@@ -251,11 +222,9 @@ class ArrowColumns(Columns):
         super().__init__(table, list(table.column_names))
 
     def take(self, rows: np.ndarray) -> ArrowColumns:
-        """Return the rows at the given positions."""
         return ArrowColumns(self.table.take(rows))
 
     def column(self, index: int) -> np.ndarray:
-        """Return the values of a column."""
         values = self.table.column(index).to_pylist()
         return np.array(values, dtype=object if self.is_category(index) else np.float64)
 
@@ -265,12 +234,10 @@ class ArrowColumns(Columns):
         return dtype.startswith(("dictionary", "string", "large_string"))
 
     def permuted(self, index: int, order: np.ndarray) -> Any:
-        """Return the table with the entries of a column in another order."""
         moved = self.table.column(index).take(order)
         return self.table.set_column(index, self.table.schema.field(index), moved)
 
     def replaced(self, columns: dict[int, np.ndarray]) -> Any:
-        """Return the table with new values in some columns."""
         import pyarrow
 
         changed = self.table
@@ -295,7 +262,6 @@ class DictColumns(Columns):
         self.shape = (lengths.pop(), len(self.names))
 
     def take(self, rows: np.ndarray) -> DictColumns:
-        """Return the rows at the given positions."""
         return DictColumns(
             {
                 name: _only_column(part.take(rows).table)
@@ -304,7 +270,6 @@ class DictColumns(Columns):
         )
 
     def column(self, index: int) -> np.ndarray:
-        """Return the values of a column."""
         return self._parts[index].column(0)
 
     def is_category(self, index: int) -> bool:
@@ -312,12 +277,10 @@ class DictColumns(Columns):
         return self._parts[index].is_category(0)
 
     def permuted(self, index: int, order: np.ndarray) -> Any:
-        """Return the dict with the entries of a column in another order."""
         moved = _only_column(self._parts[index].permuted(0, order))
         return {**self.table, list(self.table)[index]: moved}
 
     def replaced(self, columns: dict[int, np.ndarray]) -> Any:
-        """Return the dict with new values in some columns."""
         names = list(self.table)
         new = {
             names[index]: _only_column(self._parts[index].replaced({0: values}))
@@ -342,7 +305,6 @@ class SparseColumns(Columns):
         super().__init__(table.tocsc())
 
     def take(self, rows: np.ndarray) -> SparseColumns:
-        """Return the rows at the given positions."""
         return SparseColumns(self.table[rows])
 
     def column(self, index: int) -> np.ndarray:
@@ -353,12 +315,7 @@ class SparseColumns(Columns):
         """Return False: a sparse matrix holds numbers."""
         return False
 
-    def permuted(self, index: int, order: np.ndarray) -> Any:
-        """Return the matrix with the entries of a column in another order."""
-        return self.replaced({index: self.column(index)[order]})
-
     def replaced(self, columns: dict[int, np.ndarray]) -> Any:
-        """Return the matrix with new values in some columns."""
         parts, start = [], 0
         for index in sorted(columns):
             new = sparse.csc_array(np.asarray(columns[index], dtype=np.float64)[:, None])

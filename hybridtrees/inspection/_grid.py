@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridtrees.inspection._columns import Columns, feature_index, is_missing
+from hybridtrees.inspection._columns import Columns, is_missing
 
 GRIDS = ("linear", "quantile")
 
@@ -41,24 +41,7 @@ def feature_grid(
     percentiles: tuple[float, float],
     grid: str,
 ) -> np.ndarray:
-    """Grid of one feature: levels of a category, the few values of a number, or quantiles.
-
-    Parameters
-    ----------
-    columns : Columns
-    index : int
-        The column.
-    labels : ndarray or None
-        Labels in the order that the model knows, for a column of categories.
-    weight : ndarray or None
-        Row weights, for the quantiles.
-    resolution, percentiles, grid
-        As in `partial_dependence`.
-
-    Returns
-    -------
-    values : ndarray of shape (n_points,)
-    """
+    """Grid of one feature: levels of a category, the few values of a number, or quantiles."""
     values = columns.column(index)
     known = ~is_missing(values)
     if not known.any():
@@ -117,5 +100,5 @@ def custom_grids(columns: Columns, given: Mapping[Any, Any] | None) -> dict[int,
                 f"custom_values[{feature!r}] must be a sequence of at least one value, got the "
                 f"shape {values.shape}"
             )
-        grids[feature_index(columns, feature, "custom_values")] = values
+        grids[columns.index(feature, "custom_values")] = values
     return grids

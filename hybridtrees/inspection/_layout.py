@@ -28,20 +28,6 @@ def tidy_positions(
     Subtrees are drawn alike wherever they stand, side by side as close as their outlines allow,
     and a parent above the middle of its children (Reingold and Tilford 1981). The work is
     proportional to the number of nodes.
-
-    Parameters
-    ----------
-    left, right : sequence of int
-        Children of every node, -1 in a leaf; they stand behind their parent.
-    widths : sequence of float
-        Width of every node.
-    gap : float
-        Least distance between neighbours.
-
-    Returns
-    -------
-    x : ndarray of shape (n_nodes,)
-        From 0, the leftmost edge of a node.
     """
     n_nodes = len(left)
     offset = np.zeros(n_nodes)  # of a node from its parent

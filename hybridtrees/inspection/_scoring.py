@@ -29,13 +29,7 @@ _FOR_CLASSES = ("logloss", "mlogloss", "error", "merror", "brier", "auc", "aucpr
 
 
 class Predictions:
-    """What a model says of a table, asked at most once in each form.
-
-    Parameters
-    ----------
-    estimator : fitted estimator
-    table : table of the kind seen in fit
-    """
+    """Predictions of a model for a table, made at most once in each form."""
 
     def __init__(self, estimator: Any, table: Any) -> None:
         self.estimator, self.table = estimator, table
@@ -56,19 +50,7 @@ Scorer = Callable[[Predictions, Any, Any], float]
 
 
 def make_scorers(scoring: Any, estimator: Any) -> dict[str, Scorer]:
-    """Turn what a caller names into functions of (predictions, y, sample_weight).
-
-    Parameters
-    ----------
-    scoring : None, str, Metric, callable, or a list or dict of these
-        None is the estimator's own `score`: "accuracy" or "r2".
-    estimator : fitted estimator
-
-    Returns
-    -------
-    scorers : dict
-        From the name of each score to its function.
-    """
+    """Turn what a caller names into functions of (predictions, y, sample_weight), by name."""
     if scoring is None:
         scoring = "accuracy" if hasattr(estimator, "classes_") else "r2"
     if isinstance(scoring, Mapping):
@@ -101,9 +83,9 @@ def _scorer(item: Any, estimator: Any) -> Scorer:
             f"of these, got {item!r}"
         )
 
-    def score(said: Predictions, y: Any, weight: Any) -> float:
+    def score(predictions: Predictions, y: Any, weight: Any) -> float:
         extra = {} if weight is None else {"sample_weight": weight}
-        return float(item(said.estimator, said.table, y, **extra))
+        return float(item(predictions.estimator, predictions.table, y, **extra))
 
     return score
 
@@ -133,10 +115,10 @@ def _metric_scorer(metric: Metric, estimator: Any) -> Scorer:
             "does not have"
         )
 
-    def score(said: Predictions, y: Any, weight: Any) -> float:
+    def score(predictions: Predictions, y: Any, weight: Any) -> float:
         if on_labels:
-            return sign * metric.function(y, said.labels, sample_weight=weight)
+            return sign * metric.function(y, predictions.labels, sample_weight=weight)
         codes, _ = check_target_classification(y, classes=classes)
-        return sign * metric.function(codes, said.probabilities, sample_weight=weight)
+        return sign * metric.function(codes, predictions.probabilities, sample_weight=weight)
 
     return score

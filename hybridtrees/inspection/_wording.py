@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from hybridtrees._parameters import check_boolean, check_integer, check_option
 from hybridtrees.input.labels_text import category_list, one_line
-from hybridtrees.inspection._reading import MISSING_LEFT, MISSING_RIGHT, TreeReading
+from hybridtrees.inspection._named_tree import MISSING_LEFT, MISSING_RIGHT, NamedTree
 
+LABELS = ("all", "root", "none")
 # Larger numbers are written with an exponent: nobody reads thirteen digits.
 _LARGE = 1e12
 # Columns of a node's box in drawings.
@@ -39,7 +42,7 @@ def short_number(value: float, decimals: int | None) -> str:
 
 
 def conditions(
-    reading: TreeReading,
+    named: NamedTree,
     node: int,
     decimals: int | None,
     max_categories: int | None,
@@ -47,10 +50,10 @@ def conditions(
     write: Callable[[float, int | None], str] = number,
 ) -> tuple[str, str]:
     """Conditions under which a row goes left and right at a split."""
-    fields = reading.tree.nodes[node]
-    name = one_line(reading.feature_names[fields["feature"]])
+    fields = named.tree.nodes[node]
+    name = one_line(named.feature_names[fields["feature"]])
     if fields["category_start"] >= 0:
-        labels_left, labels_right = reading.category_sides(node)
+        labels_left, labels_right = named.category_sides(node)
         left = f"{name} in {category_list(labels_left, max_categories)}"
         if labels_right is None:
             right = f"{name} not in {category_list(labels_left, max_categories)}"
@@ -67,21 +70,21 @@ def conditions(
     return left, right
 
 
-def missing_condition(reading: TreeReading, node: int, max_categories: int | None) -> str:
-    """Condition under which a row stops at a split for want of a value."""
-    name = one_line(reading.feature_names[reading.tree.nodes["feature"][node]])
-    labels = reading.stopping_labels(node)
+def missing_condition(named: NamedTree, node: int, max_categories: int | None) -> str:
+    """Condition under which a row stops at a split because its value is missing."""
+    name = one_line(named.feature_names[named.tree.nodes["feature"][node]])
+    labels = named.stopping_labels(node)
     also = f" or in {category_list(labels, max_categories)}" if labels else ""
     return f"{name} is missing{also}"
 
 
-def equations(reading: TreeReading, node: int, decimals: int | None) -> list[str]:
+def equations(named: NamedTree, node: int, decimals: int | None) -> list[str]:
     """Write the values of a node with a linear part as ``y = 1.2 + 0.5*(age - 40)``."""
     lines = []
-    for output, title in enumerate(reading.output_names):
-        value = number(reading.tree.values[node, output], decimals)
+    for output, title in enumerate(named.output_names):
+        value = number(named.tree.values[node, output], decimals)
         parts = [f"{one_line(title)} = {value}"]
-        for coef, name, center in reading.terms(node, output):
+        for coef, name, center in named.terms(node, output):
             sign = "-" if coef < 0 else "+"
             centre = short_number(abs(center), decimals)
             factor = name = one_line(name)
@@ -98,14 +101,14 @@ def number_list(values: np.ndarray, decimals: int | None, short: bool = False) -
     return "[" + ", ".join(write(value, decimals) for value in values) + "]"
 
 
-def leaf_text(reading: TreeReading, node: int, decimals: int | None, show_weights: bool) -> str:
+def leaf_text(named: NamedTree, node: int, decimals: int | None, show_weights: bool) -> str:
     """Write what a node predicts, as in the lines of `export_text`."""
-    values = reading.tree.values[node]
-    weight = float(reading.tree.nodes["weight"][node])
-    if reading.is_linear(node):
-        text = "; ".join(equations(reading, node, decimals))
-    elif reading.class_names is not None:
-        name = one_line(reading.class_names[int(np.argmax(values))])
+    values = named.tree.values[node]
+    weight = float(named.tree.nodes["weight"][node])
+    if named.is_linear(node):
+        text = "; ".join(equations(named, node, decimals))
+    elif named.class_names is not None:
+        name = one_line(named.class_names[int(np.argmax(values))])
         if not show_weights:
             return f"class: {name}"
         return f"weights: {number_list(values * weight, decimals)} class: {name}"
@@ -129,54 +132,64 @@ def wrap(lines: Sequence[str], width: int = _BOX_WIDTH) -> list[str]:
     return wrapped
 
 
-def _without_dust(shown: np.ndarray, reading: TreeReading) -> np.ndarray:
+def _without_dust(shown: np.ndarray, named: NamedTree) -> np.ndarray:
     """Put zero for what is but the rounding error of numbers so much larger."""
-    return np.where(np.abs(shown) < 1e-9 * reading.largest_value, 0.0, shown)
+    return np.where(np.abs(shown) < 1e-9 * named.largest_value, 0.0, shown)
 
 
-def node_lines(
-    reading: TreeReading,
-    node: int,
-    *,
-    label: str,
-    impurity: bool,
-    node_ids: bool,
-    proportion: bool,
-    precision: int | None,
-    max_categories: int | None,
-    show_missing: bool,
-) -> list[str]:
+@dataclass(frozen=True)
+class NodeStyle:
+    """What drawings write into the box of a node; see `plot_tree` for the fields."""
+
+    label: str = "all"
+    impurity: bool = True
+    node_ids: bool = False
+    proportion: bool = False
+    precision: int | None = 3
+    max_categories: int | None = 10
+    show_missing: bool = True
+
+    def __post_init__(self) -> None:
+        check_option("label", self.label, LABELS)
+        for name in ("impurity", "node_ids", "proportion", "show_missing"):
+            check_boolean(name, getattr(self, name))
+        check_integer("precision", self.precision, 0, 300, allow_none=True)
+        check_integer("max_categories", self.max_categories, 1, allow_none=True)
+
+
+def node_lines(named: NamedTree, node: int, style: NodeStyle) -> list[str]:
     """Lines of a node's box in drawings: its split, size, value and class."""
-    fields, values = reading.tree.nodes[node], reading.tree.values[node]
-    named = label == "all" or (label == "root" and node == 0)
+    fields, values = named.tree.nodes[node], named.tree.values[node]
+    titled = style.label == "all" or (style.label == "root" and node == 0)
+    precision = style.precision
 
     def line(title: str, text: str) -> str:
-        return f"{title} = {text}" if named else text
+        return f"{title} = {text}" if titled else text
 
-    lines = [f"node #{node}" if named else str(node)] if node_ids else []
-    if not reading.is_leaf(node):
-        rules = (precision, max_categories, show_missing)
-        lines.append(conditions(reading, node, *rules, write=short_number)[0])
-        if show_missing and fields["missing_left"] > MISSING_LEFT:
+    lines = [f"node #{node}" if titled else str(node)] if style.node_ids else []
+    if not named.is_leaf(node):
+        rules = (precision, style.max_categories, style.show_missing)
+        lines.append(conditions(named, node, *rules, write=short_number)[0])
+        if style.show_missing and fields["missing_left"] > MISSING_LEFT:
             lines.append("missing: stops here")
-    if impurity and reading.impurity is not None:
-        lines.append(line(reading.criterion, short_number(reading.impurity[node], precision)))
-    total = int(reading.tree.nodes["n_samples"][0])
-    if proportion and total > 0:
+    if style.impurity and named.impurity is not None:
+        lines.append(line(named.criterion, short_number(named.impurity[node], precision)))
+    total = int(named.tree.nodes["n_samples"][0])
+    if style.proportion and total > 0:
         share = 100.0 * float(fields["n_samples"]) / total
         lines.append(line("samples", short_number(share, 1) + "%"))
     else:
         lines.append(line("samples", str(int(fields["n_samples"]))))
-    if reading.is_linear(node) and reading.is_leaf(node):
-        lines += equations(reading, node, precision)
+    if named.is_linear(node) and named.is_leaf(node):
+        lines += equations(named, node, precision)
     elif len(values) == 1:
-        shown = _without_dust(values, reading)
+        shown = _without_dust(values, named)
         lines.append(line("value", short_number(shown[0], precision)))
     else:
-        counts = reading.class_names is not None and not proportion
+        counts = named.class_names is not None and not style.proportion
         shown = values * float(fields["weight"]) if counts else values
-        shown = _without_dust(shown, reading)
+        shown = _without_dust(shown, named)
         lines.append(line("value", number_list(shown, precision, short=True)))
-    if reading.class_names is not None:
-        lines.append(line("class", one_line(reading.class_names[int(np.argmax(values))])))
+    if named.class_names is not None:
+        lines.append(line("class", one_line(named.class_names[int(np.argmax(values))])))
     return lines

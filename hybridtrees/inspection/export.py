@@ -6,18 +6,17 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
-from hybridtrees._parameters import check_boolean, check_integer, check_option
+from hybridtrees._parameters import check_boolean, check_integer
 from hybridtrees.inspection._colors import CUT_COLOR, node_colors, text_color
-from hybridtrees.inspection._reading import MISSING_STOPS, TreeReading, read_tree
+from hybridtrees.inspection._named_tree import MISSING_STOPS, NamedTree, read_tree
 from hybridtrees.inspection._wording import (
+    NodeStyle,
     conditions,
     leaf_text,
     missing_condition,
     node_lines,
     wrap,
 )
-
-LABELS = ("all", "root", "none")
 
 
 def export_text(
@@ -80,12 +79,12 @@ def export_text(
     |   |--- value: [0.49]
     """
     max_depth = check_integer("max_depth", max_depth, 0, allow_none=True)
-    spacing = _required(check_integer("spacing", spacing, 1))
+    spacing = check_integer("spacing", spacing, 1) or 1
     decimals = check_integer("decimals", decimals, 0, 300, allow_none=True)
     max_categories = check_integer("max_categories", max_categories, 1, allow_none=True)
     for name, flag in (("show_weights", show_weights), ("show_missing", show_missing)):
         check_boolean(name, flag)
-    reading = read_tree(estimator, tree_index, feature_names, class_names)
+    named = read_tree(estimator, tree_index, feature_names, class_names)
     indent, mark = "|" + " " * spacing, "|" + "-" * spacing + " "
     lines: list[str] = []
     # A stack instead of recursion: a chain may have thousands of levels. Its entries are a node
@@ -98,19 +97,19 @@ def export_text(
             continue
         node, level = entry
         start = indent * level + mark
-        if reading.is_leaf(node):
-            lines.append(start + leaf_text(reading, node, decimals, show_weights))
+        if named.is_leaf(node):
+            lines.append(start + leaf_text(named, node, decimals, show_weights))
         elif max_depth is not None and level > max_depth:
             # Levels are counted here as scikit-learn does, the node's own among them.
-            lines.append(f"{start}truncated branch of depth {reading.heights[node] + 1}")
+            lines.append(f"{start}truncated branch of depth {named.heights[node] + 1}")
         else:
-            left, right = conditions(reading, node, decimals, max_categories, show_missing)
-            if show_missing and reading.tree.nodes["missing_left"][node] == MISSING_STOPS:
-                value = leaf_text(reading, node, decimals, show_weights)
-                stopped = missing_condition(reading, node, max_categories)
+            left, right = conditions(named, node, decimals, max_categories, show_missing)
+            if show_missing and named.tree.nodes["missing_left"][node] == MISSING_STOPS:
+                value = leaf_text(named, node, decimals, show_weights)
+                stopped = missing_condition(named, node, max_categories)
                 stack += [f"{indent}{start}{value}", start + stopped]
-            stack += [(reading.right[node], level + 1), start + right]
-            stack += [(reading.left[node], level + 1), start + left]
+            stack += [(named.right[node], level + 1), start + right]
+            stack += [(named.left[node], level + 1), start + left]
     return "\n".join(lines) + "\n"
 
 
@@ -179,7 +178,7 @@ def export_dot(
         The source, if `out_file` is None.
     """
     max_depth = check_integer("max_depth", max_depth, 0, allow_none=True)
-    style = check_node_style(
+    style = NodeStyle(
         label, impurity, node_ids, proportion, precision, max_categories, show_missing
     )
     flags = {"filled": filled, "leaves_parallel": leaves_parallel, "rotate": rotate}
@@ -187,7 +186,7 @@ def export_dot(
         check_boolean(name, flag)
     if not isinstance(fontname, str):
         raise TypeError(f"fontname must be a string, got {fontname!r}")
-    reading = read_tree(estimator, tree_index, feature_names, class_names)
+    named = read_tree(estimator, tree_index, feature_names, class_names)
     styles = [word for word, on in (("filled", filled), ("rounded", rounded)) if on]
     look = f", style={quote(', '.join(styles))}" if styles else ""
     lines = [
@@ -196,11 +195,11 @@ def export_dot(
         *(["graph [ranksep=equally, splines=polyline] ;"] if leaves_parallel else []),
         f"edge [fontname={quote(fontname)}] ;",
         *(["rankdir=LR ;"] if rotate else []),
-        *_dot_nodes(reading, max_depth, style, filled, rotate),
+        *_dot_nodes(named, max_depth, style, filled, rotate),
     ]
     if leaves_parallel:
-        shown = reading.shown_nodes(max_depth)
-        leaves = [node for node in shown if reading.is_leaf(node)]
+        shown = named.shown_nodes(max_depth)
+        leaves = [node for node in shown if named.is_leaf(node)]
         lines.append("{rank=same ; " + " ; ".join(map(str, leaves)) + "} ;")
     source = "\n".join([*lines, "}", ""])
     if out_file is None:
@@ -214,30 +213,30 @@ def export_dot(
 
 
 def _dot_nodes(
-    reading: TreeReading, max_depth: int | None, style: dict[str, Any], filled: bool, rotate: bool
+    named: NamedTree, max_depth: int | None, style: NodeStyle, filled: bool, rotate: bool
 ) -> list[str]:
     """Statements of the nodes and edges, each node before its children."""
-    colors = node_colors(reading) if filled else None
+    colors = node_colors(named) if filled else None
     lines = []
-    for node in reading.shown_nodes(None if max_depth is None else max_depth + 1):
-        cut = max_depth is not None and reading.depths[node] > max_depth
-        text = ["(...)"] if cut else wrap(node_lines(reading, node, **style))
+    for node in named.shown_nodes(None if max_depth is None else max_depth + 1):
+        cut = max_depth is not None and named.depths[node] > max_depth
+        text = ["(...)"] if cut else wrap(node_lines(named, node, style))
         color = ""
         if colors is not None:
             fill = CUT_COLOR if cut else colors[node]
             color = f', fillcolor="{fill}", fontcolor="{text_color(fill)}"'
         lines.append(f"{node} [label={quote(chr(10).join(text))}{color}] ;")
         if node:
-            parent = int(reading.tree.nodes["parent"][node])
-            lines.append(f"{parent} -> {node}{_edge_label(reading, parent, node, rotate)} ;")
+            parent = int(named.tree.nodes["parent"][node])
+            lines.append(f"{parent} -> {node}{_edge_label(named, parent, node, rotate)} ;")
     return lines
 
 
-def _edge_label(reading: TreeReading, parent: int, node: int, rotate: bool) -> str:
+def _edge_label(named: NamedTree, parent: int, node: int, rotate: bool) -> str:
     """Say at the root which branch is which; all others are drawn alike."""
     if parent:
         return ""
-    is_left = reading.left[0] == node
+    is_left = named.left[0] == node
     angle = 45 if is_left != rotate else -45
     return f' [labeldistance=2.5, labelangle={angle}, headlabel="{"True" if is_left else "False"}"]'
 
@@ -250,29 +249,3 @@ def quote(text: str) -> str:
     """
     text = text.replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;")
     return '"' + text.replace("\n", "\\n") + '"'
-
-
-def check_node_style(
-    label: str,
-    impurity: bool,
-    node_ids: bool,
-    proportion: bool,
-    precision: int | None,
-    max_categories: int | None,
-    show_missing: bool,
-) -> dict[str, Any]:
-    """Check what the drawings let their callers choose of a node's text."""
-    return {
-        "label": check_option("label", label, LABELS),
-        "impurity": check_boolean("impurity", impurity),
-        "node_ids": check_boolean("node_ids", node_ids),
-        "proportion": check_boolean("proportion", proportion),
-        "precision": check_integer("precision", precision, 0, 300, allow_none=True),
-        "max_categories": check_integer("max_categories", max_categories, 1, allow_none=True),
-        "show_missing": check_boolean("show_missing", show_missing),
-    }
-
-
-def _required(value: int | None) -> int:
-    assert value is not None
-    return value

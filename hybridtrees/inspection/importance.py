@@ -12,7 +12,7 @@ import numpy as np
 from hybridtrees._parameters import check_integer, check_real
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.input.targets import check_sample_weight
-from hybridtrees.inspection._columns import Columns, feature_index, open_columns
+from hybridtrees.inspection._columns import Columns, open_columns
 from hybridtrees.inspection._result import Result
 from hybridtrees.inspection._scoring import Predictions, make_scorers
 
@@ -112,8 +112,8 @@ def permutation_importance(
         weight = None if weight is None else weight[rows]
 
     def scores(table: Any) -> list[float]:
-        said = Predictions(estimator, table)
-        return [scorer(said, target, weight) for scorer in scorers.values()]
+        predictions = Predictions(estimator, table)
+        return [scorer(predictions, target, weight) for scorer in scorers.values()]
 
     baseline = np.array(scores(columns.table))
     losses = np.empty((len(scorers), len(chosen), n_repeats))
@@ -122,7 +122,8 @@ def permutation_importance(
         for repeat in range(n_repeats):
             shuffled = columns.permuted(index, rng.permutation(n_drawn))
             losses[:, place, repeat] = baseline - scores(shuffled)
-    names = [_name(columns, estimator, index) for index in chosen]
+    known = columns.feature_names(estimator)
+    names = [known[index] for index in chosen]
     results = {
         name: PermutationImportance(
             part.mean(axis=1), part.std(axis=1), part, float(baseline[k]), names
@@ -136,17 +137,10 @@ def permutation_importance(
 def _indices(columns: Columns, features: Sequence[int | str]) -> list[int]:
     if isinstance(features, int | str):
         features = [features]
-    indices = [feature_index(columns, feature) for feature in features]
+    indices = [columns.index(feature) for feature in features]
     if not indices:
         raise ValueError("features must name at least one column, got an empty sequence")
     return indices
-
-
-def _name(columns: Columns, estimator: Any, index: int) -> str:
-    names = columns.names
-    if names is None:
-        names = getattr(estimator, "feature_names_in_", None)
-    return f"feature_{index}" if names is None else str(names[index])
 
 
 def _as_vector(y: Any, n_rows: int) -> np.ndarray:

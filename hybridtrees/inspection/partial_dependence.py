@@ -10,7 +10,7 @@ import numpy as np
 
 from hybridtrees._parameters import check_integer, check_option
 from hybridtrees.input.targets import check_sample_weight
-from hybridtrees.inspection._columns import Columns, feature_index, open_columns
+from hybridtrees.inspection._columns import Columns, open_columns
 from hybridtrees.inspection._grid import GRIDS, custom_grids, feature_grid
 from hybridtrees.inspection._result import Result
 
@@ -127,16 +127,14 @@ def partial_dependence(
         for index, known in zip(indices, labels, strict=True)
     ]
     average, individual = _evaluate(respond, columns, indices, grids, kind, weight)
-    names = columns.names
-    if names is None:
-        names = getattr(estimator, "feature_names_in_", None)
+    names = columns.feature_names(estimator)
     n_outputs = len(average if average is not None else individual)  # type: ignore[arg-type]
     return PartialDependence(
         grids,
         average,
         individual,
         indices,
-        [f"feature_{j}" if names is None else str(names[j]) for j in indices],
+        [names[j] for j in indices],
         [known is not None for known in labels],
         _output_names(estimator, n_outputs),
     )
@@ -160,7 +158,7 @@ def response(estimator: Any, method: str) -> Any:
     def respond(table: Any) -> np.ndarray:
         values = np.asarray(getattr(estimator, name)(table), dtype=np.float64)
         values = values[:, None] if values.ndim == 1 else values
-        # Two probabilities say the same thing twice.
+        # Of two probabilities one is enough.
         return values[:, 1:] if name == "predict_proba" and values.shape[1] == 2 else values
 
     return respond
@@ -194,11 +192,11 @@ def _evaluate(
                 for index, values, place in zip(indices, grids, places, strict=True)
             }
         )
-        said = respond(table).reshape(stop - start, n_rows, -1)
+        predictions = respond(table).reshape(stop - start, n_rows, -1)
         if kind != "individual":
-            averages.append(np.average(said, axis=1, weights=weight))
+            averages.append(np.average(predictions, axis=1, weights=weight))
         if kind != "average":
-            individuals.append(said)
+            individuals.append(predictions)
     average = individual = None
     if averages:
         average = np.concatenate(averages).T.reshape(-1, *shape)
@@ -213,7 +211,7 @@ def _feature_indices(columns: Columns, features: Any) -> list[int]:
     features = list(features)
     if len(features) not in (1, 2):
         raise ValueError(f"features must hold one or two columns, got {len(features)}")
-    indices = [feature_index(columns, feature) for feature in features]
+    indices = [columns.index(feature) for feature in features]
     if len(set(indices)) < len(indices):
         raise ValueError(f"features must hold different columns, got {features!r}")
     return indices

@@ -16,7 +16,7 @@ from hybridtrees.inspection.partial_dependence import (
     PartialDependence,
     partial_dependence,
 )
-from hybridtrees.inspection.plots import _pyplot
+from hybridtrees.inspection.plots import pyplot
 
 _DECILES = np.linspace(0.1, 0.9, 9)
 
@@ -78,7 +78,7 @@ def plot_partial_dependence(
     panels = [features] if isinstance(features, int | str | np.integer) else list(features)
     if not panels:
         raise ValueError("features must name at least one panel, got an empty sequence")
-    plt = _pyplot()
+    plt = pyplot()
     results = []
     for panel in panels:
         is_pair = not isinstance(panel, str) and np.shape(panel) == (2,)

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._parameters import check_integer
-from hybridtrees.inspection.plots import _pyplot
+from hybridtrees.input.columns import column_index
+from hybridtrees.inspection._named_tree import _output_names
+from hybridtrees.inspection.plots import pyplot
 
 
 @dataclass
@@ -71,7 +73,7 @@ def linear_pieces(
     """
     tree = model.tree_
     names = model._columns.names
-    f = _feature_number(model, feature)
+    f = column_index(feature, model.n_features_in_, model._reader.feature_names_in, "feature")
     if model._reader.is_categorical[f]:
         raise ValueError(f"feature must be numeric, but {names[f]} holds categories")
     n_outputs = tree.values.shape[1]
@@ -99,8 +101,6 @@ def linear_pieces(
     leaf, left, right = leaf[first], left[first], right[last]
     value = np.column_stack([_line_at(model, leaf, point, f, x, number) for x in (left, right)])
     slope = np.array([_slope(tree, i, f, number) for i in leaf])
-    from hybridtrees.inspection._reading import _output_names
-
     return LinearPieces(
         f, names[f], left, right, slope, value, leaf, point, _output_names(model, tree)[number]
     )
@@ -131,7 +131,7 @@ def plot_pieces(
     """
     pieces = linear_pieces(model, X, feature, at=at, output=output)
     if ax is None:
-        ax = _pyplot().gca()
+        ax = pyplot().gca()
     lines = []
     for i in range(len(pieces)):
         ends = [pieces.low[i], pieces.high[i]]
@@ -141,13 +141,6 @@ def plot_pieces(
     ax.set_xlabel(pieces.name)
     ax.set_ylabel(pieces.output)
     return lines
-
-
-def _feature_number(model: Any, feature: int | str) -> int:
-    from hybridtrees.models.shared.constraints import _feature
-
-    names = model._reader.feature_names_in
-    return _feature(feature, names, model.n_features_in_, "feature")
 
 
 def _one_row(at: Any, names: np.ndarray | None) -> Any:

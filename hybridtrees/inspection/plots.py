@@ -10,9 +10,8 @@ import numpy as np
 from hybridtrees._parameters import check_boolean, check_integer, check_real
 from hybridtrees.inspection._colors import CUT_COLOR, node_colors, text_color
 from hybridtrees.inspection._layout import tidy_positions
-from hybridtrees.inspection._reading import TreeReading, read_tree
-from hybridtrees.inspection._wording import node_lines, wrap
-from hybridtrees.inspection.export import check_node_style
+from hybridtrees.inspection._named_tree import NamedTree, read_tree
+from hybridtrees.inspection._wording import NodeStyle, node_lines, wrap
 
 # All lengths are in units of the font size.
 _PADDING = 0.45  # between the text of a box and its border
@@ -86,26 +85,26 @@ def plot_tree(
         parent), then the words at the branches of the root.
     """
     max_depth = check_integer("max_depth", max_depth, 0, allow_none=True)
-    style = check_node_style(
+    style = NodeStyle(
         label, impurity, node_ids, proportion, precision, max_categories, show_missing
     )
     check_boolean("filled", filled)
     check_boolean("rounded", rounded)
     fontsize = check_real("fontsize", fontsize, 0, closed="neither", allow_none=True)
-    reading = read_tree(estimator, tree_index, feature_names, class_names)
+    named = read_tree(estimator, tree_index, feature_names, class_names)
     if ax is None:
-        ax = _pyplot().gca()
-    nodes = reading.shown_nodes(None if max_depth is None else max_depth + 1)
+        ax = pyplot().gca()
+    nodes = named.shown_nodes(None if max_depth is None else max_depth + 1)
     texts = [
-        "\n".join(wrap(node_lines(reading, node, **style)))
-        if max_depth is None or reading.depths[node] <= max_depth
+        "\n".join(wrap(node_lines(named, node, style)))
+        if max_depth is None or named.depths[node] <= max_depth
         else "(...)"
         for node in nodes
     ]
-    colors = node_colors(reading) if filled else None
+    colors = node_colors(named) if filled else None
     ax.clear()
     ax.set_axis_off()
-    drawing = _Drawing(ax, reading, nodes, texts, fontsize)
+    drawing = _Drawing(ax, named, nodes, texts, fontsize)
     return drawing.draw(colors, "round" if rounded else "square")
 
 
@@ -115,15 +114,15 @@ class _Drawing:
     def __init__(
         self,
         ax: Any,
-        reading: TreeReading,
+        named: NamedTree,
         nodes: list[int],
         texts: list[str],
         fontsize: float | None,
     ) -> None:
         self.ax, self.nodes, self.texts = ax, nodes, texts
         place = {node: k for k, node in enumerate(nodes)}
-        left = [place.get(reading.left[node], -1) for node in nodes]
-        right = [place.get(reading.right[node], -1) for node in nodes]
+        left = [place.get(named.left[node], -1) for node in nodes]
+        right = [place.get(named.right[node], -1) for node in nodes]
         self.parent = np.full(len(nodes), -1)
         for k, (first, second) in enumerate(zip(left, right, strict=True)):
             if first >= 0:
@@ -131,7 +130,7 @@ class _Drawing:
         self.cut = {k for k, text in enumerate(texts) if text == "(...)"}
         sizes = _SLACK * _measure(ax, texts) + 2 * _PADDING
         widths, heights = sizes[:, 0], sizes[:, 1]
-        levels = np.array([reading.depths[node] for node in nodes])
+        levels = np.array([named.depths[node] for node in nodes])
         level_heights = np.zeros(levels.max() + 1)
         np.maximum.at(level_heights, levels, heights)
         tops = np.concatenate([[0], np.cumsum(level_heights + _LEVEL_GAP)])
@@ -240,7 +239,8 @@ def _spread(centre: np.ndarray, size: np.ndarray, margin: np.ndarray) -> np.ndar
     return margin[low] + (centre - centre[low]) / span * room
 
 
-def _pyplot() -> Any:
+def pyplot() -> Any:
+    """Import matplotlib, or explain how to install it."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:

@@ -163,25 +163,10 @@ def descend_gram(
     const float64_t[:, ::1] gram, const float64_t[::1] q, const float64_t[::1] l1,
     const float64_t[::1] l2, float64_t yy, float64_t[::1] b, float64_t tol, int max_sweeps,
 ):
-    """Covariance form.
+    """Covariance form; returns the sweeps, and the gap or the worst violation at the end.
 
-    Parameters
-    ----------
-    gram : float64 array of shape (p, p)
-    q, l1, l2 : float64 arrays of shape (p,)
-    yy : float
-        y'Vy, for the duality gap relative to it; negative to stop by the optimality conditions,
-        which a coordinate without l1 asks for.
-    b : float64 array of shape (p,)
-        Start, overwritten by the solution.
-    tol : float
-    max_sweeps : int
-
-    Returns
-    -------
-    n_sweeps : int
-    reached : float
-        The gap, or the worst violation, at the end.
+    yy is y'Vy, for the duality gap relative to it; negative to stop by the optimality conditions,
+    which a coordinate without l1 asks for. b is overwritten.
     """
     cdef intp_t p = gram.shape[0], n, left
     cdef int n_sweeps = 0, n_rounds = 0
@@ -397,27 +382,10 @@ def descend_columns(
     const float64_t[::1] l2, float64_t[::1] b, float64_t[::1] intercept,
     working, float64_t tol, int max_sweeps,
 ):
-    """Residual form on a working set of columns.
+    """Residual form on a working set of columns; returns the sweeps.
 
-    Parameters
-    ----------
-    z : Columns
-    v : float64 array of shape (n_rows,)
-        Weights.
-    u : float64 array of shape (n_rows,)
-        V (y - Z b - intercept), overwritten.
-    l1, l2, b : float64 arrays of shape (n_columns,)
-        b is overwritten.
-    intercept : float64 array of shape (1,), overwritten, or empty for none
-    working : int64 array
-        Columns to descend over.
-    tol : float
-        Stops when no coordinate moves the fit by more than this.
-    max_sweeps : int
-
-    Returns
-    -------
-    n_sweeps : int
+    v are weights, u is V (y - Z b - intercept); u, b and the intercept (empty for none) are
+    overwritten. It stops when no coordinate moves the fit by more than `tol`.
     """
     cdef const int64_t[::1] work = np.ascontiguousarray(working, dtype=np.int64)
     cdef intp_t n_work = work.shape[0], k, n = z.n_rows

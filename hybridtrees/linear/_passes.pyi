@@ -28,9 +28,6 @@ def column_sums(table: Table, weight: Floats | None, n_threads: int) -> Floats: 
 def column_ranges(
     table: Table, weight: Floats | None
 ) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]: ...
-
-Floats = NDArray[np.float64]
-
 def log_loss_pass(
     table: Table,
     codes: NDArray[np.int32],

@@ -1,4 +1,4 @@
-"""Passes over a table in blocks of standardised rows: moments, log-loss and its derivatives."""
+"""Passes over a table in blocks of standardised rows: products, log-loss and its derivatives."""
 
 from cython.parallel cimport prange
 from libc.math cimport log, sqrt
@@ -115,15 +115,9 @@ cdef void load_block(
 
 
 cdef class Table:
-    """Standardised view of a table.
+    """Standardised view of a table: (value - center) * inv_scale, with `fill` in place of NaN.
 
-    Parameters
-    ----------
-    values : ndarray of float32 or float64, or a CSR array of such numbers, canonical
-    center, inv_scale, fill : float64 arrays of shape (n_columns,)
-        What is subtracted, what the difference is multiplied by, and what stands for NaN.
-    rows : int64 array, optional
-        The rows to take, in this order; all by default.
+    Values are a dense array or a canonical CSR array; `rows` are taken in their order.
     """
 
     def __init__(self, values, center, inv_scale, fill, rows=None):
@@ -247,17 +241,8 @@ cdef void gram_part(
 def gram(Table table, const float64_t[:, ::1] targets, weight, int n_threads):
     """Weighted sums of products of all pairs of columns, targets and one.
 
-    Parameters
-    ----------
-    table : Table
-    targets : float64 array of shape (n_rows of the whole table, n_targets)
-    weight : float64 array of shape (n_rows of the whole table,), or None
-    n_threads : int
-
-    Returns
-    -------
-    sums : float64 array of shape (n_columns + n_targets + 1,) * 2
-        Symmetric; the last row holds the sums of the columns and of the targets, and the weight.
+    The matrix is symmetric; its last row has the sums of columns and targets, and the weight.
+    Targets and weights are those of all rows of the whole table.
     """
     cdef intp_t k = targets.shape[1], width = table.n_columns + k + 1, n = table.n_rows
     cdef intp_t n_parts = count_parts(n, width * width), part, share
@@ -320,12 +305,7 @@ cdef void cross_part(
 
 
 def cross(Table left, Table right, weight, int n_threads):
-    """Weighted sums of products of the columns of two tables of the same rows.
-
-    Returns
-    -------
-    sums : float64 array of shape (left.n_columns, right.n_columns)
-    """
+    """Weighted sums of products (left, right) of the columns of two tables of the same rows."""
     cdef intp_t a = left.n_columns, b = right.n_columns, n = left.n_rows
     cdef intp_t n_parts = count_parts(n, a * b), part, share, step = block_rows(a + b)
     cdef const float64_t[::1] weight_view
@@ -355,19 +335,7 @@ def cross(Table left, Table right, weight, int n_threads):
 
 def project(Table table, const float64_t[:, ::1] coef, const float64_t[::1] intercept,
             int n_threads):
-    """Table times coefficients plus intercept.
-
-    Parameters
-    ----------
-    table : Table
-    coef : float64 array of shape (n_columns, n_outputs)
-    intercept : float64 array of shape (n_outputs,)
-    n_threads : int
-
-    Returns
-    -------
-    out : float64 array of shape (n_rows, n_outputs)
-    """
+    """Table times coefficients (n_columns, n_outputs) plus intercept."""
     cdef intp_t n = table.n_rows, p = table.n_columns, k = coef.shape[1], block
     cdef intp_t step = block_rows(p), n_blocks = (n + step - 1) // step
     if coef.shape[0] != p or intercept.shape[0] != k or k == 0:
@@ -416,12 +384,9 @@ cdef void sums_part(
 
 
 def column_sums(Table table, weight, int n_threads):
-    """Weighted sums of the columns and of their squares.
+    """Weighted sums of the columns and of their squares, (2, n_columns).
 
-    Returns
-    -------
-    sums : float64 array of shape (2, n_columns)
-        NaN for a column with a missing entry that the table does not fill.
+    NaN for a column with a missing entry that the table does not fill.
     """
     cdef intp_t n = table.n_rows, p = table.n_columns, n_parts = count_parts(n, 2 * p), part
     cdef intp_t step = block_rows(p), share
@@ -447,15 +412,10 @@ def column_sums(Table table, weight, int n_threads):
 
 
 def column_ranges(Table table, weight):
-    """Means and ranges of the columns as they stand, missing entries left out.
+    """Means, minima, maxima and missing entries of the columns as they stand.
 
-    The table must have been made with center 0, inv_scale 1 and fill NaN.
-
-    Returns
-    -------
-    mean, low, high : float64 arrays of shape (n_columns,)
-        NaN for a column without a value in a row of positive weight.
-    n_missing : int64 array of shape (n_columns,)
+    The table must have been made with center 0, inv_scale 1 and fill NaN. NaN for a column without
+    a value in a row of positive weight.
     """
     cdef intp_t n = table.n_rows, p = table.n_columns, step = block_rows(p), first = 0, i, j, own
     cdef const float64_t[::1] weight_view
@@ -501,7 +461,7 @@ def column_ranges(Table table, weight):
 #     w (diag(p) (x) z z' - (p (x) z) (p (x) z)')                  (more)
 #
 # of which the second is one product of the rows (p (x) z) with themselves, less a block diagonal.
-# Blocks of rows make a fixed number of partial sums that are merged in order, as in `_moments`.
+# Blocks of rows make a fixed number of partial sums that are merged in order, as above.
 
 
 cdef struct Pass:
@@ -673,25 +633,10 @@ def log_loss_pass(
     Table table, const int32_t[::1] codes, weight, const float64_t[:, ::1] coef, int order,
     int n_threads,
 ):
-    """Sum of losses and, for order 1 and 2, its derivatives.
+    """Sum of losses and, for order 1 and 2, its derivatives in the order of `coef.T.ravel()`.
 
-    Parameters
-    ----------
-    table : Table
-    codes : int32 array of shape (n_rows of the whole table,)
-        0 and 1 where `coef` has one column, else the number of the column of the row's class.
-    weight : float64 array of shape (n_rows of the whole table,), or None
-    coef : float64 array of shape (n_columns + 1, n_outputs)
-        The intercept stands last.
-    order : {0, 1, 2}
-        The highest derivative wanted.
-    n_threads : int
-
-    Returns
-    -------
-    loss : float
-    grad : float64 array of shape (n_outputs * (n_columns + 1),), or None
-    hess : float64 array, square, of the same order as grad, symmetric; or None
+    `coef` is (n_columns + 1, n_outputs), the intercepts last. Codes, of all rows of the table,
+    are 0 and 1 where there is one output, else numbers of classes.
     """
     cdef intp_t n = table.n_rows, width = table.n_columns + 1, k = coef.shape[1]
     cdef intp_t big = width * k, cells = big * big if order == 2 else big

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hybridtrees.linear.moments import column_scales, standardised
-from hybridtrees.linear.newton import LogisticFit, LogLoss, fit_log_loss, null_start
-from hybridtrees.linear.path import Rows
+from hybridtrees.linear.cross_products import column_scales, standardised
+from hybridtrees.linear.newton import (
+    LogisticFit,
+    LogLoss,
+    fit_log_loss,
+    null_intercepts,
+    null_start,
+)
+from hybridtrees.linear.path import Rows, follow_path
 from hybridtrees.linear.regression import Line, Options
 from hybridtrees.linear.solvers import solve_ridge
 from hybridtrees.linear.wide import is_wide, open_wide
@@ -19,15 +24,6 @@ from hybridtrees.linear.wide_logistic import LARGEST_HESSIAN, WideLogLoss, fit_w
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
-
-
-@dataclass
-class Columns:
-    """Means and scales of the columns of a table, and what stands for missing entries."""
-
-    mean: Floats
-    scale: Floats
-    fill: Floats
 
 
 class NarrowClassification:
@@ -47,11 +43,11 @@ class NarrowClassification:
         )
         if not options.scaled:
             scale = np.where(scale > 0, 1.0, 0.0)
-        self.columns = Columns(mean, scale, fill)
+        self.mean, self.scale, self.fill = mean, scale, fill
         self.options = options
-        c, p = self.columns, values.shape[1]
+        p = values.shape[1]
         self.problem = LogLoss(
-            lambda chosen: standardised(values, c.mean, c.scale, c.fill, chosen),
+            lambda chosen: standardised(values, mean, scale, fill, chosen),
             codes,
             weight,
             rows,
@@ -97,9 +93,9 @@ class NarrowClassification:
 
     def line(self, fit: LogisticFit) -> Line:
         """Return the solution as a function of the columns as they came."""
-        c = self.columns
-        inverse = np.where(c.scale > 0, 1.0 / np.where(c.scale > 0, c.scale, 1.0), 0.0)
-        return Line(fit.theta[:, :-1].T * inverse[:, None], c.mean, c.fill, fit.theta[:, -1].copy())
+        inverse = np.where(self.scale > 0, 1.0 / np.where(self.scale > 0, self.scale, 1.0), 0.0)
+        coef = fit.theta[:, :-1].T * inverse[:, None]
+        return Line(coef, self.mean, self.fill, fit.theta[:, -1].copy())
 
 
 class WideClassification:
@@ -124,20 +120,11 @@ class WideClassification:
         self.problem = WideLogLoss(self.wide, codes, w, n_outputs, 0.0, 0.0, options.fit_intercept)
 
     def _null(self) -> Floats:
-        p = int(self.wide.varies.sum())
-        codes, w = self.problem.codes, self.problem.w
-        return null_start(
-            LogLoss(
-                lambda rows: None,
-                codes,
-                w,
-                None,
-                self.problem.n_outputs,
-                np.zeros(p),
-                np.zeros(p),
-                self.options.fit_intercept,
-            )
-        )
+        problem = self.problem
+        theta = np.zeros((problem.n_outputs, int(self.wide.varies.sum()) + 1))
+        if problem.fit_intercept:
+            theta[:, -1] = null_intercepts(problem.codes, problem.w, problem.n_outputs)
+        return theta
 
     def steepest(self) -> float:
         """Largest slope of the loss where all coefficients are 0."""
@@ -184,11 +171,7 @@ def open_classification(
 
 def path(model: NarrowClassification | WideClassification, alphas: Floats) -> Iterator[LogisticFit]:
     """Fits for alphas from large to small, each starting from the one before."""
-    start = None
-    for alpha in alphas:
-        fit = model.solve(float(alpha), start)
-        start = fit.theta
-        yield fit
+    return follow_path(model.solve, alphas, lambda fit: fit.theta)
 
 
 def mean_log_loss(scores: Floats, codes: Codes, weight: Floats | None) -> float:
@@ -208,15 +191,10 @@ def information_errors(model: NarrowClassification, fit: LogisticFit) -> tuple[F
     They are from the inverse of the information. With several classes it is the pseudo-inverse,
     which belongs to the coefficients that add up to zero over the classes. NaN where the data do
     not determine a coefficient.
-
-    Returns
-    -------
-    std_error : ndarray of shape (n_outputs, p)
-    intercept_error : ndarray of shape (n_outputs,)
     """
-    problem, columns = model.problem, model.columns
-    k, p = problem.n_outputs, len(columns.scale)
-    varies = columns.scale > 0
+    problem = model.problem
+    k, p = problem.n_outputs, len(model.scale)
+    varies = model.scale > 0
     own = np.append(varies, problem.fit_intercept)
     free = np.tile(own, k)
     _, hess = model.derivatives(fit.theta, 2)
@@ -228,9 +206,9 @@ def information_errors(model: NarrowClassification, fit: LogisticFit) -> tuple[F
         known = np.full(len(known), solution.rank == (k - 1) * int(own.sum()))
     cov = np.zeros((k * (p + 1), k * (p + 1)))
     cov[np.ix_(free, free)] = np.where(known, solution.inverse, np.nan) / problem.total
-    scale = np.where(varies, columns.scale, 1.0)
+    scale = np.where(varies, model.scale, 1.0)
     errors, intercept_errors = np.full((k, p), np.nan), np.full(k, np.nan)
-    origin = np.append(np.where(varies, -columns.mean / scale, 0.0), 1.0)
+    origin = np.append(np.where(varies, -model.mean / scale, 0.0), 1.0)
     for c in range(k):
         block = cov[c * (p + 1) : (c + 1) * (p + 1), c * (p + 1) : (c + 1) * (p + 1)]
         errors[c, varies] = (np.sqrt(np.diag(block)[:p]) / scale)[varies]

@@ -24,21 +24,6 @@ class Design(Checked):
     of each categorical feature; then an indicator for each feature that had missing values in
     fit, if indicators are wanted. A missing or unseen category is missing in all columns of its
     feature, and like other missing entries later replaced by the mean, the share of a category.
-
-    Attributes
-    ----------
-    numeric : ndarray of int64
-        Features that are numbers.
-    categorical : ndarray of int64
-        Features that are categories.
-    first : ndarray of int64
-        The first code with a column: 1 where the first category is the baseline.
-    n_codes : ndarray of int64
-        Categories of each categorical feature.
-    indicators : ndarray of int64
-        Features with an indicator.
-    names : list of str
-        Names of the columns.
     """
 
     def __init__(

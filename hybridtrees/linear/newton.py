@@ -11,7 +11,7 @@ without effect, so that without a penalty the coefficients are the ones that add
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,28 +32,14 @@ _SMALL_STEP = 1e-3
 
 @dataclass
 class LogLoss:
-    """A log-loss over some rows of a table with its penalties.
+    """A log-loss over some rows of a table with its penalties."""
 
-    Attributes
-    ----------
-    make_table : callable
-        From row numbers (None for all) to a standardised `Table`.
-    codes : ndarray of int32
-        Class numbers of all rows of the table.
-    weight : ndarray or None
-    rows : ndarray of int64 or None
-        The rows to fit, all by default.
-    n_outputs : int
-        1 for two classes, else the number of classes.
-    l1, l2 : ndarrays of shape (p,)
-    fit_intercept : bool
-    """
-
-    make_table: Callable[[Rows], Any]
-    codes: NDArray[np.int32]
+    make_table: Callable[[Rows], Any]  # From row numbers (None for all) to a standardised `Table`
+    codes: NDArray[np.int32]  # Class numbers of all rows of the table
     weight: Floats | None
-    rows: Rows
-    n_outputs: int
+    rows: Rows  # The rows to fit, all by default
+    n_outputs: int  # 1 for two classes, else the number of classes
+    # (p,)
     l1: Floats
     l2: Floats
     fit_intercept: bool = True
@@ -61,10 +47,14 @@ class LogLoss:
     total: float = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.weight is None:
-            self.total = float(len(self.codes) if self.rows is None else len(self.rows))
-        else:
-            self.total = float((self.weight if self.rows is None else self.weight[self.rows]).sum())
+        codes, weight = self.chosen()
+        self.total = float(len(codes) if weight is None else weight.sum())
+
+    def chosen(self) -> tuple[NDArray[np.int32], Floats | None]:
+        """Codes and weights of the rows to fit."""
+        if self.rows is None:
+            return self.codes, self.weight
+        return self.codes[self.rows], None if self.weight is None else self.weight[self.rows]
 
     def penalties(self) -> tuple[Floats, Floats]:
         """L1 and L2 penalty of every coefficient, in the order of the gradient."""
@@ -76,22 +66,13 @@ class LogLoss:
 
 @dataclass
 class LogisticFit:
-    """Result of a fit.
+    """Result of a fit."""
 
-    Attributes
-    ----------
-    theta : ndarray of shape (n_outputs, p + 1)
-        Coefficients of standardised columns, the intercept last.
-    n_iter : int
-    converged : bool
-    loss : float
-        Mean loss without the penalty, at the last point that was looked at: at most one step,
-        which promised less than the tolerance, before the end.
-    """
-
-    theta: Floats
+    theta: Floats  # (n_outputs, p + 1): Coefficients of standardised columns, the intercept last
     n_iter: int
     converged: bool
+    # Mean loss without the penalty, at the last point that was looked at: at most one step, which
+    # promised less than the tolerance, before the end
     loss: float
 
 
@@ -134,64 +115,50 @@ def fit_log_loss(
     max_iter: int = 100,
     verbose: int = 0,
 ) -> LogisticFit:
-    """Fit by Newton's method.
+    """Fit by Newton's method; without `start`, a large table is first fitted on a part of its rows.
 
-    Parameters
-    ----------
-    problem : LogLoss
-    start : ndarray of shape (n_outputs, p + 1), optional
-        Coefficients to start from. Without, a large table is first fitted on a part of its rows.
-    tol : float
-        Stop after the step that promises to lower the objective by no more than this; what is
-        left after that step is far less.
-    max_iter : int
-    verbose : int
-
-    Returns
-    -------
-    fit : LogisticFit
+    It stops after the step that promises to lower the objective by no more than `tol`; what is left
+    after that step is far less.
     """
     with sequential_blas():
         n_rows = len(problem.codes) if problem.rows is None else len(problem.rows)
         if start is None and n_rows > 4 * _START_ROWS:
             chosen = np.linspace(0, n_rows - 1, _START_ROWS).astype(np.int64)
             part = chosen if problem.rows is None else problem.rows[chosen]
-            small = LogLoss(**{**_fields(problem), "rows": part})
-            if small.total > 0 and len(np.unique(problem.codes[part])) == _classes(problem):
+            small = replace(problem, rows=part)
+            n_classes = max(2, problem.n_outputs)
+            if small.total > 0 and len(np.unique(problem.codes[part])) == n_classes:
                 start = _Newton(small).run(null_start(small), 1e-4, 8, 0).theta
         newton = _Newton(problem)
         return newton.run(null_start(problem) if start is None else start, tol, max_iter, verbose)
 
 
-def _fields(problem: LogLoss) -> dict[str, Any]:
-    return {k: v for k, v in vars(problem).items() if k != "total"}
-
-
-def _classes(problem: LogLoss) -> int:
-    return max(2, problem.n_outputs)
+def null_intercepts(codes: NDArray[np.int32], weight: Floats | None, n_outputs: int) -> Floats:
+    """Return the intercepts that give the shares of the classes where coefficients are 0."""
+    logs = np.log(np.clip(_shares(codes, weight, n_outputs), 1e-12, None))
+    return logs[1] - logs[0] if n_outputs == 1 else logs - logs.mean()
 
 
 def null_start(problem: LogLoss) -> Floats:
     """Coefficients 0, and the intercepts that give the shares of the classes."""
     theta = np.zeros((problem.n_outputs, len(problem.l1) + 1))
     if problem.fit_intercept:
-        rows = slice(None) if problem.rows is None else problem.rows
-        weight = None if problem.weight is None else problem.weight[rows]
-        shares = np.bincount(problem.codes[rows], weight, _classes(problem)) / problem.total
-        logs = np.log(np.clip(shares, 1e-12, None))
-        theta[:, -1] = logs[1] - logs[0] if problem.n_outputs == 1 else logs - logs.mean()
+        theta[:, -1] = null_intercepts(*problem.chosen(), problem.n_outputs)
     return theta
 
 
-def null_objective(problem: LogLoss) -> float:
+def _null_objective(problem: LogLoss) -> float:
     """Objective at `null_start`."""
     theta = null_start(problem)[:, -1]
-    rows = slice(None) if problem.rows is None else problem.rows
-    weight = None if problem.weight is None else problem.weight[rows]
-    shares = np.bincount(problem.codes[rows], weight, _classes(problem)) / problem.total
+    shares = _shares(*problem.chosen(), problem.n_outputs)
     scores = np.append(0.0, theta) if problem.n_outputs == 1 else theta
     top = scores.max()
     return float(top + np.log(np.exp(scores - top).sum()) - shares @ scores)
+
+
+def _shares(codes: NDArray[np.int32], weight: Floats | None, n_outputs: int) -> Floats:
+    total = len(codes) if weight is None else weight.sum()
+    return np.bincount(codes, weight, max(2, n_outputs)) / float(total)
 
 
 class _Newton:
@@ -282,7 +249,7 @@ class _Newton:
         if start.any():
             # A start from other rows or another penalty may be worse than none.
             null = null_start(self.problem).ravel()
-            if not objective <= null_objective(self.problem):
+            if not objective <= _null_objective(self.problem):
                 theta = null
                 objective, grad, hess = self.evaluate(theta, 2)
         factor: _Factor | None = None

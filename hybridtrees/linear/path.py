@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -27,16 +27,9 @@ _FOLD_SEED = 20260101
 
 @dataclass(frozen=True)
 class Penalty:
-    """alpha * (l1_ratio |b|_1 + (1 - l1_ratio) / 2 |b|_2^2).
+    """alpha * (l1_ratio |b|_1 + (1 - l1_ratio) / 2 |b|_2^2)."""
 
-    Attributes
-    ----------
-    alpha : float or None
-        None where it is to be found by cross-validation.
-    l1_ratio : float
-    """
-
-    alpha: float | None
+    alpha: float | None  # None where it is to be found by cross-validation
     l1_ratio: float
 
     @property
@@ -54,7 +47,7 @@ class Penalty:
 
 
 def check_penalty(penalty: Any, alpha: Any, l1_ratio: Any) -> Penalty:
-    """Check the three parameters and say what they mean."""
+    """Check the three parameters and return the penalty that they mean."""
     name = check_option("penalty", penalty, PENALTIES)
     ratio = check_real("l1_ratio", l1_ratio, 0, 1)
     assert ratio is not None
@@ -87,18 +80,11 @@ def check_alphas(alphas: Any) -> int | Floats:
 
 
 def alpha_grid(alphas: int | Floats, steepest: float, l1_ratio: float, unit: float = 1.0) -> Floats:
-    """Alphas from large to small.
+    """Alphas from large to small, of a number of them or a given grid.
 
-    Parameters
-    ----------
-    alphas : int or ndarray
-        How many, or the grid itself.
-    steepest : float
-        Largest slope of the mean loss along a standardised column when all coefficients are 0:
-        at alpha = steepest / l1_ratio they are just that.
-    l1_ratio : float
-    unit : float
-        A given grid is for so many times the mean loss, see `Penalty.per_row`.
+    `steepest` is the largest slope of the mean loss along a standardised column where all
+    coefficients are 0, which they stay from alpha = steepest / l1_ratio on. A given grid is for
+    `unit` times the mean loss, see `Penalty.per_row`.
     """
     if not isinstance(alphas, int):
         return alphas / unit
@@ -113,12 +99,6 @@ def check_cv(cv: Any, name: str = "cv") -> int | list[tuple[Any, Any]]:
     """Check the number of folds, or pairs of (training rows, test rows), and return a list of them.
 
     An iterator is used up by this: call it once for each fit.
-
-    Parameters
-    ----------
-    cv : object
-    name : str
-        Of the parameter, for messages.
     """
     if isinstance(cv, Integral):
         number = check_integer(name, cv, 2)
@@ -153,18 +133,6 @@ def make_folds(
 
     For a number of folds, rows are dealt out in an order that looks random and is the same every
     time, class by class where there are classes, and those of weight zero last.
-
-    Parameters
-    ----------
-    cv : int or list
-        As `check_cv` returns it.
-    n_rows : int
-    codes : ndarray of shape (n_rows,), optional
-        Classes.
-    weight : ndarray of shape (n_rows,), optional
-        Without any on one side of a fold there is an error.
-    name : str
-        Of the parameter, for messages.
     """
     if not isinstance(cv, int):
         folds = [(_row_numbers(a, n_rows, name), _row_numbers(b, n_rows, name)) for a, b in cv]
@@ -212,21 +180,17 @@ def cross_validate(
     folds: list[tuple[Rows, Rows]],
     fold_losses: Callable[[int, Rows, Rows], Floats],
 ) -> tuple[float, Floats]:
-    """Choose the alpha of least mean loss over the test rows.
-
-    Parameters
-    ----------
-    alphas : ndarray
-        From large to small.
-    folds : list of (training rows, test rows)
-    fold_losses : callable
-        From a fold's number and rows to the mean loss on its test rows for each alpha.
-
-    Returns
-    -------
-    alpha : float
-        Among equals the largest.
-    losses : ndarray of shape (n_alphas, n_folds)
-    """
+    """Return the largest alpha of minimum mean loss, and the losses (n_alphas, n_folds)."""
     losses = np.column_stack([fold_losses(k, *fold) for k, fold in enumerate(folds)])
     return float(alphas[int(np.argmin(losses.mean(axis=1)))]), losses
+
+
+def follow_path(
+    solve: Callable[[float, Any], Any], alphas: Floats, start_of: Callable[[Any], Floats]
+) -> Iterator[Any]:
+    """Solutions for alphas from large to small, each starting from the one before."""
+    start = None
+    for alpha in alphas:
+        solution = solve(float(alpha), start)
+        start = start_of(solution)
+        yield solution

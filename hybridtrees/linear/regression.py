@@ -11,15 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hybridtrees.linear import wide as wide_tables
-from hybridtrees.linear.moments import Moments, collect_moments, merge_moments, standardised
-from hybridtrees.linear.path import Penalty, Rows
+from hybridtrees.linear.cross_products import (
+    CrossProducts,
+    collect_products,
+    merge_products,
+    standardised,
+)
+from hybridtrees.linear.path import Penalty, Rows, follow_path
 from hybridtrees.linear.solvers import (
     Solution,
     check_coefficients,
     original_scale,
     ridge_path,
     solve_least_squares,
-    solve_moments,
+    solve_products,
 )
 
 Floats = NDArray[np.float64]
@@ -51,20 +56,13 @@ class Options:
 
 @dataclass
 class Line:
-    """A fitted linear function, `base` + (x - mean) coef.
+    """A fitted linear function, `base` + (x - mean) coef."""
 
-    Attributes
-    ----------
-    coef : ndarray of shape (p, k)
-    mean, fill : ndarrays of shape (p,)
-        Where `base` is the prediction, and what stands for missing values.
-    base : ndarray of shape (k,)
-    """
-
-    coef: Floats
+    coef: Floats  # (p, k)
+    # (p,): where `base` is the prediction, and what stands for missing values
     mean: Floats
     fill: Floats
-    base: Floats
+    base: Floats  # (k,)
 
     @property
     def intercept(self) -> Floats:
@@ -87,22 +85,24 @@ class Line:
 class NarrowRegression:
     """Least squares from moments."""
 
-    def __init__(self, moments: Moments, options: Options) -> None:
+    def __init__(self, moments: CrossProducts, options: Options) -> None:
         self.moments = moments
         self.options = options
 
     @classmethod
     def collect(
-        cls, values: Any, y: Floats, weight: Floats | None, rows: Rows | None, options: Options
+        cls,
+        values: Any,
+        y: Floats,
+        weight: Floats | None,
+        rows: Rows | None,
+        options: Options,
+        fill: Floats | None = None,
     ) -> NarrowRegression:
-        """Collect the moments of some rows."""
-        moments = collect_moments(
-            values,
-            y,
-            weight,
-            centred=options.fit_intercept,
-            rows=rows,
-            n_threads=options.n_threads,
+        """Collect the products of some rows."""
+        centred, n_threads = options.fit_intercept, options.n_threads
+        moments = collect_products(
+            values, y, weight, centred=centred, rows=rows, fill=fill, n_threads=n_threads
         )
         return cls(moments, options)
 
@@ -127,7 +127,7 @@ class NarrowRegression:
         """Solve for one alpha."""
         l1, l2 = self._penalties(alpha)
         options = self.options
-        return solve_moments(
+        return solve_products(
             self.moments,
             l1,
             l2,
@@ -144,11 +144,7 @@ class NarrowRegression:
             for beta in ridge_path(m.corr, m.xy, self.options.penalty.parts(1.0)[1] * alphas):
                 yield Solution(beta, m.n_columns)
             return
-        start = None
-        for alpha in alphas:
-            solution = self.solve(alpha, start)
-            start = solution.beta
-            yield solution
+        yield from follow_path(self.solve, alphas, lambda solution: solution.beta)
 
     def line(self, solution: Solution) -> Line:
         """Return the solution as a function of the columns as they came."""
@@ -156,7 +152,7 @@ class NarrowRegression:
         coef, _ = original_scale(solution.beta, m)
         return Line(coef, m.mean, m.fill, m.y_mean)
 
-    def loss(self, solution: Solution, test: Moments) -> float:
+    def loss(self, solution: Solution, test: CrossProducts) -> float:
         """Mean squared error on other rows, from their moments."""
         line = self.line(solution)
         bias = test.y_mean - line.base - (test.mean - line.mean) @ line.coef
@@ -170,7 +166,7 @@ class NarrowRegression:
 
 
 def exact_least_squares(
-    values: Any, y: Floats, weight: Floats | None, moments: Moments
+    values: Any, y: Floats, weight: Floats | None, moments: CrossProducts
 ) -> Solution:
     """Least squares by QR from the rows themselves, for columns that are nearly dependent."""
     y_scale = np.where(moments.y_scale > 0, moments.y_scale, 1.0)
@@ -251,11 +247,7 @@ class WideRegression:
 
     def path(self, alphas: Floats) -> Iterator[Solution]:
         """Solutions for alphas from large to small, each starting from the one before."""
-        start = None
-        for alpha in alphas:
-            solution = self.solve(float(alpha), start)
-            start = solution.beta
-            yield solution
+        return follow_path(self.solve, alphas, lambda solution: solution.beta)
 
     def line(self, solution: Solution) -> Line:
         """Return the solution as a function of the columns as they came."""
@@ -279,8 +271,8 @@ def open_regression(
 class FoldLosses:
     """Mean squared errors on test rows along a path of alphas.
 
-    Moments are collected once for each fold's test rows. Where the folds cut the rows into
-    disjoint parts the training moments are those of the other folds together.
+    Products are collected once for each fold's test rows. Where the folds cut the rows into
+    disjoint parts the training products are those of the other folds together.
     """
 
     def __init__(
@@ -296,38 +288,27 @@ class FoldLosses:
         self.data = (values, y, weight)
         self.alphas = alphas
         self.options = options
-        self.tests: list[Moments] = []
+        self.tests: list[CrossProducts] = []
         self.complementary = False
         if isinstance(full, NarrowRegression):
-            self.tests = [self._moments(test, full.moments.fill) for _, test in folds]
+            self.fill = full.moments.fill
+            self.tests = [self._moments(test) for _, test in folds]
             seen = np.bincount(np.concatenate([test for _, test in folds]), minlength=len(y))
             sizes = all(len(train) + len(test) == len(y) for train, test in folds)
             disjoint = all(not np.isin(train, test).any() for train, test in folds)
             self.complementary = bool((seen == 1).all() and sizes and disjoint and len(folds) > 1)
-            self.fill = full.moments.fill
 
-    def _moments(self, rows: Rows, fill: Floats) -> Moments:
-        values, y, weight = self.data
-        options = self.options
-        return collect_moments(
-            values,
-            y,
-            weight,
-            centred=options.fit_intercept,
-            rows=rows,
-            fill=fill,
-            n_threads=options.n_threads,
-        )
+    def _moments(self, rows: Rows) -> CrossProducts:
+        return NarrowRegression.collect(*self.data, rows, self.options, self.fill).moments
 
     def __call__(self, fold: int, train: Rows, test: Rows) -> Floats:
         """Mean squared error for each alpha."""
         values, y, weight = self.data
         if self.tests:
             if self.complementary:
-                others = [part for k, part in enumerate(self.tests) if k != fold]
-                moments = merge_moments(others)
+                moments = merge_products([m for k, m in enumerate(self.tests) if k != fold])
             else:
-                moments = self._moments(train, self.fill)
+                moments = self._moments(train)
             model = NarrowRegression(moments, self.options)
             return np.array([model.loss(s, self.tests[fold]) for s in model.path(self.alphas)])
         wide = WideRegression(values, y, weight, train, self.options)

@@ -1,4 +1,4 @@
-"""Solutions of penalised least squares from moments, in the space of standardised columns.
+"""Solutions of penalised least squares from cross products, in the space of standardised columns.
 
 All of them minimise over b, for correlations R of the columns and r with the target,
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hybridtrees.linear.blas import sequential_blas
-from hybridtrees.linear.moments import Moments
+from hybridtrees.linear.cross_products import CrossProducts
 
 Floats = NDArray[np.float64]
 
@@ -41,50 +41,22 @@ def warn_not_converged(what: str, n_iter: int, stacklevel: int = 3) -> None:
 
 @dataclass
 class Solution:
-    """Coefficients of standardised columns, and what was learned on the way.
+    """Coefficients of standardised columns, and what was learned on the way."""
 
-    Attributes
-    ----------
-    beta : ndarray of shape (p, k)
-        One column per target.
-    rank : int
-        Numerical rank of the equations.
-    inverse : ndarray of shape (p, p) or None
-        (Pseudo-)inverse of R + l2, where it was asked for.
-    estimable : ndarray of bool or None
-        Which coefficients the data determine, where `inverse` was asked for.
-    n_iter : int
-    converged : bool
-    spectral : bool
-        Whether the equations were too ill-conditioned for a Cholesky factor.
-    """
-
-    beta: Floats
-    rank: int
-    inverse: Floats | None = None
+    beta: Floats  # (p, k): one column per target
+    rank: int  # Numerical rank of the equations
+    inverse: Floats | None = None  # (p, p): (Pseudo-)inverse of R + l2, where it was asked for
+    # Which coefficients the data determine, where `inverse` was asked for
     estimable: NDArray[np.bool_] | None = None
     n_iter: int = 1
     converged: bool = True
-    spectral: bool = False
+    spectral: bool = False  # Whether the equations were too ill-conditioned for a Cholesky factor
 
 
 def solve_ridge(
     corr: Floats, xy: Floats, l2: Floats | float = 0.0, *, want_inverse: bool = False
 ) -> Solution:
-    """Least squares with a ridge penalty or none: Cholesky, or the solution of minimum norm.
-
-    Parameters
-    ----------
-    corr : ndarray of shape (p, p)
-    xy : ndarray of shape (p, k)
-    l2 : float or ndarray of shape (p,)
-    want_inverse : bool
-        Whether to fill in `inverse` and `estimable`.
-
-    Returns
-    -------
-    solution : Solution
-    """
+    """Least squares with a ridge penalty or none: Cholesky, or the solution of minimum norm."""
     from scipy.linalg import lapack
 
     p = len(corr)
@@ -102,14 +74,9 @@ def solve_ridge(
                     inverse = np.tril(lower) + np.tril(lower, -1).T
                 every = np.ones(p, dtype=bool) if want_inverse else None
                 return Solution(beta, p, inverse, every)
-        return _minimum_norm(system, xy, want_inverse)
-
-
-def _minimum_norm(system: Floats, xy: Floats, want_inverse: bool) -> Solution:
-    values, vectors = np.linalg.eigh(system)
-    return _from_spectrum(
-        vectors, values, vectors.T @ xy, values > 10 * len(values) * _EPS * values[-1], want_inverse
-    )
+        values, vectors = np.linalg.eigh(system)
+        kept = values > 10 * p * _EPS * values[-1]
+        return _from_spectrum(vectors, values, vectors.T @ xy, kept, want_inverse)
 
 
 def _from_spectrum(
@@ -128,19 +95,7 @@ def _from_spectrum(
 
 
 def ridge_path(corr: Floats, xy: Floats, l2s: Floats) -> Floats:
-    """Solutions for several ridge penalties, through the eigenvalues of the correlations.
-
-    Parameters
-    ----------
-    corr : ndarray of shape (p, p)
-    xy : ndarray of shape (p, k)
-    l2s : ndarray of shape (n_penalties,)
-        All positive.
-
-    Returns
-    -------
-    betas : ndarray of shape (n_penalties, p, k)
-    """
+    """Solutions for several ridge penalties, through the eigenvalues of the correlations."""
     with sequential_blas():
         values, vectors = np.linalg.eigh(corr)
         right = vectors.T @ xy
@@ -159,18 +114,6 @@ def solve_least_squares(
 
     The triangular factor is brought up to date block by block, so that the table is not copied
     as a whole; its singular values then tell the rank.
-
-    Parameters
-    ----------
-    table : Table
-        Standardised columns.
-    y : ndarray of shape (n_rows of the whole table, k)
-        Standardised targets.
-    weight : ndarray of shape (n_rows of the whole table,), optional
-    rows : ndarray of int64, optional
-        The rows that the table was made with.
-    want_inverse : bool
-        Whether to fill in `inverse` and `estimable`.
     """
     n, p = table.n_rows, table.n_columns
     own = (lambda part: part) if rows is None else (lambda part: rows[part])
@@ -202,22 +145,10 @@ def solve_elastic_net(
     tol: float = 1e-10,
     max_iter: int = 10_000,
 ) -> Solution:
-    """Elastic net by coordinate descent on the correlations.
+    """Elastic net by coordinate descent on the correlations, with penalties per coefficient.
 
-    Parameters
-    ----------
-    corr : ndarray of shape (p, p)
-    xy : ndarray of shape (p, k)
-    l1, l2 : ndarrays of shape (p, k)
-        Penalties of each coefficient.
-    yy : ndarray of shape (k,), optional
-        Mean squares of the targets, for the duality gap; without them, or with a coefficient
-        that has no l1 penalty, the optimality conditions are what is checked.
-    start : ndarray of shape (p, k), optional
-    tol : float
-        The gap, relative to `yy`, or the violation to stop at.
-    max_iter : int
-        Sweeps at most.
+    It stops at a duality gap of `tol`, relative to the mean squares `yy` of the targets. Without
+    them, or where a coefficient has no l1 penalty, the optimality conditions are checked.
     """
     from hybridtrees.linear import _descent
 
@@ -238,8 +169,8 @@ def solve_elastic_net(
     return Solution(beta, int(np.count_nonzero(beta.any(axis=1))), None, None, n_iter, converged)
 
 
-def solve_moments(
-    moments: Moments,
+def solve_products(
+    moments: CrossProducts,
     l1: float | Floats = 0.0,
     l2: float | Floats = 0.0,
     *,
@@ -248,24 +179,9 @@ def solve_moments(
     max_iter: int = 10_000,
     want_inverse: bool = False,
 ) -> Solution:
-    """Solve for all columns of a `Moments`; constant ones get coefficient 0.
+    """Solve for standardised columns and targets (see `original_scale`); constants get 0.
 
-    Parameters
-    ----------
-    moments : Moments
-    l1, l2 : float or ndarray of shape (p,)
-        Penalties on the coefficients of standardised columns, for targets in their own units.
-    start : ndarray of shape (p, k), optional
-        Coefficients to start from, for standardised columns and targets.
-    tol, max_iter : float, int
-        See `solve_elastic_net`.
-    want_inverse : bool
-        Whether to fill in `inverse` and `estimable` (of the columns that vary).
-
-    Returns
-    -------
-    solution : Solution
-        With `beta` for standardised columns and targets: see `original_scale`.
+    Penalties are those of the coefficients of standardised columns, for targets in their own units.
     """
     p, k = moments.xy.shape
     varies = moments.varies
@@ -299,24 +215,9 @@ def solve_moments(
 
 
 def original_scale(
-    beta: Floats, moments: Moments, y_scale: Floats | None = None
+    beta: Floats, moments: CrossProducts, y_scale: Floats | None = None
 ) -> tuple[Floats, Floats]:
-    """Coefficients and intercepts for the columns as they came.
-
-    Parameters
-    ----------
-    beta : ndarray of shape (p, k)
-        For standardised columns and targets.
-    moments : Moments
-    y_scale : ndarray of shape (k,), optional
-        The targets' units, those of `moments` by default.
-
-    Returns
-    -------
-    coef : ndarray of shape (p, k)
-    intercept : ndarray of shape (k,)
-        0 where the moments were not centred.
-    """
+    """Coefficients and intercepts for the columns as they came, from standardised ones."""
     with np.errstate(divide="ignore", over="ignore"):
         inverse = np.where(moments.scale > 0, 1.0 / moments.scale, 0.0)
         coef = beta * inverse[:, None] * (moments.y_scale if y_scale is None else y_scale)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hybridtrees.linear.blas import sequential_blas
-from hybridtrees.linear.moments import column_scales
+from hybridtrees.linear.cross_products import column_scales
 from hybridtrees.linear.solvers import Solution, solve_elastic_net
 
 Floats = NDArray[np.float64]
@@ -39,25 +39,15 @@ def is_wide(n_rows: int, n_columns: int) -> bool:
 
 @dataclass
 class WideTable:
-    """Standardised columns of a wide table.
+    """Standardised columns of a wide table."""
 
-    Attributes
-    ----------
-    mean, scale, fill : ndarrays of shape (p,)
-        As in `Moments`.
-    columns : Columns
-        Compiled access to the columns that vary.
-    varies : ndarray of bool
-    stored : ndarray or CSC array
-        What `columns` was made of.
-    """
-
+    # (p,): as in `CrossProducts`
     mean: Floats
     scale: Floats
     fill: Floats
-    columns: Any
+    columns: Any  # Compiled access to the columns that vary
     varies: NDArray[np.bool_]
-    stored: Any
+    stored: Any  # What `columns` was made of
 
     @property
     def n_rows(self) -> int:
@@ -73,17 +63,7 @@ def open_wide(
     scaled: bool,
     rows: NDArray[np.int64] | None = None,
 ) -> WideTable:
-    """Standardise a wide table.
-
-    Parameters
-    ----------
-    values : ndarray or CSR array
-    weight : ndarray, optional
-        Of the rows of the whole table.
-    centred, scaled : bool
-        Whether columns are centred and divided by their scale.
-    rows : ndarray of int64, optional
-    """
+    """Center (`centred`) and scale (`scaled`) the columns of a wide table."""
     from hybridtrees.linear._descent import Columns
 
     mean, scale, fill = column_scales(values, weight, centred=centred, rows=rows)

@@ -21,23 +21,11 @@ _MOST_CG = 250
 
 @dataclass
 class WideLogLoss:
-    """Log-loss over the columns of a wide table that vary.
-
-    Attributes
-    ----------
-    wide : WideTable
-    codes : ndarray of int32
-        Class number of each row of `wide`.
-    w : ndarray
-        Weights of the rows, which add up to 1.
-    n_outputs : int
-    l1, l2 : float
-    fit_intercept : bool
-    """
+    """Log-loss over the columns of a wide table that vary."""
 
     wide: WideTable
-    codes: NDArray[np.int32]
-    w: Floats
+    codes: NDArray[np.int32]  # Class number of each row of `wide`
+    w: Floats  # Weights of the rows, which add up to 1
     n_outputs: int
     l1: float
     l2: float
@@ -187,7 +175,7 @@ def _proximal(
     scores = problem.scores(theta)
     loss, p = problem.probabilities(scores)
     objective = loss + problem.penalty(theta)
-    # One class at a time converges more slowly than the promise of its last step tells.
+    # One class at a time converges more slowly than its last step suggests.
     limit = tol if problem.n_outputs == 1 else 0.01 * tol
     for n_iter in range(1, max_iter + 1):
         gain = 0.0

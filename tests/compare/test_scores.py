@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from hybridtrees._compare.scores import SCORES, Prediction, ask, choose_score, scores_of
+from hybridtrees._compare.scores import SCORES, Prediction, choose_score, predict, scores_of
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 
@@ -42,33 +42,33 @@ def test_regression_scores_equal_scikit_learns(rng):
 @pytest.mark.parametrize("make", [two_classes, three_classes])
 def test_class_scores_equal_scikit_learns(make, rng):
     peer = pytest.importorskip("sklearn.metrics")
-    y, said = make(rng)
+    y, predicted = make(rng)
     binary = make is two_classes
     area = (
-        peer.roc_auc_score(y, said.rank)
+        peer.roc_auc_score(y, predicted.rank)
         if binary
-        else peer.roc_auc_score(y, said.proba, average="weighted", multi_class="ovr")
+        else peer.roc_auc_score(y, predicted.proba, average="weighted", multi_class="ovr")
     )
-    hot = np.eye(3)[y] - said.proba if not binary else None
+    hot = np.eye(3)[y] - predicted.proba if not binary else None
     expected = {
         "auc": area,
-        "logloss": peer.log_loss(y, said.proba),
-        "accuracy": peer.accuracy_score(y, said.value),
-        "f1": peer.f1_score(y, said.value, average="weighted"),
-        "brier": peer.brier_score_loss(y, said.rank) if binary else (hot**2).sum(1).mean(),
+        "logloss": peer.log_loss(y, predicted.proba),
+        "accuracy": peer.accuracy_score(y, predicted.value),
+        "f1": peer.f1_score(y, predicted.value, average="weighted"),
+        "brier": peer.brier_score_loss(y, predicted.rank) if binary else (hot**2).sum(1).mean(),
     }
     for name, score in scores_of("classification").items():
-        np.testing.assert_allclose(score(y, said), expected.pop(name), **CLOSE)
+        np.testing.assert_allclose(score(y, predicted), expected.pop(name), **CLOSE)
     assert not expected
 
 
 def test_a_class_without_rows_has_no_area(rng):
-    y, said = three_classes(rng)
+    y, predicted = three_classes(rng)
     some = y != 1
-    part = Prediction(said.value[some], said.proba[some], said.rank[some])
+    part = Prediction(predicted.value[some], predicted.proba[some], predicted.rank[some])
     assert 0 < SCORES["auc"](y[some], part) < 1
     one = y == 1
-    alone = Prediction(said.value[one], said.proba[one], said.rank[one])
+    alone = Prediction(predicted.value[one], predicted.proba[one], predicted.rank[one])
     assert math.isnan(SCORES["auc"](y[one], alone))
     assert SCORES["auc"].key(math.nan) == math.inf
 
@@ -102,9 +102,9 @@ class _Knows:
 
 
 def test_a_model_that_lacks_a_class_gives_it_no_probability():
-    said = ask(_Knows(), None, 3)
-    np.testing.assert_array_equal(said.proba, [[0.25, 0, 0.75], [0.9, 0, 0.1]])
-    np.testing.assert_array_equal(said.value, [2, 0])
+    predicted = predict(_Knows(), None, 3)
+    np.testing.assert_array_equal(predicted.proba, [[0.25, 0, 0.75], [0.9, 0, 0.1]])
+    np.testing.assert_array_equal(predicted.value, [2, 0])
 
 
 class _Clips(_Knows):
@@ -120,5 +120,5 @@ class _Clips(_Knows):
 
 
 def test_rows_are_ordered_by_the_decision_function():
-    said = ask(_Clips(), None, 2)
-    assert SCORES["auc"](np.array([1, 0]), said) == 1.0
+    predicted = predict(_Clips(), None, 2)
+    assert SCORES["auc"](np.array([1, 0]), predicted) == 1.0

@@ -12,7 +12,7 @@ from hybridtrees._compare.progress import Progress, clock
 from hybridtrees._compare.run import compare_data
 from hybridtrees._compare.scores import SCORES
 from hybridtrees._compare.search import Limits, Search
-from hybridtrees._compare.splits import make_plan
+from hybridtrees._compare.splits import split_rows
 
 BY_KEY = {family.key: family for family in FAMILIES}
 
@@ -82,7 +82,7 @@ def test_a_leak_in_the_validation_rows_does_not_help(key):
     X = rng.normal(size=(400, 4))
     y = X[:, 0] + rng.normal(size=400)
     leak = rng.normal(size=400) * y.std()
-    validation = make_plan(400, random_state=4).folds[0].validation
+    validation = split_rows(400, random_state=4).folds[0].validation
     leak[validation] = y[validation]
     scores = []
     for table in (X, np.column_stack([X, leak])):
@@ -98,7 +98,7 @@ def test_categories_of_validation_rows_are_unknown_to_the_fit():
     """A label that training has not met tells nothing, though the coded table knows it."""
     rng = np.random.default_rng(0)
     y = rng.normal(size=300)
-    plan = make_plan(300, random_state=1)
+    plan = split_rows(300, random_state=1)
     label = np.full(300, "usual", dtype=object)
     label[plan.folds[0].validation] = np.where(y[plan.folds[0].validation] > 0, "high", "low")
     data = make_data({"label": label, "x": rng.normal(size=300)}, y)
@@ -107,7 +107,7 @@ def test_categories_of_validation_rows_are_unknown_to_the_fit():
 
 
 def run_search(data, families, **limits):
-    plan = make_plan(data.shape[0], strata=data.strata, random_state=0)
+    plan = split_rows(data.shape[0], strata=data.strata, random_state=0)
     score = SCORES["rmse" if data.task == "regression" else "auc"]
     with Helpers(2) as helpers:
         search = Search(data, plan, score, Limits(**limits), Progress(), helpers)

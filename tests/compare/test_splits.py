@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hybridtrees._compare.splits import make_plan, nested_parts
+from hybridtrees._compare.splits import nested_parts, split_rows
 
 
 def check_partition(plan, n):
@@ -22,18 +22,18 @@ def check_partition(plan, n):
 @given(n=st.integers(10, 400), n_classes=st.integers(1, 4), seed=st.integers(0, 9))
 def test_parts_are_a_stratified_partition(n, n_classes, seed):
     strata = np.random.default_rng(seed).integers(0, n_classes, n)
-    plan = check_partition(make_plan(n, strata=strata, random_state=seed), n)
+    plan = check_partition(split_rows(n, strata=strata, random_state=seed), n)
     (fold,) = plan.folds
     np.testing.assert_array_equal(np.sort(np.concatenate([fold.train, fold.validation])), plan.rest)
     for stratum, count in zip(*np.unique(strata, return_counts=True), strict=True):
         for part, share in ((fold.train, 0.70), (fold.validation, 0.15), (plan.test, 0.15)):
             assert abs((strata[part] == stratum).sum() - share * count) <= 1
-    again = make_plan(n, strata=strata, random_state=seed)
+    again = split_rows(n, strata=strata, random_state=seed)
     np.testing.assert_array_equal(again.test, plan.test)
 
 
 def test_another_seed_is_another_split():
-    plans = [make_plan(100, random_state=seed) for seed in (0, 1)]
+    plans = [split_rows(100, random_state=seed) for seed in (0, 1)]
     assert not np.array_equal(plans[0].test, plans[1].test)
     assert plans[0].sizes == (70, 15, 15)
 
@@ -41,7 +41,7 @@ def test_another_seed_is_another_split():
 @pytest.mark.parametrize("n_folds", [None, 4])
 def test_time_goes_forward(n_folds, rng):
     time = rng.permutation(200).astype(float)
-    plan = check_partition(make_plan(200, time=time, n_folds=n_folds), 200)
+    plan = check_partition(split_rows(200, time=time, n_folds=n_folds), 200)
     assert plan.by_time and len(plan.folds) == (n_folds or 1)
     for fold in plan.folds:
         assert time[fold.train].max() < time[fold.validation].min()
@@ -53,13 +53,13 @@ def test_time_goes_forward(n_folds, rng):
 
 def test_dates_order_rows():
     dates = np.array(["2024-03-01", "2023-01-01"] * 10, dtype="datetime64[us]")
-    plan = make_plan(20, time=dates)
+    plan = split_rows(20, time=dates)
     assert set(plan.folds[0].train[:10]) == set(range(1, 20, 2))
 
 
 def test_folds_validate_every_row_once():
     strata = np.repeat([0, 1], [90, 10])
-    plan = check_partition(make_plan(100, strata=strata, n_folds=4, random_state=1), 100)
+    plan = check_partition(split_rows(100, strata=strata, n_folds=4, random_state=1), 100)
     validated = np.concatenate([fold.validation for fold in plan.folds])
     np.testing.assert_array_equal(np.sort(validated), plan.rest)
     assert all((strata[fold.validation] == 1).any() for fold in plan.folds)
@@ -67,9 +67,9 @@ def test_folds_validate_every_row_once():
 
 def test_too_few_rows():
     with pytest.raises(ValueError, match="needs at least 10 rows, got 9"):
-        make_plan(9)
+        split_rows(9)
     with pytest.raises(ValueError, match="folds must be from 2 to 4 for 12 rows, got 5"):
-        make_plan(12, n_folds=5)
+        split_rows(12, n_folds=5)
 
 
 def test_parts_of_rungs_are_nested():

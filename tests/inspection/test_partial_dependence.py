@@ -242,7 +242,7 @@ def test_errors(rng):
     for options, error, message in [
         ({"features": [0, 1, 2]}, ValueError, "one or two columns"),
         ({"features": [0, 0]}, ValueError, "different columns"),
-        ({"features": "age"}, ValueError, "no column of X"),
+        ({"features": "age"}, ValueError, "which X does not have|X has no feature names"),
         ({"features": 0, "kind": "mean"}, ValueError, "kind must be one of"),
         ({"features": 0, "grid": "log"}, ValueError, "grid must be one of"),
         ({"features": 0, "grid_resolution": 1}, ValueError, "grid_resolution"),

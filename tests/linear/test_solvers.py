@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from hybridtrees.linear import _descent, _passes
 from hybridtrees.linear._passes import Table
-from hybridtrees.linear.moments import collect_moments, standardised
+from hybridtrees.linear.cross_products import collect_products, standardised
 from hybridtrees.linear.solvers import (
     original_scale,
     ridge_path,
     solve_elastic_net,
     solve_least_squares,
-    solve_moments,
+    solve_products,
     solve_ridge,
 )
 
@@ -133,7 +133,7 @@ def test_least_squares_by_blocks_of_rows(rng, weighted):
     X = np.column_stack([X, near])
     y = X @ [1.0, 2, 3, 4, 5] + rng.standard_normal(5000)
     w = rng.random(5000) if weighted else None
-    m = collect_moments(X, y[:, None], w)
+    m = collect_products(X, y[:, None], w)
     table = standardised(X, m.mean, m.scale, m.fill)
     s = solve_least_squares(table, ((y - m.y_mean) / m.y_scale)[:, None], w)
     Z = (X - m.mean) / m.scale
@@ -151,12 +151,12 @@ def test_least_squares_by_blocks_of_rows(rng, weighted):
 
 def test_refit_after_new_columns_from_moments_alone(rng):
     X, y = rng.standard_normal((300, 5)), rng.standard_normal((300, 1))
-    m = collect_moments(X, y)
-    first = solve_moments(m.select(np.arange(3)), l1=0.02)
+    m = collect_products(X, y)
+    first = solve_products(collect_products(X[:, :3], y), l1=0.02)
     start = np.vstack([first.beta, np.zeros((2, 1))])
-    warm, cold = solve_moments(m, l1=0.02, start=start), solve_moments(m, l1=0.02)
+    warm, cold = solve_products(m, l1=0.02, start=start), solve_products(m, l1=0.02)
     np.testing.assert_allclose(warm.beta, cold.beta, atol=1e-8)
-    coef, intercept = original_scale(solve_moments(m).beta, m)
+    coef, intercept = original_scale(solve_products(m).beta, m)
     design = np.column_stack([np.ones(300), X])
     np.testing.assert_allclose(np.vstack([intercept, coef]), np.linalg.lstsq(design, y)[0])
 

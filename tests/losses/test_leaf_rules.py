@@ -11,22 +11,21 @@ from loss_cases import CASES, FixedHuber, leaf_values, residuals
 from hybridtrees import losses
 from hybridtrees.losses import _kernels
 
+N_ROWS = 700  # of the fixture `weight`
 N_LEAVES = 5
-
-
-@pytest.fixture(params=[False, True], ids=["plain", "weighted"])
-def weight(request, rng):
-    if not request.param:
-        return None
-    weight = rng.exponential(size=700)
-    weight[::9] = 0.0
-    return weight
 
 
 @pytest.fixture
 def leaf(rng):
     """Leaf 3 stays empty, some rows take no part."""
     return rng.choice([-1, 0, 1, 2, 4], size=700)
+
+
+def fitted_leaves(case, rng, weight, leaf):
+    """Targets, raw predictions and weights, and the values of the leaves for them."""
+    y, raw = case.targets(rng, N_ROWS), rng.normal(size=N_ROWS)
+    ours = leaf_values(case.loss, y, raw, weight, leaf, N_LEAVES)
+    return y, raw, np.ones(N_ROWS) if weight is None else weight, ours
 
 
 def newton(case, y, raw, w):
@@ -40,9 +39,7 @@ def newton(case, y, raw, w):
 @pytest.mark.parametrize("name", ["squared", "logistic", "exponential", "pseudo_huber"])
 def test_newton_steps(rng, name, weight, leaf):
     case = CASES[name]
-    y, raw = case.targets(rng, 700), rng.normal(size=700)
-    ours = leaf_values(case.loss, y, raw, weight, leaf, N_LEAVES)
-    w = np.ones(700) if weight is None else weight
+    y, raw, w, ours = fitted_leaves(case, rng, weight, leaf)
     for j in (0, 1, 2, 4):
         rows = leaf == j
         expected = newton(case, y[rows], raw[rows], w[rows])
@@ -117,9 +114,7 @@ def test_softmax_rule(rng, weight, leaf):
 def test_values_minimise_the_loss(rng, name, weight, leaf):
     optimize = pytest.importorskip("scipy.optimize")
     case = CASES[name]
-    y, raw = case.targets(rng, 700), rng.normal(size=700)
-    ours = leaf_values(case.loss, y, raw, weight, leaf, N_LEAVES)
-    w = np.ones(700) if weight is None else weight
+    y, raw, w, ours = fitted_leaves(case, rng, weight, leaf)
     for j in (0, 1, 2, 4):
         rows = leaf == j
 

@@ -8,15 +8,7 @@ from loss_cases import CASES
 
 from hybridtrees import losses
 
-
-@pytest.fixture(params=[False, True], ids=["plain", "weighted"])
-def weight(request, rng):
-    if not request.param:
-        return None
-    weight = rng.exponential(size=301)
-    weight[::9] = 0.0
-    return weight
-
+N_ROWS = 301  # of the fixture `weight`
 
 # Those of XGBoost for hinge and pseudo-Huber do not minimise, nor does scikit-learn's for Huber.
 # XGBoost's quantiles lie between two targets, of which one is the best.

@@ -124,7 +124,7 @@ def test_constraints_by_name_and_number():
     for constraints in ({"a": 1, "c": -1}, {0: 1, 2: -1}, {"a": 1, 2: -1, "b": 0}):
         model = CARTRegressor(monotonic_cst=constraints).fit(frame, y)
         np.testing.assert_array_equal(model.predict(frame), by_list.predict(frame))
-    with pytest.raises(ValueError, match="monotonic_cst names the feature 'z'"):
+    with pytest.raises(ValueError, match="monotonic_cst names 'z', which X does not have"):
         CARTRegressor(monotonic_cst={"z": 1}).fit(frame, y)
 
 

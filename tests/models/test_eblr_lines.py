@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from hybridtrees.linear.moments import collect_moments
+from hybridtrees.linear.cross_products import collect_products
 from hybridtrees.linear.path import Penalty
 from hybridtrees.linear.regression import Options
 from hybridtrees.models.eblr.factor import RowFactor
@@ -18,7 +18,7 @@ PLAIN = Options(Penalty(0.0, 0.0))
 
 
 def whole_moments(line, y, weight):
-    return collect_moments(line.table.values, y, weight, centred=line.options.fit_intercept)
+    return collect_products(line.table.values, y, weight, centred=line.options.fit_intercept)
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans(), st.booleans(), st.booleans(), st.booleans())

@@ -132,7 +132,7 @@ def test_what_does_not_change_is_made_once(rng, monkeypatch):
 
     X, y = line_and_step(rng)
     made = {"tables": 0, "moments": 0}
-    whole_table, whole_moments = Table.__init__, regression.collect_moments
+    whole_table, whole_moments = Table.__init__, regression.collect_products
 
     def count(what, function):
         def counted(*args, **kwargs):
@@ -142,7 +142,7 @@ def test_what_does_not_change_is_made_once(rng, monkeypatch):
         return counted
 
     monkeypatch.setattr(Table, "__init__", count("tables", whole_table))
-    monkeypatch.setattr(regression, "collect_moments", count("moments", whole_moments))
+    monkeypatch.setattr(regression, "collect_products", count("moments", whole_moments))
     grid = {"alpha": [1.0, 0.1], "max_depth": [2, 3], "min_samples_leaf": [1, 4]}
     model = RERFRegressor(n_estimators=3, tune=grid, random_state=0, n_jobs=1).fit(X, y)
     assert len(model.tune_results_) == 8

@@ -1,4 +1,4 @@
-"""Binning: what is learnt of a table first, then its values turned to bin codes."""
+"""Binning: what is learned from a table, then the bin codes of its values."""
 
 from cython.parallel cimport prange
 from libc.math cimport INFINITY
@@ -147,21 +147,9 @@ cdef int collect(
 
 
 def distinct_values(const real_t[:, :] X, weights, int limit, int n_threads):
-    """Distinct numbers of each column, as far as there are at most `limit` <= 255 of them.
+    """Sorted distinct numbers of each column; None for one with more than `limit` <= 255 of them.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, p), float32 or float64, of any strides
-    weights : contiguous float64 ndarray of shape (n,) or None
-        Rows of weight 0 do not count.
-    limit : int
-    n_threads : int
-
-    Returns
-    -------
-    found : list of (ndarray or None), or None
-        Sorted distinct numbers of each column; None for a column that has more, which costs no
-        more than finding so many. None instead of the list if the table holds an infinity.
+    Rows of weight 0 do not count. None instead of the list if the table holds an infinity.
     """
     cdef intp_t n = X.shape[0], p = X.shape[1], first, width, row, t, c
     cdef const double[::1] weight_view
@@ -222,7 +210,7 @@ def sample_rows(intp_t n_rows, intp_t n_drawn, uint64_t seed):
     cdef int64_t[::1] view = rows
     cdef intp_t i, n_taken = 0
     with nogil:
-        # Every row is written, the next one over it unless it is taken: no branch to guess.
+        # Every row is written, the next one over it unless it is taken: no branch to predict.
         for i in range(n_rows):
             view[n_taken] = i
             n_taken += uniform(keyed(seed, 0, i)) * <float64_t> (n_rows - i) < <float64_t> (
@@ -378,17 +366,8 @@ cdef struct Scratch:
 cdef class BinCodec:
     """Tables that encode the values of fitted features, for one width of floats.
 
-    Parameters
-    ----------
-    edges : ndarray of shape (n_features, EDGE_ROOM), float32 or float64
-        Ascending edges of each feature, then infinity.
-    n_bins : int32 ndarray of shape (n_features,)
-        Value bins; the missing bin comes after them.
-    is_categorical : uint8 ndarray of shape (n_features,)
-    category_bins : uint8 ndarray
-        Bins of the categories 0, 1, ... of all categorical features, one after the other.
-    category_start : int64 ndarray of shape (n_features + 1,)
-        Where each feature begins in `category_bins`.
+    `edges` (n_features, EDGE_ROOM) has the ascending edges of each feature, then infinity. Bins of
+    the categories 0, 1, ... of each feature stand in `category_bins` from `category_start` on.
     """
 
     cdef Codec codec

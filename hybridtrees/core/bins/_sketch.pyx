@@ -74,12 +74,12 @@ cdef class Summary:
         return array
 
     def pruned(self, intp_t size):
-        """Summary of at most `size` >= 2 of the entries, those that make the widest gap least."""
+        """Summary of at most `size` >= 2 of the entries, those that minimise the widest gap."""
         cdef float64_t low = 0.0, high = self.entries[self.size - 1].rmax, middle
         if self.size <= size:
             return self
         # The greedy pass keeps the fewest entries for a given gap, since a gap only widens as its
-        # right end moves up or its left end down; so the least gap is found by bisection.
+        # right end moves up or its left end down; so the minimum gap is found by bisection.
         for _ in range(60):
             middle = 0.5 * low + 0.5 * high
             if count_thinned(self.entries, self.size, middle) > size:
@@ -211,23 +211,10 @@ cdef class Column:
 
 
 def summarize(values, weights, float64_t share=KEEP_ALL):
-    """Summary of raw values, thinned to gaps of at most `share` of their weight.
+    """Summary of raw values, thinned to gaps of at most `share` of their weight; and the NaNs.
 
-    Parameters
-    ----------
-    values : one-dimensional float32 or float64 ndarray of any stride
-        No infinities; NaN are left out.
-    weights : contiguous float64 ndarray or None
-        All positive.
-    share : float
-        Negative: nothing is thinned and the summary is exact.
-
-    Returns
-    -------
-    summary : Summary or None
-        None if no value is a number.
-    n_missing : int
-        How many values are NaN.
+    A negative share thins nothing. Values may have any stride, no infinities and positive weights.
+    The summary is None if no value is a number.
     """
     cdef Column column = Column(values, weights)
     cdef uint8_t[::1] block = column.workspace(column.n, sizeof(Entry))
@@ -249,7 +236,7 @@ cdef intp_t cut_column(
     const char* values, intp_t stride, const float64_t* weights, intp_t n, key_t zero,
     float64_t zero_weight, intp_t n_bins, char* block, intp_t* cuts, float64_t* sides,
 ) noexcept nogil:
-    """cuts_of_values with keys turned back into values: lower sides, then upper ones."""
+    """cuts_of_values with keys converted back to values: lower sides, then upper ones."""
     cdef key_t* keys
     cdef intp_t i, n_cuts = cuts_of_values(
         values, stride, weights, n, zero, zero_weight, n_bins, block, cuts, &keys)
@@ -285,18 +272,7 @@ def exact_cuts(values, weights, intp_t n_bins, float64_t zero_weight=0.0):
 
 
 def cut_columns(const real_t[:, ::1] columns, weights, intp_t n_bins, int n_threads):
-    """`exact_cuts` of every column, several at a time.
-
-    Parameters
-    ----------
-    columns : float32 or float64 ndarray of shape (n_columns, n_values)
-    weights : contiguous float64 ndarray of shape (n_values,) or None
-    n_bins, n_threads : int
-
-    Returns
-    -------
-    list of (lower, upper)
-    """
+    """`exact_cuts` of every column of shape (n_columns, n_values), several at a time."""
     cdef intp_t p = columns.shape[0], n = columns.shape[1], f, t
     cdef const float64_t[::1] weight_view
     cdef const float64_t* weight_start = NULL

@@ -219,12 +219,7 @@ def round_down(values: Floats) -> NDArray[np.float32]:
 def edges_between(lower: Floats, upper: Floats, narrow: bool) -> Floats:
     """Edges e with lower <= e < upper, at the midpoints.
 
-    Parameters
-    ----------
-    lower, upper : ndarrays of float64
-        Neighbouring values, lower < upper.
-    narrow : bool
-        Move to the float32 number next to the midpoint where one lies within the bounds.
+    If `narrow`, at the float32 number next to the midpoint where one lies within the bounds.
     """
     with np.errstate(over="ignore"):
         total = lower + upper
@@ -261,14 +256,11 @@ def category_bins(counts: Floats, max_bins: int) -> tuple[NDArray[np.uint8], int
 
 @dataclass
 class Learned:
-    """What all rows told about the columns."""
+    """What was learned of the columns from all rows."""
 
-    distinct: list[Floats | None]
-    """Sorted distinct values, None where there are more than max_bins."""
-    counts: list[Floats | None]
-    """Weights of the categories of the categorical columns."""
-    all_narrow: bool
-    """Whether only float32 numbers were seen."""
+    distinct: list[Floats | None]  # sorted distinct values, None where there are too many
+    counts: list[Floats | None]  # weights of the categories of the categorical columns
+    all_narrow: bool  # whether only float32 numbers were seen
 
     def many(self, mask: NDArray[np.uint8]) -> NDArray[np.int64]:
         """Numeric columns with too many values."""
@@ -310,7 +302,7 @@ class Learned:
 
 @dataclass
 class Settled:
-    """The bins that follow from it."""
+    """The bins that follow from what was learned."""
 
     edges: list[Floats | None]
     n_bins: NDArray[np.int32]

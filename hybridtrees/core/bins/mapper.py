@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -15,19 +14,11 @@ from hybridtrees.core.bins import _bins
 from hybridtrees.core.bins import columns as tables
 from hybridtrees.core.bins import shared as shared_bins
 from hybridtrees.core.bins.matrix import BinnedMatrix, empty_codes
-from hybridtrees.core.bins.sketch import QuantileSketch, check_weights
+from hybridtrees.core.bins.sketch import QuantileSketch, check_integer, check_weights
 
 Floats = NDArray[np.float64]
 
 MAX_BINS = 255
-
-
-def _check_integer(value: Any, name: str, low: int, high: int | None) -> None:
-    allowed = f"an integer of at least {low}" if high is None else f"an integer, {low} to {high}"
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{name} must be {allowed}, got {value!r}")
-    if value < low or (high is not None and value > high):
-        raise ValueError(f"{name} must be {allowed}, got {value}")
 
 
 class BinMapper:
@@ -93,9 +84,9 @@ class BinMapper:
         random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> None:
-        _check_integer(max_bins, "max_bins", 2, MAX_BINS)
+        check_integer(max_bins, "max_bins", 2, MAX_BINS)
         if subsample is not None:
-            _check_integer(subsample, "subsample", 1, None)
+            check_integer(subsample, "subsample", 1)
         self.max_bins = int(max_bins)
         self.categorical_features = categorical_features
         self.subsample = subsample

@@ -30,7 +30,7 @@ class BinnedMatrix:
     n_rows, n_features : int
     records : uint8 ndarray of shape (n_rows, record_bytes)
         Row by row: ``records[r, :n_features]`` are the codes of row r. Zeros fill up to a multiple
-        of 4, and 4 more bytes are scratch for whoever grows trees.
+        of 4, and 4 more bytes are scratch space for growing trees.
     columns : uint8 ndarray of shape (n_features, n_rows)
         The same codes column by column.
     n_bins : int32 ndarray of shape (n_features,)

@@ -31,13 +31,7 @@ class _Kept:
 
 
 class BinStore:
-    """Remembers the tables that were binned last; may be used by several threads.
-
-    Attributes
-    ----------
-    n_made, n_found : int
-        How many tables were binned, and how often one was found.
-    """
+    """Remembers the tables that were binned last; may be used by several threads."""
 
     def __init__(self) -> None:
         self._kept: deque[_Kept] = deque(maxlen=_MOST_TABLES)
@@ -47,18 +41,7 @@ class BinStore:
     def fetch(self, recipe: tuple, table: np.ndarray, weight: Any, make: Callable[[], Any]) -> Any:
         """Return what `make` gave for an equal recipe, table and weights, or gives now.
 
-        Parameters
-        ----------
-        recipe : tuple
-            All that `make` depends on besides the table and the weights.
-        table : ndarray
-        weight : array-like or None
-        make : callable
-            Makes the result. It runs under the lock: who wants the same bins waits for them.
-
-        Returns
-        -------
-        result : object
+        It runs under the lock: who wants the same bins waits for them.
         """
         weight = None if weight is None else np.array(weight)
         with self._lock:
@@ -125,10 +108,6 @@ def sharing_bins() -> Iterator[BinStore]:
     """Share bins between the fits within this context.
 
     Threads have a context of their own: start them with `contextvars.copy_context`.
-
-    Yields
-    ------
-    store : BinStore
     """
     token = _store.set(BinStore())
     try:

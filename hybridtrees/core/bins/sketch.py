@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +20,15 @@ _SPREAD = 6
 _CHUNK = 65_536
 _MAX_CHUNK = 1 << 20
 _LARGEST = np.finfo(np.float64).max
+
+
+def check_integer(value: Any, name: str, low: int, high: int | None = None) -> None:
+    """Refuse what is no integer from `low` to `high`."""
+    allowed = f"an integer of at least {low}" if high is None else f"an integer, {low} to {high}"
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise TypeError(f"{name} must be {allowed}, got {value!r}")
+    if value < low or (high is not None and value > high):
+        raise ValueError(f"{name} must be {allowed}, got {value}")
 
 
 def check_values(values: ArrayLike, name: str = "values") -> NDArray:
@@ -175,7 +185,7 @@ class QuantileSketch:
         return self
 
     def prune(self, size: int) -> QuantileSketch:
-        """Shrink to at most `size` entries, chosen so that the widest gap is least.
+        """Shrink to at most `size` entries, chosen to minimise the widest gap.
 
         The one operation that may push the error over eps: `error_bound` grows by at most
         ``1 / size``. Later batches are taken in as before, so the size may grow again.
@@ -189,7 +199,7 @@ class QuantileSketch:
         -------
         self
         """
-        _check_count(size, "size")
+        check_integer(size, "size", 2)
         summary = self._combined()
         if summary is not None:
             self._cache = summary.pruned(size)
@@ -203,7 +213,7 @@ class QuantileSketch:
         Parameters
         ----------
         q : float or array-like
-            Between 0 (the least number) and 1 (the greatest).
+            Between 0 (the minimum) and 1 (the maximum).
 
         Returns
         -------
@@ -268,7 +278,7 @@ class QuantileSketch:
             Bounds of each cut, ascending: it is made anywhere in [lower, upper). They are the
             entries on its two sides, or closer to the one of them that must stay by itself.
         """
-        _check_count(n_bins, "n_bins")
+        check_integer(n_bins, "n_bins", 2)
         summary = self._combined()
         return (np.empty(0), np.empty(0)) if summary is None else summary.cuts(n_bins)
 
@@ -397,10 +407,3 @@ class QuantileSketch:
                     summary = level if summary is None else merge(summary, level)
             self._cache = summary
         return self._cache
-
-
-def _check_count(value: int, name: str) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{name} must be an integer, got {type(value).__name__}")
-    if value < 2:
-        raise ValueError(f"{name} must be at least 2, got {value}")

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from hybridtrees.core.base.checks import (
     MOST,
@@ -34,10 +33,7 @@ from hybridtrees.core.tree.packing import (
     PackedTree,
     walk_tree,
 )
-from hybridtrees.core.tree.tree import SPARSE_BLOCK, Tree, TreeEnsemble
-
-# Fields `feature` of splits on categories, and of those where rows may stop, are at least this.
-_SPECIAL = 2**29
+from hybridtrees.core.tree.tree import Tree, TreeEnsemble, dense_blocks, take_sets
 
 # Bits of the field `feature`: rows without a value stop there, the split is one of categories.
 _MISSING_STOPS = 2**29
@@ -54,37 +50,14 @@ _CRITERIA = (
     "misclassification",
 )
 
-# Rows of a table in another order of memory that are copied at a time.
-_BLOCK = 16384
-
 
 class PackedTrees(Sequence):
     """The trees of a forest, in 12 or 16 bytes a node and little more.
 
-    Indexing gives a tree as `Tree`, made anew each time.
-
-    Parameters
-    ----------
-    trees : sequence of PackedTree
-    n_features : int
-    criterion : str
-        Criterion that the trees were grown with, by which gains are restored.
-    n_classes : int
-        0 in regression. Of two classes the values are the probability of the second.
-
-    Attributes
-    ----------
-    tree_start : ndarray of int64, shape (n_trees + 1,)
-    nodes : ndarray of NARROW_DTYPE or WIDE_DTYPE
-        See _forest.pyx.
-    sets : ndarray of uint32
-        Category sets, each behind the number of its words.
-    table : ndarray of shape (n_leaves or n_nodes, n_values)
-        Values that do not fit into the leaves; empty where they do.
-    n_samples, weight : ndarray of shape (n_leaves or n_nodes,)
-        Training rows and their weight in the leaves or nodes, in the narrowest type.
-    gain : ndarray of float32, shape (n_nodes,) or empty
-        Where it is kept, `table`, `n_samples` and `weight` are about nodes, not leaves.
+    Indexing gives a tree as `Tree`, made anew each time. Values that do not fit into the leaves
+    are in `table`. It is about leaves, as `n_samples` and `weight` are; about all nodes where
+    `gain` is kept, which otherwise is restored by `criterion`. `sets` has category sets, each
+    behind the number of its words. Of two classes the values are the probability of the second.
     """
 
     def __init__(
@@ -182,7 +155,7 @@ class PackedTrees(Sequence):
         last: int | None = None,
         votes: bool = False,
     ) -> None:
-        """Add what the trees [first, last) say to `raw`, (n_rows, n_values).
+        """Add the predictions of the trees [first, last) to `raw`, (n_rows, n_values).
 
         With `votes` a tree adds 1 to its most probable class, of two classes only to the second.
         """
@@ -190,7 +163,7 @@ class PackedTrees(Sequence):
         last = self.n_trees if last is None else last
         if raw.shape != (X.shape[0], self.n_values) or not 0 <= first <= last <= self.n_trees:
             raise ValueError("the output or the range of trees does not fit the forest")
-        for block, rows in _blocks(X):
+        for block, rows in dense_blocks(X, c_order=True):
             add_packed(
                 self.nodes,
                 self.tree_start,
@@ -213,7 +186,7 @@ class PackedTrees(Sequence):
         if not 0 <= first <= last <= self.n_trees:
             raise ValueError(f"trees {first} to {last} of {self.n_trees} do not exist")
         leaves = np.empty((X.shape[0], last - first), dtype=np.int32)
-        for block, rows in _blocks(X):
+        for block, rows in dense_blocks(X, c_order=True):
             find_packed(
                 self.nodes,
                 self.tree_start,
@@ -236,7 +209,7 @@ class PackedTrees(Sequence):
         if X.shape[1] != self.n_features:
             raise ValueError(f"the forest knows {self.n_features} features, X has {X.shape[1]}")
         if self._plain is None:
-            self._plain = not np.any(self.nodes["feature"] >= _SPECIAL)
+            self._plain = not np.any(self.nodes["feature"] >= _MISSING_STOPS)
 
     # -- reading --------------------------------------------------------------------------------
 
@@ -306,20 +279,10 @@ class PackedTrees(Sequence):
             nodes["gain"] = self.gain[self._entries(index)]
         else:
             _restore_gains(nodes, values, self.criterion, self.n_classes)
-        return Tree(nodes, values, self._tree_sets(nodes))
+        return Tree(nodes, values, take_sets(nodes, self.sets))
 
     def __iter__(self) -> Iterator[Tree]:
         return (self[index] for index in range(self.n_trees))
-
-    def _tree_sets(self, nodes: np.ndarray) -> np.ndarray:
-        """Words of the sets of one tree, whose starts are moved accordingly."""
-        has_set = nodes["category_start"] >= 0
-        if not has_set.any():
-            return np.zeros(0, dtype=np.uint32)
-        first = nodes["category_start"][has_set].min()
-        last = (nodes["category_start"] + nodes["category_words"])[has_set].max()
-        nodes["category_start"][has_set] -= first
-        return self.sets[first:last].copy()
 
     def category_sets(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Feature, number of words and limit of every split on categories, in all trees."""
@@ -368,19 +331,6 @@ def _widened(nodes: np.ndarray) -> np.ndarray:
     wide = np.empty(len(nodes), dtype=WIDE_DTYPE)
     widen_nodes(nodes, wide)
     return wide
-
-
-def _blocks(X: Any) -> Iterator[tuple[np.ndarray, slice]]:
-    """Yield a table in pieces that are dense and in C order, with their rows."""
-    if not scipy.sparse.issparse(X) and X.flags.c_contiguous:
-        yield X, slice(None)
-        return
-    sparse = scipy.sparse.issparse(X)
-    X = X.tocsr() if sparse else X
-    size = SPARSE_BLOCK if sparse else _BLOCK
-    for start in range(0, X.shape[0], size):
-        rows = slice(start, min(start + size, X.shape[0]))
-        yield np.ascontiguousarray(X[rows].toarray() if sparse else X[rows]), rows
 
 
 def _restore_gains(nodes: np.ndarray, values: np.ndarray, criterion: str, n_classes: int) -> None:

@@ -39,21 +39,7 @@ class PackedTree:
         swapped: int = -1,
         others: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Node where each of some rows ends.
-
-        Parameters
-        ----------
-        X : ndarray in C order, or sparse array, of shape (n_rows, n_features)
-        rows : ndarray of uint32
-            The rows to walk.
-        swapped : int
-            A feature whose value is taken from the rows `others` instead, -1 for none.
-        others : ndarray of uint32, as long as `rows`, optional
-
-        Returns
-        -------
-        ended : ndarray of int32, as long as `rows`
-        """
+        """Node where each of `rows` ends, feature `swapped` being taken from the rows `others`."""
         return walk_tree(self.nodes, self.sets, X, rows, swapped, others)
 
 
@@ -85,21 +71,10 @@ def walk_tree(
 
 
 def pack_tree(tree: Tree, values: np.ndarray, detailed: bool = False) -> PackedTree:
-    """Pack a tree.
+    """Pack a tree in preorder without linear leaves, whose nodes predict `values`.
 
-    Parameters
-    ----------
-    tree : Tree
-        In preorder, without linear leaves.
-    values : ndarray of shape (n_nodes, n_values)
-        What its nodes predict; `tree.values` or a part of its columns.
-    detailed : bool
-        Whether values and gains of inner nodes are kept. They are needed where rows may end
-        there, and where they do not follow from values and weights of the leaves.
-
-    Returns
-    -------
-    packed : PackedTree
+    With `detailed`, values and gains of inner nodes are kept. They are needed where rows may end
+    there, and where they do not follow from values and weights of the leaves.
     """
     nodes, leaf = tree.nodes, tree.nodes["left"] < 0
     if nodes["feature"].max() > FEATURE_MASK:

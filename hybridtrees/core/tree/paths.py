@@ -10,19 +10,7 @@ from hybridtrees.core.tree.tree import Tree
 
 
 def decision_path(tree: Tree, leaves: np.ndarray) -> scipy.sparse.csr_matrix:
-    """Mark the nodes that rows come through on the way to their leaves.
-
-    Parameters
-    ----------
-    tree : Tree
-    leaves : ndarray of shape (n_rows,)
-        Node where each row ends.
-
-    Returns
-    -------
-    indicator : csr_matrix of shape (n_rows, n_nodes)
-        1 for every node on the way, the root and the leaf included.
-    """
+    """Mark the nodes on the way of rows to their leaves, root and leaf included."""
     pointers = np.concatenate([[0], np.cumsum(tree.nodes["depth"][leaves] + 1, dtype=np.int64)])
     indices = np.empty(pointers[-1], dtype=_index_dtype(pointers[-1]))
     parent = tree.nodes["parent"]
@@ -41,24 +29,10 @@ def decision_path(tree: Tree, leaves: np.ndarray) -> scipy.sparse.csr_matrix:
 def leaf_weights(
     tree: Tree, leaves: np.ndarray, train_leaves: np.ndarray, train_weight: np.ndarray | None
 ) -> scipy.sparse.csr_array:
-    """Return the weights with which training rows make up the predictions of rows.
+    """Return the weights (n_rows, n_train) of training rows in the predictions of rows.
 
-    Parameters
-    ----------
-    tree : Tree
-        Its nodes stand in preorder.
-    leaves : ndarray of shape (n_rows,)
-        Node where each row ends: a leaf, or an inner node whose training rows are all those of
-        its branch.
-    train_leaves : ndarray of shape (n_train,)
-        Node where each training row ended, -1 for rows that had no part in the fit.
-    train_weight : ndarray of shape (n_train,), optional
-        Weights of the training rows, 1 by default.
-
-    Returns
-    -------
-    weights : csr_array of shape (n_rows, n_train)
-        Its rows add up to 1.
+    A row may end in an inner node: its training rows are all those of the branch, which is why the
+    tree must be in preorder. `train_leaves` is -1 for rows that had no part in the fit.
     """
     n_train = len(train_leaves)
     order = np.argsort(train_leaves, kind="stable")

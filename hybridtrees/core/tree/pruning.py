@@ -14,12 +14,10 @@ import numpy as np
 from hybridtrees.core.tree._walk import collapse_branches, preorder
 from hybridtrees.core.tree.tree import Tree
 
-__all__ = ["PruningPath", "collapse_alphas", "prune", "prune_nodes", "pruning_path", "reorder"]
-
 # Alphas that differ by rounding only are one.
 _TOLERANCE = 1e-12
 
-# What `missing_left` says where rows without a value go to neither child.
+# `missing_left` of nodes at which rows without a value stop.
 _STOP = 2
 
 
@@ -40,19 +38,7 @@ class PruningPath(NamedTuple):
 
 
 def impurity_decrease(tree: Tree, impurity: np.ndarray | None = None) -> np.ndarray:
-    """Return what the split of every node takes off the impurity of the tree; 0 in leaves.
-
-    Parameters
-    ----------
-    tree : Tree
-    impurity : ndarray of shape (n_nodes,), optional
-        Impurity of the nodes; by default that of the tree.
-
-    Returns
-    -------
-    decrease : ndarray of shape (n_nodes,)
-        In shares of the total weight.
-    """
+    """Impurity that the split of every node removes, in shares of the total weight; 0 in leaves."""
     cost = _node_cost(tree, impurity)
     nodes = tree.nodes
     inner = np.flatnonzero(nodes["left"] >= 0)
@@ -67,34 +53,12 @@ def impurity_decrease(tree: Tree, impurity: np.ndarray | None = None) -> np.ndar
 
 
 def collapse_alphas(tree: Tree, impurity: np.ndarray | None = None) -> np.ndarray:
-    """Alpha at which each inner node becomes a leaf or goes with a branch; -inf in leaves.
-
-    Parameters
-    ----------
-    tree : Tree
-    impurity : ndarray of shape (n_nodes,), optional
-        Impurity of the nodes; by default that of the tree.
-
-    Returns
-    -------
-    alphas : ndarray of shape (n_nodes,)
-    """
+    """Alpha at which each inner node becomes a leaf or goes with a branch; -inf in leaves."""
     return _collapse(tree, impurity)[0]
 
 
 def pruning_path(tree: Tree, impurity: np.ndarray | None = None) -> PruningPath:
-    """Return the alphas at which a tree changes, and the impurities of its subtrees.
-
-    Parameters
-    ----------
-    tree : Tree
-    impurity : ndarray of shape (n_nodes,), optional
-        Impurity of the nodes; by default that of the tree.
-
-    Returns
-    -------
-    path : PruningPath
-    """
+    """Return the alphas at which a tree changes, and the impurities of its subtrees."""
     alphas, collapsed = _collapse(tree, impurity)
     events = np.flatnonzero(~np.isnan(collapsed))
     events = events[np.argsort(alphas[events], kind="stable")]
@@ -107,47 +71,21 @@ def pruning_path(tree: Tree, impurity: np.ndarray | None = None) -> PruningPath:
 
 
 def prune(tree: Tree, alpha: float, impurity: np.ndarray | None = None) -> Tree:
-    """Return the smallest subtree whose cost at `alpha` is least.
-
-    Parameters
-    ----------
-    tree : Tree
-    alpha : float
-        Price of a leaf.
-    impurity : ndarray of shape (n_nodes,), optional
-        Impurity of the nodes; by default that of the tree.
-
-    Returns
-    -------
-    tree : Tree
-        Its nodes stand in preorder.
-    """
+    """Return the smallest subtree of minimum cost at `alpha`, the price of a leaf; in preorder."""
     return prune_nodes(tree, collapse_alphas(tree, impurity) > alpha, impurity)[0]
 
 
 def prune_nodes(
     tree: Tree, splits: np.ndarray, impurity: np.ndarray | None = None
 ) -> tuple[Tree, np.ndarray]:
-    """Make leaves of all nodes but those chosen, and drop what stands below a leaf.
+    """Make leaves of all nodes but those of `splits`, and drop what stands below a leaf.
 
-    Parameters
-    ----------
-    tree : Tree
-    splits : ndarray of bool, shape (n_nodes,)
-        Inner nodes that stay split if their ancestors do.
-    impurity : ndarray of shape (n_nodes,), optional
-        Impurity of the nodes; by default that of the tree, if it has one.
-
-    Returns
-    -------
-    tree : Tree
-        Its nodes stand in preorder.
-    new_node : ndarray of int32, shape (n_nodes,)
-        For every old node its new number, or that of the leaf it went into.
+    Returns the tree in preorder, and for every old node its new number or that of the leaf it went
+    into.
     """
     impurity = tree.impurity if impurity is None else impurity
     nodes = tree.nodes
-    place, size = _preorder(tree)
+    place, size = preorder(*_children(tree))
     order = np.argsort(place)  # old numbers in preorder
     leaf = ((nodes["left"] < 0) | ~np.asarray(splits, dtype=bool))[order]
     # A leaf hides the places behind it, as many as its branch has.
@@ -176,26 +114,13 @@ def prune_nodes(
 
 
 def reorder(tree: Tree, impurity: np.ndarray | None = None) -> tuple[Tree, np.ndarray]:
-    """Return the tree with its nodes in preorder: a node, its left branch, its right branch.
-
-    Parameters
-    ----------
-    tree : Tree
-    impurity : ndarray of shape (n_nodes,), optional
-        Impurity of the nodes; by default that of the tree, if it has one.
-
-    Returns
-    -------
-    tree : Tree
-    new_node : ndarray of int32, shape (n_nodes,)
-        New number of every old node.
-    """
+    """Return the tree with its nodes in preorder, and the new number of every old node."""
     return prune_nodes(tree, np.ones(tree.n_nodes, dtype=bool), impurity)
 
 
 def branch_sizes(tree: Tree) -> np.ndarray:
     """Nodes of the branch that starts at each node, itself included."""
-    return _preorder(tree)[1]
+    return preorder(*_children(tree))[1]
 
 
 def _collapse(tree: Tree, impurity: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -209,10 +134,6 @@ def _node_cost(tree: Tree, impurity: np.ndarray | None) -> np.ndarray:
     if impurity is None or impurity.shape != (tree.n_nodes,):
         raise ValueError(f"pruning needs the impurity of each of the {tree.n_nodes} nodes")
     return tree.nodes["weight"] * impurity / tree.nodes["weight"][0]
-
-
-def _preorder(tree: Tree) -> tuple[np.ndarray, np.ndarray]:
-    return preorder(*_children(tree))
 
 
 def _children(tree: Tree) -> tuple[np.ndarray, np.ndarray]:

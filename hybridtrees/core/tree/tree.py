@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -15,6 +16,8 @@ from hybridtrees.core.tree._predict import add_predictions, find_leaves
 
 # Rows of a sparse table that are made dense at a time.
 SPARSE_BLOCK = 4096
+# And of one in another order of memory that are copied at a time.
+_COPIED_BLOCK = 16384
 
 # Words up to which a category set is always made of bits.
 SHORT_SET = 8
@@ -25,20 +28,9 @@ def _empty(dtype) -> np.ndarray:
 
 
 def pack_categories(goes_left: np.ndarray, unknown_left: bool) -> tuple[np.ndarray, int]:
-    """Write a set of categories in the fewest words.
+    """Write a set of categories in the fewest words; also returns the node's ``category_limit``.
 
-    Parameters
-    ----------
-    goes_left : ndarray of bool
-        Whether each category goes left.
-    unknown_left : bool
-        Where the codes from there to the next multiple of 32 go, if the set is made of bits.
-
-    Returns
-    -------
-    words : ndarray of uint32
-    limit : int
-        ``category_limit`` of the node.
+    `unknown_left` says where codes up to the next multiple of 32 go, if the set is made of bits.
     """
     n_bits = -len(goes_left) % 32
     n_words = (len(goes_left) + n_bits) // 32
@@ -168,16 +160,7 @@ class Tree:
 
 
 class TreeEnsemble:
-    """Trees in one set of arrays; each adds to one output, or to all of them.
-
-    Parameters
-    ----------
-    trees : sequence of Tree
-    n_features : int
-    n_outputs : int
-    tree_output : sequence of int, optional
-        Output that each tree adds to. Not used by trees with one value per output.
-    """
+    """Trees in one set of arrays; each adds to its `tree_output`, or has one value per output."""
 
     def __init__(
         self,
@@ -232,13 +215,7 @@ class TreeEnsemble:
             raise IndexError(f"tree {index} of {self.n_trees}")
         part = slice(*self.tree_start[index % self.n_trees :][:2])
         nodes = self.nodes[part].copy()
-        sets = nodes["category_start"] >= 0
-        categories = _empty(np.uint32)
-        if sets.any():
-            first = nodes["category_start"][sets].min()
-            last = (nodes["category_start"] + nodes["category_words"])[sets].max()
-            categories = self.categories[first:last].copy()
-            nodes["category_start"][sets] -= first
+        categories = take_sets(nodes, self.categories)
         pointers = self.coef_ptr[part.start : part.stop + 1]
         terms = slice(pointers[0], pointers[-1])
         return Tree(
@@ -269,14 +246,14 @@ class TreeEnsemble:
     def add_raw(self, X, raw: np.ndarray, n_threads: int, first: int = 0, last: int | None = None):
         """Add the predictions of the trees [first, last) to `raw`, (n_rows, n_outputs)."""
         last = self.n_trees if last is None else last
-        for block, rows in _dense_blocks(X):
+        for block, rows in dense_blocks(X):
             add_predictions(self.plans, block, raw[rows], first, last, n_threads)
 
     def apply(self, X, n_threads: int, first: int = 0, last: int | None = None) -> np.ndarray:
         """Leaf ids (node numbers within each tree), int32 of shape (n_rows, n_trees)."""
         last = self.n_trees if last is None else last
         leaves = np.empty((X.shape[0], max(0, last - first)), dtype=np.int32)
-        for block, rows in _dense_blocks(X):
+        for block, rows in dense_blocks(X):
             find_leaves(self.plans, block, leaves[rows], first, last, n_threads)
         return leaves
 
@@ -299,12 +276,25 @@ class TreeEnsemble:
         return ensemble
 
 
-def _dense_blocks(X):
-    """Yield the table itself, or a sparse one in dense pieces."""
-    if not scipy.sparse.issparse(X):
+def dense_blocks(X: Any, c_order: bool = False) -> Iterator[tuple[np.ndarray, slice]]:
+    """Yield a table in dense pieces with their rows: as it is, or in C order."""
+    sparse = scipy.sparse.issparse(X)
+    if not sparse and (not c_order or X.flags.c_contiguous):
         yield X, slice(None)
         return
-    X = X.tocsr()
-    for start in range(0, X.shape[0], SPARSE_BLOCK):
-        rows = slice(start, min(start + SPARSE_BLOCK, X.shape[0]))
-        yield X[rows].toarray(), rows
+    X = X.tocsr() if sparse else X
+    size = SPARSE_BLOCK if sparse else _COPIED_BLOCK
+    for start in range(0, X.shape[0], size):
+        rows = slice(start, min(start + size, X.shape[0]))
+        yield X[rows].toarray() if sparse else np.ascontiguousarray(X[rows]), rows
+
+
+def take_sets(nodes: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """Copy the category sets of one tree, whose starts are moved accordingly."""
+    has_set = nodes["category_start"] >= 0
+    if not has_set.any():
+        return _empty(np.uint32)
+    first = nodes["category_start"][has_set].min()
+    last = (nodes["category_start"] + nodes["category_words"])[has_set].max()
+    nodes["category_start"][has_set] -= first
+    return words[first:last].copy()

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from hybridtrees.core.tree._walk import TreeWalk
-from hybridtrees.core.tree.tree import TreeEnsemble, _dense_blocks
+from hybridtrees.core.tree.tree import TreeEnsemble, dense_blocks
 
 # Up to here the bit masks of `_predict` are quicker than a walk.
 _FEW_LEAVES = 64
@@ -18,44 +18,20 @@ _walks: WeakKeyDictionary[TreeEnsemble, TreeWalk] = WeakKeyDictionary()
 
 
 def find_leaves(ensemble: TreeEnsemble, X: Any, n_threads: int) -> np.ndarray:
-    """Return the node of a single tree where each row ends.
-
-    Parameters
-    ----------
-    ensemble : TreeEnsemble
-        Of one tree.
-    X : ndarray of float32 or float64, or sparse array, of shape (n_rows, n_features)
-    n_threads : int
-
-    Returns
-    -------
-    leaves : ndarray of int32, shape (n_rows,)
-    """
+    """Return the node of a single tree where each row ends."""
     walk = _walks.get(ensemble)
     if walk is None:
         walk = _walks[ensemble] = TreeWalk(ensemble)
     if isinstance(X, np.ndarray):
         return walk.leaves(X, n_threads)
     leaves = np.empty(X.shape[0], dtype=np.int32)
-    for block, rows in _dense_blocks(X):
+    for block, rows in dense_blocks(X):
         leaves[rows] = walk.leaves(block, n_threads)
     return leaves
 
 
 def find_values(ensemble: TreeEnsemble, X: Any, n_threads: int) -> np.ndarray:
-    """Return the values of the nodes of a single tree where rows end.
-
-    Parameters
-    ----------
-    ensemble : TreeEnsemble
-        Of one tree.
-    X : ndarray of float32 or float64, or sparse array, of shape (n_rows, n_features)
-    n_threads : int
-
-    Returns
-    -------
-    values : ndarray of shape (n_rows, n_values)
-    """
+    """Return the values of the nodes of a single tree where rows end."""
     constant = len(ensemble.coef) == 0 and ensemble.value_range is None
     if constant and len(ensemble.nodes) >= 2 * _FEW_LEAVES:
         return ensemble.values.take(find_leaves(ensemble, X, n_threads), axis=0)

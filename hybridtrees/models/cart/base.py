@@ -184,7 +184,5 @@ class CARTModel(SingleTree, ImpurityTreeParameters):
             )
         elif self.ccp_alpha_ > 0:
             lines.append(f"pruned with alpha {self.ccp_alpha_:.6g}")
-        getattr(self, "feature_names_in_", None)
-        return "\n".join(
-            lines + importance_lines(self.feature_importances_, vars(self).get("feature_names_in_"))
-        )
+        names = vars(self).get("feature_names_in_")
+        return "\n".join(lines + importance_lines(self.feature_importances_, names))

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hybridtrees.linear.blas import sequential_blas
-from hybridtrees.linear.moments import Moments, standardised
+from hybridtrees.linear.cross_products import CrossProducts, standardised
 from hybridtrees.linear.solvers import Solution
 
 Floats = NDArray[np.float64]
@@ -44,13 +44,13 @@ class RowFactor:
     values : ndarray or CSR array
     y : ndarray of shape (n_rows, 1)
     weight : ndarray or None
-    moments : Moments
+    moments : CrossProducts
         Of these columns and y.
     n_threads : int
     """
 
     def __init__(
-        self, values: Any, y: Floats, weight: Floats | None, moments: Moments, n_threads: int
+        self, values: Any, y: Floats, weight: Floats | None, moments: CrossProducts, n_threads: int
     ) -> None:
         self._n_threads = n_threads
         y_scale = np.where(moments.y_scale > 0, moments.y_scale, 1.0)
@@ -63,7 +63,7 @@ class RowFactor:
         self._factor, self._along = found
         self.rank = len(self._factor)
 
-    def _from_moments(self, table: Any, moments: Moments) -> tuple[Floats, Floats] | None:
+    def _from_moments(self, table: Any, moments: CrossProducts) -> tuple[Floats, Floats] | None:
         """Factor from the products, where columns depend on each other wholly or hardly at all.
 
         None where there is something in between. A combination of columns whose square is lost
@@ -108,7 +108,7 @@ class RowFactor:
         return triangle / np.sqrt(self._total)
 
     def append(
-        self, values: Any, moments: Moments, column: Floats, new: Moments, cross: Floats
+        self, values: Any, moments: CrossProducts, column: Floats, new: CrossProducts, cross: Floats
     ) -> None:
         """Add a column.
 
@@ -117,7 +117,7 @@ class RowFactor:
         values, moments
             The table without it.
         column : ndarray of shape (n_rows, 1)
-        new : Moments
+        new : CrossProducts
             Of the column.
         cross : ndarray of shape (p,)
             Mean products of the standardised columns and the new one.
@@ -146,9 +146,9 @@ class RowFactor:
     def _again(
         self,
         values: Any,
-        moments: Moments,
+        moments: CrossProducts,
         column: Floats,
-        new: Moments,
+        new: CrossProducts,
         coef: Floats,
         part: Floats,
         within: Callable[[Floats], Floats],

@@ -18,10 +18,15 @@ from scipy import sparse
 
 from hybridtrees.linear.blas import sequential_blas
 from hybridtrees.linear.classification import open_classification
-from hybridtrees.linear.moments import Moments, collect_moments, column_scales, standardised
+from hybridtrees.linear.cross_products import (
+    CrossProducts,
+    collect_products,
+    column_scales,
+    standardised,
+)
 from hybridtrees.linear.newton import LogisticFit, LogLoss, fit_log_loss
 from hybridtrees.linear.regression import Line, Options, open_regression
-from hybridtrees.linear.solvers import Solution, original_scale, solve_moments, solve_ridge
+from hybridtrees.linear.solvers import Solution, original_scale, solve_products, solve_ridge
 from hybridtrees.linear.wide import is_wide
 from hybridtrees.linear.wide_logistic import LARGEST_HESSIAN
 from hybridtrees.models.eblr.factor import RowFactor
@@ -72,11 +77,11 @@ class EnrichedTable:
 def _indicator_moments(
     values: Any,
     column: Floats,
-    moments: Moments,
+    moments: CrossProducts,
     y: Floats,
     weight: Floats | None,
     n_threads: int,
-) -> tuple[Moments, Floats]:
+) -> tuple[CrossProducts, Floats]:
     """Moments of a column of zeros and ones, and its mean products with standardised others.
 
     Sums over the rows where it is one are enough: standardised columns add up to zero, so that
@@ -98,7 +103,7 @@ def _indicator_moments(
         scaled = (y[rows] - m.y_mean) / np.where(m.y_scale > 0, m.y_scale, 1.0)
         w = np.ones(len(rows)) if weight is None else weight[rows]
         along[0] = w @ scaled * unit
-    new = Moments(
+    new = CrossProducts(
         m.n_rows,
         m.weight,
         np.array([share if m.centred else 0.0]),
@@ -173,7 +178,7 @@ class GrowingLeastSquares(GrowingLine):
         super().__init__(EnrichedTable(values, n_more), options)
         self._y = y[:, None]
         self._weight = weight
-        self._moments = collect_moments(
+        self._moments = collect_products(
             values, self._y, weight, centred=options.fit_intercept, n_threads=options.n_threads
         )
         self._beta = np.zeros((self.table.n_columns, 1))
@@ -211,7 +216,7 @@ class GrowingLeastSquares(GrowingLine):
         l1, l2 = self.penalties()
         solution: Solution | None = None
         if self._factor is None:
-            solution = solve_moments(
+            solution = solve_products(
                 moments, l1, l2, start=self._beta, tol=options.tol, max_iter=options.max_iter
             )
             if solution.spectral and options.penalty.alpha == 0:
@@ -258,9 +263,9 @@ class GrowingLogistic(GrowingLine):
             self._columns[1] = (self.spreads > 0).astype(np.float64)
         self._theta: Floats | None = None
         self._dependent = False
-        self._moments: Moments | None = None
+        self._moments: CrossProducts | None = None
         if options.penalty.alpha == 0:
-            self._moments = collect_moments(
+            self._moments = collect_products(
                 values,
                 np.zeros((len(codes), 1)),
                 weight,

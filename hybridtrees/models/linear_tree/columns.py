@@ -15,35 +15,13 @@ from hybridtrees.core.base.checks import (
     check_numbers,
     check_type,
 )
+from hybridtrees.input.columns import column_indices
 from hybridtrees.input.validation import FeatureReader
-from hybridtrees.models.shared.constraints import _feature as feature_number
 
 Indices = NDArray[np.int64]
 
 # Sums of products of more columns, bin by bin, would take gigabytes.
 MOST_REGRESSORS = 1000
-
-
-def read_columns(given: Any, names: Any, n_features: int, parameter: str) -> Indices:
-    """Numbers of the features that the caller named, numbered or masked; all for None."""
-    if given is None:
-        return np.arange(n_features)
-    if isinstance(given, str | int | np.integer) and not isinstance(given, bool):
-        given = [given]
-    try:
-        items = list(given)
-    except TypeError:
-        raise TypeError(
-            f"{parameter} must be None or a list of names, numbers or booleans, got {given!r}"
-        ) from None
-    if items and all(isinstance(item, bool | np.bool_) for item in items):
-        if len(items) != n_features:
-            raise ValueError(
-                f"{parameter} is a mask of {len(items)} entries, but X has {n_features} features"
-            )
-        return np.flatnonzero(items)
-    numbers = [feature_number(item, names, n_features, parameter) for item in items]
-    return np.unique(np.array(numbers, dtype=np.int64))
 
 
 @register
@@ -74,10 +52,10 @@ class LinearColumns(Checked):
     ):
         given, n_features = reader.feature_names_in, reader.n_features_in
         self.n_features = int(n_features)
-        self.split = read_columns(split_features, given, n_features, "split_features")
+        self.split = column_indices(split_features, n_features, given, "split_features")
         if not len(self.split):
             raise ValueError("split_features must name at least one feature")
-        linear = read_columns(linear_features, given, n_features, "linear_features")
+        linear = column_indices(linear_features, n_features, given, "linear_features")
         mask = reader.is_categorical
         if linear_features is not None and mask[linear].any() and not effects:
             named = int(linear[mask[linear]][0])

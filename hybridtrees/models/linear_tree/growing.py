@@ -20,7 +20,7 @@ from hybridtrees.core.grow.linear import (
     grow_linear,
 )
 from hybridtrees.core.grow.table import Table
-from hybridtrees.linear.moments import column_scales
+from hybridtrees.linear.cross_products import column_scales
 from hybridtrees.linear.path import Penalty
 from hybridtrees.models.linear_tree.node_fitters import (
     AbsoluteJudge,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hybridtrees.linear.moments import standardised
+from hybridtrees.linear.cross_products import standardised
 from hybridtrees.linear.newton import LogLoss, fit_log_loss
 
 Floats = NDArray[np.float64]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Mapping
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from hybridtrees.core.tree.tree import Tree
+from hybridtrees.input.columns import column_index
 
 # Bits of the engine's sets of interaction groups, and the one beyond them: any two features.
 MOST_GROUPS = 63
@@ -43,7 +44,7 @@ def read_monotonic(
     if isinstance(given, Mapping):
         signs = np.zeros(n_features)
         for key, sign in given.items():
-            signs[_feature(key, names, n_features, parameter)] = _sign(sign, parameter)
+            signs[column_index(key, n_features, names, parameter)] = _sign(sign, parameter)
     else:
         entries = list(np.atleast_1d(np.asarray(given, dtype=object)))
         if len(entries) != n_features:
@@ -154,7 +155,7 @@ def bounded_values(tree: Tree, values: np.ndarray, monotonic: np.ndarray) -> np.
 def _members(group: Any, names: np.ndarray | None, n_features: int, parameter: str) -> list[int]:
     if isinstance(group, str | Mapping) or not hasattr(group, "__iter__"):
         raise TypeError(f"{parameter} must hold groups of features, got {group!r}")
-    return [_feature(key, names, n_features, parameter) for key in group]
+    return [column_index(key, n_features, names, parameter) for key in group]
 
 
 def _with_rest(
@@ -180,17 +181,3 @@ def _sign(value: Any, parameter: str) -> int:
     if isinstance(value, Real) and not isinstance(value, bool) and value in (-1, 0, 1):
         return int(float(value))
     raise ValueError(f"{parameter} must hold -1, 0 or 1, got {value!r}")
-
-
-def _feature(key: Any, names: np.ndarray | None, n_features: int, parameter: str) -> int:
-    if isinstance(key, str):
-        for number, name in enumerate(() if names is None else names):
-            if name == key:
-                return number
-        raise ValueError(f"{parameter} names the feature {key!r}, which X does not have")
-    if isinstance(key, Integral) and not isinstance(key, bool) and 0 <= int(key) < n_features:
-        return int(key)
-    raise ValueError(
-        f"{parameter} must name features of X or number them from 0 to {n_features - 1}, "
-        f"got {key!r}"
-    )

@@ -164,7 +164,5 @@ class PackedForest(ForestReports, Forest, ForestParameters):
         n_leaves = (np.diff(trees.tree_start) + 1) // 2
         splits = f"{trees.criterion}, {self.splitter} splits"
         lines = self._summary_lines(splits, self._outputs(), n_leaves)
-        getattr(self, "feature_names_in_", None)
-        return "\n".join(
-            lines + importance_lines(self.feature_importances_, vars(self).get("feature_names_in_"))
-        )
+        names = vars(self).get("feature_names_in_")
+        return "\n".join(lines + importance_lines(self.feature_importances_, names))

@@ -1,7 +1,7 @@
 """One tree of an estimator, with all the names that a reader of it wants to see.
 
 `read_tree` finds the tree, checks that its arrays can be followed, and collects the names of
-features, classes and categories; `TreeReading` answers what the exports ask of a node.
+features, classes and categories; `NamedTree` answers what the exports ask of a node.
 """
 
 from __future__ import annotations
@@ -20,29 +20,17 @@ MISSING_RIGHT, MISSING_LEFT, MISSING_STOPS = 0, 1, 2
 
 
 @dataclass
-class TreeReading:
-    """A tree and the names around it.
-
-    Attributes
-    ----------
-    tree : Tree
-    feature_names : list of str
-    categories : list of (ndarray or None)
-        Labels of each feature's categories; None for numeric features and where they are unknown.
-    class_names : list of str or None
-        Names of the classes where the values of the nodes are class probabilities.
-    criterion : str
-        What the impurity of a node measures.
-    output_names : list of str
-        What the equation of a linear leaf gives, for each of its values.
-    """
+class NamedTree:
+    """A tree and the names around it."""
 
     tree: Tree
     feature_names: list[str]
+    # Labels of each feature's categories; None for numeric features and where they are unknown
     categories: list[np.ndarray | None]
+    # Names of the classes where the values of the nodes are class probabilities
     class_names: list[str] | None
-    criterion: str
-    output_names: list[str]
+    criterion: str  # What the impurity of a node measures
+    output_names: list[str]  # What the equation of a linear leaf gives, for each of its values
 
     @property
     def impurity(self) -> np.ndarray | None:
@@ -113,7 +101,7 @@ class TreeReading:
         goes_left = np.zeros(len(labels), dtype=bool)
         goes_left[codes[codes < len(labels)]] = True
         goes_right = ~goes_left
-        past = self._first_past(node)
+        past = self.tree.first_unknown(node)  # prediction takes such codes for missing
         goes_left[past:] = fields["missing_left"] == MISSING_LEFT
         goes_right[past:] = fields["missing_left"] == MISSING_RIGHT
         return labels[goes_left].tolist(), labels[goes_right].tolist()
@@ -124,11 +112,7 @@ class TreeReading:
         labels = self.categories[fields["feature"]]
         if labels is None or fields["category_start"] < 0:
             return []
-        return labels[self._first_past(node) :].tolist()
-
-    def _first_past(self, node: int) -> int:
-        """Return the first code past the end of a set: prediction takes it for missing."""
-        return self.tree.first_unknown(node)
+        return labels[self.tree.first_unknown(node) :].tolist()
 
     @cached_property
     def largest_value(self) -> float:
@@ -147,22 +131,8 @@ def read_tree(
     tree_index: int = 0,
     feature_names: Sequence[str] | None = None,
     class_names: Sequence[str] | bool | None = None,
-) -> TreeReading:
-    """Find the tree of an estimator and the names that belong to it.
-
-    Parameters
-    ----------
-    estimator : fitted estimator or Tree
-        With ``tree_``, or with ``trees_`` of which one is picked.
-    tree_index : int
-        Which of ``trees_``; negative ones count from the end.
-    feature_names, class_names : sequence of str, optional
-        Names instead of those that the estimator knows. ``class_names=False`` leaves them out.
-
-    Returns
-    -------
-    reading : TreeReading
-    """
+) -> NamedTree:
+    """Find the tree of an estimator and the names that belong to it."""
     tree = find_tree(estimator, tree_index)
     n_features = _count_features(estimator, tree)
     names = _feature_names(estimator, feature_names, n_features)
@@ -174,7 +144,7 @@ def read_tree(
     check_tree(tree, len(names))
     classes = _class_names(estimator, class_names, tree)
     criterion = getattr(estimator, "criterion", None)
-    return TreeReading(
+    return NamedTree(
         tree,
         names,
         categories,
@@ -203,7 +173,7 @@ def _output_names(estimator: Any, tree: Tree) -> list[str]:
 
 
 def find_tree(estimator: Any, tree_index: int = 0) -> Tree:
-    """Return the tree of an estimator, or raise what tells the caller why there is none."""
+    """Return the tree of an estimator, or raise an error that explains why there is none."""
     if isinstance(estimator, Tree):
         return estimator
     if hasattr(estimator, "_check_is_fitted"):
@@ -213,9 +183,9 @@ def find_tree(estimator: Any, tree_index: int = 0) -> Tree:
         check_integer("tree_index", tree_index, -1, 0)
         return tree
     trees = getattr(estimator, "trees_", None) if tree is None else tree
-    if trees is None or isinstance(trees, Tree) or not hasattr(trees, "__getitem__"):
-        if isinstance(trees, Tree):
-            return trees
+    if isinstance(trees, Tree):
+        return trees
+    if not hasattr(trees, "__getitem__"):
         raise TypeError(
             "estimator must be a fitted hybridtrees estimator with tree_ or trees_, or a Tree, got "
             f"{type(estimator).__name__}"
@@ -294,7 +264,7 @@ def _class_names(
     if classes is not None and len(classes) != tree.values.shape[1]:
         return None
     if given is None or given is True:
-        # A bare tree is one of classes only where the caller says so.
+        # A bare tree is one of classes only if the caller asks for it.
         if classes is None:
             return None if given is None else [f"y[{k}]" for k in range(tree.values.shape[1])]
         return [str(label) for label in classes]

@@ -1,13 +1,13 @@
-"""Moments of a table: means, scales and correlations, all that least squares need to know.
+"""Means, scales and correlations of a table: all that least squares need to know.
 
-A `Moments` is small beside the table, can be merged with that of other rows, cut down to some of
+They are small beside the table, can be merged with that of other rows, cut down to some of
 its columns and widened by new ones, so that a model can be refitted without another pass over
 the rows that are known already.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,47 +21,30 @@ Floats = NDArray[np.float64]
 # A column is constant if it deviates from its mean by no more than this share of it.
 CONSTANT = 1e-13
 # And if it deviates by less than this, whose inverse is about the largest float64.
-_LEAST = float(np.finfo(np.float64).tiny)
+_SMALLEST = float(np.finfo(np.float64).tiny)
 _SAMPLE_ROWS = 512
-# Beyond so many standard deviations between the guessed and the true mean, sums are made afresh.
+# Beyond so many standard deviations between the guessed and the true mean, sums are computed again.
 _FARTHEST = 10.0
 
 
 @dataclass
-class Moments:
-    """Standardised second moments of columns and targets.
+class CrossProducts:
+    """Standardised second moments of columns and targets."""
 
-    Attributes
-    ----------
-    n_rows : int
-        Rows of positive weight.
-    weight : float
-        Sum of the weights.
-    mean, scale : ndarrays of shape (p,)
-        Means of the columns (0 without centring) and their root mean square deviations from
-        them, 0 for a constant column.
-    corr : ndarray of shape (p, p)
-        Mean products of standardised columns; rows and columns of constants are 0.
-    y_mean, y_scale : ndarrays of shape (k,)
-        The same of the targets.
-    xy : ndarray of shape (p, k)
-        Mean products of standardised columns and standardised targets.
-    fill : ndarray of shape (p,)
-        What missing entries were replaced by.
-    centred : bool
-        Whether means were subtracted.
-    """
-
-    n_rows: int
-    weight: float
+    n_rows: int  # Rows of positive weight
+    weight: float  # Sum of the weights
+    # (p,): means of the columns (0 without centring) and their root mean square deviations from
+    # them, 0 for a constant column
     mean: Floats
     scale: Floats
+    # (p, p): mean products of standardised columns; rows and columns of constants are 0
     corr: Floats
+    # (k,): the same of the targets
     y_mean: Floats
     y_scale: Floats
-    xy: Floats
-    fill: Floats
-    centred: bool = True
+    xy: Floats  # (p, k): mean products of standardised columns and standardised targets
+    fill: Floats  # (p,): what missing entries were replaced by
+    centred: bool = True  # Whether means were subtracted
 
     @property
     def n_columns(self) -> int:
@@ -73,35 +56,11 @@ class Moments:
         """Mask of the columns that are not constant."""
         return self.scale > 0
 
-    def select(self, columns: Any) -> Moments:
-        """Return the moments of some columns, given by numbers or a mask."""
-        columns = np.flatnonzero(columns) if np.asarray(columns).dtype == bool else columns
-        return Moments(
-            self.n_rows,
-            self.weight,
-            self.mean[columns],
-            self.scale[columns],
-            self.corr[np.ix_(columns, columns)],
-            self.y_mean,
-            self.y_scale,
-            self.xy[columns],
-            self.fill[columns],
-            self.centred,
-        )
-
-    def append(self, other: Moments, cross: Floats) -> Moments:
-        """Return the moments with the columns of `other`, of the same rows, behind ours.
-
-        Parameters
-        ----------
-        other : Moments
-            Those of the new columns and the same targets.
-        cross : ndarray of shape (p, p_other)
-            Mean products of our standardised columns and theirs: see `cross_correlation`.
-        """
+    def append(self, other: CrossProducts, cross: Floats) -> CrossProducts:
+        """Append the columns of `other`, of the same rows; `cross` correlates ours with them."""
         if self.weight != other.weight or self.centred != other.centred:
             raise ValueError("the moments to append must be of the same rows and weights")
-        return Moments(
+        return CrossProducts(
             self.n_rows,
             self.weight,
             np.concatenate([self.mean, other.mean]),
@@ -115,8 +74,8 @@ class Moments:
         )
 
 
-def merge_moments(parts: Sequence[Moments]) -> Moments:
-    """Moments of all rows together, from those of groups of them (Chan, Golub and LeVeque 1983).
+def merge_products(parts: Sequence[CrossProducts]) -> CrossProducts:
+    """Cross products of all rows, from those of groups of them (Chan, Golub, LeVeque 1983).
 
     The parts must have been collected with the same `fill`.
     """
@@ -143,7 +102,7 @@ def merge_moments(parts: Sequence[Moments]) -> Moments:
     )
 
 
-def collect_moments(
+def collect_products(
     values: Any,
     y: Floats,
     weight: Floats | None = None,
@@ -152,56 +111,29 @@ def collect_moments(
     rows: NDArray[np.int64] | None = None,
     fill: Floats | None = None,
     n_threads: int = 1,
-) -> Moments:
-    """Moments of the columns of a table and of one or more targets.
+) -> CrossProducts:
+    """Cross products of the columns of a table and of one or more targets.
 
     One pass over the rows, without a copy of the table; two if a value is missing or the mean of
     a sample of rows is far from that of all. The result does not depend on `n_threads`.
-
-    Parameters
-    ----------
-    values : ndarray of float32 or float64, or CSR array
-        NaN is missing.
-    y : ndarray of shape (n_rows, k)
-        Targets, k may be 0.
-    weight : ndarray of shape (n_rows,), optional
-    centred : bool
-        Whether to subtract means; without, products are those of the raw columns.
-    rows : ndarray of int64, optional
-        Rows to use, all by default.
-    fill : ndarray of shape (p,), optional
-        What replaces missing entries; by default the means of the columns.
-    n_threads : int
-
-    Returns
-    -------
-    moments : Moments
+    `y` is (n_rows, k), k may be 0. Missing entries become `fill`, by default the columns' means.
     """
     from hybridtrees.linear import _passes
-    from hybridtrees.linear._passes import Table
 
     p = values.shape[1]
-    w = weight if rows is None or weight is None else weight[rows]
-    total = float(values.shape[0] if rows is None else len(rows)) if w is None else float(w.sum())
+    w, total = _weights(values, weight, rows)
     n_rows = int(total) if w is None else int(np.count_nonzero(w))
     y_mean, y_unit = _target_units(y if rows is None else y[rows], w, centred)
     targets = np.ascontiguousarray((y - y_mean) / y_unit)
-    center, unit = _guess(values, rows, centred)
-    empty = np.full(p, np.nan)
+
+    def products(table: Any) -> tuple[Floats, Floats, Floats]:
+        found = _passes.gram(table, targets, weight, n_threads) / total
+        return found, found[:p, -1], np.diag(found)[:p]
+
     with sequential_blas():
-
-        def products() -> Floats:
-            table = Table(values, center, 1.0 / unit, empty if fill is None else fill, rows)
-            return _passes.gram(table, targets, weight, n_threads) / total
-
-        found = products()
-        if not np.isfinite(found).all():
-            center, unit, fill = _careful_units(values, weight, rows, centred, fill)
-            found = products()
-        elif centred and _is_far(found[:p, -1], np.diag(found)[:p]):
-            center = center + unit * found[:p, -1]
-            found = products()
-    drift = found[:p, -1]
+        found, drift, center, unit, fill = _sums_about_means(
+            products, values, weight, rows, centred, fill
+        )
     gram, xy, yy = found[:p, :p], found[:p, p:-1], np.diag(found)[p:-1]
     mean = center + unit * drift
     if centred:
@@ -221,33 +153,61 @@ def column_scales(
     rows: NDArray[np.int64] | None = None,
     n_threads: int = 1,
 ) -> tuple[Floats, Floats, Floats]:
-    """Means, scales and fills of the columns, as in `Moments` but without their products."""
+    """Means, scales and fills of the columns, as in `CrossProducts` but without their products."""
     from hybridtrees.linear import _passes
+
+    _, total = _weights(values, weight, rows)
+
+    def sums(table: Any) -> tuple[Floats, Floats, Floats]:
+        found = _passes.column_sums(table, weight, n_threads) / total
+        return found, found[0], found[1]
+
+    found, drift, center, unit, fill = _sums_about_means(sums, values, weight, rows, centred, None)
+    mean = center + unit * drift
+    spread = np.sqrt(np.maximum(found[1] - (drift**2 if centred else 0.0), 0.0)) * unit
+    fill = mean if fill is None else fill
+    mean = mean if centred else np.zeros(len(mean))
+    return mean, np.where(_deviates(spread, mean), spread, 0.0), fill
+
+
+def _weights(
+    values: Any, weight: Floats | None, rows: NDArray[np.int64] | None
+) -> tuple[Floats | None, float]:
+    """Weights of the chosen rows, and their sum."""
+    w = weight if rows is None or weight is None else weight[rows]
+    if w is not None:
+        return w, float(w.sum())
+    return w, float(values.shape[0] if rows is None else len(rows))
+
+
+def _sums_about_means(
+    sums: Callable[[Any], tuple[Floats, Floats, Floats]],
+    values: Any,
+    weight: Floats | None,
+    rows: NDArray[np.int64] | None,
+    centred: bool,
+    fill: Floats | None,
+) -> tuple[Floats, Floats, Floats, Floats, Floats | None]:
+    """Return sums over a table and their drift, and centers, units and fills of its columns.
+
+    Centers are guessed. A second pass follows where a guess is too far off, or a value is missing.
+    """
     from hybridtrees.linear._passes import Table
 
-    p = values.shape[1]
-    w = weight if rows is None or weight is None else weight[rows]
-    total = float(values.shape[0] if rows is None else len(rows)) if w is None else float(w.sum())
     center, unit = _guess(values, rows, centred)
-    fill = None
-    empty = np.full(p, np.nan)
-
-    def sums() -> Floats:
-        table = Table(values, center, 1.0 / unit, empty if fill is None else fill, rows)
-        return _passes.column_sums(table, weight, n_threads) / total
-
-    found = sums()
+    empty = np.full(values.shape[1], np.nan)
+    found, drift, square = sums(
+        Table(values, center, 1.0 / unit, empty if fill is None else fill, rows)
+    )
     if not np.isfinite(found).all():
         center, unit, fill = _careful_units(values, weight, rows, centred, fill)
-        found = sums()
-    elif centred and _is_far(*found):
-        center = center + unit * found[0]
-        found = sums()
-    mean = center + unit * found[0]
-    spread = np.sqrt(np.maximum(found[1] - (found[0] ** 2 if centred else 0.0), 0.0)) * unit
-    fill = mean if fill is None else fill
-    mean = mean if centred else np.zeros(p)
-    return mean, np.where(_deviates(spread, mean), spread, 0.0), fill
+    elif centred and _is_far(drift, square):
+        center = center + unit * drift
+    else:
+        return found, drift, center, unit, fill
+    table = Table(values, center, 1.0 / unit, empty if fill is None else fill, rows)
+    found, drift, _ = sums(table)
+    return found, drift, center, unit, fill
 
 
 def _is_far(drift: Floats, square: Floats) -> bool:
@@ -277,30 +237,6 @@ def _careful_units(
     return center, np.where(_deviates(unit, center), unit, 1.0), fill
 
 
-def cross_correlation(
-    values: Any,
-    moments: Moments,
-    others: Any,
-    other_moments: Moments,
-    weight: Floats | None = None,
-    *,
-    n_threads: int = 1,
-) -> Floats:
-    """Mean products of the standardised columns of two tables of the same rows.
-
-    Returns
-    -------
-    cross : ndarray of shape (p, p_other)
-        For `Moments.append`.
-    """
-    from hybridtrees.linear import _passes
-
-    with sequential_blas():
-        left = standardised(values, moments.mean, moments.scale, moments.fill)
-        right = standardised(others, other_moments.mean, other_moments.scale, other_moments.fill)
-        return _passes.cross(left, right, weight, n_threads) / moments.weight
-
-
 def standardised(
     values: Any,
     mean: Floats,
@@ -319,7 +255,7 @@ def standardised(
 def column_ranges(
     values: Any, weight: Floats | None, rows: NDArray[np.int64] | None = None
 ) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
-    """Means, least and largest values and numbers of missing entries; 0 for an empty column."""
+    """Means, minima, maxima and numbers of missing entries; 0 for an empty column."""
     from hybridtrees.linear import _passes
     from hybridtrees.linear._passes import Table
 
@@ -333,7 +269,7 @@ def column_ranges(
 
 def _deviates(deviation: Floats, mean: Floats) -> NDArray[np.bool_]:
     """Whether columns deviate from their means by more than rounding."""
-    return (deviation > CONSTANT * np.abs(mean)) & (deviation >= _LEAST)
+    return (deviation > CONSTANT * np.abs(mean)) & (deviation >= _SMALLEST)
 
 
 def _unit(largest: Floats) -> Floats:
@@ -379,7 +315,7 @@ def _standardise(
     targets: tuple[Floats, Floats],
     fill: Floats,
     centred: bool,
-) -> Moments:
+) -> CrossProducts:
     """Bring mean products in some units to standard form."""
     (mean, unit), (y_mean, y_unit) = columns, targets
     spread = np.sqrt(np.maximum(np.diag(gram), 0.0))
@@ -392,7 +328,7 @@ def _standardise(
         y_inverse = np.where(y_spread > 0, 1.0 / y_spread, 0.0)
     corr = gram * np.outer(inverse, inverse)
     np.fill_diagonal(corr, (spread > 0).astype(np.float64))
-    return Moments(
+    return CrossProducts(
         n_rows,
         weight,
         mean,

@@ -1,4 +1,4 @@
-"""Moments of tables against NumPy, and what can be done with them without the rows."""
+"""Cross products of tables against NumPy, and what can be done with them without the rows."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from hybridtrees.linear.moments import (
-    collect_moments,
+from hybridtrees.linear import _passes
+from hybridtrees.linear.cross_products import (
+    collect_products,
     column_scales,
-    cross_correlation,
-    merge_moments,
+    merge_products,
+    standardised,
 )
 
 
@@ -53,7 +54,7 @@ def test_moments_of_any_layout(rng, layout, weighted):
     elif layout == "csr":
         X = np.where(rng.random(X.shape) < 0.5, X, 0.0)
         values = sparse.csr_array(X)
-    assert_moments(collect_moments(values, Y, weight), X, Y, weight)
+    assert_moments(collect_products(values, Y, weight), X, Y, weight)
     mean, scale, fill = column_scales(values, weight)
     np.testing.assert_allclose(scale, oracle(X, Y, weight)[1], rtol=1e-11)
     np.testing.assert_allclose(mean, fill)
@@ -67,10 +68,10 @@ def test_missing_entries_are_the_mean_of_the_others(rng):
     means = [np.average(X[~holes[:, j], j], weights=weight[~holes[:, j]]) for j in range(4)]
     filled = np.where(holes, means, X)
     Y = X[:, :1]
-    m = collect_moments(shown, Y, weight)
+    m = collect_products(shown, Y, weight)
     np.testing.assert_allclose(m.fill, means, rtol=1e-12)
     assert_moments(m, filled, Y, weight)
-    assert_moments(collect_moments(sparse.csr_array(shown), Y, weight), filled, Y, weight)
+    assert_moments(collect_products(sparse.csr_array(shown), Y, weight), filled, Y, weight)
     np.testing.assert_allclose(column_scales(shown, weight)[1], m.scale, rtol=1e-11)
 
 
@@ -79,16 +80,16 @@ def test_far_from_zero_and_sorted(rng):
     X = rng.standard_normal((5000, 2)) + 1e7
     X[:, 1] = 1e5
     X[7, 1] = 1e5 + 3
-    m = collect_moments(X, X[:, :1])
+    m = collect_products(X, X[:, :1])
     np.testing.assert_allclose(m.scale, X.std(axis=0), rtol=1e-7)
     y = np.sort(rng.standard_normal(5000))[:, None]
-    assert_moments(collect_moments(y, y), y, y, None)
+    assert_moments(collect_products(y, y), y, y, None)
 
 
 def test_constant_columns_have_no_scale():
     for value in (0.0, 0.1, -1e9, 1e-300, 1e300):
         X = np.column_stack([np.full(999, value), np.arange(999.0)])
-        m = collect_moments(X, X[:, 1:])
+        m = collect_products(X, X[:, 1:])
         assert m.scale[0] == 0 and m.scale[1] > 0 and not m.corr[0].any()
         assert list(column_scales(X)[1] > 0) == [False, True]
 
@@ -96,7 +97,7 @@ def test_constant_columns_have_no_scale():
 def test_extreme_magnitudes(rng):
     Z = rng.standard_normal((400, 3))
     for unit in (1e-200, 1e-30, 1e30, 1e200):
-        m = collect_moments(Z * unit, Z[:, :1])
+        m = collect_products(Z * unit, Z[:, :1])
         np.testing.assert_allclose(m.scale / unit, Z.std(axis=0), rtol=1e-10)
         np.testing.assert_allclose(m.corr, np.corrcoef(Z.T), atol=1e-10)
 
@@ -107,7 +108,7 @@ def test_threads_do_not_matter(rng, kind):
     values = {"C": X, "F": np.asfortranarray(X), "csr": sparse.csr_array(X)}[kind]
     weight = rng.random(len(X))
     one, two, three = (
-        collect_moments(values, X[:, :1].astype(float), weight, n_threads=k) for k in (1, 2, 3)
+        collect_products(values, X[:, :1].astype(float), weight, n_threads=k) for k in (1, 2, 3)
     )
     for other in (two, three):
         assert np.array_equal(one.corr, other.corr) and np.array_equal(one.xy, other.xy)
@@ -124,14 +125,14 @@ def test_merging_groups_of_rows(n_groups, seed, centred):
     weight = rng.random(60) + 0.01
     group = rng.integers(0, n_groups, 60)
     group[:n_groups] = np.arange(n_groups)
-    whole = collect_moments(X, Y, weight, centred=centred)
+    whole = collect_products(X, Y, weight, centred=centred)
     parts = [
-        collect_moments(
+        collect_products(
             X, Y, weight, centred=centred, rows=np.flatnonzero(group == g), fill=whole.fill
         )
         for g in range(n_groups)
     ]
-    merged = merge_moments(parts)
+    merged = merge_products(parts)
     assert merged.n_rows == 60
     for name in ("weight", "mean", "scale", "corr", "xy", "y_mean", "y_scale"):
         np.testing.assert_allclose(
@@ -139,26 +140,21 @@ def test_merging_groups_of_rows(n_groups, seed, centred):
         )
 
 
-def test_select_and_append(rng):
+def test_append(rng):
     X = rng.standard_normal((500, 6)) @ rng.standard_normal((6, 6)) + 2
     Y, weight = X[:, :1] + rng.standard_normal((500, 1)), rng.random(500)
-    whole = collect_moments(X, Y, weight)
+    whole = collect_products(X, Y, weight)
     left, right = np.ascontiguousarray(X[:, :4]), np.ascontiguousarray(X[:, 4:])
-    a, b = collect_moments(left, Y, weight), collect_moments(right, Y, weight)
-    joined = a.append(b, cross_correlation(left, a, right, b, weight))
+    a, b = collect_products(left, Y, weight), collect_products(right, Y, weight)
+    tables = [standardised(v, m.mean, m.scale, m.fill) for v, m in ((left, a), (right, b))]
+    joined = a.append(b, _passes.cross(*tables, weight, 2) / a.weight)
     for name in ("mean", "scale", "corr", "xy"):
         np.testing.assert_allclose(getattr(joined, name), getattr(whole, name), atol=1e-12)
-    part = whole.select([4, 1])
-    np.testing.assert_allclose(part.corr, whole.corr[np.ix_([4, 1], [4, 1])])
-    np.testing.assert_array_equal(part.xy, whole.xy[[4, 1]])
-    mask = np.array([False, True, False, False, True, False])
-    np.testing.assert_array_equal(whole.select(mask).mean, whole.mean[[1, 4]])
     with pytest.raises(ValueError, match="same rows"):
-        a.append(collect_moments(right, Y, weight * 2), np.zeros((4, 2)))
+        a.append(collect_products(right, Y, weight * 2), np.zeros((4, 2)))
 
 
 def test_compiled_tables_check_their_arguments(rng):
-    from hybridtrees.linear import _passes
     from hybridtrees.linear._passes import Table
 
     X, zero, one = rng.standard_normal((5, 2)), np.zeros(2), np.ones(2)
@@ -187,7 +183,6 @@ def test_compiled_tables_check_their_arguments(rng):
 @pytest.mark.parametrize("n", [40, 9001])
 def test_some_rows_bring_their_own_weights(rng, n):
     # Weights belong to the rows of the whole table, not to places among those chosen.
-    from hybridtrees.linear import _passes
     from hybridtrees.linear._passes import Table
 
     X, Y, weight = rng.normal(size=(n, 3)), rng.normal(size=(n, 2)), rng.exponential(size=n)
@@ -212,6 +207,6 @@ def test_some_rows_bring_their_own_weights(rng, n):
 @pytest.mark.parametrize("weight", [None, np.arange(1.0, 11.0)])
 def test_moments_without_a_target(weight):
     X = np.random.default_rng(0).normal(size=(10, 2))
-    found = collect_moments(X, np.zeros((10, 0)), weight)
+    found = collect_products(X, np.zeros((10, 0)), weight)
     assert found.xy.shape == (2, 0) and found.y_mean.shape == (0,)
     np.testing.assert_allclose(found.mean, np.average(X, axis=0, weights=weight))
