@@ -131,10 +131,10 @@ def test_constraints_by_name_and_by_string():
     [
         ("monotone_constraints", (1, 0), "one entry for each of the 5 features, got 2"),
         ("monotone_constraints", (2, 0, 0, 0, 0), "must hold -1, 0 or 1, got 2"),
-        ("monotone_constraints", {9: 1}, "number them from 0 to 4, got 9"),
-        ("monotone_constraints", {"z": 1}, "names the feature 'z'"),
+        ("monotone_constraints", {9: 1}, "holds the index 9, but X has 5 features"),
+        ("monotone_constraints", {"z": 1}, "names 'z', but X has no feature names"),
         ("monotone_constraints", "(1,", "cannot be read"),
-        ("interaction_constraints", [[0, 7]], "number them from 0 to 4, got 7"),
+        ("interaction_constraints", [[0, 7]], "holds the index 7, but X has 5 features"),
         ("interaction_constraints", [[0]] * 64, "at most 63 groups, got 64"),
         ("interaction_constraints", [0, 1], "must hold groups of features, got 0"),
         ("interaction_constraints", 3, "must be a list of groups"),
