@@ -79,6 +79,9 @@ class FeatureReader:
     ) -> tuple[FeatureReader, Any]:
         """Learn the features of `X` and return its values."""
         missing = _check_missing(missing)
+        if categorical_features is None and missing != missing and _is_clean(X):
+            n_features = X.shape[1]
+            return cls(n_features, None, [None] * n_features, missing, estimator_name), X
         source = open_source(X, missing, lambda n: _categorical_mask(categorical_features, n, None))
         names = feature_names(source.names)
         n_features = source.shape[1]
@@ -92,21 +95,8 @@ class FeatureReader:
 
     def read(self, X: Any) -> Any:
         """Return the values of a table that has the features seen in fit."""
-        # Most calls, and all that count microseconds, bring a float array that needs no change.
-        if type(X) is np.ndarray and self._is_plain:
-            dtype = X.dtype
-            if (
-                (dtype is FLOAT32 or dtype is FLOAT64)
-                and X.ndim == 2
-                and X.shape[1] == self.n_features_in
-                and X.shape[0] > 0
-                and X.flags.aligned
-                and not _has_infinity(X)
-            ):
-                return X
-        return self._read_any(X)
-
-    def _read_any(self, X: Any) -> Any:
+        if self._is_plain and _is_clean(X) and X.shape[1] == self.n_features_in:
+            return X
         source = open_source(X, self.missing, self._declared)
         self._check_names(source)
         if source.shape[1] != self.n_features_in:
@@ -195,6 +185,18 @@ class FeatureReader:
         )
         reader._check_state()
         return reader
+
+
+def _is_clean(X: Any) -> bool:
+    """Whether a table is an array of floats that needs no change: most are, and all quick calls."""
+    return (
+        type(X) is np.ndarray
+        and (X.dtype is FLOAT32 or X.dtype is FLOAT64)
+        and X.ndim == 2
+        and X.size > 0
+        and X.flags.aligned
+        and not _has_infinity(X)
+    )
 
 
 def feature_names(names: Sequence | None) -> np.ndarray | None:
