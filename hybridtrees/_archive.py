@@ -10,7 +10,6 @@ import json
 import math
 import zipfile
 from io import BytesIO
-from numbers import Integral
 from typing import IO, Any
 
 import numpy as np
@@ -38,16 +37,6 @@ class ModelFileError(ValueError):
 def member_name(number: int) -> str:
     """Return the name of the member that holds an array."""
     return f"arrays/{number}.npy"
-
-
-def check_limit(max_bytes: Any) -> None:
-    """Refuse a limit that is not a number of bytes or None."""
-    if max_bytes is None:
-        return
-    if not isinstance(max_bytes, Integral) or isinstance(max_bytes, bool):
-        raise TypeError(f"max_bytes must be an integer or None, got {max_bytes!r}")
-    if max_bytes < 1:
-        raise ValueError(f"max_bytes must be at least 1, got {max_bytes}")
 
 
 class Archive:

@@ -27,9 +27,9 @@ from hybridtrees._archive import (
     Archive,
     ModelFileError,
     check_dtype,
-    check_limit,
     member_name,
 )
+from hybridtrees._parameters import check_integer
 from hybridtrees._replacing import find_target, replacing
 from hybridtrees._version import __version__
 from hybridtrees.input.arrays import shorten
@@ -110,7 +110,7 @@ def load(path: str | PathLike[str], *, max_bytes: int | None = None) -> Any:
         was written by a newer version.
     """
     path = _path_text(path)
-    check_limit(max_bytes)
+    check_integer("max_bytes", max_bytes, 1, allow_none=True)
     with open(path, "rb") as file:
         if file.read(4) != b"PK\x03\x04":
             raise ModelFileError(f"{path!r} is not a hybridtrees model file")

@@ -24,34 +24,46 @@ _METHODS = (
 _DATA = frozenset(("X", "y"))
 
 
-class _RequestSetter:
-    """Descriptor that gives an estimator its `set_<method>_request`."""
+def _request_setter(method: str, keys: tuple[str, ...]) -> Callable[..., Any]:
+    """Make the method `set_<method>_request` of an estimator."""
 
-    def __init__(self, method: str, keys: tuple[str, ...]) -> None:
-        self.method = method
-        self.keys = keys
+    def set_request(self: Any, **requests: Any) -> Any:
+        routing = _import_routing()
+        import sklearn
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Callable[..., Any]:
-        if instance is None:
-            return self  # the signature is of interest on instances only
+        if not sklearn.get_config().get("enable_metadata_routing", False):
+            raise RuntimeError(
+                f"set_{method}_request has an effect only when metadata routing is enabled: call "
+                "sklearn.set_config(enable_metadata_routing=True) first."
+            )
+        unknown = sorted(set(requests) - set(keys))
+        if unknown:
+            raise TypeError(
+                f"set_{method}_request got {', '.join(unknown)}; {method} of "
+                f"{type(self).__name__} takes {', '.join(keys)}"
+            )
+        request = self.get_metadata_routing()
+        for key, alias in requests.items():
+            if alias != routing.UNCHANGED:
+                getattr(request, method).add_request(param=key, alias=alias)
+        self._metadata_request = request
+        return self
 
-        def set_request(**requests: Any) -> Any:
-            return _set_request(instance, self.method, self.keys, requests)
-
-        set_request.__name__ = f"set_{self.method}_request"
-        set_request.__doc__ = (
-            f"Say which extra arguments of `{self.method}` a scikit-learn meta-estimator is to "
-            "pass on.\n\nEach argument is True (pass it), False (do not), None (raise if it is "
-            "given) or a str (the name under which the meta-estimator gets it). Needs "
-            "``sklearn.set_config(enable_metadata_routing=True)``."
-        )
-        set_request.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [
-                inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default="$UNCHANGED$")
-                for key in self.keys
-            ]
-        )
-        return set_request
+    set_request.__name__ = f"set_{method}_request"
+    set_request.__doc__ = (
+        f"Choose the extra arguments of `{method}` that a meta-estimator passes on.\n\n"
+        "Each argument is True (pass it), False (do not), None (raise if it is given) or a str "
+        "(the name under which the meta-estimator gets it). Needs "
+        "``sklearn.set_config(enable_metadata_routing=True)``."
+    )
+    kinds = inspect.Parameter
+    set_request.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            kinds("self", kinds.POSITIONAL_OR_KEYWORD),
+            *(kinds(key, kinds.KEYWORD_ONLY, default="$UNCHANGED$") for key in keys),
+        ]
+    )
+    return set_request
 
 
 class RoutingMixin:
@@ -60,7 +72,7 @@ class RoutingMixin:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         for method, keys in metadata_arguments(cls).items():
-            setattr(cls, f"set_{method}_request", _RequestSetter(method, keys))
+            setattr(cls, f"set_{method}_request", _request_setter(method, keys))
 
     def get_metadata_routing(self) -> Any:
         """Return the extra arguments that this estimator asks for, method by method."""
@@ -96,29 +108,6 @@ def metadata_arguments(cls: type) -> dict[str, tuple[str, ...]]:
         if keys:
             found[method] = keys
     return found
-
-
-def _set_request(instance: Any, method: str, keys: tuple[str, ...], requests: dict) -> Any:
-    routing = _import_routing()
-    import sklearn
-
-    if not sklearn.get_config().get("enable_metadata_routing", False):
-        raise RuntimeError(
-            f"set_{method}_request has an effect only when metadata routing is enabled: call "
-            "sklearn.set_config(enable_metadata_routing=True) first."
-        )
-    unknown = sorted(set(requests) - set(keys))
-    if unknown:
-        raise TypeError(
-            f"set_{method}_request got {', '.join(unknown)}; {method} of "
-            f"{type(instance).__name__} takes {', '.join(keys)}"
-        )
-    request = instance.get_metadata_routing()
-    for key, alias in requests.items():
-        if alias != routing.UNCHANGED:
-            getattr(request, method).add_request(param=key, alias=alias)
-    instance._metadata_request = request
-    return instance
 
 
 def _import_routing() -> Any:

@@ -77,9 +77,9 @@ def test_the_limit_may_be_lower(tmp_path):
     save(Holder(np.zeros(100_000)), tmp_path / "file")
     assert_refused(tmp_path / "file", "max_bytes allows 799999", max_bytes=799_999)
     assert len(load(tmp_path / "file", max_bytes=900_000).value) == 100_000
-    with pytest.raises(TypeError, match="max_bytes must be an integer or None, got 1.5"):
+    with pytest.raises(TypeError, match="max_bytes must be .* at least 1 or None, got 1.5"):
         load(tmp_path / "file", max_bytes=1.5)
-    with pytest.raises(ValueError, match="max_bytes must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="max_bytes must be .* at least 1 or None, got 0"):
         load(tmp_path / "file", max_bytes=0)
 
 

@@ -13,6 +13,7 @@ from hybridtrees.input.arrays import (
     is_masked,
     is_missing_object,
     is_number,
+    plain_array,
     shorten,
 )
 
@@ -115,7 +116,9 @@ def _as_array(y: Any, name: str, estimator_name: str) -> np.ndarray:
         raise ValueError(
             f"{estimator_name} requires {name} to be passed, but the target {name} is None"
         )
-    if type(y) is not np.ndarray and is_masked(y):
+    if type(y) is np.ndarray:
+        return y
+    if is_masked(y):
         if np.ma.getmaskarray(y).any():
             raise ValueError(f"Input {name} contains masked (missing) values")
         y = np.ma.getdata(y)
@@ -124,20 +127,12 @@ def _as_array(y: Any, name: str, estimator_name: str) -> np.ndarray:
     if not isinstance(y, np.ndarray | list | tuple) and hasattr(y, "to_numpy"):
         # pandas, polars, and both kinds of pyarrow array, of which the plain one must be
         # told that copying is allowed.
-        if type(y).__module__.startswith("pyarrow") and not hasattr(y, "num_chunks"):
-            values = y.to_numpy(zero_copy_only=False)
-        else:
-            values = y.to_numpy()
-    else:
-        values = y
+        is_arrow = type(y).__module__.startswith("pyarrow") and not hasattr(y, "num_chunks")
+        y = y.to_numpy(zero_copy_only=False) if is_arrow else y.to_numpy()
     try:
-        array = np.asarray(values)
+        return plain_array(y)
     except ValueError as error:
         raise ValueError(f"{name} cannot be made an array: {error}") from error
-    if array.dtype.kind in "US" and not isinstance(values, np.ndarray):
-        # NumPy spells numbers that stand beside text; keep them apart.
-        array = np.asarray(values, dtype=object)
-    return array
 
 
 def _to_vector(values: np.ndarray, name: str) -> np.ndarray:

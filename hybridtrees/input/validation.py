@@ -79,7 +79,7 @@ class FeatureReader:
     ) -> tuple[FeatureReader, Any]:
         """Learn the features of `X` and return its values."""
         missing = _check_missing(missing)
-        if categorical_features is None and missing != missing and _is_plain_table(X):
+        if categorical_features is None and missing != missing and _is_clean(X):
             n_features = X.shape[1]
             return cls(n_features, None, [None] * n_features, missing, estimator_name), X
         source = open_source(X, missing, lambda n: _categorical_mask(categorical_features, n, None))
@@ -95,11 +95,8 @@ class FeatureReader:
 
     def read(self, X: Any) -> Any:
         """Return the values of a table that has the features seen in fit."""
-        if self._is_plain and _is_plain_table(X) and X.shape[1] == self.n_features_in:
+        if self._is_plain and _is_clean(X) and X.shape[1] == self.n_features_in:
             return X
-        return self._read_any(X)
-
-    def _read_any(self, X: Any) -> Any:
         source = open_source(X, self.missing, self._declared)
         self._check_names(source)
         if source.shape[1] != self.n_features_in:
@@ -190,14 +187,13 @@ class FeatureReader:
         return reader
 
 
-def _is_plain_table(X: Any) -> bool:
-    """Whether a table is a float array that needs no change, as most are."""
+def _is_clean(X: Any) -> bool:
+    """Whether a table is an array of floats that needs no change: most are, and all quick calls."""
     return (
         type(X) is np.ndarray
         and (X.dtype is FLOAT32 or X.dtype is FLOAT64)
         and X.ndim == 2
-        and X.shape[0] > 0
-        and X.shape[1] > 0
+        and X.size > 0
         and X.flags.aligned
         and not _has_infinity(X)
     )

@@ -240,15 +240,12 @@ def _feature_names(estimator: Any, given: Sequence[str] | None, n_features: int)
         given = getattr(estimator, "feature_names_in_", None)
         if given is None:
             return [f"feature_{j}" for j in range(n_features)]
-    elif isinstance(given, str) or len(given) < n_features:
+    # A bare tree does not know of features behind the last one that it is split on.
+    elif isinstance(given, str) or not (
+        len(given) == n_features or (isinstance(estimator, Tree) and len(given) > n_features)
+    ):
         raise ValueError(
             f"feature_names must hold a name for each of the {n_features} features, got {given!r}"
-        )
-    elif isinstance(estimator, Tree):
-        return [str(name) for name in given]
-    elif len(given) != n_features:
-        raise ValueError(
-            f"feature_names must hold {n_features} names, one per feature, got {len(given)}"
         )
     return [str(name) for name in given]
 

@@ -94,13 +94,14 @@ def linear_pieces(
     cuts = np.unique(nodes["threshold"][own])
     ends = np.concatenate([[low], cuts[(cuts > low) & (cuts < high)], [high]])
     left, right = ends[:-1], ends[1:]
-    leaf = _leaves_at(model, point, f, right)
+    leaf = model._trees.apply(_rows(model, point, f, right), 1)[:, 0]
     # Cuts that other features rule out at this point separate nothing.
     first = np.flatnonzero(np.append(True, leaf[1:] != leaf[:-1]))
     last = np.append(first[1:], len(leaf)) - 1
     leaf, left, right = leaf[first], left[first], right[last]
     value = np.column_stack([_line_at(model, leaf, point, f, x, number) for x in (left, right)])
-    slope = np.array([_slope(tree, i, f, number) for i in leaf])
+    terms = [slice(int(tree.coef_ptr[i]), int(tree.coef_ptr[i + 1])) for i in leaf]
+    slope = np.array([tree.coef[t, number][tree.coef_feature[t] == f].sum() for t in terms])
     return LinearPieces(
         f, names[f], left, right, slope, value, leaf, point, _output_names(model, tree)[number]
     )
@@ -167,14 +168,11 @@ def _middle(values: np.ndarray, is_categorical: np.ndarray) -> np.ndarray:
     return point
 
 
-def _rows(point: np.ndarray, f: int, x: np.ndarray) -> np.ndarray:
+def _rows(model: Any, point: np.ndarray, f: int, x: np.ndarray) -> np.ndarray:
+    """Columns of the model at a point, with feature `f` moved to each of `x`."""
     rows = np.tile(point, (len(x), 1))
     rows[:, f] = x
-    return rows
-
-
-def _leaves_at(model: Any, point: np.ndarray, f: int, x: np.ndarray) -> np.ndarray:
-    return model._trees.apply(model._columns.expand(_rows(point, f, x)), 1)[:, 0]
+    return model._columns.expand(rows)
 
 
 def _line_at(
@@ -182,7 +180,7 @@ def _line_at(
 ) -> np.ndarray:
     """Output of given leaves, whatever leaf the row itself would reach."""
     tree = model.tree_
-    rows = model._columns.expand(_rows(point, f, x))
+    rows = _rows(model, point, f, x)
     out = np.empty(len(x))
     for i, (node, row) in enumerate(zip(leaf, rows, strict=True)):
         part = slice(int(tree.coef_ptr[node]), int(tree.coef_ptr[node + 1]))
@@ -192,9 +190,3 @@ def _line_at(
         if tree.value_range is not None:
             out[i] = np.clip(out[i], *tree.value_range[node, :, output])
     return out
-
-
-def _slope(tree: Any, leaf: int, f: int, output: int) -> float:
-    part = slice(int(tree.coef_ptr[leaf]), int(tree.coef_ptr[leaf + 1]))
-    own = tree.coef_feature[part] == f
-    return float(tree.coef[part, output][own].sum())

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+Floats = NDArray[np.float64]
+
 class Table:
     n_rows: int
     n_columns: int
@@ -12,14 +14,12 @@ class Table:
     def __init__(
         self,
         values: Any,
-        center: NDArray[np.float64],
-        inv_scale: NDArray[np.float64],
-        fill: NDArray[np.float64],
+        center: Floats,
+        inv_scale: Floats,
+        fill: Floats,
         rows: NDArray[np.int64] | None = None,
     ) -> None: ...
-    def load(self, start: int, stop: int) -> NDArray[np.float64]: ...
-
-Floats = NDArray[np.float64]
+    def load(self, start: int, stop: int) -> Floats: ...
 
 def gram(table: Table, targets: Floats, weight: Floats | None, n_threads: int) -> Floats: ...
 def cross(left: Table, right: Table, weight: Floats | None, n_threads: int) -> Floats: ...

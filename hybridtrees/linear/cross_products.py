@@ -8,7 +8,7 @@ the rows that are known already.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -45,16 +45,15 @@ class CrossProducts:
     xy: Floats  # (p, k): mean products of standardised columns and standardised targets
     fill: Floats  # (p,): what missing entries were replaced by
     centred: bool = True  # Whether means were subtracted
+    varies: NDArray[np.bool_] = field(init=False)  # Which columns are not constant
+
+    def __post_init__(self) -> None:
+        self.varies = self.scale > 0
 
     @property
     def n_columns(self) -> int:
         """Number of columns."""
         return len(self.mean)
-
-    @property
-    def varies(self) -> NDArray[np.bool_]:
-        """Mask of the columns that are not constant."""
-        return self.scale > 0
 
     def append(self, other: CrossProducts, cross: Floats) -> CrossProducts:
         """Append the columns of `other`, of the same rows; `cross` correlates ours with them."""

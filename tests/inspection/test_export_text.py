@@ -208,7 +208,9 @@ def test_errors(rng):
     with pytest.raises(ValueError, match="tree_index must be an integer in"):
         export_text(model, tree_index=3)
     assert export_text(model, tree_index=-1) == export_text(model, tree_index=2)
-    with pytest.raises(ValueError, match="feature_names must hold 2 names"):
+    with pytest.raises(
+        ValueError, match="feature_names must hold a name for each of the 2 features"
+    ):
         export_text(model, feature_names=["a", "b", "c"])
     with pytest.raises(ValueError, match="feature_names must hold a name for each"):
         export_text(model, feature_names=["a"])

@@ -5,20 +5,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+Values = NDArray[np.floating[Any]]
+Floats = NDArray[np.float64]
+Codes = NDArray[np.uint8]
+Rows = NDArray[np.int64]
+
 def distinct_values(
-    X: NDArray[np.floating[Any]], weights: NDArray[np.float64] | None, limit: int, n_threads: int
-) -> list[NDArray[np.float64] | None] | None: ...
-def sample_rows(n_rows: int, n_drawn: int, seed: int) -> NDArray[np.int64]: ...
-def gather(
-    X: NDArray[np.floating[Any]],
-    rows: NDArray[np.int64],
-    columns: NDArray[np.int64],
-    out: NDArray[np.floating[Any]],
-    n_threads: int,
-) -> None: ...
-def count_categories(
-    column: NDArray[np.floating[Any]], weights: NDArray[np.float64] | None
-) -> NDArray[np.float64] | None: ...
+    X: Values, weights: Floats | None, limit: int, n_threads: int
+) -> list[Floats | None] | None: ...
+def sample_rows(n_rows: int, n_drawn: int, seed: int) -> Rows: ...
+def gather(X: Values, rows: Rows, columns: Rows, out: Values, n_threads: int) -> None: ...
+def count_categories(column: Values, weights: Floats | None) -> Floats | None: ...
 
 EDGE_ROOM: int
 
@@ -27,34 +24,25 @@ class BinCodec:
 
     def __init__(
         self,
-        edges: NDArray[np.floating[Any]],
+        edges: Values,
         n_bins: NDArray[np.int32],
-        is_categorical: NDArray[np.uint8],
-        category_bins: NDArray[np.uint8],
-        category_start: NDArray[np.int64],
+        is_categorical: Codes,
+        category_bins: Codes,
+        category_start: Rows,
     ) -> None: ...
-    @property
-    def n_features(self) -> int: ...
-    @property
-    def is_narrow(self) -> bool: ...
+    n_features: int
+    is_narrow: bool
 
 def encode_table(
-    X: NDArray[np.floating[Any]],
-    codec: BinCodec,
-    records: NDArray[np.uint8],
-    columns: NDArray[np.uint8],
-    has_missing: NDArray[np.uint8],
-    n_threads: int,
+    X: Values, codec: BinCodec, records: Codes, columns: Codes, has_missing: Codes, n_threads: int
 ) -> bool: ...
 def encode_csc(
-    data: NDArray[np.floating[Any]],
+    data: Values,
     indices: NDArray[np.integer[Any]],
     indptr: NDArray[np.integer[Any]],
     codec: BinCodec,
-    columns: NDArray[np.uint8],
-    has_missing: NDArray[np.uint8],
+    columns: Codes,
+    has_missing: Codes,
     n_threads: int,
 ) -> bool: ...
-def records_from_columns(
-    columns: NDArray[np.uint8], records: NDArray[np.uint8], n_threads: int
-) -> None: ...
+def records_from_columns(columns: Codes, records: Codes, n_threads: int) -> None: ...

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,21 +19,12 @@ import numpy as np
 _MOST_TABLES = 8
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """A table that was binned, how, and what came of it."""
-
-    recipe: tuple
-    table: np.ndarray
-    weight: np.ndarray | None
-    result: Any
-
-
 class BinStore:
     """Remembers the tables that were binned last; may be used by several threads."""
 
     def __init__(self) -> None:
-        self._kept: deque[_Kept] = deque(maxlen=_MOST_TABLES)
+        # recipe, table, weights, result
+        self._kept: deque[tuple] = deque(maxlen=_MOST_TABLES)
         self._lock = threading.Lock()
         self.n_made = self.n_found = 0
 
@@ -45,15 +35,15 @@ class BinStore:
         """
         weight = None if weight is None else np.array(weight)
         with self._lock:
-            for kept in self._kept:
-                if kept.recipe == recipe and _equal(kept.table, table) and _same(kept, weight):
+            for known, old_table, old_weight, result in self._kept:
+                if known == recipe and _equal(old_table, table) and _equal(old_weight, weight):
                     self.n_found += 1
-                    return kept.result
+                    return result
             result = make()
             self.n_made += 1
             # The owner of a writable table may change it while we remember it.
             table = table.copy() if _may_change(table) else table
-            self._kept.append(_Kept(recipe, table, weight, result))
+            self._kept.append((recipe, table, weight, result))
             return result
 
 
@@ -66,16 +56,10 @@ def _may_change(table: Any) -> bool:
     return table is not None
 
 
-def _same(kept: _Kept, weight: np.ndarray | None) -> bool:
-    if kept.weight is None or weight is None:
-        return kept.weight is weight
-    return np.array_equal(kept.weight, weight)
-
-
-def _equal(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether two tables hold the same numbers in the same type; NaN equals NaN."""
-    if one is other:  # what is kept does not change
-        return True
+def _equal(one: np.ndarray | None, other: np.ndarray | None) -> bool:
+    """Whether two arrays hold the same numbers in the same type; NaN equals NaN."""
+    if one is None or other is None or one is other:  # what is kept does not change
+        return one is other
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
     # Most tables that differ do so in the first rows; parts keep the temporary arrays small.

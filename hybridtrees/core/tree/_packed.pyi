@@ -5,61 +5,56 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-def fits_narrow(nodes: NDArray[np.void]) -> bool: ...
-def pack_nodes(
-    nodes: NDArray[np.void], values: NDArray[np.float64], by_node: bool, packed: NDArray[np.void]
-) -> None: ...
-def shift_nodes(nodes: NDArray[np.void], shift: int, set_shift: int) -> None: ...
-def widen_nodes(narrow: NDArray[np.void], wide: NDArray[np.void]) -> None: ...
+Nodes = NDArray[np.void]
+Floats = NDArray[np.float64]
+Table = NDArray[np.floating[Any]]
+Starts = NDArray[np.int64]
+Places = NDArray[np.int32]
+Words = NDArray[np.uint32]
+
+def fits_narrow(nodes: Nodes) -> bool: ...
+def pack_nodes(nodes: Nodes, values: Floats, by_node: bool, packed: Nodes) -> None: ...
+def shift_nodes(nodes: Nodes, shift: int, set_shift: int) -> None: ...
+def widen_nodes(narrow: Nodes, wide: Nodes) -> None: ...
 def check_packed(
-    nodes: NDArray[np.void],
-    n_features: int,
-    sets: NDArray[np.uint32],
-    table_rows: int,
-    scratch: NDArray[np.int32],
+    nodes: Nodes, n_features: int, sets: Words, table_rows: int, scratch: Places
 ) -> None: ...
 def unpack_nodes(
-    packed: NDArray[np.void],
-    nodes: NDArray[np.void],
-    values: NDArray[np.float64],
-    leaf_values: NDArray[np.float64],
-    samples: NDArray[np.int64],
-    weight: NDArray[np.float64],
-    sets: NDArray[np.uint32],
+    packed: Nodes,
+    nodes: Nodes,
+    values: Floats,
+    leaf_values: Floats,
+    samples: Starts,
+    weight: Floats,
+    sets: Words,
     mean: bool,
 ) -> None: ...
-def leaf_payloads(nodes: NDArray[np.void], values: NDArray[np.float64]) -> None: ...
+def leaf_payloads(nodes: Nodes, values: Floats) -> None: ...
 def add_packed(
-    nodes: NDArray[np.void],
-    start: NDArray[np.int64],
+    nodes: Nodes,
+    start: Starts,
     first: int,
     last: int,
-    sets: NDArray[np.uint32],
-    X: NDArray[np.floating[Any]],
-    table: NDArray[np.float64],
+    sets: Words,
+    X: Table,
+    table: Floats,
     by_node: bool,
     votes: bool,
     plain: bool,
-    raw: NDArray[np.float64],
+    raw: Floats,
     n_threads: int,
 ) -> None: ...
 def find_packed(
-    nodes: NDArray[np.void],
-    start: NDArray[np.int64],
+    nodes: Nodes,
+    start: Starts,
     first: int,
     last: int,
-    sets: NDArray[np.uint32],
-    X: NDArray[np.floating[Any]],
+    sets: Words,
+    X: Table,
     plain: bool,
-    leaves: NDArray[np.int32],
+    leaves: Places,
     n_threads: int,
 ) -> None: ...
 def walk_packed(
-    nodes: NDArray[np.void],
-    sets: NDArray[np.uint32],
-    X: NDArray[np.floating[Any]],
-    rows: NDArray[np.uint32],
-    swapped: int,
-    others: NDArray[np.uint32],
-    ended: NDArray[np.int32],
+    nodes: Nodes, sets: Words, X: Table, rows: Words, swapped: int, others: Words, ended: Places
 ) -> None: ...

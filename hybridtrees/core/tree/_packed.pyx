@@ -73,17 +73,10 @@ def fits_narrow(const Node[::1] nodes):
 
 
 def pack_nodes(const Node[::1] nodes, const float64_t[::1] values, bint by_node, packed):
-    """Write packed nodes.
+    """Write packed nodes of a tree in preorder, whose category sets are packed already.
 
-    Parameters
-    ----------
-    nodes : array of NODE_DTYPE
-        In preorder; `category_start` is that of the packed sets.
-    values : float64 array
-        Value of every node, to be put into the leaves; empty where values stand in a table.
-    by_node : bool
-        Whether leaves name their node as the row of that table, not the number of the leaf.
-    packed : array of NARROW_DTYPE or WIDE_DTYPE
+    `values` are put into the leaves; if empty, leaves name the row of the table that has their
+    values: by the number of the leaf, or of the node where `by_node`.
     """
     cdef NarrowNode[::1] narrow
     cdef WideNode[::1] wide

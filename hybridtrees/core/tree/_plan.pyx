@@ -33,10 +33,7 @@ WORD_DTYPE = np.dtype([("start", np.int64), ("n_of_kind", np.int32, 3)], align=T
 cdef class BitMasks:
     """The bit-mask forms of the trees of an ensemble.
 
-    Parameters
-    ----------
-    narrow : bool
-        Whether for float32 blocks, with words of 32 leaves; else for float64 ones and of 64.
+    Narrow ones are for float32 blocks and have words of 32 leaves, others for float64 and of 64.
     """
 
     def __init__(self, bint narrow):
@@ -156,12 +153,7 @@ cdef enum:
 
 
 cdef class LinearLeaves:
-    """The linear parts of an ensemble with checked arrays.
-
-    Parameters
-    ----------
-    ensemble : TreeEnsemble
-    """
+    """The linear parts of an ensemble with checked arrays."""
 
     def __init__(self, ensemble):
         self.float_chunks = None

@@ -7,9 +7,11 @@ from numpy.typing import NDArray
 
 from hybridtrees.core.tree._plan import TreePlans
 
+Table = NDArray[np.floating[Any]]
+
 def add_predictions(
     plans: TreePlans,
-    X: NDArray[np.floating[Any]],
+    X: Table,
     raw: NDArray[np.float64],
     first_tree: int,
     last_tree: int,
@@ -17,7 +19,7 @@ def add_predictions(
 ) -> None: ...
 def find_leaves(
     plans: TreePlans,
-    X: NDArray[np.floating[Any]],
+    X: Table,
     leaves: NDArray[np.int32],
     first_tree: int,
     last_tree: int,

@@ -51,13 +51,7 @@ ctypedef fused walk_t:
 
 
 cdef class TreeWalk:
-    """One tree, laid out to be walked by many rows.
-
-    Parameters
-    ----------
-    ensemble : TreeEnsemble
-        Of one tree.
-    """
+    """The tree of an ensemble of one, laid out to be walked by many rows."""
 
     cdef NarrowNode* narrow
     cdef WideNode* wide
@@ -282,22 +276,9 @@ def collapse_branches(
 ):
     """Alpha at which the branch below each node collapses, by itself or with a larger branch.
 
-    Parameters
-    ----------
-    left, right : int32 arrays of shape (n_nodes,)
-        Children, -1 in a leaf; a child stands behind its parent.
-    decrease : float64 array of shape (n_nodes,)
-        What the split at each node takes off the cost.
-    tolerance : float
-        A branch whose alpha falls short of an ancestor's by no more than this share of it
-        collapses with the ancestor.
-
-    Returns
-    -------
-    alpha : float64 array of shape (n_nodes,)
-        -inf in leaves.
-    collapsed : float64 array of shape (n_nodes,)
-        What the cost gains when the branch collapses by itself; NaN where it never does.
+    `decrease` is what the split at each node takes off the cost. A branch whose alpha is below
+    an ancestor's by no more than the share `tolerance` collapses with it. Returns alpha, -inf in
+    leaves; and by how much the cost rises where a branch collapses by itself, else NaN.
     """
     cdef intp_t n = left.shape[0]
     cdef int32_t t, top
@@ -344,19 +325,9 @@ def collapse_branches(
 
 
 def preorder(const int32_t[:] left, const int32_t[:] right):
-    """Place of every node when each stands before its left and its left before its right branch.
+    """Place of every node in preorder, and the nodes of its branch, its root included.
 
-    Parameters
-    ----------
-    left, right : int32 arrays of shape (n_nodes,)
-        Children, -1 in a leaf; a child stands behind its parent.
-
-    Returns
-    -------
-    place : int32 array of shape (n_nodes,)
-    size : int32 array of shape (n_nodes,)
-        Nodes of each branch, its root included: in that order they stand at the places
-        ``place[t]`` to ``place[t] + size[t] - 1``.
+    A branch has the places ``place[t]`` to ``place[t] + size[t] - 1``.
     """
     cdef intp_t n = left.shape[0], t
     place_array, size_array = np.zeros(n, dtype=np.int32), np.ones(n, dtype=np.int32)
@@ -406,21 +377,9 @@ cdef int compare(const void* a, const void* b) noexcept nogil:
 
 
 def group_rows(const int32_t[::1] leaf, int64_t[::1] start, uint32_t[::1] rows):
-    """Sort rows by their leaf; those of a leaf keep their order.
+    """Sort rows by their leaf; those of a leaf keep their order. Returns how many have one.
 
-    Parameters
-    ----------
-    leaf : int32 array
-        Node of each row, negative for rows without one.
-    start : int64 array of shape (n_nodes + 1,)
-        Written: where the rows of each node begin.
-    rows : uint32 array
-        Written: the rows with a node.
-
-    Returns
-    -------
-    n : int
-        Number of rows with a node.
+    OUT `start` (n_nodes + 1,): where the rows of each node begin; `rows`: those with a node.
     """
     cdef intp_t i, n_nodes = start.shape[0] - 1
     cdef int64_t position, count
@@ -498,16 +457,8 @@ def count_met(const int64_t[:, ::1] first, const int64_t[:, ::1] last, const uin
               intp_t n_others, int64_t[::1] n_met, int n_threads):
     """n_met[i] = number of other rows that row i shares a leaf with.
 
-    Parameters
-    ----------
-    first, last : int64 array of shape (n, n_trees)
-        Segments of `rows` that each row meets; empty where it takes no part.
-    rows : uint32 array
-    n_others : int
-        All entries of `rows` are less.
-    n_met : int64 array of shape (n,)
-        Written.
-    n_threads : int
+    `first` and `last` (n, n_trees) are the segments of `rows` that each row meets, empty where it
+    takes no part. All entries of `rows` are less than `n_others`.
     """
     cdef intp_t i, j, n = first.shape[0], n_trees = first.shape[1], thread
     check_segments(first, last, rows, n_others)
@@ -547,17 +498,10 @@ def write_met(const int64_t[:, ::1] first, const int64_t[:, ::1] last, const uin
               intp_t n_others, const uint64_t[:, ::1] own_bits, const uint64_t[:, ::1] bits,
               const int64_t[::1] pointers, int32_t[::1] indices, float64_t[::1] data,
               int n_threads):
-    """Write the share of trees in which rows meet, as rows of a CSR matrix.
+    """Write the share of trees in which rows meet, as rows of a CSR matrix of given `pointers`.
 
-    Parameters
-    ----------
-    first, last, rows, n_others, n_threads
-        As in `count_met`.
-    own_bits, bits : uint64 arrays of shapes (n, n_words) and (n_others, n_words)
-        Bit k is set where tree k counts for a row; the share is then that of the trees which
-        count for both. Without words it is that of all trees.
-    pointers, indices, data
-        Of the matrix: the first given, the others written.
+    Bit k of `own_bits` (n, n_words) and `bits` (n_others, n_words) is set where tree k counts for a
+    row; the share is then that of the trees which count for both. Without words it is that of all.
     """
     cdef intp_t i, n = first.shape[0], n_trees = first.shape[1], thread, n_met
     cdef bint masked = bits.shape[1] > 0
@@ -625,21 +569,8 @@ def leaf_quantiles(const int64_t[:, ::1] first, const int64_t[:, ::1] last,
                    float64_t[:, ::1] out, int n_threads):
     """Quantiles of the targets of training rows, weighted by the leaves that a row shares.
 
-    Parameters
-    ----------
-    first, last : int64 array of shape (n, n_trees)
-        Segments that each row meets.
-    rank : uint32 array
-        For every place of the order, the rank of its row's target.
-    weight : float32 or float64 array
-        For every place, the weight of its row in the tree; at least 0.
-    ordered : float64 array
-        Targets by rank.
-    levels : float64 array
-        Ascending.
-    out : float64 array of shape (n, n_levels)
-        Written: least target at which the weights reach each level.
-    n_threads : int
+    For every place of the order, `rank` is the rank of its row's target and `weight` its weight in
+    the tree. OUT (n, n_levels): smallest target at which the weights reach each ascending level.
     """
     cdef intp_t i, n = first.shape[0], n_trees = first.shape[1], thread
     check_segments(first, last, rank, ordered.shape[0])

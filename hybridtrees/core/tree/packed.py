@@ -163,21 +163,10 @@ class PackedTrees(Sequence):
         last = self.n_trees if last is None else last
         if raw.shape != (X.shape[0], self.n_values) or not 0 <= first <= last <= self.n_trees:
             raise ValueError("the output or the range of trees does not fit the forest")
+        trees = (self.nodes, self.tree_start, first, last, self.sets)
+        how = (self.table, self.by_node, votes, self._plain)
         for block, rows in dense_blocks(X, c_order=True):
-            add_packed(
-                self.nodes,
-                self.tree_start,
-                first,
-                last,
-                self.sets,
-                block,
-                self.table,
-                self.by_node,
-                votes,
-                self._plain,
-                raw[rows],
-                n_threads,
-            )
+            add_packed(*trees, block, *how, raw[rows], n_threads)
 
     def apply(self, X: Any, n_threads: int, first: int = 0, last: int | None = None) -> np.ndarray:
         """Nodes (within each tree) where rows end, int32 of shape (n_rows, n_trees)."""
@@ -186,18 +175,9 @@ class PackedTrees(Sequence):
         if not 0 <= first <= last <= self.n_trees:
             raise ValueError(f"trees {first} to {last} of {self.n_trees} do not exist")
         leaves = np.empty((X.shape[0], last - first), dtype=np.int32)
+        trees = (self.nodes, self.tree_start, first, last, self.sets)
         for block, rows in dense_blocks(X, c_order=True):
-            find_packed(
-                self.nodes,
-                self.tree_start,
-                first,
-                last,
-                self.sets,
-                block,
-                self._plain,
-                leaves[rows],
-                n_threads,
-            )
+            find_packed(*trees, block, self._plain, leaves[rows], n_threads)
         return leaves
 
     def walk(self, index: int, X: Any, rows: np.ndarray, **how: Any) -> np.ndarray:
