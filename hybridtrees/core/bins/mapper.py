@@ -118,7 +118,8 @@ class BinMapper:
         self
         """
         table = tables.as_table(X)
-        self._fit(table, sample_weight, self._threads(table))
+        n_threads, seed = self._threads(table), spawn_seeds(self.random_state, 1)[0]
+        self._fit(table, sample_weight, n_threads, int(seed))
         return self
 
     def fit_transform(self, X: Any, sample_weight: ArrayLike | None = None) -> BinnedMatrix:
@@ -126,8 +127,8 @@ class BinMapper:
         table = tables.as_table(X)
 
         def fit_encode() -> tuple[dict[str, Any], BinnedMatrix]:
-            n_threads = self._threads(table)
-            self._fit(table, sample_weight, n_threads)
+            n_threads, seed = self._threads(table), spawn_seeds(self.random_state, 1)[0]
+            self._fit(table, sample_weight, n_threads, int(seed))
             return dict(self.__dict__), self._encode(table, n_threads)
 
         recipe = (self.max_bins, self.subsample, self.random_state, self.categorical_features)
@@ -247,12 +248,11 @@ class BinMapper:
         self._settled: tables.Settled | None = None
         self._codecs: dict[np.dtype, _bins.BinCodec] = {}
 
-    def _fit(self, table: Any, sample_weight: ArrayLike | None, n_threads: int) -> None:
-        seed = int(spawn_seeds(self.random_state, 1)[0])
+    def _fit(self, table: Any, sample_weight: ArrayLike | None, n_threads: int, seed: int) -> None:
         mask = self._categorical_mask(table.shape[1])
         table, weights = self._check_rows(table, sample_weight)
-        learned = self._look(table, weights, mask, n_threads)
         rows = self._sample(table.shape[0], weights, seed)
+        learned = self._look(table, weights, mask, n_threads)
         many = learned.many(mask)
         cuts = tables.sample_cuts(table, weights, rows, many, self.max_bins, n_threads)
         self._start(mask)
