@@ -62,19 +62,13 @@ class EBLRRegressor(RegressorMixin, EBLRModel):
         Most leaves; the trees are then grown best split first.
     min_impurity_decrease : float, default=0
         Least decrease of the squared error by a split, weighted by its share of the rows.
-    penalty : {None, "ridge", "lasso", "elasticnet"}, default=None
-        Penalty of the regression.
     alpha : float or "cv", default=0.001
-        Its strength, per unit of weight; "cv" chooses it by cross-validation of the regression
-        without rules.
-    l1_ratio : float, default=0.5
-        Share of the L1 part under "elasticnet".
-    fit_intercept : bool, default=True
-    standardize : bool, default=True
-        Whether the penalty is on the coefficients of standardised features; if not, on those of
-        the features as they came.
-    missing_indicator, categorical_features
-        As in `LinearRegressor`. The trees take missing values and categories as they are.
+        Strength of the penalty, per unit of weight; "cv" chooses it by cross-validation of the
+        regression without rules.
+    penalty, l1_ratio, fit_intercept, standardize, missing_indicator, categorical_features, cv, \
+max_iter, tol
+        As in `LinearRegressor`, of the regression. The trees take missing values and categories as
+        they are.
     early_stopping : {None, "validation", "aic", "bic"}, default=None
         What decides the number of rules: nothing, the squared error on a part of the rows
         that is kept out, or an information criterion. The latter count every coefficient and,
@@ -88,10 +82,6 @@ class EBLRRegressor(RegressorMixin, EBLRModel):
         time demand.
     n_iter_no_change : int, default=3
         Rounds without improvement after which to stop. The rules up to the best round stay.
-    cv : int or iterable of (training rows, test rows), default=5
-        Folds for ``alpha="cv"``.
-    max_iter, tol : int, float
-        Limits of the coordinate descent, as in `LinearRegressor`.
     random_state : int, Generator, RandomState or None
         Seed of the validation rows.
     n_jobs : int, optional

@@ -42,24 +42,14 @@ class GradientBoostingRegressor(RegressorMixin, GradientBoostingModel):
         Share of the rows drawn for each round, without replacement.
     criterion : {"friedman_mse", "squared_error"}, default="friedman_mse"
         Both mean the squared error of the residuals, whose splits they share.
-    min_samples_split : int or float, default=2
-        Least rows of a node that is split, or their share of all rows.
-    min_samples_leaf : int or float, default=1
-        Least rows of a leaf, or their share of all rows.
-    min_weight_fraction_leaf : float, default=0
-        Least share of the total weight in a leaf.
     max_depth : int or None, default=3
         Largest depth of a tree; None for no limit.
-    min_impurity_decrease : float, default=0
-        Least decrease of a split, weighted by the share of the rows that reach it.
     init : None, "zero" or estimator, default=None
         Where to start: at the constant that makes the loss least, at a raw score of zero, or at
         the predictions of an estimator, of which a copy is fitted.
     random_state : int, Generator, RandomState or None
         Seed of the draws of rows and features. The same seed gives the same model for any
         `n_jobs`.
-    max_features : int, float, {"sqrt", "log2"} or None, default=None
-        Features drawn for each split: a number, a share, or all.
     alpha : float or list of floats, default=0.9
         Level of the quantile, or of the absolute residuals at which "huber" goes over from
         squares to absolute values. With several levels of "quantile" a tree is grown for each
@@ -67,8 +57,6 @@ class GradientBoostingRegressor(RegressorMixin, GradientBoostingModel):
         (rearrangement, Chernozhukov, Fernandez-Val and Galichon 2010).
     verbose : int, default=0
         Print a line every so many rounds, with elapsed and remaining time.
-    max_leaf_nodes : int, optional
-        Most leaves of a tree; trees are then grown best split first.
     warm_start : bool, default=False
         Whether `fit` adds rounds to the model it has, up to `n_estimators`.
     validation_fraction : float, default=0.1
@@ -88,11 +76,6 @@ class GradientBoostingRegressor(RegressorMixin, GradientBoostingModel):
         Search every threshold, or those between at most `max_bins` bins of each feature, which
         is faster; "auto" takes bins above 10,000 rows. Under "exact" a feature whose values
         range over no more than 1e-7 counts as constant, as in scikit-learn.
-    max_bins : int, default=255
-        Most bins of a feature.
-    categorical_features : array-like, optional
-        Columns that hold categories (names, numbers or a mask), beside the string and category
-        columns of a data frame.
     monotonic_cst : array-like or dict, optional
         1 where the prediction may only rise with a feature, -1 where it may only fall, else 0:
         one entry per feature, or a dict by name or number. Of an estimator to start from it asks
@@ -104,8 +87,9 @@ class GradientBoostingRegressor(RegressorMixin, GradientBoostingModel):
         What the validation tables are scored by: "loss" (the default), names of metrics that suit
         the loss ("rmse", "mae", "mse", "r2", "mape", "rmsle", ...), or functions
         ``metric(y_true, y_pred[, sample_weight])``, of which smaller values are better.
-    n_jobs : int, optional
-        Threads; all usable CPUs by default.
+    min_samples_split, min_samples_leaf, min_weight_fraction_leaf, min_impurity_decrease, \
+max_features, max_leaf_nodes, max_bins, categorical_features, n_jobs
+        As in `CARTRegressor`.
 
     Attributes
     ----------

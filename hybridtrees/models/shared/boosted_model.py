@@ -99,6 +99,8 @@ class BoostedModel(BoostedPrediction):
         check_integer("early_stopping_rounds", self.early_stopping_rounds, 1, allow_none=True)
         check_real("huber_slope", self.huber_slope, 0, closed="neither")
         check_real("tweedie_variance_power", self.tweedie_variance_power, 1, 2, closed="left")
+        if not isinstance(self.verbose, bool):
+            check_integer("verbose", self.verbose, 0)
         step = check_real("max_delta_step", self.max_delta_step, 0)
         # Counts have a limit where none is given, as in xgboost.
         step = 0.7 if step == 0 and self.objective == "count:poisson" else step
@@ -219,7 +221,8 @@ class BoostedModel(BoostedPrediction):
         before = self._model_before(xgb_model)
         values = self._learn_table(X, before)
         n_rows, n_features = values.shape
-        params = self._constrained(params)
+        if self.monotone_constraints is not None or self.interaction_constraints is not None:
+            params = self._constrained(params)
         # Threads wait for each other longer than they work on a small table.
         n_threads = min(n_threads, 1 + n_rows * n_features // 16384)
         target, loss = self._encode_target(y, n_rows, before, params.max_delta_step)
@@ -299,8 +302,6 @@ class BoostedModel(BoostedPrediction):
 
     def _constrained(self, params: GrowerParams) -> GrowerParams:
         """Add the constraints on features, now that their names are known."""
-        if self.monotone_constraints is None and self.interaction_constraints is None:
-            return params
         names, mask = getattr(self, "feature_names_in_", None), self._reader.is_categorical
         return replace(
             params,
