@@ -212,6 +212,14 @@ def check_rows(
     )
 
 
+def count_rows(value: int | float, n_rows: int) -> int:
+    """Return a number of rows that is given as such or as a share of all."""
+    # More rows than there are is as good as any larger number, and fits the engine.
+    if isinstance(value, Integral):
+        return min(int(value), n_rows + 1)
+    return math.ceil(float(value) * n_rows)
+
+
 def check_max_features(value: Any) -> None:
     """Check `max_features`, all but its relation to the table."""
     if value is None:

@@ -17,7 +17,7 @@ from hybridtrees.core.tree.packing import PackedTree, pack_tree
 from hybridtrees.core.tree.pruning import collapse_alphas, prune_nodes
 from hybridtrees.core.tree.tree import Tree
 from hybridtrees.models.shared.bagging import Sampler
-from hybridtrees.models.shared.tree_parameters import Recipe
+from hybridtrees.models.shared.tree_parameters import TreeRecipe
 
 
 @dataclass
@@ -50,7 +50,7 @@ class ForestFit:
 
     Attributes
     ----------
-    recipe : Recipe
+    recipe : TreeRecipe
     values : ndarray or sparse array
         The table; dense ones in C order where rows out of the bag are walked.
     target : ndarray
@@ -63,7 +63,7 @@ class ForestFit:
         Whether trees are asked about rows out of the bag, and whether their rows are kept.
     """
 
-    recipe: Recipe
+    recipe: TreeRecipe
     values: Any
     target: np.ndarray
     sampler: Sampler

@@ -16,9 +16,9 @@ from hybridtrees.models.shared.bagging import MAX_TREES, BaggingParameters, Samp
 from hybridtrees.models.shared.forest.base import Forest, ForestData
 from hybridtrees.models.shared.forest.growing import ForestFit, ForestTree
 from hybridtrees.models.shared.forest.reporting import ForestReports, in_c_order
-from hybridtrees.models.shared.forest.warm_start import grown_with, target_checksum
+from hybridtrees.models.shared.forest.warm_start import checksum, columns_checksum, target_checksum
 from hybridtrees.models.shared.importance import importance_lines
-from hybridtrees.models.shared.tree_parameters import ImpurityTreeParameters, Recipe
+from hybridtrees.models.shared.tree_parameters import ImpurityTreeParameters, TreeRecipe
 
 register(PackedTrees)
 
@@ -45,17 +45,34 @@ class PackedForest(ForestReports, Forest, ForestParameters):
 
     _trees: PackedTrees
 
-    def _make_recipe(self, data: ForestData) -> Recipe:
-        recipe = self._recipe(1)
+    def _make_recipe(self, data: ForestData) -> TreeRecipe:
         # Equal splits are drawn from, lest the first features be preferred; but trees that all
         # see the same rows and features are to be the same.
-        draws = data.leaves_out or recipe.max_features < self.n_features_in_
-        return replace(recipe, random_ties=draws)
+        recipe = self._recipe(1, True)
+        if data.leaves_out or recipe.max_features < self.n_features_in_:
+            return recipe
+        return replace(recipe, random_ties=False)
 
-    def _growth(self, recipe: Recipe, data: ForestData) -> dict[str, Any]:
-        others = {"ccp_alpha": float(self.ccp_alpha), **self._more_growth()}
-        own = self._target_checksum(data.target)
-        return grown_with(recipe, data.sampler, data.table, self._reader, own, others)
+    def _growth(self, recipe: TreeRecipe, data: ForestData) -> dict[str, Any]:
+        sampler, monotonic = data.sampler, recipe.monotonic
+        return {
+            "X": checksum(data.table),
+            "the columns of X": columns_checksum(self._reader),
+            "y": self._target_checksum(data.target),
+            "sample_weight": None if sampler.weight is None else checksum(sampler.weight),
+            "bootstrap": sampler.replace,
+            "max_samples": sampler.n_drawn,
+            "criterion": recipe.criterion,
+            "splitter": recipe.splitter,
+            "missing": recipe.missing,
+            "max_features": recipe.max_features,
+            "categorical_features": recipe.is_categorical.tolist(),
+            "monotonic_cst": None if monotonic is None else monotonic.tolist(),
+            "min_weight_fraction_leaf": float(self.min_weight_fraction_leaf),
+            "ccp_alpha": float(self.ccp_alpha),
+            **self._limits(),
+            **self._more_growth(),
+        }
 
     def _more_growth(self) -> dict[str, Any]:
         """Parameters of the classifier that trees, or what is kept of them, depend on."""
@@ -71,7 +88,7 @@ class PackedForest(ForestReports, Forest, ForestParameters):
                 "warm_start=True cannot add keep_rows=True to a forest that was fitted without it"
             )
 
-    def _prepare(self, recipe: Recipe, data: ForestData, needs_oob: bool) -> ForestFit:
+    def _prepare(self, recipe: TreeRecipe, data: ForestData, needs_oob: bool) -> ForestFit:
         return ForestFit(
             recipe,
             in_c_order(data.table) if needs_oob else data.table,
@@ -84,7 +101,7 @@ class PackedForest(ForestReports, Forest, ForestParameters):
             data.n_threads,
         )
 
-    def _keeps_rows(self, recipe: Recipe, sampler: Sampler) -> bool:
+    def _keeps_rows(self, recipe: TreeRecipe, sampler: Sampler) -> bool:
         if isinstance(self.keep_rows, bool | np.bool_):
             return bool(self.keep_rows)
         n_trees = MAX_TREES if self.n_estimators == "auto" else int(self.n_estimators)
