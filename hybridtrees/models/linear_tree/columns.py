@@ -21,11 +21,11 @@ from hybridtrees.models.shared.constraints import _feature as feature_number
 Indices = NDArray[np.int64]
 
 # Sums of products of more columns, bin by bin, would take gigabytes.
-MOST_REGRESSORS = 1000
+MAX_REGRESSORS = 1000
 
 
 def read_columns(given: Any, names: Any, n_features: int, parameter: str) -> Indices:
-    """Numbers of the features that the caller named, numbered or masked; all for None."""
+    """Numbers of the features given by name, number or mask; all for None."""
     if given is None:
         return np.arange(n_features)
     if isinstance(given, str | int | np.integer) and not isinstance(given, bool):
@@ -96,10 +96,10 @@ class LinearColumns(Checked):
         self.names = names
         own = np.arange(n_features, n_features + len(pairs))
         self.linear = np.concatenate([linear[~mask[linear]], own]).astype(np.int64)
-        if len(self.linear) > MOST_REGRESSORS:
+        if len(self.linear) > MAX_REGRESSORS:
             raise ValueError(
                 f"linear_features leaves {len(self.linear)} regressors, and every candidate split "
-                f"solves for all of them: name {MOST_REGRESSORS} at most"
+                f"solves for all of them: name {MAX_REGRESSORS} at most"
             )
         self.is_categorical = np.concatenate([mask, np.zeros(len(pairs), dtype=bool)])
 

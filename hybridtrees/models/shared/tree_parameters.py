@@ -104,8 +104,8 @@ class TreeParameters(GrowthParameters):
             min_samples_split=min_split,
             min_samples_leaf=min_leaf,
             min_child_weight=float(self.min_weight_fraction_leaf) * total,
-            # Where nothing is asked for, a split that brings nothing is taken too: the splits
-            # below it may bring something.
+            # Without a limit a split that gains nothing is taken too: the splits
+            # below it may gain something.
             min_gain=float(self.min_impurity_decrease) * total or -math.inf,
             max_features=0 if n_drawn == n_features else n_drawn,
             max_cat_to_onehot=0,
@@ -283,8 +283,8 @@ class Recipe:
             min_samples_split=min_split,
             min_samples_leaf=min_leaf,
             min_child_weight=self.min_weight_fraction_leaf * total,
-            # Where nothing is asked for, a split that brings nothing is taken too: the splits
-            # below it may bring something.
+            # Without a limit a split that gains nothing is taken too: the splits
+            # below it may gain something.
             min_gain=self.min_impurity_decrease * total or -math.inf,
             max_features=0 if self.max_features == n_features else self.max_features,
             monotonic=self.monotonic,

@@ -12,8 +12,8 @@ from hybridtrees._parameters import check_real
 from hybridtrees._persistence import register
 from hybridtrees.core.tree.packed import PackedTrees
 from hybridtrees.core.tree.paths import decision_path
-from hybridtrees.models.shared.bagging import MAX_TREES, BaggingParameters, Sampler
-from hybridtrees.models.shared.forest.base import Forest, ForestData
+from hybridtrees.models.shared.bagging import MAX_TREES, BaggingParameters, RowSampler
+from hybridtrees.models.shared.forest.base import ForestData
 from hybridtrees.models.shared.forest.growing import ForestFit, ForestTree
 from hybridtrees.models.shared.forest.reporting import ForestReports, in_c_order
 from hybridtrees.models.shared.forest.warm_start import checksum, columns_checksum, target_checksum
@@ -40,7 +40,7 @@ class ForestParameters(BaggingParameters, ImpurityTreeParameters):
             raise ValueError(f"keep_rows must be True, False or 'auto', got {self.keep_rows!r}")
 
 
-class PackedForest(ForestReports, Forest, ForestParameters):
+class PackedForest(ForestReports, ForestParameters):
     """A random forest: everything but the target."""
 
     _trees: PackedTrees
@@ -55,10 +55,11 @@ class PackedForest(ForestReports, Forest, ForestParameters):
 
     def _growth(self, recipe: TreeRecipe, data: ForestData) -> dict[str, Any]:
         sampler, monotonic = data.sampler, recipe.monotonic
+        own = self._target_checksum(data.target)
         return {
             "X": checksum(data.table),
             "the columns of X": columns_checksum(self._reader),
-            "y": self._target_checksum(data.target),
+            "y": own,
             "sample_weight": None if sampler.weight is None else checksum(sampler.weight),
             "bootstrap": sampler.replace,
             "max_samples": sampler.n_drawn,
@@ -82,8 +83,8 @@ class PackedForest(ForestReports, Forest, ForestParameters):
         return target_checksum(target, vars(self).get("classes_"))
 
     def _check_kept(self, earlier: dict[str, Any]) -> None:
-        asked = isinstance(self.keep_rows, bool | np.bool_) and bool(self.keep_rows)
-        if asked and earlier["_leaf_rows"] is None:
+        required = isinstance(self.keep_rows, bool | np.bool_) and bool(self.keep_rows)
+        if required and earlier["_leaf_rows"] is None:
             raise ValueError(
                 "warm_start=True cannot add keep_rows=True to a forest that was fitted without it"
             )
@@ -101,7 +102,7 @@ class PackedForest(ForestReports, Forest, ForestParameters):
             data.n_threads,
         )
 
-    def _keeps_rows(self, recipe: TreeRecipe, sampler: Sampler) -> bool:
+    def _keeps_rows(self, recipe: TreeRecipe, sampler: RowSampler) -> bool:
         if isinstance(self.keep_rows, bool | np.bool_):
             return bool(self.keep_rows)
         n_trees = MAX_TREES if self.n_estimators == "auto" else int(self.n_estimators)
@@ -111,7 +112,7 @@ class PackedForest(ForestReports, Forest, ForestParameters):
     def _keep_trees(
         self, fit: ForestFit, grown: list[ForestTree], earlier: dict[str, Any] | None
     ) -> None:
-        """Keep the trees, their importances and, where asked for, the rows of their leaves."""
+        """Keep the trees, their importances and, where kept, the rows of their leaves."""
         importance = np.array([tree.importance for tree in grown])
         moments = np.stack([importance.sum(axis=0), np.square(importance).sum(axis=0)])
         n_split = int(np.count_nonzero(importance.any(axis=1)))
@@ -147,7 +148,7 @@ class PackedForest(ForestReports, Forest, ForestParameters):
         return trees.values_of(table, tree, rows)
 
     def decision_path(self, X: Any) -> tuple[scipy.sparse.csr_matrix, np.ndarray]:
-        """Nodes that each row comes through, in all trees.
+        """Nodes that each row passes, in all trees.
 
         Parameters
         ----------

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from hybridtrees.input.validation import FeatureReader
-from hybridtrees.models.shared.bagging import Sampler
+from hybridtrees.models.shared.bagging import RowSampler
 from hybridtrees.models.shared.forest.out_of_bag import OutOfBag
 
 # Rows that a checksum reads at a time.
@@ -54,7 +54,7 @@ def target_checksum(target: np.ndarray, labels: np.ndarray | None = None) -> int
 def continue_oob(
     oob: OutOfBag,
     earlier: dict[str, Any],
-    sampler: Sampler,
+    sampler: RowSampler,
     predict: Callable[[int, np.ndarray], np.ndarray],
 ) -> list[float]:
     """Take over the out-of-bag predictions of the trees there are.
@@ -65,7 +65,7 @@ def continue_oob(
         Of the fit that adds trees.
     earlier : dict
         Attributes of the forest so far.
-    sampler : Sampler
+    sampler : RowSampler
         Draws the samples of its trees again.
     predict : callable
         From the number of a tree and some rows to its predictions, used where the forest was
@@ -95,7 +95,7 @@ def continue_oob(
 def check_same_growth(
     before: dict[str, Any], now: dict[str, Any], forest: str = "the forest that there is"
 ) -> None:
-    """Refuse to add trees to those that were grown otherwise, and say what has changed."""
+    """Refuse to add trees to those that were grown otherwise, and name what has changed."""
     changed = [name for name, value in now.items() if before.get(name) != value]
     # Another table has other columns, weights and samples, which are not what has been changed.
     for causes, effects in _EFFECTS:
