@@ -68,13 +68,6 @@ class LeafFacts(Checked):
         ):
             raise ValueError("the facts about leaves are about other outputs")
 
-    @classmethod
-    def of(cls, grown: Any, theta: Floats, grower: Any, weight: Floats | None) -> LeafFacts:
-        """Collect the facts of a grown tree with final models `theta`."""
-        from hybridtrees.models.linear_tree.validation_errors import leaf_facts
-
-        return cls(*leaf_facts(grown, theta, grower, weight))
-
 
 @dataclass
 class LeafModel:
