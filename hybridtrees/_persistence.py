@@ -64,6 +64,11 @@ def register(cls: Class) -> Class:
     return cls
 
 
+def register_former_name(name: str, cls: type) -> None:
+    """Let files be loaded that know a class by the name it had."""
+    _registry[name] = cls
+
+
 def save(estimator: Any, path: str | PathLike[str], *, compress: bool = True) -> None:
     """Write an estimator to one file, which is left as it was if anything goes wrong.
 

@@ -11,7 +11,7 @@ import pytest
 from cart_data import noisy_classes, smooth_table
 
 from hybridtrees.models.forest.estimators import RandomForestClassifier, RandomForestRegressor
-from hybridtrees.models.shared.bagging import Sampler
+from hybridtrees.models.shared.bagging import RowSampler
 
 LEVELS = [0.9, 0.1, 0.5, 0.0, 1.0]
 
@@ -132,13 +132,13 @@ def test_samples_are_drawn_again_once_only(monkeypatch):
     X, y = smooth_table(60)
     model = RandomForestRegressor(50, warm_start=True, random_state=0, n_jobs=1).fit(X, y)
     drawn = []
-    counts = Sampler.counts
+    counts = RowSampler.counts
 
     def watched(self, seed):
         drawn.append(seed)
         return counts(self, seed)
 
-    monkeypatch.setattr(Sampler, "counts", watched)
+    monkeypatch.setattr(RowSampler, "counts", watched)
     first = model.leaf_weights(X).toarray(), model.predict_quantiles(X), said_errors(model, X)
     n_drawn = len(drawn)
     assert n_drawn > 0

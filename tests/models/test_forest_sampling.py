@@ -9,7 +9,7 @@ from cart_data import integer_table, noisy_classes, smooth_table
 from hybridtrees import CARTClassifier, CARTRegressor
 from hybridtrees.core.tree.packing import FEATURE_MASK
 from hybridtrees.models.forest.estimators import RandomForestClassifier, RandomForestRegressor
-from hybridtrees.models.shared.bagging import Sampler
+from hybridtrees.models.shared.bagging import RowSampler
 
 SAME_FIELDS = (
     "threshold", "left", "right", "parent", "feature", "missing_left", "n_samples", "weight",
@@ -79,7 +79,7 @@ def test_parameters_of_trees_are_handed_on(params):
 
 
 def test_bootstrap_has_63_percent_of_the_rows():
-    n, draws = 1000, [Sampler(1000, 1000, True).counts(seed) for seed in range(300)]
+    n, draws = 1000, [RowSampler(1000, 1000, True).counts(seed) for seed in range(300)]
     distinct = np.array([np.count_nonzero(counts) for counts in draws]) / n
     expected = 1 - (1 - 1 / n) ** n
     # The share of one sample has a standard deviation of about 0.0098.
@@ -92,23 +92,23 @@ def test_bootstrap_has_63_percent_of_the_rows():
 
 
 def test_samples_without_replacement():
-    sampler = Sampler(50, 20, False)
+    sampler = RowSampler(50, 20, False)
     draws = np.array([sampler.counts(seed) for seed in range(2000)])
     assert set(np.unique(draws)) == {0, 1}
     assert np.all(draws.sum(axis=1) == 20)
     share = draws.mean(axis=0)
     assert np.all(np.abs(share - 0.4) < 6 * np.sqrt(0.24 / 2000))
-    assert not Sampler(50, 50, False).leaves_out
+    assert not RowSampler(50, 50, False).leaves_out
 
 
 def test_rows_are_drawn_by_weight():
     weight = np.array([0.0, 1.0, 2.0, 5.0, 0.0])
-    sampler = Sampler(5, 8, True, weight)
+    sampler = RowSampler(5, 8, True, weight)
     share = np.mean([sampler.counts(seed) for seed in range(4000)], axis=0) / 8
     np.testing.assert_allclose(share, weight / 8, atol=0.02)
     assert share[0] == share[4] == 0
     np.testing.assert_array_equal(sampler.out_of_bag(np.array([0, 0, 3, 5, 0])), [1])
-    whole = Sampler(5, 3, False, weight)
+    whole = RowSampler(5, 3, False, weight)
     np.testing.assert_array_equal(whole.row_weight(whole.counts(0)), weight)
 
 

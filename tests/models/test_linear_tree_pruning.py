@@ -99,20 +99,19 @@ def root_size(model, X, y):
     from hybridtrees.models.linear_tree import information
 
     found = {}
-    original = information._size
+    original = information._sizes
 
-    def watch(grown, grower, weight, node):
+    def watch(grown, grower, weight, n_outputs):
         assert isinstance(grower, LinearTreeGrower)
-        size = original(grown, grower, weight, node)
-        if node == 0:
-            found["root"] = size
-        return size
+        sizes = original(grown, grower, weight, n_outputs)
+        found["root"] = sizes[0]
+        return sizes
 
-    information._size = watch
+    information._sizes = watch
     try:
         model.fit(X, y)
     finally:
-        information._size = original
+        information._sizes = original
     return found["root"]
 
 

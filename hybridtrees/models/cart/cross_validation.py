@@ -14,7 +14,7 @@ from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.tree.pruning import collapse_alphas
 from hybridtrees.core.tree.tree import TreeEnsemble
 from hybridtrees.core.tree.walk import find_leaves
-from hybridtrees.models.shared.tree_parameters import Recipe
+from hybridtrees.models.shared.tree_parameters import TreeRecipe
 
 CV_RULES = ("best", "1se")
 
@@ -232,7 +232,7 @@ def validation_errors(
 
 
 def cross_validate(
-    recipe: Recipe,
+    recipe: TreeRecipe,
     grown: Grown,
     values: Any,
     target: np.ndarray,
@@ -248,11 +248,11 @@ def cross_validate(
 
     Parameters
     ----------
-    recipe : Recipe
+    recipe : TreeRecipe
     grown : Grown
         The tree on all rows.
     values, target, weight
-        The rows, see `Recipe.grow`.
+        The rows, see `TreeRecipe.grow`.
     folds : list of (train, test)
     seeds : SeedSequence
     verbose : int

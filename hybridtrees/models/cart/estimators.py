@@ -35,11 +35,11 @@ default="squared_error"
     max_depth : int, optional
         Largest depth; by default as deep as the engine counts, 32,767 levels.
     min_samples_split : int or float, default=2
-        Least rows of a node that is split, or their share of all rows.
+        Minimum number of rows of a node that is split, or their share of all rows.
     min_samples_leaf : int or float, default=1
-        Least rows of a leaf, or their share of all rows.
+        Minimum number of rows of a leaf, or their share of all rows.
     min_weight_fraction_leaf : float, default=0
-        Least share of the total weight in a leaf.
+        Minimum share of the total weight in a leaf.
     max_features : int, float, {"sqrt", "log2"} or None, default=None
         Features drawn for each split: a number, a share, or all.
     random_state : int, Generator, RandomState or None
@@ -47,9 +47,9 @@ default="squared_error"
         from too (under "hist" in nodes of at most 2,048 rows); otherwise the lowest feature and
         threshold is taken. The same seed gives the same tree for any `n_jobs`.
     max_leaf_nodes : int, optional
-        Most leaves; the tree is then grown best split first.
+        Maximum number of leaves; the tree is then grown best split first.
     min_impurity_decrease : float, default=0
-        Least decrease of a split, weighted by the share of the rows that reach it.
+        Minimum decrease of a split, weighted by the share of the rows that reach it.
     ccp_alpha : float or "cv", default=0
         Price of a leaf in minimal cost-complexity pruning, or choose it by cross-validation. It is
         per row, as in scikit-learn: what the mean impurity over all rows, by weight, must fall by.
@@ -57,7 +57,7 @@ default="squared_error"
     cv : int, splitter or iterable of (train, test), default=5
         Folds for ``ccp_alpha="cv"``; a number stands for folds drawn at random.
     cv_rule : {"best", "1se"}, default="best"
-        Take the alpha of the least validation error, or the largest whose error is within one
+        Take the alpha of the smallest validation error, or the largest whose error is within one
         standard error of it.
     monotonic_cst : array-like or dict, optional
         1 or -1 for features with which predictions may only rise or fall, else 0; a dict gives
@@ -75,7 +75,7 @@ default="squared_error"
         column of identifiers is better left out. Under "hist" the rarest of more than `max_bins`
         categories share a bin.
     max_bins : int, default=255
-        Most bins of a feature under ``splitter="hist"``.
+        Maximum number of bins of a feature under ``splitter="hist"``.
     n_jobs : int, optional
         Threads; all usable CPUs by default.
     verbose : int, default=0

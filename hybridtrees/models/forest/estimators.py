@@ -42,7 +42,7 @@ default="squared_error"
     max_depth, min_samples_split, min_weight_fraction_leaf, max_leaf_nodes, min_impurity_decrease
         Limits of each tree, as in `CARTRegressor`.
     min_samples_leaf : int or float, default=5
-        Least distinct rows of a leaf, or their share of all rows.
+        Minimum number of distinct rows of a leaf, or their share of all rows.
     max_features : int, float, {"sqrt", "log2"} or None, default=1/3
         Features drawn for each split: a number, a share, or all.
     bootstrap : bool, default=True
@@ -51,7 +51,7 @@ default="squared_error"
     max_samples : int, float or None, default=None
         Rows drawn for each tree (at most 100 times all rows), or their share; all by default.
     oob_score : bool, str or callable, default=False
-        Whether to judge the forest by rows out of the bag: True for R2, or the name of a metric,
+        Whether to score the forest on rows out of the bag: True for R2, or the name of a metric,
         or a function of (y, prediction).
     ccp_alpha : float, default=0
         Price of a leaf in pruning each tree, per row as in `CARTRegressor`.
@@ -62,7 +62,7 @@ default="squared_error"
     categorical_features : array-like, optional
         Columns that hold categories, beside the string and category columns of a data frame.
     max_bins : int, default=255
-        Most bins of a feature under ``splitter="hist"``.
+        Maximum number of bins of a feature under ``splitter="hist"``.
     keep_rows : bool or "auto", default="auto"
         Whether to keep which training rows are in each leaf, for `predict_quantiles`,
         `predict_interval` and `leaf_weights`; "auto" does so while it takes at most 256 MB.
@@ -79,7 +79,7 @@ default="squared_error"
     Attributes
     ----------
     trees_ : sequence of Tree
-        The trees, made from their packed form when asked for.
+        The trees, made from their packed form on access.
     n_estimators_ : int
         Number of trees.
     oob_score_ : float
@@ -121,7 +121,7 @@ categorical_features, max_bins, random_state, n_jobs, verbose, warm_start
     criterion : {"gini", "entropy", "log_loss", "misclassification"}, default="gini"
         Impurity that splits reduce; "log_loss" is another name of "entropy", which is in bits.
     min_samples_leaf : int or float, default=1
-        Least distinct rows of a leaf, or their share of all rows.
+        Minimum number of distinct rows of a leaf, or their share of all rows.
     max_features : int, float, {"sqrt", "log2"} or None, default="sqrt"
         Features drawn for each split: a number, a share, or all.
     class_weight : dict, "balanced", "balanced_subsample" or None
@@ -130,7 +130,7 @@ categorical_features, max_bins, random_state, n_jobs, verbose, warm_start
     voting : {"soft", "hard"}, default="soft"
         Average the probabilities of the trees, or count their votes.
     oob_score : bool, str or callable, default=False
-        Whether to judge the forest by rows out of the bag: True for the accuracy, or the name of
+        Whether to score the forest on rows out of the bag: True for the accuracy, or the name of
         a metric, or a function of (y, predicted classes), both as positions in `classes_`.
     monotonic_cst : array-like or dict, optional
         As in `CARTClassifier`, for the probability of the second of two classes.

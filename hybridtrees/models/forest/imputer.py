@@ -51,7 +51,7 @@ class ProximityImputer(OutputMixin, Estimator):
     n_estimators : int, default=100
         Trees of each forest.
     n_rounds : int, default=5
-        Most rounds of growing and refilling.
+        Maximum number of rounds of growing and refilling.
     tol : float, default=0.01
         Stop when the refilled entries change by less than this: the mean change of numbers in
         standard deviations of their columns, and the share of categories that change.
@@ -61,7 +61,7 @@ class ProximityImputer(OutputMixin, Estimator):
         two different ones; other numbers make a regression. Without a target the forest tells
         the table from one whose columns are shuffled.
     min_samples_leaf : int or float, default=5
-        Least rows of a leaf: the fewer, the closer the neighbours.
+        Minimum number of rows of a leaf: the fewer, the closer the neighbours.
     oob : bool, default=False
         Whether two rows are near only by the trees that have seen neither of them. That takes
         more trees, and keeps rows from being near merely because trees know their targets.

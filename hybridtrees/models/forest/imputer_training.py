@@ -13,7 +13,7 @@ from hybridtrees.input.validation import check_sample_weight, check_target_class
 TASKS = ("auto", "regression", "classification")
 
 # Whole numbers are classes while there are few of them: at most so many, and rows for each.
-_MOST_CLASSES = 20
+_MAX_CLASSES = 20
 _ROWS_OF_A_CLASS = 5
 
 
@@ -64,5 +64,5 @@ def has_classes(y: Any, task: str) -> bool:
         return False
     if target.dtype.kind not in "iuf":
         return True
-    few = max(2, min(_MOST_CLASSES, target.size // _ROWS_OF_A_CLASS))
+    few = max(2, min(_MAX_CLASSES, target.size // _ROWS_OF_A_CLASS))
     return len(np.unique(target)) <= few

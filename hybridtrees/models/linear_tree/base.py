@@ -186,7 +186,7 @@ class LinearTreeModel(SingleTree, LinearTreeParameters):
         from hybridtrees.models.linear_tree import leaves
         from hybridtrees.models.linear_tree.growing import LinearTable, LinearTreeGrower
         from hybridtrees.models.linear_tree.information import prune_by_information
-        from hybridtrees.models.linear_tree.reporting import LeafFacts
+        from hybridtrees.models.linear_tree.leaf_quality import leaf_facts
 
         seed = int(seeds.generate_state(1, np.uint64)[0])
         with sequential_blas():
@@ -212,7 +212,7 @@ class LinearTreeModel(SingleTree, LinearTreeParameters):
                 str(self.extrapolate),
                 float(self.bound_factor),
             )
-            self._facts = LeafFacts.of(grown, theta, grower, weight)
+            self._facts = LeafFacts(*leaf_facts(grown, theta, grower, weight))
         self._trees = TreeEnsemble([tree], self._columns.n_columns, tree.values.shape[1])
         self._impurity = grown.impurity
 

@@ -21,7 +21,7 @@ from hybridtrees.input.validation import FeatureReader
 Indices = NDArray[np.int64]
 
 # Sums of products of more columns, bin by bin, would take gigabytes.
-MOST_REGRESSORS = 1000
+MAX_REGRESSORS = 1000
 
 
 @register
@@ -74,10 +74,10 @@ class LinearColumns(Checked):
         self.names = names
         own = np.arange(n_features, n_features + len(pairs))
         self.linear = np.concatenate([linear[~mask[linear]], own]).astype(np.int64)
-        if len(self.linear) > MOST_REGRESSORS:
+        if len(self.linear) > MAX_REGRESSORS:
             raise ValueError(
                 f"linear_features leaves {len(self.linear)} regressors, and every candidate split "
-                f"solves for all of them: name {MOST_REGRESSORS} at most"
+                f"solves for all of them: name {MAX_REGRESSORS} at most"
             )
         self.is_categorical = np.concatenate([mask, np.zeros(len(pairs), dtype=bool)])
 

@@ -16,7 +16,7 @@ from hybridtrees.models.linear_tree.base import (
 class LinearTreeRegressor(LinearRegressionTarget, LinearTreeModel):
     """A tree with a linear regression in every leaf.
 
-    Each candidate split is judged by the loss of regressions fitted to both sides, which are
+    Each candidate split is rated by the loss of regressions fitted to both sides, which are
     solved from sums over bins.
 
     Parameters
@@ -27,7 +27,7 @@ class LinearTreeRegressor(LinearRegressionTarget, LinearTreeModel):
     penalty : {None, "ridge", "lasso", "elasticnet"}, default="ridge"
     alpha : float, default=1e-3
         Strength of the penalty, per row as in `LinearRegressor`: a leaf is what that estimator
-        gives on the leaf's rows. Splits are judged by the loss without the penalty.
+        gives on the leaf's rows. Splits are compared by the loss without the penalty.
     l1_ratio : float, default=0.5
         Share of the L1 part under "elasticnet".
     standardize : bool, default=True
@@ -38,14 +38,14 @@ class LinearTreeRegressor(LinearRegressionTarget, LinearTreeModel):
     max_depth : int or None, default=5
         Largest depth.
     min_samples_split : int or float, default=6
-        Least rows of a node that is split, or their share of all rows.
+        Minimum number of rows of a node that is split, or their share of all rows.
     min_samples_leaf : int, float or "auto", default="auto"
-        Least rows of a leaf, or their share of all rows. "auto" is twice the number of
-        coefficients, at least 10.
+        Minimum number of rows of a leaf, or their share of all rows. "auto" is twice the
+        number of coefficients, at least 10.
     min_impurity_decrease : float, default=0
-        Least decrease of a split, weighted by the share of the rows that reach it.
+        Minimum decrease of a split, weighted by the share of the rows that reach it.
     max_leaf_nodes : int, optional
-        Most leaves; the tree is then grown best split first.
+        Maximum number of leaves; the tree is then grown best split first.
     max_bins : int, default=64
         Bins of a feature, between which it may be cut.
     candidates : {"bins", "quantiles"}, default="bins"

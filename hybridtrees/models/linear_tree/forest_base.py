@@ -11,7 +11,7 @@ import numpy as np
 from hybridtrees.core.base.checks import check_arrays
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 from hybridtrees.models.linear_tree.base import LinearTreeParameters
-from hybridtrees.models.shared.bagging import BaggingResult, Sampler
+from hybridtrees.models.shared.bagging import BaggingResult, RowSampler
 from hybridtrees.models.shared.fitted_checks import check_ensemble, check_samples
 from hybridtrees.models.shared.forest.base import Forest, ForestData
 from hybridtrees.models.shared.forest.warm_start import checksum, target_checksum
@@ -54,7 +54,7 @@ class LinearForestFit:
     values : ndarray or sparse array
         The table as it came.
     target : ndarray
-    sampler : Sampler
+    sampler : RowSampler
     needs_oob : bool
         Whether trees predict the rows out of the bag.
     """
@@ -63,7 +63,7 @@ class LinearForestFit:
     table: Any
     values: Any
     target: np.ndarray
-    sampler: Sampler
+    sampler: RowSampler
     needs_oob: bool
 
     def open_grower(self) -> Any:

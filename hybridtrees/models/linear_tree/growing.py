@@ -25,11 +25,10 @@ from hybridtrees.linear.path import Penalty
 from hybridtrees.models.linear_tree.node_fitters import (
     AbsoluteJudge,
     Judge,
-    JudgePenalty,
     LogLossJudge,
     criterion_loss,
 )
-from hybridtrees.models.linear_tree.solutions import exact_solutions
+from hybridtrees.models.linear_tree.solutions import NodePenalty, exact_solutions
 
 Floats = NDArray[np.float64]
 
@@ -408,13 +407,13 @@ class LinearTreeGrower:
             return 0
         return max(_LEAST_SCREENED, math.ceil(_SCREENED_SHARE * n_features))
 
-    def judge_penalty(self) -> JudgePenalty:
+    def judge_penalty(self) -> NodePenalty:
         """Return the penalty in terms of standardised regressors and the target as it came."""
         recipe = self.table.recipe
         assert recipe.penalty.alpha is not None
         l1, l2 = recipe.penalty.parts(recipe.penalty.alpha)
         scale = None if recipe.standardize else self.table.units
-        return JudgePenalty(l1, l2, scale, recipe.alpha_scaling == "sum")
+        return NodePenalty(l1, l2, scale, recipe.alpha_scaling == "sum")
 
     def _make_judge(self, weight: Floats | None, total: float, unit: float) -> Judge:
         recipe, table, penalty = self.table.recipe, self.table, self.judge_penalty()

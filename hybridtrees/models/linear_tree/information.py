@@ -57,10 +57,11 @@ def prune_by_information(
     if not len(inner):
         return grown
     n_rows = _evidence(nodes, weight, resampled)
+    squared = recipe.squared
     price = 2.0 if criterion == "aic" else math.log(n_rows[0])
     loss = _losses(grown, grower, weight) * nodes["weight"] * n_rows[0] / nodes["weight"][0]
-    size = np.array([_size(grown, grower, weight, i) for i in range(len(nodes))])
-    floor = _NOISE * _variation(grower, grown, weight) * n_rows
+    size = _sizes(grown, grower, weight, n_outputs)
+    floor = _NOISE * _variation(grower, grown, weight, squared) * n_rows
 
     def cost(node: int, loss: float, size: float) -> float:
         n = n_rows[node] * n_outputs
@@ -69,7 +70,7 @@ def prune_by_information(
         mean = (loss + floor[node]) / (n - size)
         if recipe.n_classes:
             return 2.0 * n * mean + price * size
-        return (1.0 if recipe.squared else 2.0) * n * math.log(mean) + price * size
+        return (1.0 if squared else 2.0) * n * math.log(mean) + price * size
 
     splits = np.zeros(len(nodes), dtype=bool)
     for i in inner[::-1]:
@@ -106,14 +107,16 @@ def _losses(grown: GrownTree, grower: LinearTreeGrower, weight: Floats | None) -
     return found
 
 
-def _variation(grower: LinearTreeGrower, grown: GrownTree, weight: Floats | None) -> float:
+def _variation(
+    grower: LinearTreeGrower, grown: GrownTree, weight: Floats | None, squared: bool
+) -> float:
     """Mean loss of the best constant, or a bound of it."""
     if grower.table.recipe.n_classes:
         return 0.0
     rows, w = _rows_of_node(grown, weight, 0)
     away = grower.target[rows] - np.average(grower.target[rows], axis=0, weights=w)
     mean_square = float(np.average((away**2).sum(axis=1), weights=w))
-    return mean_square if grower.table.recipe.squared else math.sqrt(mean_square)
+    return mean_square if squared else math.sqrt(mean_square)
 
 
 def _rows_of_node(
@@ -130,41 +133,38 @@ def _n_outputs(grown: GrownTree, grower: LinearTreeGrower) -> int:
     return max(1, n - 1) if grower.table.recipe.n_classes else n
 
 
-def _size(grown: GrownTree, grower: LinearTreeGrower, weight: Floats | None, node: int) -> float:
-    """Coefficients of a node's model, a penalised one counting as the share that is left of it.
+def _sizes(
+    grown: GrownTree, grower: LinearTreeGrower, weight: Floats | None, n_outputs: int
+) -> Floats:
+    """Coefficients of the nodes' models, a penalised one counting as the share that is left of it.
 
     That is the trace of H (H + penalty)^-1, H the second derivative of the loss.
     """
-    recipe = grower.table.recipe
-    theta = grown.theta[node]
-    n_outputs = _n_outputs(grown, grower)
-    used = theta[:, 1:].any(axis=0)
-    if not used.any():
-        return float(n_outputs)
-    inner, total = _products(grown, grower, weight, node)
-    spread = np.sqrt(np.maximum(np.diag(inner), 0.0) / total)
-    l2 = grower.judge_penalty().parts(spread, total)[1][used]
-    hessian = inner[np.ix_(used, used)] / total
-    if recipe.n_classes:
-        hessian = hessian * _curvature(grown, grower, weight, node)
-    unit = np.sqrt(np.maximum(np.diag(hessian), np.finfo(float).tiny))
-    corr = hessian / np.outer(unit, unit)
-    kept = corr + np.diag(l2 / unit**2 + _JITTER)
-    return n_outputs * (1.0 + float(np.trace(np.linalg.solve(kept, corr))))
-
-
-def _products(
-    grown: GrownTree, grower: LinearTreeGrower, weight: Floats | None, node: int
-) -> tuple[Floats, float]:
-    """Return products of the regressors about their means, and the weight of a node."""
-    segments, table = grown.grown, grower.table
-    if segments.cells.shape[1]:
-        products, total = grower.problem.products(segments.cells[node : node + 1])
-        inner = centred_products(products[0], table.regressors.shape[1] + 1)[0]
-        return inner, float(total[0])
-    rows, w = _rows_of_node(grown, weight, node)
-    away = table.regressors[rows] - w @ table.regressors[rows] / w.sum()
-    return (away * w[:, None]).T @ away, float(w.sum())
+    regressors, n_classes = grower.table.regressors, grower.table.recipe.n_classes
+    cells, penalty = grown.grown.cells, grower.judge_penalty()
+    used = grown.theta[:, :, 1:].any(axis=1)
+    sizes = np.full(len(used), float(n_outputs))
+    for node in np.flatnonzero(used.any(axis=1)):
+        if cells.shape[1]:
+            products, weights = grower.problem.products(cells[node : node + 1])
+            inner = centred_products(products[0], regressors.shape[1] + 1)[0]
+            total = float(weights[0])
+        else:
+            rows, w = _rows_of_node(grown, weight, node)
+            total = float(w.sum())
+            away = regressors[rows] - w @ regressors[rows] / w.sum()
+            inner = (away * w[:, None]).T @ away
+        own = used[node]
+        spread = np.sqrt(np.maximum(np.diag(inner), 0.0) / total)
+        l2 = penalty.parts(spread, total)[1][own]
+        hessian = inner[np.ix_(own, own)] / total
+        if n_classes:
+            hessian = hessian * _curvature(grown, grower, weight, node)
+        unit = np.sqrt(np.maximum(np.diag(hessian), np.finfo(float).tiny))
+        corr = hessian / np.outer(unit, unit)
+        kept = corr + np.diag(l2 / unit**2 + _JITTER)
+        sizes[node] = n_outputs * (1.0 + float(np.trace(np.linalg.solve(kept, corr))))
+    return sizes
 
 
 def _curvature(

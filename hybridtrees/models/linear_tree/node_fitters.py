@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hybridtrees.linear.cross_products import standardised
 from hybridtrees.linear.newton import LogLoss, fit_log_loss
+from hybridtrees.models.linear_tree.solutions import NodePenalty
 
 Floats = NDArray[np.float64]
 Rows = NDArray[Any]
@@ -29,31 +30,6 @@ _JITTER = 1e-8
 _LEAST_DECREASE = 1e-10
 # A regressor that varies less, in units of its spread in the whole table, counts as constant.
 _CONSTANT = 10 ** (-13 / 2)
-
-
-@dataclass(frozen=True)
-class JudgePenalty:
-    """l1 and l2 for the mean loss, on standardised or on given units of the regressors.
-
-    Attributes
-    ----------
-    l1, l2 : float
-    scale : ndarray of shape (p,) or None
-        Units of the regressors; None for their spread among the rows of a fit.
-    by_sum : bool
-        Whether the penalty is added to the sum of the losses, instead of their mean.
-    """
-
-    l1: float
-    l2: float
-    scale: Floats | None = None
-    by_sum: bool = False
-
-    def parts(self, spread: Floats, total: float) -> tuple[Floats, Floats]:
-        """L1 and L2 of each regressor, for the mean loss of rows of a total weight."""
-        unit = spread if self.scale is None else np.where(spread > 0, 1.0 / self.scale, 0.0)
-        share = 1.0 / total if self.by_sum else 1.0
-        return self.l1 * share * unit, self.l2 * share * unit**2
 
 
 @dataclass
@@ -81,7 +57,7 @@ class Judge:
     weight : ndarray of shape (n_rows,) or None
     columns : uint8 ndarray of shape (n_features, n_rows)
         Codes of the features to split on.
-    penalty : JudgePenalty
+    penalty : NodePenalty
     least_rows : int
         Nodes with fewer rows get a constant.
     min_gain : float
@@ -93,7 +69,7 @@ class Judge:
         regressors: Floats,
         weight: Floats | None,
         columns: NDArray[np.uint8],
-        penalty: JudgePenalty,
+        penalty: NodePenalty,
         least_rows: int,
         min_gain: float,
         n_threads: int,

@@ -69,13 +69,6 @@ class LeafFacts(Checked):
         ):
             raise ValueError("the facts about leaves are about other outputs")
 
-    @classmethod
-    def of(cls, grown: Any, theta: Floats, grower: Any, weight: Floats | None) -> LeafFacts:
-        """Collect the facts of a grown tree with final models `theta`."""
-        from hybridtrees.models.linear_tree.validation_errors import leaf_facts
-
-        return cls(*leaf_facts(grown, theta, grower, weight))
-
 
 @dataclass
 class LeafModel:
@@ -319,8 +312,8 @@ def describe(model: Any) -> str:
             f"rows {nodes['n_samples'][0]}, features {model.n_features_in_}, "
             f"regressors {len(model._columns.linear)}",
             f"nodes {tree.n_nodes}, leaves {tree.n_leaves}, depth {tree.depth}",
-            f"rows of a leaf: least {leaves['n_samples'].min()}, most {leaves['n_samples'].max()}; "
-            f"regressors of a leaf: least {used.min()}, most {used.max()}",
+            f"rows of a leaf: min {leaves['n_samples'].min()}, max {leaves['n_samples'].max()}; "
+            f"regressors of a leaf: min {used.min()}, max {used.max()}",
             f"loss: one model {model._impurity[0]:.6g}, the leaves {share @ facts.loss:.6g}",
         ]
     )

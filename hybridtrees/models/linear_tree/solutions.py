@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +14,31 @@ Floats = NDArray[np.float64]
 
 # A regressor that varies less, in units of its spread in the whole table, counts as constant.
 _CONSTANT = 1e-13
+
+
+@dataclass(frozen=True)
+class NodePenalty:
+    """l1 and l2 for the mean loss, on standardised or on given units of the regressors.
+
+    Attributes
+    ----------
+    l1, l2 : float
+    scale : ndarray of shape (p,) or None
+        Units of the regressors; None for their spread among the rows of a fit.
+    by_sum : bool
+        Whether the penalty is added to the sum of the losses, instead of their mean.
+    """
+
+    l1: float
+    l2: float
+    scale: Floats | None = None
+    by_sum: bool = False
+
+    def parts(self, spread: Floats, total: float) -> tuple[Floats, Floats]:
+        """L1 and L2 of each regressor, for the mean loss of rows of a total weight."""
+        unit = spread if self.scale is None else np.where(spread > 0, 1.0 / self.scale, 0.0)
+        share = 1.0 / total if self.by_sum else 1.0
+        return self.l1 * share * unit, self.l2 * share * unit**2
 
 
 def exact_solutions(

@@ -227,13 +227,13 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters):
         seed: int,
         *,
         earlier: dict[str, Any] | None = None,
-        judged: bool = True,
+        scored: bool = True,
     ) -> tuple[FittedLine, ResidualForest]:
-        """Fit one setting; the trees of an earlier fit are kept. Unless `judged` by the caller."""
+        """Fit one setting, adding to the trees of an earlier fit, with out-of-bag errors or not."""
         line, own_options = self._fit_line(rows, candidate, options)
         line.fitted_with = growth = self._growth(rows, line, own_options)
         by_oob = self._tunes() and isinstance(self.tune_by, str)
-        forest = self._forest(candidate, seed, judged and (bool(self.oob_score) or by_oob))
+        forest = self._forest(candidate, seed, scored and (bool(self.oob_score) or by_oob))
         if earlier is not None:
             same = "the forest on the residuals of the same regression"
             check_same_growth(earlier["_fitted_with"], growth, same)
@@ -247,7 +247,7 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters):
             oob_purpose="oob_score" if self.oob_score else "tune_by='oob'",
             target_checksum=growth["y"],
         )
-        if judged and (forest.oob_score or forest.n_estimators == "auto"):
+        if scored and (forest.oob_score or forest.n_estimators == "auto"):
             honest = honest_level(rows.fits, line, own_options, self._level)
             table = replace(table, oob_target=truth - honest)
         return line, forest.fit(table, truth - self._level(raw), rows.weight)
@@ -331,7 +331,7 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters):
             truth = self._indicators(rows.target[test])
             w = None if rows.weight is None else rows.weight[test]
             for k, candidate in enumerate(tried):
-                line, forest = self._fit_one(part, candidate, options, seed, judged=False)
+                line, forest = self._fit_one(part, candidate, options, seed, scored=False)
                 columns = part.columns.make(others.values)
                 linear = self._level(line.line.predict(columns, None, options.n_threads))
                 total = linear + forest._predict_values(others)

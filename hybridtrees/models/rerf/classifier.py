@@ -45,7 +45,7 @@ categorical_encoding, tune, tune_by, criterion, splitter, max_depth, min_samples
 min_samples_leaf, min_weight_fraction_leaf, max_leaf_nodes, min_impurity_decrease, bootstrap, \
 max_samples, oob_score, ccp_alpha, monotonic_cst, missing, categorical_features, max_bins, \
 keep_rows, warm_start, cv, random_state, n_jobs, verbose
-        As in `RERFRegressor`. Settings of `tune` are judged by the squared error of the sum for
+        As in `RERFRegressor`. Settings of `tune` are compared by the squared error of the sum for
         the indicators of the classes (the Brier score, not cut to [0, 1]).
 
     Attributes

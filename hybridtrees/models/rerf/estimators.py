@@ -22,7 +22,7 @@ class RERFRegressor(RegressorMixin, RERFModel):
     """Regression-enhanced random forest (Zhang, Nettleton and Zhu 2019).
 
     A penalised linear regression g is fitted, then a random forest on the residuals y - g(x); the
-    prediction is g(x) plus what the forest says. The line goes on where the training rows end,
+    prediction is g(x) plus that of the forest. The line goes on where the training rows end,
     which a forest alone cannot do, and the forest finds what is not a line.
 
     The regression minimises
@@ -66,7 +66,7 @@ class RERFRegressor(RegressorMixin, RERFModel):
         split and three sizes of leaves. A regression, or a sorted table, that several settings
         share is made once.
     tune_by : "oob", int or iterable of (training rows, test rows), default="oob"
-        What settings are judged by: the squared error of the sum on rows out of the bag (see
+        What settings are compared by: the squared error of the sum on rows out of the bag (see
         `oob_prediction_`), or on the test rows of folds.
     splitter : {"hist", "exact"}, default="hist"
         Search of the forest, on at most `max_bins` bins or over all values. The published forests
@@ -77,11 +77,11 @@ max_leaf_nodes, min_impurity_decrease, bootstrap, max_samples, ccp_alpha, monoto
 max_bins, keep_rows
         Of the forest, as in `RandomForestRegressor`. `monotonic_cst` is about the forest's part.
     min_samples_leaf : int or float, default=1
-        Least distinct rows of a leaf.
+        Minimum number of distinct rows of a leaf.
     max_features : int, float, {"sqrt", "log2"} or None, default="sqrt"
         Features drawn for each split.
     oob_score : bool, default=False
-        Whether to judge the sum by rows that neither of its parts has seen.
+        Whether to score the sum on rows that neither of its parts has seen.
     categorical_features : array-like, optional
         Columns that hold categories, beside the string and category columns of a data frame.
     warm_start : bool, default=False

@@ -13,7 +13,7 @@ from hybridtrees.models.shared.forest.base import ForestData
 from hybridtrees.models.shared.forest.growing import ForestFit
 from hybridtrees.models.shared.forest.out_of_bag import OutOfBag
 from hybridtrees.models.shared.forest.regression import PackedRegressionForest
-from hybridtrees.models.shared.tree_parameters import Recipe
+from hybridtrees.models.shared.tree_parameters import TreeRecipe
 
 
 @dataclass
@@ -89,7 +89,7 @@ class ResidualForest(PackedRegressionForest):
             target = self._source.oob_target
         return super()._open_oob(target, weight)
 
-    def _prepare(self, recipe: Recipe, data: ForestData, needs_oob: bool) -> ForestFit:
+    def _prepare(self, recipe: TreeRecipe, data: ForestData, needs_oob: bool) -> ForestFit:
         """Return what growers share; the table is sorted or binned once for all forests."""
         source, n_outputs = self._source, data.target.shape[1]
         key = (recipe.splitter, recipe.max_bins, recipe.criterion, n_outputs, needs_oob)

@@ -1,4 +1,4 @@
-"""What RERF's regression says of rows that it has not seen, for errors out of the bag.
+"""Predictions of RERF's regression for rows that it has not seen, for errors out of the bag.
 
 The regression is fitted to all rows, so that its own predictions of them flatter it, the more so
 the weaker its penalty. Least squares and ridge have predictions without a row in closed form,
@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 __all__ = ["N_FOLDS", "honest_level"]
 
 # Rows that nearly determine a coefficient by themselves have no prediction without them.
-_LEAST_FREEDOM = 1e-6
+_MIN_FREEDOM = 1e-6
 _BLOCK = 4096
 
 
@@ -75,7 +75,7 @@ def _without_row(fits: LinearFits, line: FittedLine, options: Options) -> Floats
             z = (part - m.mean[varies]) / m.scale[varies]
             leverage[start : start + _BLOCK] += np.einsum("ij,ij->i", z @ inverse, z)
     free = 1.0 - share * leverage
-    if not np.all(free[share > 0] > _LEAST_FREEDOM):
+    if not np.all(free[share > 0] > _MIN_FREEDOM):
         return None
     residual = fits.target - line.line.predict(fits.columns, None, options.n_threads)
     return fits.target - residual / np.where(share > 0, free, 1.0)[:, None]

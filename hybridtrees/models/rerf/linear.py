@@ -220,7 +220,7 @@ def _encode(values: Any, means: list[Floats | None]) -> Any:
 
 @dataclass
 class FittedLine:
-    """A fitted regression and what its solver says.
+    """A fitted regression and how its solver ended.
 
     Attributes
     ----------

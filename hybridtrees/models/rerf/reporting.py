@@ -16,7 +16,7 @@ from hybridtrees.models.shared.fitted_checks import check_categories
 
 
 class Parts(NamedTuple):
-    """What the two parts of the model say of each row; their sum is the prediction.
+    """Predictions of the two parts of the model; their sum is the prediction.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class RERFPredictions(Estimator):
     # -- predict --------------------------------------------------------------------------------
 
     def _both(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return what the regression and the forest say, (n_rows, n_values) each."""
+        """Return the predictions of the regression and of the forest, (n_rows, n_values) each."""
         from hybridtrees.linear.regression import Line
 
         self._check_is_fitted()
@@ -77,7 +77,7 @@ class RERFPredictions(Estimator):
         return self._level(raw), self.forest_._predict_values(ReadTable(values, self._reader))
 
     def predict_raw(self, X: Any) -> np.ndarray:
-        """Sum of what the regression and the forest say, as it is.
+        """Sum of the predictions of the regression and of the forest, not cut to a range.
 
         Parameters
         ----------

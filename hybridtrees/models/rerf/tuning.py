@@ -71,13 +71,13 @@ def default_grid(penalised: bool, alphas: Callable[[int], NDArray]) -> list[dict
 
 
 def best_of(errors: list[float], by: str) -> int:
-    """Return the number of the least error; settings without an error are passed over.
+    """Return the number of the smallest error; settings without an error are passed over.
 
     Parameters
     ----------
     errors : list of float
     by : str
-        What has judged the settings, for messages.
+        How settings were compared, for messages.
     """
     known = np.where(np.isnan(errors), np.inf, errors)
     if not np.isfinite(known).any():

@@ -1,4 +1,4 @@
-"""The one bagging loop: samples, trees grown several at a time, out-of-bag error, when to stop."""
+"""The bagging loop: samples, trees grown several at a time, out-of-bag error, when to stop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from hybridtrees._parameters import check_boolean, check_integer, check_real
-from hybridtrees._persistence import register
+from hybridtrees._persistence import register, register_former_name
 from hybridtrees.core.base._threads import StopFlag
 from hybridtrees.core.base.checks import (
     Checked,
@@ -27,7 +27,7 @@ from hybridtrees.core.base.checks import (
 from hybridtrees.core.base.workers import start_workers
 from hybridtrees.models.shared.tree_parameters import GrowthParameters
 
-# Trees of n_estimators="auto": at most so many, judged by the last of them.
+# n_estimators="auto": the maximum number of trees, and when the last errors have settled.
 MAX_TREES = 1000
 SETTLED_TREES = 30
 SETTLED_CHANGE = 0.003
@@ -41,8 +41,8 @@ Made = TypeVar("Made")
 
 
 @register
-class Sampler(Checked):
-    """Draws the rows of each tree, and draws them again when asked later.
+class RowSampler(Checked):
+    """Draws the rows of each tree; the same seed draws the same rows again.
 
     Parameters
     ----------
@@ -75,9 +75,9 @@ class Sampler(Checked):
         check_count(self, "n_drawn", 1, MAX_DRAWS * n_rows if self.replace else n_rows)
         if self.weight is not None:
             check_arrays(self, {"weight": ("f8", n_rows)})
-            check_numbers(self.weight, "weight of Sampler", 0, np.inf)
+            check_numbers(self.weight, "weight of RowSampler", 0, np.inf)
             if not self.weight.any():
-                raise ValueError("weight of Sampler must not be 0 throughout")
+                raise ValueError("weight of RowSampler must not be 0 throughout")
 
     @property
     def leaves_out(self) -> bool:
@@ -117,6 +117,9 @@ class Sampler(Checked):
         if self.weight is not None:
             outside &= self.weight > 0
         return np.flatnonzero(outside).astype(np.uint32)
+
+
+register_former_name("Sampler", RowSampler)
 
 
 class BaggingParameters(GrowthParameters):
@@ -166,7 +169,7 @@ class BaggingParameters(GrowthParameters):
             )
         return n_trees, False
 
-    def _make_sampler(self, n_rows: int, weight: np.ndarray | None) -> Sampler:
+    def _make_sampler(self, n_rows: int, weight: np.ndarray | None) -> RowSampler:
         n_used = n_rows if weight is None else int(np.count_nonzero(weight))
         if self.max_samples is None:
             n_drawn = n_used
@@ -183,7 +186,7 @@ class BaggingParameters(GrowthParameters):
             # Equal weights are none: the draws are to be the same.
             unit = weight[0] if self.bootstrap else 1.0
             weight = None if unit > 0 and np.all(weight == unit) else weight
-        return Sampler(n_rows, n_drawn, bool(self.bootstrap), weight)
+        return RowSampler(n_rows, n_drawn, bool(self.bootstrap), weight)
 
 
 @dataclass
@@ -193,7 +196,7 @@ class BaggingSettings:
     Attributes
     ----------
     n_trees : int
-        Trees to grow; at most so many where `settle`.
+        Trees to grow; their maximum number where `settle`.
     settle : bool
         Whether to stop when the last errors that `watch` returned differ little.
     first : int
@@ -241,7 +244,7 @@ def tree_seeds(seeds: np.random.SeedSequence, index: int) -> tuple[int, int]:
 def bag(
     open_grower: Callable[[], Any],
     grow: Callable[[Any, np.ndarray, int], Any],
-    sampler: Sampler,
+    sampler: RowSampler,
     settings: BaggingSettings,
     seeds: np.random.SeedSequence,
     watch: Callable[[Any], float | None] | None = None,
@@ -256,7 +259,7 @@ def bag(
     grow : callable
         ``grow(grower, counts, seed)`` grows a tree on a sample, given as the number of times
         that each row is in it.
-    sampler : Sampler
+    sampler : RowSampler
     settings : BaggingSettings
     seeds : SeedSequence
     watch : callable, optional
@@ -302,15 +305,15 @@ def has_settled(errors: list[float], grain: float = 0.0) -> bool:
         return True  # no row is ever out of the bag: more trees will not help
     level = np.abs(last).max()
     change = abs(last.mean() - before.mean())
-    most = max(SETTLED_CHANGE * level, SETTLED_CHANGE / SETTLED_RANGE * grain)
+    limit = max(SETTLED_CHANGE * level, SETTLED_CHANGE / SETTLED_RANGE * grain)
     # An error that is not a number yet has not settled: comparisons with it are false.
-    return bool(change <= most and np.ptp(last) <= max(SETTLED_RANGE * level, grain))
+    return bool(change <= limit and np.ptp(last) <= max(SETTLED_RANGE * level, grain))
 
 
 def _grown_trees(
     open_grower: Callable[[], Any],
     grow: Callable[[Any, np.ndarray, int], Any],
-    sampler: Sampler,
+    sampler: RowSampler,
     settings: BaggingSettings,
     seeds: np.random.SeedSequence,
     stack: ExitStack,

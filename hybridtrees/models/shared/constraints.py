@@ -14,8 +14,8 @@ from hybridtrees.core.tree.tree import Tree
 from hybridtrees.input.columns import column_index
 
 # Bits of the engine's sets of interaction groups, and the one beyond them: any two features.
-MOST_GROUPS = 63
-ANY_TWO = np.uint64(1 << MOST_GROUPS)
+MAX_GROUPS = 63
+ANY_TWO = np.uint64(1 << MAX_GROUPS)
 
 
 def read_monotonic(
@@ -103,10 +103,10 @@ def read_interactions(
     sets = np.zeros(n_features, dtype=np.uint64)
     if rest_together:
         groups = _with_rest(groups, names, n_features, parameter)
-    if len(groups) > MOST_GROUPS:
+    if len(groups) > MAX_GROUPS:
         rest = " with that of the features in no other" if rest_together else ""
         raise ValueError(
-            f"{parameter} may have at most {MOST_GROUPS} groups, got {len(groups)}{rest}"
+            f"{parameter} may have at most {MAX_GROUPS} groups, got {len(groups)}{rest}"
         )
     for number, group in enumerate(groups):
         for feature in _members(group, names, n_features, parameter):

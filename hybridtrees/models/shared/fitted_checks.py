@@ -1,4 +1,4 @@
-"""Whether the parts of a fitted model fit together, asked once when it was read or unpickled."""
+"""Checks that the parts of a fitted model fit together, once when it was read or unpickled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hybridtrees.core.base.checks import check_arrays, check_count, check_number
 from hybridtrees.core.tree.packed import PackedTrees
 from hybridtrees.core.tree.tree import TreeEnsemble
 from hybridtrees.losses import Loss
-from hybridtrees.models.shared.bagging import Sampler
+from hybridtrees.models.shared.bagging import RowSampler
 
 
 def check_ensemble(
@@ -90,11 +90,11 @@ def check_round(model: Any, name: str) -> None:
         check_count(model, name, 0, model.n_iter_ - 1)
 
 
-def check_samples(model: Any, n_trees: int) -> Sampler:
+def check_samples(model: Any, n_trees: int) -> RowSampler:
     """Return the sampler of a forest, which must have as many seeds as there are trees."""
     check_count(model, "n_estimators_", n_trees, n_trees)
     check_arrays(model, {"_draw_seeds": ("u8", n_trees)})
-    return check_type(model, "_sampler", Sampler)
+    return check_type(model, "_sampler", RowSampler)
 
 
 def check_packed_model(model: Any) -> None:

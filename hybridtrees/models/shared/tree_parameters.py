@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -70,7 +70,7 @@ class GrowthParameters(Estimator):
         return self._read_features(X)
 
     def _limits(self) -> dict[str, Any]:
-        """Limits on growth as plain numbers, by their names in a recipe."""
+        """Limits on growth as plain numbers, by the names of their parameters."""
         return {
             "max_depth": None if self.max_depth is None else min(int(self.max_depth), _DEEPEST),
             "min_samples_split": _plain(self.min_samples_split),
@@ -96,16 +96,17 @@ class TreeParameters(GrowthParameters):
     def _grower_params(self, n_rows: int, n_features: int, total: float) -> GrowerParams:
         """Parameters of the engine for a table of so many rows and such a total weight."""
         min_leaf = count_rows(self.min_samples_leaf, n_rows)
+        min_split = max(2, count_rows(self.min_samples_split, n_rows), 2 * min_leaf)
         n_drawn = count_features(self.max_features, n_features)
         return GrowerParams(
             frontier="depth-first" if self.max_leaf_nodes is None else "best-first",
             max_depth=min(int(self.max_depth or 0), 2**15 - 1),
             max_leaves=min(int(self.max_leaf_nodes or 0), n_rows),
-            min_samples_split=max(2, count_rows(self.min_samples_split, n_rows), 2 * min_leaf),
+            min_samples_split=min_split,
             min_samples_leaf=min_leaf,
             min_child_weight=float(self.min_weight_fraction_leaf) * total,
-            # Where nothing is asked for, a split that brings nothing is taken too: the splits
-            # below it may bring something.
+            # Without a limit a split that gains nothing is taken too: the splits
+            # below it may gain something.
             min_gain=float(self.min_impurity_decrease) * total or -math.inf,
             max_features=0 if n_drawn == n_features else n_drawn,
             max_cat_to_onehot=0,
@@ -135,7 +136,7 @@ class ImpurityTreeParameters(TreeParameters):
         check_option("splitter", self.splitter, SPLITTERS)
         check_option("missing", self.missing, MISSING)
 
-    def _recipe(self, n_threads: int, random_ties: bool | None = None) -> Recipe:
+    def _recipe(self, n_threads: int, random_ties: bool | None = None) -> TreeRecipe:
         """How trees are grown; ties are drawn where a seed is given, unless told otherwise."""
         reader, n_classes = self._reader, self._n_classes()
         monotonic = None
@@ -144,10 +145,11 @@ class ImpurityTreeParameters(TreeParameters):
             monotonic = read_monotonic(self.monotonic_cst, names, mask, "monotonic_cst")
         if monotonic is not None:
             self._check_one_response()
-        return Recipe(
+        return TreeRecipe(
+            model=self,
             criterion=str(self.criterion),
             splitter=str(self.splitter),
-            min_weight_fraction_leaf=float(self.min_weight_fraction_leaf),
+            max_bins=int(self.max_bins),
             missing=str(self.missing),
             max_features=count_features(self.max_features, self.n_features_in_),
             n_classes=n_classes,
@@ -155,22 +157,22 @@ class ImpurityTreeParameters(TreeParameters):
             monotonic=monotonic,
             random_ties=self.random_state is not None if random_ties is None else random_ties,
             n_threads=n_threads,
-            **self._limits(),
         )
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """How to grow trees on any subset of the rows; shares are turned into counts by `grow`.
+class TreeRecipe:
+    """How the trees of one fit are grown, on all or some of its rows.
 
     Attributes
     ----------
-    criterion : str
+    model : ImpurityTreeParameters
+        Gives the limits on growth for a number of rows.
+    max_features : int
+        Features drawn per node.
     n_classes : int
         0 in regression.
     is_categorical : ndarray of bool, shape (n_features,)
-    max_features : int
-        Features drawn per node.
     monotonic : ndarray of int8 or None
     random_ties : bool
         Whether equal splits are drawn from, instead of taking the first.
@@ -179,14 +181,9 @@ class Recipe:
         The parameters of the estimators that have these names.
     """
 
+    model: ImpurityTreeParameters
     criterion: str
     splitter: str
-    max_depth: int | None
-    min_samples_split: int | float
-    min_samples_leaf: int | float
-    min_weight_fraction_leaf: float
-    min_impurity_decrease: float
-    max_leaf_nodes: int | None
     max_bins: int
     missing: str
     max_features: int
@@ -229,30 +226,12 @@ class Recipe:
 
     def grower_params(self, n_rows: int, n_features: int, total: float) -> GrowerParams:
         """Parameters of the engine for a table of so many rows and such a total weight."""
-        min_leaf = count_rows(self.min_samples_leaf, n_rows)
-        min_split = max(2, count_rows(self.min_samples_split, n_rows), 2 * min_leaf)
-        return GrowerParams(
-            frontier="depth-first" if self.max_leaf_nodes is None else "best-first",
-            max_depth=self.max_depth or 0,
-            max_leaves=min(self.max_leaf_nodes or 0, n_rows),
-            min_samples_split=min_split,
-            min_samples_leaf=min_leaf,
-            min_child_weight=self.min_weight_fraction_leaf * total,
-            # Where nothing is asked for, a split that brings nothing is taken too: the splits
-            # below it may bring something.
-            min_gain=self.min_impurity_decrease * total or -math.inf,
-            max_features=0 if self.max_features == n_features else self.max_features,
+        return replace(
+            self.model._grower_params(n_rows, n_features, total),
             monotonic=self.monotonic,
             missing=self.missing,
             random_ties=self.random_ties,
-            max_cat_to_onehot=0,
         )
-
-
-def _count(value: int | float, n_rows: int) -> int:
-    """Return a number of rows that is given as such or as a share of all."""
-    # More rows than there are is as good as any larger number, and fits the engine.
-    return min(value, n_rows + 1) if isinstance(value, int) else math.ceil(value * n_rows)
 
 
 def _plain(value: Any) -> int | float | str:

@@ -19,7 +19,7 @@ from hybridtrees.models.shared.bagging import (
     BaggingParameters,
     BaggingResult,
     BaggingSettings,
-    Sampler,
+    RowSampler,
     bag,
 )
 from hybridtrees.models.shared.class_weights import drawable_weight
@@ -52,7 +52,7 @@ class ForestData:
     weight : ndarray of shape (n_rows,) or None
     factor : callable or None
         From the counts of a sample to a factor on the weight of each row, by its class.
-    sampler : Sampler
+    sampler : RowSampler
     leaves_out : bool
         Whether samples leave rows out.
     n_threads : int
@@ -62,7 +62,7 @@ class ForestData:
     target: np.ndarray
     weight: np.ndarray | None
     factor: Callable[[np.ndarray], np.ndarray] | None
-    sampler: Sampler
+    sampler: RowSampler
     leaves_out: bool
     n_threads: int
 
@@ -188,7 +188,7 @@ class Forest(TreeModel, BaggingParameters):
         self._keep_errors(oob, result, data.sampler)
 
     def _read_data(self, X: Any, y: Any, sample_weight: Any) -> ForestData:
-        """Read what a fit is given, and say how samples are drawn."""
+        """Read and check what a fit is given."""
         table = self._fit_table(X)
         n_rows = table.shape[0]
         target = self._encode_target(y, n_rows)
@@ -244,7 +244,7 @@ class Forest(TreeModel, BaggingParameters):
         return OutOfBag(target, weight, metric, self._n_values(), n_classes, self._votes())
 
     def _keep(
-        self, fit: Any, sampler: Sampler, result: BaggingResult, earlier: dict[str, Any] | None
+        self, fit: Any, sampler: RowSampler, result: BaggingResult, earlier: dict[str, Any] | None
     ) -> None:
         """Keep the trees and how their samples were drawn."""
         self._keep_trees(fit, result.trees, earlier)
@@ -255,7 +255,9 @@ class Forest(TreeModel, BaggingParameters):
         self._sampler = sampler
         self.n_estimators_ = len(seeds)
 
-    def _keep_errors(self, oob: OutOfBag | None, result: BaggingResult, sampler: Sampler) -> None:
+    def _keep_errors(
+        self, oob: OutOfBag | None, result: BaggingResult, sampler: RowSampler
+    ) -> None:
         """Keep the out-of-bag predictions and their error, and what a warm start continues."""
         for name in _OOB_NAMES:
             self.__dict__.pop(name, None)

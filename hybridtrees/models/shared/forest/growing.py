@@ -20,8 +20,8 @@ from hybridtrees.core.tree._walk import group_rows
 from hybridtrees.core.tree.packing import PackedTree, pack_tree
 from hybridtrees.core.tree.pruning import collapse_alphas, prune_nodes
 from hybridtrees.core.tree.tree import Tree
-from hybridtrees.models.shared.bagging import Sampler
-from hybridtrees.models.shared.tree_parameters import Recipe
+from hybridtrees.models.shared.bagging import RowSampler
+from hybridtrees.models.shared.tree_parameters import TreeRecipe
 
 
 @dataclass
@@ -54,12 +54,12 @@ class ForestFit:
 
     Attributes
     ----------
-    recipe : Recipe
+    recipe : TreeRecipe
     values : ndarray or sparse array
         The table; dense ones in C order where rows out of the bag are walked.
     target : ndarray
         float64 of shape (n_rows, n_outputs), or int32 class codes.
-    sampler : Sampler
+    sampler : RowSampler
     class_factor : callable or None
         From the counts of a sample to a factor on the weight of each row.
     ccp_alpha : float
@@ -67,10 +67,10 @@ class ForestFit:
         Whether trees are asked about rows out of the bag, and whether their rows are kept.
     """
 
-    recipe: Recipe
+    recipe: TreeRecipe
     values: Any
     target: np.ndarray
-    sampler: Sampler
+    sampler: RowSampler
     class_factor: Callable[[np.ndarray], np.ndarray] | None
     ccp_alpha: float
     watch_oob: bool

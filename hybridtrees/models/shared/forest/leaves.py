@@ -1,4 +1,4 @@
-"""Which training rows a row meets in the leaves of a forest, and what follows from it."""
+"""Training rows in the leaves of a forest: quantiles and proximities from them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Found = TypeVar("Found")
 def remembered(
     trees: PackedTrees, name: str, make: Callable[[], Found], size: Callable[[Found], int]
 ) -> Found:
-    """Return what `make` gives, or gave the last time that it was asked for these trees.
+    """Return what `make` gives, from a cache if it was made for these trees before.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class LeafGroups:
     def of_leaves(
         cls, leaves: np.ndarray, n_nodes: np.ndarray, takes_part: np.ndarray | None
     ) -> LeafGroups:
-        """Group rows by their leaves, (n_rows, n_trees); where `takes_part` says so."""
+        """Group rows by their leaves, (n_rows, n_trees), in the trees where they take part."""
         parts, starts, base = [], [], 0
         for tree in range(leaves.shape[1]):
             leaf = np.ascontiguousarray(leaves[:, tree])
@@ -215,7 +215,7 @@ def quantiles(
 ) -> np.ndarray:
     """Quantiles of one target under the weights of the leaves, (n, n_levels).
 
-    `weight` has one entry for every place of the groups. The quantile of a level is the least
+    `weight` has one entry for every place of the groups. The quantile of a level is the smallest
     target at which the weights of the targets up to it reach the level.
     """
     order = np.argsort(target, kind="stable")

@@ -12,13 +12,13 @@ from hybridtrees._parameters import check_real
 from hybridtrees._persistence import register
 from hybridtrees.core.tree.packed import PackedTrees
 from hybridtrees.core.tree.paths import decision_path
-from hybridtrees.models.shared.bagging import MAX_TREES, BaggingParameters, Sampler
-from hybridtrees.models.shared.forest.base import Forest, ForestData
+from hybridtrees.models.shared.bagging import MAX_TREES, BaggingParameters, RowSampler
+from hybridtrees.models.shared.forest.base import ForestData
 from hybridtrees.models.shared.forest.growing import ForestFit, ForestTree
 from hybridtrees.models.shared.forest.reporting import ForestReports, in_c_order
-from hybridtrees.models.shared.forest.warm_start import grown_with, target_checksum
+from hybridtrees.models.shared.forest.warm_start import checksum, columns_checksum, target_checksum
 from hybridtrees.models.shared.importance import importance_lines
-from hybridtrees.models.shared.tree_parameters import ImpurityTreeParameters, Recipe
+from hybridtrees.models.shared.tree_parameters import ImpurityTreeParameters, TreeRecipe
 
 register(PackedTrees)
 
@@ -40,22 +40,40 @@ class ForestParameters(BaggingParameters, ImpurityTreeParameters):
             raise ValueError(f"keep_rows must be True, False or 'auto', got {self.keep_rows!r}")
 
 
-class PackedForest(ForestReports, Forest, ForestParameters):
+class PackedForest(ForestReports, ForestParameters):
     """A random forest: everything but the target."""
 
     _trees: PackedTrees
 
-    def _make_recipe(self, data: ForestData) -> Recipe:
-        recipe = self._recipe(1)
+    def _make_recipe(self, data: ForestData) -> TreeRecipe:
         # Equal splits are drawn from, lest the first features be preferred; but trees that all
         # see the same rows and features are to be the same.
-        draws = data.leaves_out or recipe.max_features < self.n_features_in_
-        return replace(recipe, random_ties=draws)
+        recipe = self._recipe(1, True)
+        if data.leaves_out or recipe.max_features < self.n_features_in_:
+            return recipe
+        return replace(recipe, random_ties=False)
 
-    def _growth(self, recipe: Recipe, data: ForestData) -> dict[str, Any]:
-        others = {"ccp_alpha": float(self.ccp_alpha), **self._more_growth()}
+    def _growth(self, recipe: TreeRecipe, data: ForestData) -> dict[str, Any]:
+        sampler, monotonic = data.sampler, recipe.monotonic
         own = self._target_checksum(data.target)
-        return grown_with(recipe, data.sampler, data.table, self._reader, own, others)
+        return {
+            "X": checksum(data.table),
+            "the columns of X": columns_checksum(self._reader),
+            "y": own,
+            "sample_weight": None if sampler.weight is None else checksum(sampler.weight),
+            "bootstrap": sampler.replace,
+            "max_samples": sampler.n_drawn,
+            "criterion": recipe.criterion,
+            "splitter": recipe.splitter,
+            "missing": recipe.missing,
+            "max_features": recipe.max_features,
+            "categorical_features": recipe.is_categorical.tolist(),
+            "monotonic_cst": None if monotonic is None else monotonic.tolist(),
+            "min_weight_fraction_leaf": float(self.min_weight_fraction_leaf),
+            "ccp_alpha": float(self.ccp_alpha),
+            **self._limits(),
+            **self._more_growth(),
+        }
 
     def _more_growth(self) -> dict[str, Any]:
         """Parameters of the classifier that trees, or what is kept of them, depend on."""
@@ -65,13 +83,13 @@ class PackedForest(ForestReports, Forest, ForestParameters):
         return target_checksum(target, vars(self).get("classes_"))
 
     def _check_kept(self, earlier: dict[str, Any]) -> None:
-        asked = isinstance(self.keep_rows, bool | np.bool_) and bool(self.keep_rows)
-        if asked and earlier["_leaf_rows"] is None:
+        required = isinstance(self.keep_rows, bool | np.bool_) and bool(self.keep_rows)
+        if required and earlier["_leaf_rows"] is None:
             raise ValueError(
                 "warm_start=True cannot add keep_rows=True to a forest that was fitted without it"
             )
 
-    def _prepare(self, recipe: Recipe, data: ForestData, needs_oob: bool) -> ForestFit:
+    def _prepare(self, recipe: TreeRecipe, data: ForestData, needs_oob: bool) -> ForestFit:
         return ForestFit(
             recipe,
             in_c_order(data.table) if needs_oob else data.table,
@@ -84,7 +102,7 @@ class PackedForest(ForestReports, Forest, ForestParameters):
             data.n_threads,
         )
 
-    def _keeps_rows(self, recipe: Recipe, sampler: Sampler) -> bool:
+    def _keeps_rows(self, recipe: TreeRecipe, sampler: RowSampler) -> bool:
         if isinstance(self.keep_rows, bool | np.bool_):
             return bool(self.keep_rows)
         n_trees = MAX_TREES if self.n_estimators == "auto" else int(self.n_estimators)
@@ -94,7 +112,7 @@ class PackedForest(ForestReports, Forest, ForestParameters):
     def _keep_trees(
         self, fit: ForestFit, grown: list[ForestTree], earlier: dict[str, Any] | None
     ) -> None:
-        """Keep the trees, their importances and, where asked for, the rows of their leaves."""
+        """Keep the trees, their importances and, where kept, the rows of their leaves."""
         importance = np.array([tree.importance for tree in grown])
         moments = np.stack([importance.sum(axis=0), np.square(importance).sum(axis=0)])
         n_split = int(np.count_nonzero(importance.any(axis=1)))
@@ -130,7 +148,7 @@ class PackedForest(ForestReports, Forest, ForestParameters):
         return trees.values_of(table, tree, rows)
 
     def decision_path(self, X: Any) -> tuple[scipy.sparse.csr_matrix, np.ndarray]:
-        """Nodes that each row comes through, in all trees.
+        """Nodes that each row passes, in all trees.
 
         Parameters
         ----------

@@ -10,8 +10,8 @@ import scipy.sparse
 
 from hybridtrees.input.validation import check_target_classification
 
-# Neighbours that make a prototype, at most, where no number is given.
-_MOST_NEIGHBOURS = 50
+# Maximum number of neighbours that make a prototype, where none is given.
+_MAX_NEIGHBOURS = 50
 
 
 @dataclass
@@ -69,7 +69,7 @@ def neighbour_counts(group: np.ndarray, n_neighbors: int | None) -> np.ndarray:
     sizes = np.bincount(group)
     if n_neighbors is None:
         # Each by its own size: a small class would leave the others next to no neighbours.
-        return np.clip(sizes // 2, 1, _MOST_NEIGHBOURS)
+        return np.clip(sizes // 2, 1, _MAX_NEIGHBOURS)
     return np.full(len(sizes), min(n_neighbors, len(group)))
 
 

@@ -1,4 +1,4 @@
-"""What a fitted forest tells of rows and features beside its predictions."""
+"""Reports of a fitted random forest: importance, standard errors, proximities, prototypes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.core.base.workers import run_threads
 from hybridtrees.core.tree.packing import FEATURE_MASK
 from hybridtrees.models.shared.fitted_checks import check_packed_model
+from hybridtrees.models.shared.forest.base import Forest
 from hybridtrees.models.shared.forest.leaves import (
     LeafGroups,
     Proximities,
@@ -59,8 +60,8 @@ def in_c_order(values: Any) -> Any:
     return values.tocsr() if scipy.sparse.issparse(values) else np.ascontiguousarray(values)
 
 
-class ForestReports:
-    """Methods of forests that read leaves, samples and proximities."""
+class ForestReports(Forest):
+    """Methods of random forests that read leaves, samples and proximities."""
 
     def _check_fitted(self) -> None:
         check_packed_model(self)
@@ -69,12 +70,12 @@ class ForestReports:
 
     def _tree_counts(self, tree: int) -> np.ndarray:
         """How often each training row is in the sample of a tree."""
-        return self._sampler.counts(int(self._draw_seeds[tree]))  # type: ignore[attr-defined]
+        return self._sampler.counts(int(self._draw_seeds[tree]))
 
     def _tree_weight(self, tree: int) -> np.ndarray:
         """Weights under which a tree saw the training rows."""
         counts = self._tree_counts(tree)
-        weight = self._sampler.row_weight(counts)  # type: ignore[attr-defined]
+        weight = self._sampler.row_weight(counts)
         factor = self._kept_factor()
         return weight if factor is None else weight * factor(counts)
 
@@ -83,21 +84,21 @@ class ForestReports:
 
     def _out_of_bag(self) -> np.ndarray:
         """Which training rows are not in the sample of each tree, (n_rows, n_trees)."""
-        n_trees = len(self._draw_seeds)  # type: ignore[attr-defined]
-        mask = np.empty((self._sampler.n_rows, n_trees), dtype=bool)  # type: ignore[attr-defined]
+        n_trees = len(self._draw_seeds)
+        mask = np.empty((self._sampler.n_rows, n_trees), dtype=bool)
         for tree in range(n_trees):
             mask[:, tree] = self._tree_counts(tree) == 0
         return mask
 
     def _read_training(self, X: Any, purpose: str) -> Any:
         """Values of the training table, in C order; any other table is refused."""
-        values = self._read_features(X)  # type: ignore[attr-defined]
-        if values.shape[0] != self._sampler.n_rows or checksum(values) != self._digest:  # type: ignore[attr-defined]
+        values = self._read_features(X)
+        if values.shape[0] != self._sampler.n_rows or checksum(values) != self._digest:
             raise ValueError(f"{purpose} needs the table X that the forest was fitted with")
         return in_c_order(values)
 
     def _check_leaves_out(self, purpose: str) -> None:
-        if not self._sampler.leaves_out:  # type: ignore[attr-defined]
+        if not self._sampler.leaves_out:
             raise ValueError(
                 f"{purpose} needs rows out of the bag: a forest with bootstrap=True, or "
                 "max_samples below the number of rows"
@@ -105,20 +106,20 @@ class ForestReports:
 
     def _kept_groups(self, what: str) -> tuple[LeafGroups, np.ndarray]:
         """Training rows leaf by leaf, and their weights in the same order."""
-        self._check_is_fitted()  # type: ignore[attr-defined]
-        if self._leaf_rows is None:  # type: ignore[attr-defined]
+        self._check_is_fitted()
+        if self._leaf_rows is None:
             raise ValueError(
                 f"{what} needs the training rows of the leaves: fit with keep_rows=True"
             )
         return remembered(
-            self._trees,  # type: ignore[attr-defined]
+            self._trees,
             "groups",
             self._weighted_groups,
             lambda found: found[0].nbytes + found[1].nbytes,
         )
 
     def _weighted_groups(self) -> tuple[LeafGroups, np.ndarray]:
-        groups = LeafGroups.of_training(self._trees, self._leaf_rows)  # type: ignore[attr-defined]
+        groups = LeafGroups.of_training(self._trees, self._leaf_rows)
         weight = np.zeros(len(groups.rows), dtype=np.float32)
         for tree, start in enumerate(groups.starts):
             part = slice(int(start[0]), int(start[-1]))
@@ -146,8 +147,8 @@ class ForestReports:
             Each row adds up to 1.
         """
         groups, weight = self._kept_groups("leaf_weights")
-        trees = self._trees  # type: ignore[attr-defined]
-        leaves = self.apply(X)  # type: ignore[attr-defined]
+        trees = self._trees
+        leaves = self.apply(X)
         sizes = sizes_of_branches(trees)
         parts = []
         for block in blocks(len(leaves)):
@@ -159,7 +160,7 @@ class ForestReports:
             total = np.add.reduceat(seen, ends - counts)
             data = seen / np.repeat(total * len(trees), counts)
             pointers = np.concatenate([[0], ends[len(trees) - 1 :: len(trees)]])
-            shape = (len(first), self._sampler.n_rows)  # type: ignore[attr-defined]
+            shape = (len(first), self._sampler.n_rows)
             part = scipy.sparse.csr_array(
                 (data, groups.rows[place].astype(np.int64), pointers), shape
             )
@@ -175,7 +176,7 @@ class ForestReports:
         """Measure how the error of each tree grows when a feature is shuffled out of its bag.
 
         The entries of one column are put in random order among the rows that are not in the
-        sample of a tree, and the tree is asked again (Breiman 2001). Errors are squared errors
+        sample of a tree, and the tree predicts them again (Breiman 2001). Errors are squared errors
         in regression (absolute ones under that criterion) and shares of wrong classes.
 
         Parameters
@@ -189,12 +190,12 @@ class ForestReports:
         -------
         result : OOBImportance
         """
-        self._check_is_fitted()  # type: ignore[attr-defined]
+        self._check_is_fitted()
         values = self._read_training(X, "oob_permutation_importance")
         self._check_leaves_out("oob_permutation_importance")
-        target = self._known_target(y, values.shape[0])  # type: ignore[attr-defined]
-        seeds = seed_sequence(random_state).spawn(len(self._trees))  # type: ignore[attr-defined]
-        n_threads = effective_threads(self.n_jobs)  # type: ignore[attr-defined]
+        target = self._known_target(y, values.shape[0])
+        seeds = seed_sequence(random_state).spawn(len(self._trees))
+        n_threads = effective_threads(self.n_jobs)
         columns = run_threads(
             lambda tree: self._error_increase(tree, values, target, seeds[tree]),
             range(len(seeds)),
@@ -207,19 +208,19 @@ class ForestReports:
         self, tree: int, values: Any, target: np.ndarray, seed: np.random.SeedSequence
     ) -> np.ndarray:
         """How the error of one tree out of its bag grows when each feature is shuffled there."""
-        trees, sampler = self._trees, self._sampler  # type: ignore[attr-defined]
+        trees, sampler = self._trees, self._sampler
         increase = np.zeros(values.shape[1])
         rows = sampler.out_of_bag(self._tree_counts(tree))
         if not len(rows):
             return increase
         rng = np.random.default_rng(seed)
-        said = trees.node_values(tree)
+        node_values = trees.node_values(tree)
         truth = target[rows]
         weight = None if sampler.weight is None else sampler.weight[rows]
 
         def error(**how: Any) -> float:
             ended = trees.walk(tree, values, rows, **how)
-            return self._tree_error(truth, said[ended], weight)  # type: ignore[attr-defined]
+            return self._tree_error(truth, node_values[ended], weight)
 
         base = error()
         feature = trees.part(tree)["feature"]
@@ -234,7 +235,7 @@ class ForestReports:
         """Return standard errors of the predictions by the infinitesimal jackknife.
 
         The variance of a prediction over training samples is estimated from the covariances,
-        over the trees, of what they say and how often each row is in their samples, less the
+        over the trees, of their predictions and how often each row is in their samples, less the
         bias of a finite number of trees (Wager, Hastie and Efron 2014). It takes many trees: a
         variance that comes out negative is reported as 0, with a warning, and the errors of a
         single tree are NaN.
@@ -248,9 +249,9 @@ class ForestReports:
         errors : ndarray of shape (n_rows,), or (n_rows, n_outputs or n_classes)
             Of the shape of the predictions, or of the probabilities.
         """
-        self._check_is_fitted()  # type: ignore[attr-defined]
+        self._check_is_fitted()
         self._check_leaves_out("standard_errors")
-        sampler, trees = self._sampler, self._trees  # type: ignore[attr-defined]
+        sampler, trees = self._sampler, self._trees
         n_trees, n_train = len(trees), sampler.n_rows
         products, variance = remembered(
             trees,
@@ -263,19 +264,19 @@ class ForestReports:
             # Samples without replacement vary less than a bootstrap would (Wager and Athey 2018).
             n_used = n_train if sampler.weight is None else np.count_nonzero(sampler.weight)
             scale = (n_used - 1) / n_used * (n_used / (n_used - sampler.n_drawn)) ** 2
-        values = self._read_features(X)  # type: ignore[attr-defined]
-        n_threads = self._predict_threads(values.shape[0])  # type: ignore[attr-defined]
+        values = self._read_features(X)
+        n_threads = self._predict_threads(values.shape[0])
         found = np.empty((values.shape[0], trees.n_values))
         if n_trees < 2:
             scale = np.nan
         n_negative = 0
         for block in blocks(values.shape[0]):
-            said = self._tree_values(values[block], n_threads)
-            said -= said.mean(axis=0)
+            centred = self._tree_values(values[block], n_threads)
+            centred -= centred.mean(axis=0)
             for k in range(trees.n_values):
-                centred = said[:, :, k]
-                squared = np.einsum("bi,bi->i", products @ centred, centred) / n_trees**2
-                bias = variance / n_trees * np.square(centred).mean(axis=0)
+                output = centred[:, :, k]
+                squared = np.einsum("bi,bi->i", products @ output, output) / n_trees**2
+                bias = variance / n_trees * np.square(output).mean(axis=0)
                 n_negative += int(np.count_nonzero(squared < bias))
                 found[block, k] = np.sqrt(np.maximum(scale * (squared - bias), 0.0))
         if n_negative:
@@ -289,13 +290,13 @@ class ForestReports:
         return found[:, 0] if trees.n_values == 1 and not trees.n_classes else found
 
     def _tree_values(self, values: Any, n_threads: int) -> np.ndarray:
-        """Return what every tree says of rows, (n_trees, n_rows, n_values)."""
-        trees = self._trees  # type: ignore[attr-defined]
-        said = np.zeros((len(trees), values.shape[0], trees.n_values))
-        votes = self._votes()  # type: ignore[attr-defined]
+        """Predictions of every tree, (n_trees, n_rows, n_values)."""
+        trees = self._trees
+        raw = np.zeros((len(trees), values.shape[0], trees.n_values))
+        votes = self._votes()
         for tree in range(len(trees)):
-            trees.add_raw(values, said[tree], n_threads, tree, tree + 1, votes=votes)
-        return said
+            trees.add_raw(values, raw[tree], n_threads, tree, tree + 1, votes=votes)
+        return raw
 
     # -- proximities ----------------------------------------------------------------------------
 
@@ -320,7 +321,7 @@ class ForestReports:
         -------
         proximity : csr_array or ndarray of shape (n_rows, n_others)
         """
-        self._check_is_fitted()  # type: ignore[attr-defined]
+        self._check_is_fitted()
         check_boolean("oob", oob)
         check_option("output", output, OUTPUTS)
         near, leaves, own = self._proximities(X, Y, oob)
@@ -342,10 +343,10 @@ class ForestReports:
             self._read_training(X if Y is None else Y, purpose)
             self._check_leaves_out(purpose)
             outside = self._out_of_bag()
-        leaves = self.apply(X)  # type: ignore[attr-defined]
-        others = leaves if Y is None else self.apply(Y)  # type: ignore[attr-defined]
-        n_nodes = np.diff(self._trees.tree_start)  # type: ignore[attr-defined]
-        n_threads = effective_threads(self.n_jobs)  # type: ignore[attr-defined]
+        leaves = self.apply(X)
+        others = leaves if Y is None else self.apply(Y)
+        n_nodes = np.diff(self._trees.tree_start)
+        n_threads = effective_threads(self.n_jobs)
         near = Proximities(others, n_nodes, outside, n_threads)
         return near, leaves, outside if Y is None else None
 
@@ -369,7 +370,7 @@ class ForestReports:
         -------
         scores : ndarray of shape (n_rows,)
         """
-        self._check_is_fitted()  # type: ignore[attr-defined]
+        self._check_is_fitted()
         near, leaves, own = self._proximities(X, None, check_boolean("oob", oob))
         group, _ = group_rows(y, len(leaves))
         raw = np.empty(len(leaves))
@@ -388,8 +389,8 @@ class ForestReports:
             rows = group == label
             # A row without any neighbour is as far as the farthest that has one, and more.
             known = raw[rows][np.isfinite(raw[rows])]
-            most = known.max() if len(known) else 1.0
-            own_raw = np.where(np.isfinite(raw[rows]), raw[rows], 2.0 * most)
+            farthest = known.max() if len(known) else 1.0
+            own_raw = np.where(np.isfinite(raw[rows]), raw[rows], 2.0 * farthest)
             centre = np.median(own_raw)
             spread = np.mean(np.abs(own_raw - centre))
             scores[rows] = (own_raw - centre) / spread if spread > 0 else 0.0
@@ -427,7 +428,7 @@ class ForestReports:
         -------
         prototypes : Prototypes
         """
-        self._check_is_fitted()  # type: ignore[attr-defined]
+        self._check_is_fitted()
         check_integer("n_neighbors", n_neighbors, 1, allow_none=True)
         check_integer("n_prototypes", n_prototypes, 1)
         near, leaves, own = self._proximities(X, None, check_boolean("oob", oob))
@@ -436,7 +437,7 @@ class ForestReports:
         nearest = np.full((len(leaves), counts.max()), -1)
         for block, part in near.rows(leaves, own):
             nearest[block] = nearest_rows(part, counts.max(), block.start)
-        values = self._read_features(X)  # type: ignore[attr-defined]
+        values = self._read_features(X)
         chosen, found = [], []
         for label, count in enumerate(counts):
             for row, members in dense_places(nearest[:, :count], group, label, n_prototypes):
@@ -448,7 +449,7 @@ class ForestReports:
         rows = np.array([row for row, _ in chosen])
         lower, middle, upper = np.stack(found, axis=1)
         labels = None if classes is None else classes[[label for _, label in chosen]]
-        categories = self._reader.categories  # type: ignore[attr-defined]
+        categories = self._reader.categories
         return Prototypes(rows, middle, lower, upper, labels, list(categories))
 
     def _quartiles(self, values: np.ndarray) -> np.ndarray:
@@ -458,7 +459,7 @@ class ForestReports:
             known = column[~np.isnan(column)]
             if not len(known):
                 continue
-            if self._reader.is_categorical[j]:  # type: ignore[attr-defined]
+            if self._reader.is_categorical[j]:
                 found[1, j] = np.bincount(known.astype(np.intp)).argmax()
             else:
                 found[:, j] = np.quantile(known, [0.25, 0.5, 0.75])

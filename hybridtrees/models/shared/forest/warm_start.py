@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from hybridtrees.input.validation import FeatureReader
-from hybridtrees.models.shared.bagging import Sampler
+from hybridtrees.models.shared.bagging import RowSampler
 from hybridtrees.models.shared.forest.out_of_bag import OutOfBag
-from hybridtrees.models.shared.tree_parameters import Recipe
 
-# Fields of a recipe that are no parameters, or follow from those that are compared.
-_FOLLOWS = ("n_threads", "random_ties", "n_classes")
 # Rows that a checksum reads at a time.
 _CHECKSUM_ROWS = 8192
 
+# Changes that other changes bring with them, and are not named besides.
 _EFFECTS = (
     (("X", "y"), ("class_weight", "sample_weight", "max_samples", "max_features")),
     (("class_weight",), ("sample_weight", "max_samples")),
     (("sample_weight",), ("max_samples",)),
 )
-_OTHER_NAMES = {"is_categorical": "categorical_features", "monotonic": "monotonic_cst"}
 
 
 def checksum(values: Any) -> int:
@@ -55,49 +51,10 @@ def target_checksum(target: np.ndarray, labels: np.ndarray | None = None) -> int
     return own if labels is None else zlib.crc32(repr(labels.tolist()).encode(), own)
 
 
-def grown_with(
-    recipe: Recipe,
-    sampler: Sampler,
-    values: Any,
-    reader: FeatureReader,
-    target_checksum: int,
-    others: dict[str, Any],
-) -> dict[str, Any]:
-    """Return what trees depend on, by the names of parameters: plain numbers, strings and lists.
-
-    Parameters
-    ----------
-    recipe, sampler, values, reader
-        Of the fit.
-    target_checksum : int
-    others : dict
-        More parameters that trees, or what is kept of them, depend on.
-
-    Returns
-    -------
-    found : dict
-    """
-    found = {
-        "X": checksum(values),
-        "the columns of X": columns_checksum(reader),
-        "y": target_checksum,
-        **others,
-        "sample_weight": None if sampler.weight is None else checksum(sampler.weight),
-        "bootstrap": sampler.replace,
-        "max_samples": sampler.n_drawn,
-    }
-    for field in fields(recipe):
-        if field.name not in _FOLLOWS:
-            value = getattr(recipe, field.name)
-            name = _OTHER_NAMES.get(field.name, field.name)
-            found[name] = value.tolist() if isinstance(value, np.ndarray) else value
-    return found
-
-
 def continue_oob(
     oob: OutOfBag,
     earlier: dict[str, Any],
-    sampler: Sampler,
+    sampler: RowSampler,
     predict: Callable[[int, np.ndarray], np.ndarray],
 ) -> list[float]:
     """Take over the out-of-bag predictions of the trees there are.
@@ -108,7 +65,7 @@ def continue_oob(
         Of the fit that adds trees.
     earlier : dict
         Attributes of the forest so far.
-    sampler : Sampler
+    sampler : RowSampler
         Draws the samples of its trees again.
     predict : callable
         From the number of a tree and some rows to its predictions, used where the forest was
@@ -138,7 +95,7 @@ def continue_oob(
 def check_same_growth(
     before: dict[str, Any], now: dict[str, Any], forest: str = "the forest that there is"
 ) -> None:
-    """Refuse to add trees to those that were grown otherwise, and say what has changed."""
+    """Refuse to add trees to those that were grown otherwise, and name what has changed."""
     changed = [name for name, value in now.items() if before.get(name) != value]
     # Another table has other columns, weights and samples, which are not what has been changed.
     for causes, effects in _EFFECTS:
