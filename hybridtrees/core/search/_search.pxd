@@ -55,7 +55,7 @@ cdef class NodeStore:
 
 
 cdef enum:
-    SUM_BLOCK = 4096      # rows of one partial sum: fixed, so that sums never depend on threads
+    SUM_BLOCK = 4096      # rows of a leaf that a thread takes at a time
 
 cdef intp_t[:, ::1] cut_in_blocks(intp_t[:, ::1] leaves)
 
