@@ -13,9 +13,7 @@ cdef extern from "exact_sum.h" nogil:
     void ht_clear_sum(HtExactSum* sum)
     void ht_merge_sum(HtExactSum* sum, const HtExactSum* other)
     void ht_add_terms(int width, HtExactSum* sum, const double* x, intp_t n)
-    void ht_add_grouped(
-        int width, HtExactSum* sums, intp_t n_groups, const intp_t* group, const double* x,
-        intp_t n)
+    void ht_add_term(HtExactSum* sum, double x)
     double ht_sum_value(const HtExactSum* sum)
 
 cdef enum:

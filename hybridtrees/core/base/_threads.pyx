@@ -1,7 +1,7 @@
 """What all rooms need: threads, and when to give up; sums in any order, and draws by number."""
 
 from hybridtrees.core.base._exact_sum cimport (
-    HtExactSum, ht_add_grouped, ht_add_terms, ht_clear_sum, ht_merge_sum, ht_sum_value,
+    HtExactSum, ht_add_term, ht_add_terms, ht_clear_sum, ht_merge_sum, ht_sum_value,
 )
 from hybridtrees.core.base._openmp cimport HT_HAS_OPENMP, omp_get_max_threads
 from hybridtrees.core.base._rng cimport STREAM_BOOTSTRAP, STREAM_ROWS, keyed, uniform
@@ -201,8 +201,8 @@ def group_sums(const float64_t[::1] values, const intp_t[::1] group, intp_t n_gr
     with nogil:
         for i in range(n_groups):
             ht_clear_sum(&sums[i])
-        if n > 0:
-            ht_add_grouped(ht_vector_bytes(), sums, n_groups, &group[0], &values[0], n)
+        for i in range(n):
+            ht_add_term(&sums[group[i]], values[i])
         for i in range(n_groups):
             total[i] = ht_sum_value(&sums[i])
     return out

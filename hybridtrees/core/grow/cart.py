@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hybridtrees.core.base.exact_sum import exact_mean
 from hybridtrees.core.bins.mapper import BinMapper
 from hybridtrees.core.grow._grow import TreeGrower
 from hybridtrees.core.grow._leaf_passes import pair_gains
@@ -218,7 +219,7 @@ def _centred(
     y /= scale
     mean = np.zeros(y.shape[1])
     if center:
-        mean = np.average(y, axis=0, weights=weight)
+        mean = exact_mean(y, weight)
         y -= mean
     return y, mean * scale, float(scale)
 

@@ -57,8 +57,6 @@ cdef class NodeStore:
 cdef enum:
     SUM_BLOCK = 4096      # rows of a leaf that a thread takes at a time
 
-cdef intp_t[:, ::1] cut_in_blocks(intp_t[:, ::1] leaves)
-
 cdef int sum_leaves(
     const float32_t* grad, const float32_t* hess, float64_t constant_hess,
     const uint32_t* rows, intp_t[:, ::1] blocks, float64_t[:, ::1] sums, int n_threads,

@@ -6,7 +6,7 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
 from hybridtrees.core.base._exact_sum cimport (
-    SUM_ROWS, HtExactSum, ht_add_terms, ht_clear_sum, ht_merge_sum, ht_sum_value,
+    SUM_ROWS, HtExactSum, ht_add_term, ht_add_terms, ht_clear_sum, ht_merge_sum, ht_sum_value,
 )
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
 from hybridtrees.core.base._rng cimport (
@@ -290,12 +290,8 @@ cdef enum:
     LEAF_ROWS = 64        # rows of a leaf in a window, on average, that make up for finding them
 
 
-cdef intp_t[:, ::1] cut_in_blocks(intp_t[:, ::1] leaves):
-    """From (node, start, stop) of leaves to the same of blocks."""
-    return cut(leaves, SUM_BLOCK)
-
-
 cdef intp_t[:, ::1] cut(intp_t[:, ::1] leaves, intp_t size):
+    """From (node, start, stop) of leaves to the same of blocks."""
     cdef intp_t k, start, n_blocks = 0
     for k in range(leaves.shape[0]):
         n_blocks += (leaves[k, 2] - leaves[k, 1] + size - 1) // size
@@ -376,23 +372,16 @@ cdef void sum_column(
 ) noexcept nogil:
     """Sum over some rows: to `part`, or where that is NULL its value to `out`."""
     cdef float64_t[SUM_ROWS] terms
-    cdef float64_t total = 0
+    cdef float64_t total = 0 if column.double_ != NULL else <float64_t>n
     cdef intp_t i, m, first = 0
     cdef HtExactSum own
+    ht_clear_sum(&own)
     if column.whole:
-        if column.double_ == NULL:
-            total = <float64_t>n
-        else:
-            for i in range(n):
-                total += column.double_[rows[i] * column.stride]
-        if part == NULL:
-            out[0] = total
-        else:
-            ht_add_terms(width, part, &total, 1)
-        return
-    if part == NULL:
-        ht_clear_sum(&own)
-    while first < n:
+        for i in range(n if column.double_ != NULL else 0):
+            total += column.double_[rows[i] * column.stride]
+        if part != NULL:
+            ht_add_term(part, total)
+    while first < n and not column.whole:
         m = min(n - first, <intp_t>SUM_ROWS)
         if column.single != NULL:
             for i in range(m):
@@ -403,7 +392,7 @@ cdef void sum_column(
         ht_add_terms(width, &own if part == NULL else part, terms, m)
         first += m
     if part == NULL:
-        out[0] = terms[0] + 0.0 if n == 1 else ht_sum_value(&own)
+        out[0] = total if column.whole else ht_sum_value(&own)
 
 
 cdef void sum_classes(
@@ -420,8 +409,8 @@ cdef void sum_classes(
             continue
         if work.target.width > 1:
             weight = row[1]
-        ht_add_terms(16, parts + <intp_t>row[0], &weight, 1)
-        ht_add_terms(16, parts + work.n_sums - 1, &weight, 1)
+        ht_add_term(parts + <intp_t>row[0], weight)
+        ht_add_term(parts + work.n_sums - 1, weight)
 
 
 cdef void sum_block(
@@ -454,6 +443,7 @@ cdef int sum_by_node(
     cdef intp_t[::1] part = np.full(n_blocks, -1, dtype=np.intp)
     cdef HtExactSum* parts
     cdef HtExactSum* scratch
+    cdef HtExactSum* at
     for block in range(n_blocks):
         n_rows += blocks[block, 2] - blocks[block, 1]
         # A node of several blocks: their sums are kept, and merged in the end.
@@ -473,13 +463,11 @@ cdef int sum_by_node(
                       NULL if part[order[k]] < 0 else parts + part[order[k]] * work.n_sums,
                       scratch + omp_get_thread_num() * work.n_sums, &sums[blocks[order[k], 0], 0])
         for block in range(n_blocks):
-            if part[block] < 0:
-                continue
-            for k in range(work.n_sums):
+            for k in range(work.n_sums if part[block] >= 0 else 0):
+                at = parts + part[block] * work.n_sums + k
                 if block > 0 and blocks[block - 1, 0] == blocks[block, 0]:
-                    ht_merge_sum(&parts[part[block] * work.n_sums + k],
-                                 &parts[part[block - 1] * work.n_sums + k])
-                sums[blocks[block, 0], k] = ht_sum_value(&parts[part[block] * work.n_sums + k])
+                    ht_merge_sum(at, at - work.n_sums)    # all of the node so far
+                sums[blocks[block, 0], k] = ht_sum_value(at)
     return 0
 
 
@@ -642,9 +630,8 @@ cdef int add_to_blocks(
 # ---------------------------------------------------------------------------------------------
 # What the grower asks of a split search, and what all searches share.
 #
-# A search owns the rows of the nodes and finds their best splits. Two exist: along histograms of
-# binned features (`_histogram_search`), and along sorted lists of rows (`_sorted_search`). The
-# grower decides which node comes next and knows nothing of either.
+# A search owns the rows of the nodes and finds their best splits. The grower decides which node
+# comes next and knows nothing of how it is searched.
 
 
 CRITERIA = {
@@ -905,7 +892,7 @@ cdef class SplitSearch:
                 ends[n, 1] = node.start if node.left < 0 else node.stay
                 ends[n, 2] = node.stop
                 n += ends[n, 1] < ends[n, 2]
-        return cut_in_blocks(ends[:n])
+        return cut(ends[:n], SUM_BLOCK)
 
     cdef int sum_nodes(self, float64_t[:, ::1] sums) except -1:
         """OUT exact sums over the rows that end at each node (leaves, and rows that stay)."""

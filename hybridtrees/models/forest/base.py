@@ -320,10 +320,8 @@ class ForestModel(ForestReading, Estimator):
             # Equal weights are none: the draws are to be the same.
             unit = weight[0] if self.bootstrap else 1.0
             weight = None if unit > 0 and np.all(weight == unit) else weight
-        sampler = Sampler(n_rows, n_drawn, bool(self.bootstrap), weight)
-        if self.warm_start and "_sampler" in self.__dict__:
-            sampler.keyed = self._sampler.keyed  # the samples of its trees are drawn again
-        return sampler
+        like = vars(self).get("_sampler") if self.warm_start else None
+        return Sampler(n_rows, n_drawn, bool(self.bootstrap), weight, like)
 
     def _keeps_rows(self, sampler: Sampler) -> bool:
         if isinstance(self.keep_rows, bool | np.bool_):

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse
 
+from hybridtrees.core.base.exact_sum import exact_sum
 from hybridtrees.core.grow._leaf_passes import feature_gains
 from hybridtrees.core.grow.cart import CartGrower, CartTable, TargetSums
 from hybridtrees.core.grow.grower import GrowerParams
@@ -97,12 +98,12 @@ class ForestFit:
         sampler = self.sampler
         share = np.ones(sampler.n_rows) if sampler.weight is None else sampler.weight
         if sampler.replace:
-            expected = share * (sampler.n_drawn / share.sum())
+            expected = share * (sampler.n_drawn / exact_sum(share))
         else:
             expected = share * (sampler.n_drawn / np.count_nonzero(share))
         if self.class_factor is not None:
             expected = expected * self.class_factor(expected)
-        return float(expected.sum())
+        return exact_sum(expected)
 
     def _shared_lists(self) -> SortedTable | None:
         """Sorted lists, made once; None where histograms do the search."""

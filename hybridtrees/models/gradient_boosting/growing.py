@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridtrees.core.base.exact_sum import exact_mean
 from hybridtrees.core.bins.mapper import BinMapper
 from hybridtrees.core.bins.matrix import BinnedMatrix
 from hybridtrees.core.grow.exact import ExactGrower, open_search, read_splits
@@ -71,7 +72,7 @@ class ExactResiduals(ExactGrower):
         """
         mean = 0.0
         if self._center:
-            mean = np.average(residual, weights=self._weight)
+            mean = exact_mean(residual, self._weight)
             residual = residual - mean
         if self._weight is None:
             target = RowTarget(np.ascontiguousarray(residual)[:, None], UNIT, 1)

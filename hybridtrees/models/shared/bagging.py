@@ -70,6 +70,8 @@ class Sampler(Checked):
         With replacement: a bootstrap sample. The probability of a row is then proportional to its
         weight; otherwise rows of positive weight are drawn alike, and weights are kept.
     weight : ndarray of shape (n_rows,) or None
+    like : Sampler, optional
+        Of the forest that is continued: draws are made in its way.
 
     Attributes
     ----------
@@ -81,7 +83,12 @@ class Sampler(Checked):
     keyed = False
 
     def __init__(
-        self, n_rows: int, n_drawn: int, replace: bool, weight: np.ndarray | None = None
+        self,
+        n_rows: int,
+        n_drawn: int,
+        replace: bool,
+        weight: np.ndarray | None = None,
+        like: Sampler | None = None,
     ) -> None:
         if n_drawn > MOST_DRAWS * n_rows:
             raise ValueError(
@@ -92,7 +99,7 @@ class Sampler(Checked):
         self.n_drawn = n_drawn
         self.replace = replace
         self.weight = weight
-        self.keyed = True
+        self.keyed = like is None or like.keyed
 
     def _check_state(self) -> None:
         """Refuse numbers of rows that cannot have been drawn."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._parameters import check_integer, check_option, check_real
+from hybridtrees.core.base.exact_sum import exact_sum
 from hybridtrees.core.grow.cart import GrownTree, grow_cart
 from hybridtrees.core.grow.grower import GrowerParams
 
@@ -73,7 +74,7 @@ class Recipe:
         -------
         grown : GrownTree
         """
-        total = float(values.shape[0]) if weight is None else float(weight.sum())
+        total = float(values.shape[0]) if weight is None else exact_sum(weight)
         params = self.grower_params(*values.shape, total)
         return grow_cart(
             values,

@@ -104,61 +104,47 @@ static inline double ht_rounders(int top, double *c)
     return ht_power_of_two(-HT_SUM_BITS * shift);
 }
 
-/* Add the slices of n finite terms, the highest of which is `top`. */
-static inline void ht_add_slices(int width, HtExactSum *sum, const double *x, ptrdiff_t n, int top)
+/* Add one term. */
+static inline void ht_add_term(HtExactSum *sum, double x)
 {
+    const uint64_t infinite = (uint64_t) 0x7FF << 52, bits = ht_to_bits(fabs(x));
+    double c[3], rest, moved;
+    if (bits == 0)
+        return;
+    if (bits >= infinite) {
+        sum->odd |= bits > infinite ? 4 : x > 0 ? 1 : 2;
+        return;
+    }
+    ht_raise_sum(sum, ht_top_slice(bits));
+    rest = x * ht_rounders((int) sum->top, c);
+    for (int k = 0; k < 3; k++) {
+        moved = rest + c[k];
+        sum->word[k] += (int64_t) (ht_to_bits(moved) - ht_to_bits(c[k]));
+        rest -= moved - c[k];
+    }
+}
+
+/* Add n terms. */
+static inline void ht_add_terms(int width, HtExactSum *sum, const double *x, ptrdiff_t n)
+{
+    const uint64_t largest = HT_DISPATCH(width, ht_largest_bits, x, n);
+    const int top = ht_top_slice(largest);
     uint64_t words[3];
-    double c[3];
-    const double factor = ht_rounders(top, c);
+    double c[3], factor;
+    if (largest == 0)
+        return;
+    if (largest >= (uint64_t) 0x7FF << 52) {
+        for (ptrdiff_t i = 0; i < n; i++)
+            ht_add_term(sum, x[i]);
+        return;
+    }
+    factor = ht_rounders(top, c);
     HT_DISPATCH(width, ht_slices, x, n, factor, c, words);
     ht_raise_sum(sum, top);
     for (int k = 0; k < 3; k++) {
         const int64_t at = sum->top - top + k;
         if (at < 3)
             sum->word[at] += (int64_t) (words[k] - (uint64_t) n * ht_to_bits(c[k]));
-    }
-}
-
-static inline void ht_add_terms(int width, HtExactSum *sum, const double *x, ptrdiff_t n)
-{
-    const uint64_t infinite = (uint64_t) 0x7FF << 52;
-    const uint64_t largest = HT_DISPATCH(width, ht_largest_bits, x, n);
-    if (largest > 0 && largest < infinite)
-        ht_add_slices(width, sum, x, n, ht_top_slice(largest));
-    for (ptrdiff_t i = 0; largest >= infinite && i < n; i++) {
-        const uint64_t bits = ht_to_bits(fabs(x[i]));
-        if (bits > 0 && bits < infinite)
-            ht_add_slices(width, sum, x + i, 1, ht_top_slice(bits));
-        else if (bits >= infinite)
-            sum->odd |= bits > infinite ? 4 : x[i] > 0 ? 1 : 2;
-    }
-}
-
-/* Add every term to the sum of its group. One limit serves all groups, so that the loop is short:
- * what is lost is less than 2^-60 of the largest term of all. */
-static inline void ht_add_grouped(int width, HtExactSum *sums, ptrdiff_t n_groups,
-                                  const ptrdiff_t *group, const double *x, ptrdiff_t n)
-{
-    const uint64_t largest = HT_DISPATCH(width, ht_largest_bits, x, n);
-    const int finite = largest < (uint64_t) 0x7FF << 52;
-    double c[3], factor = 0.0;
-    if (largest > 0 && finite) {
-        factor = ht_rounders(ht_top_slice(largest), c);
-        for (ptrdiff_t g = 0; g < n_groups; g++)
-            ht_raise_sum(&sums[g], ht_top_slice(largest));
-    }
-    for (ptrdiff_t i = 0; i < n && largest > 0; i++) {
-        HtExactSum *sum = &sums[group[i]];
-        double rest = x[i] * factor;
-        if (!finite) {
-            ht_add_terms(width, sum, x + i, 1);
-            continue;
-        }
-        for (int k = 0; k < 3; k++) {
-            const double moved = rest + c[k];
-            sum->word[k] += (int64_t) (ht_to_bits(moved) - ht_to_bits(c[k]));
-            rest -= moved - c[k];
-        }
     }
 }
 
