@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from hybridtrees.core.base.exact_sum import exact_sum
 from hybridtrees.losses import _kernels
 from hybridtrees.metrics import Metric, get_metric
-
-_BLOCK = 4096  # rows of one partial sum of the kernels
 
 
 class Loss:
@@ -146,11 +145,9 @@ class Loss:
         Terms that depend on the targets alone are left out, as they are of the formulas in
         _samples.pxd.
         """
-        partial = np.empty((-(-len(raw) // _BLOCK), 2))
-        total, total_weight = _kernels.sum_loss(
-            self.kind, raw, y, weight, partial, n_threads, self._parameters()
-        )
-        return total / total_weight / self._n_terms()
+        total = _kernels.sum_loss(self.kind, raw, y, weight, n_threads, self._parameters())
+        total_weight = len(raw) if weight is None else exact_sum(weight)
+        return total.value / total_weight / self._n_terms()
 
     def _n_terms(self) -> int:
         return self.n_outputs
@@ -189,8 +186,6 @@ class Loss:
         values : float64 array of shape (n_leaves,)
             Before shrinkage; 0 for a leaf without rows or weight.
         """
-        first_block = np.empty(len(start), dtype=np.int64)
-        _kernels.block_starts(start, first_block)
         out = np.empty(len(start) - 1)
         a, b = self._leaf_shape(output)
         _kernels.leaf_sums(
@@ -204,8 +199,6 @@ class Loss:
             b,
             rows,
             start,
-            first_block,
-            np.empty((int(first_block[-1]), 3)),
             self._leaf_factor(),
             out,
             n_threads,

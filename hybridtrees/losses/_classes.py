@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from hybridtrees.core.base.exact_sum import exact_mean, group_sums
 from hybridtrees.losses import _kernels
 from hybridtrees.losses._base import Loss, reject_targets
 
@@ -19,7 +20,7 @@ class _BinaryLoss(Loss):
 
     def _start(self, y, weight, output):
         """Return the log-odds of the second class, kept finite when there is only one."""
-        share = np.average(y, weights=weight)
+        share = exact_mean(y, weight)
         return self.link(np.clip(share, _LEAST_SHARE, 1 - _LEAST_SHARE))
 
     def link(self, base_score):
@@ -77,7 +78,7 @@ class HingeLoss(_BinaryLoss):
 
     def _start(self, y, weight, output):
         """Return 1 if the second class weighs more, as XGBoost does, else 0."""
-        return float(np.average(y, weights=weight) > 0.5)
+        return float(exact_mean(y, weight) > 0.5)
 
     def link(self, base_score):
         """Return the raw score that the user gave."""
@@ -103,7 +104,7 @@ class Softmax(Loss):
 
     def init_raw(self, y, weight):
         """Return the logarithms of the class shares, centred."""
-        shares = np.bincount(y.astype(np.intp), weights=weight, minlength=self.n_outputs)
+        shares = group_sums(y, self.n_outputs, weight)
         logs = np.log(np.clip(shares / shares.sum(), _LEAST_SHARE, None))
         return logs - logs.mean()
 

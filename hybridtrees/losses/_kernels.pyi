@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from hybridtrees.core.base._threads import ExactSum
+
 LOSS_KINDS: dict[str, int]
 
 def statistics(
@@ -29,10 +31,9 @@ def sum_loss(
     raw: NDArray[np.float64],
     y: NDArray[np.float64],
     weight: NDArray[np.float64] | None,
-    partial: NDArray[np.float64],
     n_threads: int,
     parameters: NDArray[np.float64] | None = None,
-) -> tuple[float, float]: ...
+) -> ExactSum: ...
 def sigmoid(raw: NDArray[np.float64], out: NDArray[np.float64]) -> None: ...
 
 QUANTILE_RULES: dict[str, int]
@@ -48,8 +49,6 @@ def leaf_sums(
     b: float,
     rows: NDArray[np.uint32],
     start: NDArray[np.int64],
-    first_block: NDArray[np.int64],
-    partial: NDArray[np.float64],
     factor: float,
     out: NDArray[np.float64],
     n_threads: int,
@@ -74,7 +73,6 @@ def add_clipped_means(
     out: NDArray[np.float64],
     n_threads: int,
 ) -> None: ...
-def block_starts(start: NDArray[np.int64], first_block: NDArray[np.int64]) -> None: ...
 def group_rows(
     leaf: NDArray[np.int32], rows: NDArray[np.uint32], start: NDArray[np.int64]
 ) -> int: ...

@@ -1,11 +1,14 @@
 """Losses: gradients and hessians of rows, and leaf values re-estimated by the loss."""
 
 from cython.parallel cimport prange
-from libc.math cimport ceil, fabs, floor, log
+from libc.math cimport ceil, fabs, floor, frexp, ldexp, log, rint
 
+from hybridtrees.core.base._exact_sum cimport (
+    SUM_ROWS, HtExactSum, ht_add_terms, ht_clear_sum, ht_merge_sum, ht_sum_value,
+)
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
 from hybridtrees.core.base._simd cimport ht_exp, ht_logistic, ht_vector_bytes
-from hybridtrees.core.base._threads cimport team_of, threads_for
+from hybridtrees.core.base._threads cimport ExactSum, team_of, threads_for
 from hybridtrees.core.base._types cimport float32_t, float64_t, int32_t, int64_t, intp_t, uint32_t
 from hybridtrees.losses._order cimport max_depth, select, sort
 from hybridtrees.losses._samples cimport (
@@ -32,7 +35,8 @@ cdef extern from "loss_kernels.h" nogil:
     void ht_softmax(
         int width, const double* raw, const double* y, intp_t n, int n_classes, float* grad,
         float* hess, intp_t stride, double* kept)
-    double ht_logistic_loss(int width, const double* raw, const double* y, intp_t n)
+    void ht_logistic_losses(
+        int width, const double* raw, const double* y, intp_t n, double* out)
 
 cdef enum:
     BLOCK = 4096
@@ -259,36 +263,21 @@ def residuals(
         block_residuals(&rows, block * BLOCK, min(BLOCK, n - block * BLOCK), n, &out[0, 0])
 
 
-cdef float64_t squared_loss(const float64_t* raw, const float64_t* y, intp_t n) noexcept nogil:
-    """Sum of the losses of rows of weight 1; four sums, so that none waits for another."""
-    cdef float64_t[4] sums
-    cdef float64_t d
-    cdef intp_t i, j, whole = n - n % 4
-    for j in range(4):
-        sums[j] = 0
-    for i in range(0, whole, 4):
-        for j in range(4):
-            d = raw[i + j] - y[i + j]
-            sums[j] += d * d
-    for i in range(whole, n):
-        d = raw[i] - y[i]
-        sums[0] += d * d
-    return 0.5 * ((sums[0] + sums[1]) + (sums[2] + sums[3]))
-
-
-cdef void block_loss(
+cdef void row_losses(
     Rows* rows, intp_t start, intp_t n, int width, float64_t* out
 ) noexcept nogil:
+    """OUT losses of some rows, not weighted."""
     cdef intp_t i
     cdef int32_t k, chosen
-    cdef float64_t loss, top, sum_ = 0, sum_weight = 0, weight = 1
+    cdef float64_t loss, top
     cdef const float64_t* row
-    if rows.kind in (LOGISTIC, SQUARED) and rows.n_outputs == 1 and rows.weight == NULL:
-        if rows.kind == LOGISTIC:
-            out[0] = ht_logistic_loss(width, rows.raw + start, rows.y + start, n)
-        else:
-            out[0] = squared_loss(rows.raw + start, rows.y + start, n)
-        out[1] = <float64_t>n
+    if rows.kind == LOGISTIC and rows.n_outputs == 1:
+        ht_logistic_losses(width, rows.raw + start, rows.y + start, n, out)
+        return
+    if rows.kind == SQUARED and rows.n_outputs == 1:
+        for i in range(n):    # the other loop that is worth its own
+            loss = rows.raw[start + i] - rows.y[start + i]
+            out[i] = 0.5 * loss * loss
         return
     for i in range(start, start + n):
         loss = 0
@@ -306,49 +295,60 @@ cdef void block_loss(
                 loss += value(
                     rows.kind, rows.y[i * rows.y_columns + (k if rows.y_columns > 1 else 0)],
                     row[k], rows.parameters[2 * k], rows.parameters[2 * k + 1])
+        out[i - start] = loss
+
+
+cdef void block_loss(
+    Rows* rows, intp_t start, intp_t n, int width, HtExactSum* out
+) noexcept nogil:
+    """OUT weighted sum of the losses of a block of rows."""
+    cdef float64_t[SUM_ROWS] terms
+    cdef intp_t i, m, stop = start + n
+    ht_clear_sum(out)
+    while start < stop:
+        m = min(stop - start, <intp_t>SUM_ROWS)
+        row_losses(rows, start, m, width, terms)
         if rows.weight != NULL:
-            weight = rows.weight[i]
-        sum_ += weight * loss
-        sum_weight += weight
-    out[0] = sum_
-    out[1] = sum_weight
+            for i in range(m):
+                terms[i] *= rows.weight[start + i]
+        ht_add_terms(width, out, terms, m)
+        start += m
 
 
 def sum_loss(
-    str loss, const float64_t[:, ::1] raw, y, weight, float64_t[:, ::1] partial, int n_threads,
+    str loss, const float64_t[:, ::1] raw, y, weight, int n_threads,
     const float64_t[:, ::1] parameters=None,
 ):
-    """Return the weighted sum of the losses of all rows and outputs, and the sum of weights.
+    """Return the weighted sum of the losses of all rows and outputs as an ExactSum.
+
+    Sums of parts of a table can be merged to that of the whole.
 
     Parameters
     ----------
     loss, raw, y, weight, n_threads, parameters
         As in `statistics`.
-    partial : float64 array of shape (n_blocks, 2), written
-        Room for a sum of every 4096 rows; they are added up in order, whatever `n_threads`.
     """
     cdef intp_t n = raw.shape[0], n_blocks = (n + BLOCK - 1) // BLOCK, block
     cdef const float64_t[:, ::1] targets = as_columns(y)
     cdef const float64_t[::1] weights
-    cdef float64_t sum_ = 0, sum_weight = 0
+    cdef int64_t[:, ::1] partial = np.empty((n_blocks, sizeof(HtExactSum) // 8), dtype=np.int64)
+    cdef HtExactSum* parts
     cdef int width = ht_vector_bytes()
     cdef Rows rows
+    cdef ExactSum total = ExactSum()
     fill_rows(&rows, loss, raw, targets, parameters)
-    if partial.shape[0] < n_blocks or partial.shape[1] != 2:
-        raise ValueError("partial has no room for a sum of every block")
     if weight is not None:
         weights = weight
         if weights.shape[0] != n:
             raise ValueError("weight and y do not fit together")
         rows.weight = &weights[0]
+    parts = <HtExactSum*>&partial[0, 0]
     n_threads = threads_for(<int>min(n_threads, n_blocks), n * raw.shape[1], 2 * BLOCK)
     for block in prange(n_blocks, num_threads=team_of(n_threads), nogil=True, schedule="static"):
-        block_loss(&rows, block * BLOCK, min(BLOCK, n - block * BLOCK), width,
-                   &partial[block, 0])
+        block_loss(&rows, block * BLOCK, min(BLOCK, n - block * BLOCK), width, &parts[block])
     for block in range(n_blocks):
-        sum_ += partial[block, 0]
-        sum_weight += partial[block, 1]
-    return sum_, sum_weight
+        ht_merge_sum(&total.sum, &parts[block])
+    return total
 
 
 # ---- arguments ----------------------------------------------------------------------------------
@@ -400,8 +400,8 @@ def sigmoid(const float64_t[::1] raw, float64_t[::1] out):
 # Leaf values re-estimated by the loss, for rows that are grouped by leaf.
 #
 # The groups are in compressed form: the rows of leaf j are ``rows[start[j]:start[j + 1]]``. Means
-# and Newton steps are sums, taken in blocks of a fixed number of rows that are merged in order;
-# quantiles take one thread per leaf. Either way the result does not depend on the threads.
+# and Newton steps are sums that depend on the rows alone (exact_sum.h), which threads share by
+# blocks; quantiles take one thread per leaf.
 #
 # Rules (Friedman 2001, section 4), with the residual y - raw of each row:
 #
@@ -445,27 +445,28 @@ cdef struct Sample:
     float64_t b
 
 
-cdef inline void add_row(Sample* sample, intp_t i, Sums* sums) noexcept nogil:
+cdef inline void row_terms(Sample* sample, intp_t i, Sums* terms) noexcept nogil:
+    """OUT what a row adds to the sums of its leaf."""
     cdef float64_t w = 1.0 if sample.weight == NULL else sample.weight[i]
     cdef float64_t y = sample.y[i * sample.y_stride], raw = sample.raw[i * sample.raw_stride], p
     cdef Derivatives d
-    sums.weight += w
+    terms.weight = w
     if sample.kind == SOFTMAX:
         # By the residual and not by raw, of which other outputs have changed since.
         p = (1.0 if <int32_t>y == sample.output else 0.0) - sample.residual[i]
-        sums.top += w * sample.residual[i]
-        sums.bottom += w * p * (1.0 - p)
+        terms.top = w * sample.residual[i]
+        terms.bottom = w * p * (1.0 - p)
     elif sample.kind == LOGISTIC and sample.residual != NULL:
         p = y - sample.residual[i]
-        sums.top += w * sample.residual[i]
-        sums.bottom += w * p * (1.0 - p)
+        terms.top = w * sample.residual[i]
+        terms.bottom = w * p * (1.0 - p)
     elif sample.kind == POISSON or sample.kind == GAMMA or sample.kind == TWEEDIE:
-        sums.top += w * y * ht_exp((1.0 - sample.a) * raw)
-        sums.bottom += w * ht_exp((2.0 - sample.a) * raw)
+        terms.top = w * y * ht_exp((1.0 - sample.a) * raw)
+        terms.bottom = w * ht_exp((2.0 - sample.a) * raw)
     else:
         d = derivatives(sample.kind, y, raw, sample.a, sample.b)
-        sums.top -= w * d.grad
-        sums.bottom += w * d.hess
+        terms.top = -w * d.grad
+        terms.bottom = w * d.hess
 
 
 cdef float64_t finish(int kind, Sums* sums, float64_t factor) noexcept nogil:
@@ -486,8 +487,7 @@ cdef float64_t finish(int kind, Sums* sums, float64_t factor) noexcept nogil:
 def leaf_sums(
     str loss, const float64_t[:, ::1] raw, const float64_t[:, ::1] y, weight, residual,
     int32_t output, double a, double b, const uint32_t[::1] rows, const int64_t[::1] start,
-    const int64_t[::1] first_block, float64_t[:, ::1] partial, double factor,
-    float64_t[::1] out, int n_threads,
+    double factor, float64_t[::1] out, int n_threads,
 ):
     """Write the leaf values that are ratios of sums, or logarithms of such ratios.
 
@@ -507,36 +507,45 @@ def leaf_sums(
         The numbers that shape the loss.
     rows, start : uint32 and int64 arrays
         Rows by leaf.
-    first_block : int64 array of shape (n_leaves + 1,)
-        Where the blocks of each leaf begin, see `block_starts`.
-    partial : float64 array of shape (n_blocks, 3), written
     factor : float
         On every ratio.
     out : float64 array of shape (n_leaves,), written
     n_threads : int
     """
-    cdef intp_t n_leaves = out.shape[0], n_blocks, block, leaf, low, high
+    cdef intp_t n_leaves = out.shape[0], n_blocks, block, leaf
     cdef const float64_t[::1] weights = weight, residuals = residual
+    cdef int64_t[::1] first_block = np.zeros(n_leaves + 1, dtype=np.int64)
+    cdef int64_t[:, ::1] partial
+    cdef HtExactSum* parts
+    cdef HtExactSum[3] total
     cdef Sample sample
     cdef Sums sums
+    cdef int k, width = ht_vector_bytes()
     sample.kind, sample.output, sample.a, sample.b = LOSS_KINDS[loss], output, a, b
     check_groups(rows, start, raw.shape[0], n_leaves)
     fill_sample(&sample, raw, y, weights, residuals)
-    n_blocks = check_blocks(start, first_block, partial)
+    for leaf in range(n_leaves):
+        first_block[leaf + 1] = (
+            first_block[leaf] + (start[leaf + 1] - start[leaf] + BLOCK - 1) // BLOCK)
+    n_blocks = first_block[n_leaves]
     if n_blocks == 0:
         out[:] = 0
         return
+    partial = np.empty((3 * n_blocks, sizeof(HtExactSum) // 8), dtype=np.int64)
+    parts = <HtExactSum*>&partial[0, 0]
     n_threads = threads_for(<int>min(n_threads, n_blocks), rows.shape[0], 2 * BLOCK)
     for block in prange(n_blocks, num_threads=team_of(n_threads), nogil=True, schedule="static"):
-        sum_block(&sample, &rows[0], &start[0], &first_block[0], n_leaves, block,
-                  &partial[block, 0])
+        sum_block(&sample, &rows[0], &start[0], &first_block[0], n_leaves, block, width,
+                  parts + 3 * block)
     for leaf in range(n_leaves):
-        sums.top = sums.bottom = sums.weight = 0
-        low, high = first_block[leaf], first_block[leaf + 1]
-        for block in range(low, high):
-            sums.top += partial[block, 0]
-            sums.bottom += partial[block, 1]
-            sums.weight += partial[block, 2]
+        for k in range(3):
+            ht_clear_sum(&total[k])
+            for block in range(first_block[leaf], first_block[leaf + 1]):
+                ht_merge_sum(&total[k], parts + 3 * block + k)
+        sums.top, sums.bottom = ht_sum_value(&total[0]), ht_sum_value(&total[1])
+        sums.weight = ht_sum_value(&total[2])
+        if weight is None:
+            sums.weight = <float64_t>(start[leaf + 1] - start[leaf])
         out[leaf] = finish(sample.kind, &sums, factor)
 
 
@@ -567,59 +576,30 @@ cdef int fill_sample(
     return 0
 
 
-cdef intp_t check_blocks(
-    const int64_t[::1] start, const int64_t[::1] first_block, const float64_t[:, ::1] partial
-) except -1:
-    """Check the places of the blocks, and return how many there are."""
-    cdef intp_t leaf, n_leaves = start.shape[0] - 1
-    if first_block.shape[0] != n_leaves + 1 or partial.shape[1] != 3 or first_block[0] != 0:
-        raise ValueError("the blocks and the leaves do not fit together")
-    for leaf in range(n_leaves):
-        if first_block[leaf + 1] - first_block[leaf] != (
-            (start[leaf + 1] - start[leaf] + BLOCK - 1) // BLOCK
-        ):
-            raise ValueError("the blocks and the leaves do not fit together")
-    if partial.shape[0] < first_block[n_leaves]:
-        raise ValueError("partial has no room for a sum of every block")
-    return first_block[n_leaves]
-
-
-cdef void sum_logistic(
-    const Sample* sample, const uint32_t* rows, intp_t n, Sums* sums
+cdef void logistic_terms(
+    const Sample* sample, const uint32_t* rows, intp_t n, float64_t* top, float64_t* bottom
 ) noexcept nogil:
     """Rows of weight 1 and of two classes whose residuals are known.
 
     With y in 0 and 1 the share p has p (1 - p) = |r| (1 - |r|), so that y need not be fetched.
-    Four sums of each, so that none waits for another.
     """
-    cdef float64_t[4] top
-    cdef float64_t[4] bottom
-    cdef float64_t r
-    cdef intp_t i, j, whole = n - n % 4
-    for j in range(4):
-        top[j] = bottom[j] = 0
-    for i in range(0, whole, 4):
-        for j in range(4):
-            r = sample.residual[rows[i + j]]
-            top[j] += r
-            r = fabs(r)
-            bottom[j] += r * (1.0 - r)
-    for i in range(whole, n):
-        r = sample.residual[rows[i]]
-        top[0] += r
-        r = fabs(r)
-        bottom[0] += r * (1.0 - r)
-    sums.top = (top[0] + top[1]) + (top[2] + top[3])
-    sums.bottom = (bottom[0] + bottom[1]) + (bottom[2] + bottom[3])
-    sums.weight = <float64_t>n
+    cdef intp_t i
+    for i in range(n):
+        top[i] = sample.residual[rows[i]]
+    for i in range(n):
+        bottom[i] = fabs(top[i]) * (1.0 - fabs(top[i]))
 
 
 cdef void sum_block(
     Sample* sample, const uint32_t* rows, const int64_t* start, const int64_t* first_block,
-    intp_t n_leaves, intp_t block, float64_t* out,
+    intp_t n_leaves, intp_t block, int width, HtExactSum* out,
 ) noexcept nogil:
-    cdef intp_t low = 0, high = n_leaves, middle, i, stop
-    cdef Sums sums
+    """OUT three sums over a block of rows of a leaf; without weights the last is not needed."""
+    cdef float64_t[SUM_ROWS] top
+    cdef float64_t[SUM_ROWS] bottom
+    cdef float64_t[SUM_ROWS] weight
+    cdef intp_t low = 0, high = n_leaves, middle, i, j, m, stop
+    cdef Sums terms
     # The leaf of a block: the last one that begins at or before it and is not empty.
     while high - low > 1:
         middle = (low + high) // 2
@@ -627,16 +607,23 @@ cdef void sum_block(
             low = middle
         else:
             high = middle
-    sums.top = sums.bottom = sums.weight = 0
     i = start[low] + (block - first_block[low]) * BLOCK
     stop = min(i + BLOCK, start[low + 1])
-    if sample.kind == LOGISTIC and sample.residual != NULL and sample.weight == NULL:
-        sum_logistic(sample, rows + i, stop - i, &sums)
-        i = stop
+    for j in range(3):
+        ht_clear_sum(&out[j])
     while i < stop:
-        add_row(sample, rows[i], &sums)
-        i += 1
-    out[0], out[1], out[2] = sums.top, sums.bottom, sums.weight
+        m = min(stop - i, <intp_t>SUM_ROWS)
+        if sample.kind == LOGISTIC and sample.residual != NULL and sample.weight == NULL:
+            logistic_terms(sample, rows + i, m, top, bottom)
+        else:
+            for j in range(m):
+                row_terms(sample, rows[i + j], &terms)
+                top[j], bottom[j], weight[j] = terms.top, terms.bottom, terms.weight
+        ht_add_terms(width, &out[0], top, m)
+        ht_add_terms(width, &out[1], bottom, m)
+        if sample.weight != NULL:
+            ht_add_terms(width, &out[2], weight, m)
+        i += m
 
 
 # ---- quantiles ----------------------------------------------------------------------------------
@@ -665,14 +652,24 @@ cdef float64_t plain_quantile(
 cdef float64_t weighted_quantile(
     float64_t* values, float64_t* weights, intp_t n, float64_t level
 ) noexcept nogil:
-    """First value at which the sum of weights, in order of the values, reaches the level."""
-    cdef float64_t total = 0, sum_ = 0, goal
+    """First value at which the sum of weights, in order of the values, reaches the level.
+
+    Weights are rounded to steps so small that their sums are exact: equal values may stand in any
+    order.
+    """
+    cdef float64_t total = 0, sum_ = 0, goal, largest = 0, scale
+    cdef int exponent
     cdef intp_t i
-    sort(values, weights, n, max_depth(n))
     for i in range(n):
+        largest = max(largest, weights[i])
+    frexp(largest * <float64_t>n, &exponent)
+    scale = ldexp(1.0, min(52 - exponent, 1000))
+    for i in range(n):
+        weights[i] = rint(weights[i] * scale)
         total += weights[i]
     if not total > 0:
         return 0.0
+    sort(values, weights, n, max_depth(n))
     goal = level * total
     for i in range(n):
         sum_ += weights[i]
@@ -749,19 +746,30 @@ def leaf_quantiles(
 
 cdef void clipped_mean(
     const float64_t* values, const float64_t* weight, const uint32_t* rows, intp_t n,
-    float64_t delta, float64_t* out,
+    float64_t delta, int width, float64_t* out,
 ) noexcept nogil:
-    cdef intp_t i
-    cdef float64_t centre = out[0], d, w = 1.0, sum_ = 0, total = 0
-    for i in range(n):
-        d = values[rows[i]] - centre
-        d = min(max(d, -delta), delta)
+    cdef float64_t[SUM_ROWS] terms
+    cdef float64_t[SUM_ROWS] weights
+    cdef intp_t i, m, first = 0
+    cdef float64_t total = <float64_t>n
+    cdef HtExactSum sum_, sum_weight
+    ht_clear_sum(&sum_)
+    ht_clear_sum(&sum_weight)
+    while first < n:
+        m = min(n - first, <intp_t>SUM_ROWS)
+        for i in range(m):
+            terms[i] = min(max(values[rows[first + i]] - out[0], -delta), delta)
         if weight != NULL:
-            w = weight[rows[i]]
-        sum_ += w * d
-        total += w
+            for i in range(m):
+                weights[i] = weight[rows[first + i]]
+                terms[i] *= weights[i]
+            ht_add_terms(width, &sum_weight, weights, m)
+        ht_add_terms(width, &sum_, terms, m)
+        first += m
+    if weight != NULL:
+        total = ht_sum_value(&sum_weight)
     if total > 0:
-        out[0] = centre + sum_ / total
+        out[0] += ht_sum_value(&sum_) / total
 
 
 def add_clipped_means(
@@ -778,6 +786,7 @@ def add_clipped_means(
     out : float64 array of shape (n_leaves,), changed
     """
     cdef intp_t n_leaves = out.shape[0], leaf
+    cdef int width = ht_vector_bytes()
     cdef const float64_t[::1] weights
     cdef const float64_t* weight_pointer = NULL
     check_groups(rows, start, values.shape[0], n_leaves)
@@ -791,7 +800,7 @@ def add_clipped_means(
     n_threads = threads_for(<int>min(n_threads, n_leaves), rows.shape[0], BLOCK)
     for leaf in prange(n_leaves, num_threads=team_of(n_threads), nogil=True, schedule="dynamic"):
         clipped_mean(&values[0], weight_pointer, &rows[0] + start[leaf],
-                     start[leaf + 1] - start[leaf], delta, &out[leaf])
+                     start[leaf + 1] - start[leaf], delta, width, &out[leaf])
 
 
 # ---- groups -------------------------------------------------------------------------------------
@@ -812,16 +821,6 @@ cdef int check_groups(
     if rows.shape[0] > 0 and largest >= n_rows:
         raise ValueError(f"rows holds the row {largest}, but there are {n_rows}")
     return 0
-
-
-def block_starts(const int64_t[::1] start, int64_t[::1] first_block):
-    """Write where the blocks of each leaf begin, and at the end their number."""
-    cdef intp_t i
-    if first_block.shape[0] != start.shape[0] or start.shape[0] == 0:
-        raise ValueError("start and first_block do not fit together")
-    first_block[0] = 0
-    for i in range(start.shape[0] - 1):
-        first_block[i + 1] = first_block[i] + (start[i + 1] - start[i] + BLOCK - 1) // BLOCK
 
 
 def group_rows(const int32_t[::1] leaf, uint32_t[::1] rows, int64_t[::1] start):

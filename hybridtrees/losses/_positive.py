@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from hybridtrees._parameters import check_real
+from hybridtrees.core.base.exact_sum import exact_mean
 from hybridtrees.losses._base import Loss, reject_targets
 
 _LARGEST_LOG = 709.0  # of a float64
@@ -22,7 +23,7 @@ class _LogLinkLoss(Loss):
     power: float
 
     def _start(self, y, weight, output):
-        return math.log(max(np.average(y, weights=weight), _LEAST_MEAN))
+        return math.log(max(exact_mean(y, weight), _LEAST_MEAN))
 
     def _leaf_shape(self, output):
         return self.power, 0.0

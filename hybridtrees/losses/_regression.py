@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._parameters import check_option, check_real
+from hybridtrees.core.base.exact_sum import exact_mean, exact_sum
 from hybridtrees.losses import _kernels
 from hybridtrees.losses._base import Loss
 from hybridtrees.losses._groups import leaf_quantiles, quantile
@@ -36,7 +37,7 @@ class SquaredError(Loss):
     deviance_factor = 2.0
 
     def _start(self, y, weight, output):
-        return np.average(y, weights=weight)
+        return exact_mean(y, weight)
 
 
 class _RobustLoss(Loss):
@@ -160,7 +161,7 @@ class _Smoothed(Loss):
 
     def _prepare(self, y, raw, weight):
         root = np.sqrt(np.abs(y.reshape(len(y), -1) - raw))
-        scale = np.average(root, axis=0, weights=weight) ** 2
+        scale = exact_mean(root, weight) ** 2
         # Without residuals any positive scale gives the gradient 0.
         self.scale = tuple(np.maximum(scale, np.finfo(np.float64).tiny).tolist())
 
@@ -236,11 +237,11 @@ class ExpectileError(_SeveralLevels):
         if alpha in (0, 1):
             used = y if weight is None else y[weight > 0]
             return used.min() if alpha == 0 else used.max()
-        start = np.average(y, weights=weight)
+        start = exact_mean(y, weight)
         # Newton's steps on a piecewise quadratic: exact as soon as no row changes sides.
         for _ in range(100):
             side = np.where(start >= y, 1 - alpha, alpha)
-            better = np.average(y, weights=side if weight is None else side * weight)
+            better = exact_mean(y, side if weight is None else side * weight)
             if better == start:
                 break
             start = better
@@ -316,8 +317,7 @@ class PseudoHuberError(Loss):
         # Gradient y / root and hessian 1 / root^3 at the raw score 0.
         root = np.hypot(1.0, y / self.slope)
         weight = np.ones(len(y)) if weight is None else weight
-        hessian = np.sum(weight / root**3)
-        return np.sum(weight * y / root) / max(hessian, 1e-6)
+        return exact_sum(weight * y / root) / max(exact_sum(weight / root**3), 1e-6)
 
     def _metric_parameters(self):
         return {"slope": self.slope}

@@ -18,9 +18,10 @@ static inline void ht_softmax(int width, const double *raw, const double *y, ptr
     HT_DISPATCH(width, softmax, raw, y, n, n_classes, grad, hess, stride, kept);
 }
 
-static inline double ht_logistic_loss(int width, const double *raw, const double *y, ptrdiff_t n)
+static inline void ht_logistic_losses(int width, const double *raw, const double *y, ptrdiff_t n,
+                                      double *out)
 {
-    return HT_DISPATCH(width, logistic_loss, raw, y, n);
+    HT_DISPATCH(width, logistic_losses, raw, y, n, out);
 }
 
 #endif

@@ -1,13 +1,18 @@
-"""Checks and means that all metrics share."""
+"""Checks, means and sections of docstrings that metrics share."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from hybridtrees.core.base.exact_sum import exact_mean
 from hybridtrees.input.targets import check_sample_weight, check_target_regression
+
+Metric = TypeVar("Metric", bound=Callable[..., Any])
 
 
 def regression_pair(
@@ -22,22 +27,6 @@ def regression_pair(
             raise ValueError(f"y_true has the shape {y_true.shape}, y_pred {y_pred.shape}")
         y_true, y_pred = y_true.ravel(), y_pred.ravel()
     return y_true, y_pred, check_sample_weight(sample_weight, len(y_true))
-
-
-def mean_loss(
-    loss: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    y_true: Any,
-    y_pred: Any,
-    sample_weight: Any,
-) -> float:
-    """Weighted mean, over rows and outputs, of a function of checked targets and predictions."""
-    y_true, y_pred, weight = regression_pair(y_true, y_pred, sample_weight)
-    return mean(loss(y_true, y_pred), weight)
-
-
-def root_mean_square(error: np.ndarray, weight: np.ndarray | None) -> float:
-    """Root of the weighted mean of squares; with several outputs the mean of their roots."""
-    return float(np.sqrt(row_average(error * error, weight)).mean())
 
 
 def label_vector(labels: Any, name: str) -> np.ndarray:
@@ -92,11 +81,78 @@ def known_classes(labels: Any) -> np.ndarray | None:
     return None if labels is None else np.unique(np.asarray(labels))
 
 
-def row_average(values: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    """Weighted mean over the rows."""
-    return np.average(values, axis=0, weights=weight)
-
-
 def mean(values: np.ndarray, weight: np.ndarray | None) -> float:
     """Weighted mean over the rows, and over columns if there are several."""
-    return float(np.mean(row_average(values, weight)))
+    return float(np.mean(exact_mean(values, weight)))
+
+
+def root_mean(squares: np.ndarray, weight: np.ndarray | None) -> float:
+    """Root of the weighted mean; with several outputs the mean of their roots."""
+    return float(np.mean(np.sqrt(exact_mean(squares, weight))))
+
+
+# ---- what most metrics are: a function of each row's target and prediction, and its mean --------
+
+PAIR = """y_true, y_pred : array-like of shape (n_rows,) or (n_rows, n_outputs)
+    {}"""
+WEIGHT = """sample_weight : array-like of shape (n_rows,), optional
+    Row weights."""
+LABELS = """labels : array-like, optional
+    All classes, needed where `y_true` does not hold each of them."""
+
+
+def documented(*parameters: str, returns: str) -> Callable[[Metric], Metric]:
+    """Add the sections of parameters and returns to a docstring; many metrics share them."""
+    sections = f"""
+
+Parameters
+----------
+{chr(10).join(parameters)}
+
+Returns
+-------
+{returns}
+"""
+
+    def decorate(function: Metric) -> Metric:
+        function.__doc__ = inspect.cleandoc(function.__doc__ or "") + sections
+        return function
+
+    return decorate
+
+
+def row_mean(
+    pair: str = "Targets and predictions.",
+    *more: str,
+    note: str = "",
+    average: Callable[[np.ndarray, np.ndarray | None], float] = mean,
+) -> Callable[[Metric], Callable[..., float]]:
+    """Make a metric of a function of checked targets and predictions: its mean over the rows.
+
+    Parameters
+    ----------
+    pair, *more : str
+        What targets and predictions are, and further parameters, in the docstring.
+    note : str
+        What is said of the number it returns.
+    average : callable
+        Takes what the function returns, and the weights.
+    """
+
+    def decorate(loss: Metric) -> Callable[..., float]:
+        def metric(y_true: Any, y_pred: Any, *, sample_weight: Any = None, **given: Any) -> float:
+            y_true, y_pred, weight = regression_pair(y_true, y_pred, sample_weight)
+            return average(loss(y_true, y_pred, **given), weight)
+
+        functools.update_wrapper(
+            metric, loss, ("__module__", "__name__", "__qualname__", "__doc__")
+        )
+        own = inspect.signature(metric, follow_wrapped=False).parameters
+        named = list(inspect.signature(loss).parameters.values())[2:]
+        metric.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [*list(own.values())[:3], *named], return_annotation="float"
+        )
+        returns = "loss : float" + (f"\n    {note}" if note else "")
+        return documented(PAIR.format(pair), WEIGHT, *more, returns=returns)(metric)
+
+    return decorate

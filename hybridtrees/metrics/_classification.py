@@ -7,32 +7,36 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._parameters import check_option
+from hybridtrees.core.base.exact_sum import group_sums
 from hybridtrees.input.targets import check_sample_weight, check_target_classification
 from hybridtrees.metrics._checks import (
+    LABELS,
+    WEIGHT,
     check_n_columns,
     check_probabilities,
     check_same_length,
+    documented,
     known_classes,
     label_vector,
     mean,
     probabilities,
 )
 
+_PREDICTED = """y_true, y_pred : array-like of shape (n_rows,)
+    Labels: numbers or strings."""
+_PROBABLE = (
+    """y_true : array-like of shape (n_rows,)
+    Labels.
+y_proba : array-like of shape (n_rows,) or (n_rows, n_classes)
+    Probability of the second of two classes, or of each class in sorted order.""",
+    WEIGHT,
+    LABELS,
+)
 
+
+@documented(_PREDICTED, WEIGHT, returns="score : float")
 def accuracy_score(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
-    """Share (by weight) of rows whose label is predicted rightly.
-
-    Parameters
-    ----------
-    y_true, y_pred : array-like of shape (n_rows,)
-        Labels: numbers or strings.
-    sample_weight : array-like of shape (n_rows,), optional
-        Row weights.
-
-    Returns
-    -------
-    score : float
-    """
+    """Share (by weight) of rows whose label is predicted rightly."""
     y_true, y_pred = label_vector(y_true, "y_true"), label_vector(y_pred, "y_pred")
     check_same_length(y_true, y_pred)
     right = np.asarray(y_true == y_pred)
@@ -41,20 +45,9 @@ def accuracy_score(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> fl
     return mean(right, check_sample_weight(sample_weight, len(y_true)))
 
 
+@documented(_PREDICTED, WEIGHT, returns="loss : float")
 def error_rate(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
-    """Share (by weight) of rows whose label is predicted wrongly.
-
-    Parameters
-    ----------
-    y_true, y_pred : array-like of shape (n_rows,)
-        Labels: numbers or strings.
-    sample_weight : array-like of shape (n_rows,), optional
-        Row weights.
-
-    Returns
-    -------
-    loss : float
-    """
+    """Share (by weight) of rows whose label is predicted wrongly."""
     return 1.0 - accuracy_score(y_true, y_pred, sample_weight=sample_weight)
 
 
@@ -95,11 +88,10 @@ def f1_score(
         raise TypeError("y_true and y_pred hold labels of kinds that cannot be compared") from None
     true, predicted = codes[: len(y_true)], codes[len(y_true) :]
     weight = check_sample_weight(sample_weight, len(y_true))
-    weight = np.ones(len(y_true)) if weight is None else weight
-    n_classes = len(classes)
-    present = np.bincount(true, weights=weight, minlength=n_classes)
-    claimed = np.bincount(predicted, weights=weight, minlength=n_classes)
-    right = np.bincount(true, weights=weight * (true == predicted), minlength=n_classes)
+    n_classes, hit = len(classes), true == predicted
+    present = group_sums(true, n_classes, weight)
+    claimed = group_sums(predicted, n_classes, weight)
+    right = group_sums(true[hit], n_classes, None if weight is None else weight[hit])
     if average == "binary":
         if n_classes > 2:
             raise ValueError(
@@ -123,24 +115,9 @@ def _f1(right: Any, present: Any, claimed: Any) -> np.ndarray:
     return np.divide(2.0 * right, total, out=np.zeros_like(total), where=total > 0)
 
 
+@documented(*_PROBABLE, returns="loss : float")
 def log_loss(y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None) -> float:
-    """Mean negative logarithm of the probability given to the true class.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n_rows,)
-        Labels.
-    y_proba : array-like of shape (n_rows,) or (n_rows, n_classes)
-        Probability of the second of two classes, or of each class in sorted order.
-    sample_weight : array-like of shape (n_rows,), optional
-        Row weights.
-    labels : array-like, optional
-        All classes, needed where `y_true` does not hold each of them.
-
-    Returns
-    -------
-    loss : float
-    """
+    """Mean negative logarithm of the probability given to the true class."""
     codes, proba = _coded(y_true, y_proba, labels)
     if proba.ndim == 1:
         chosen = np.where(codes == 1, proba, 1 - proba)
@@ -151,27 +128,15 @@ def log_loss(y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: An
     return mean(loss, check_sample_weight(sample_weight, len(codes)))
 
 
+@documented(
+    *_PROBABLE,
+    returns="""loss : float
+    From 0 to 1 for two classes; from 0 to 2, summed over the columns, for more.""",
+)
 def brier_score_loss(
     y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None
 ) -> float:
-    """Mean squared distance between probabilities and what came true.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n_rows,)
-        Labels.
-    y_proba : array-like of shape (n_rows,) or (n_rows, n_classes)
-        Probability of the second of two classes, or of each class in sorted order.
-    sample_weight : array-like of shape (n_rows,), optional
-        Row weights.
-    labels : array-like, optional
-        All classes, needed where `y_true` does not hold each of them.
-
-    Returns
-    -------
-    loss : float
-        From 0 to 1 for two classes; from 0 to 2, summed over the columns, for more.
-    """
+    """Mean squared distance between probabilities and what came true."""
     codes, proba = _coded(y_true, y_proba, labels)
     weight = check_sample_weight(sample_weight, len(codes))
     if proba.ndim == 2 and proba.shape[1] > 2:

@@ -10,14 +10,39 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._parameters import check_option
+from hybridtrees.core.base.exact_sum import exact_sum, group_sums
 from hybridtrees.input.targets import (
     check_sample_weight,
     check_target_classification,
     check_target_regression,
 )
-from hybridtrees.metrics._checks import check_n_columns, check_same_length, known_classes
+from hybridtrees.metrics._checks import (
+    LABELS,
+    WEIGHT,
+    check_n_columns,
+    check_same_length,
+    documented,
+    known_classes,
+)
+
+_SCORES = """y_true : array-like of shape (n_rows,)
+    Labels; the larger one of two is positive.
+y_score : array-like of shape (n_rows,) or (n_rows, n_classes)
+    Scores of the positive class, or of each class in sorted order."""
+_ONE_CLASS = "NaN (with a warning) if only one class is present."
 
 
+@documented(
+    _SCORES,
+    """average : {"macro", "weighted"} or None
+    Over several classes: the plain mean; weighted by the classes' shares; none, an area for
+    each class ("ovr" alone).""",
+    WEIGHT,
+    """multi_class : {"raise", "ovr", "ovo"}
+    With more than two classes: refuse; each class against the rest; each pair of classes.""",
+    LABELS,
+    returns=f"score : float or ndarray of shape (n_classes,)\n    {_ONE_CLASS}",
+)
 def roc_auc_score(
     y_true: Any,
     y_score: Any,
@@ -30,36 +55,10 @@ def roc_auc_score(
     """Area under the ROC curve: the chance that a positive row is scored above a negative one.
 
     Ties count one half. The rows are sorted once.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n_rows,)
-        Labels; the larger one of two is positive.
-    y_score : array-like of shape (n_rows,) or (n_rows, n_classes)
-        Scores of the positive class, or of each class in sorted order.
-    average : {"macro", "weighted"} or None
-        Over several classes: the plain mean; weighted by the classes' shares; none, an area for
-        each class ("ovr" alone).
-    sample_weight : array-like of shape (n_rows,), optional
-        Row weights.
-    multi_class : {"raise", "ovr", "ovo"}
-        With more than two classes: refuse; each class against the rest; each pair of classes.
-    labels : array-like, optional
-        All classes, needed where `y_true` does not hold each of them.
-
-    Returns
-    -------
-    score : float or ndarray of shape (n_classes,)
-        NaN (with a warning) if only one class is present.
     """
     check_option("multi_class", multi_class, ("raise", "ovr", "ovo"))
     check_option("average", average, ("macro", "weighted", None))
-    codes, classes = check_target_classification(
-        y_true, classes=known_classes(labels), name="y_true"
-    )
-    score = _scores(y_score, len(codes), "y_score")
-    check_same_length(codes, score)
-    weight = check_sample_weight(sample_weight, len(codes))
+    codes, classes, score, weight = _read(y_true, y_score, sample_weight, labels)
     if score.ndim == 2 and score.shape[1] == 2 and len(classes) <= 2:
         score = score[:, 1]
     if len(classes) > 2 or score.ndim == 2:
@@ -82,6 +81,7 @@ def roc_auc_score(
     return _area_under_roc(codes == 1, score, weight)
 
 
+@documented(_SCORES, WEIGHT, LABELS, returns=f"score : float\n    {_ONE_CLASS}")
 def pr_auc_score(
     y_true: Any, y_score: Any, *, sample_weight: Any = None, labels: Any = None
 ) -> float:
@@ -89,29 +89,8 @@ def pr_auc_score(
 
     Between two scores false positives grow in proportion to true ones (Davis and Goadrich 2006),
     as in XGBoost's "aucpr". With several classes it is the mean over each against the rest.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n_rows,)
-        Labels; the larger one of two is positive.
-    y_score : array-like of shape (n_rows,) or (n_rows, n_classes)
-        Scores of the positive class, or of each class in sorted order.
-    sample_weight : array-like of shape (n_rows,), optional
-        Row weights.
-    labels : array-like, optional
-        All classes, needed where `y_true` does not hold each of them.
-
-    Returns
-    -------
-    score : float
-        NaN (with a warning) if only one class is present.
     """
-    codes, classes = check_target_classification(
-        y_true, classes=known_classes(labels), name="y_true"
-    )
-    score = _scores(y_score, len(codes), "y_score")
-    check_same_length(codes, score)
-    weight = check_sample_weight(sample_weight, len(codes))
+    codes, classes, score, weight = _read(y_true, y_score, sample_weight, labels)
     if score.ndim == 2 and score.shape[1] > 2:
         check_n_columns(len(classes), score, "y_score")
         return _one_vs_rest(_area_under_pr, codes, score, weight, "macro")
@@ -141,18 +120,27 @@ def average_precision_score(y_true: Any, y_score: Any, *, sample_weight: Any = N
     -------
     score : float
     """
-    codes, classes = check_target_classification(y_true, name="y_true")
-    score = _scores(y_score, len(codes), "y_score")
-    check_same_length(codes, score)
+    codes, classes, score, weight = _read(y_true, y_score, sample_weight)
     if len(classes) != 2 or score.ndim != 1:
         raise ValueError(f"average_precision_score needs two classes, y_true holds {len(classes)}")
-    weight = check_sample_weight(sample_weight, len(codes))
     true, false = _counts(codes == 1, score, weight, descending=True)
     if not true[-1] > 0:
         return math.nan
     flagged = true + false
     precision = np.divide(true, flagged, out=np.zeros_like(true), where=flagged > 0)
-    return float(np.dot(np.diff(true, prepend=0.0), precision) / true[-1])
+    return exact_sum(np.diff(true, prepend=0.0), precision) / float(true[-1])
+
+
+def _read(
+    y_true: Any, y_score: Any, sample_weight: Any, labels: Any = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return class numbers, the classes, scores and weights that fit together."""
+    codes, classes = check_target_classification(
+        y_true, classes=known_classes(labels), name="y_true"
+    )
+    score = _scores(y_score, len(codes), "y_score")
+    check_same_length(codes, score)
+    return codes, classes, score, check_sample_weight(sample_weight, len(codes))
 
 
 def _scores(y_score: Any, n_rows: int, name: str) -> np.ndarray:
@@ -179,16 +167,15 @@ def _counts(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Weight of the positive and of the negative rows up to each distinct score."""
     order = np.argsort(-score if descending else score)
-    score = score[order]
-    yes = positive[order].astype(np.float64)
-    no = 1.0 - yes
-    if weight is not None:
-        weight = weight[order]
-        yes *= weight
-        no *= weight
-    # Last row of each run of equal scores; sums up to there include the whole tie.
-    last = np.append(np.flatnonzero(score[1:] != score[:-1]), len(score) - 1)
-    return np.cumsum(yes)[last], np.cumsum(no)[last]
+    score, positive = score[order], positive[order]
+    weight = None if weight is None else weight[order]
+    # Number of each row's score among the distinct ones.
+    run = np.append(0, np.cumsum(score[1:] != score[:-1]))
+    true, false = (
+        np.cumsum(group_sums(run[rows], run[-1] + 1, None if weight is None else weight[rows]))
+        for rows in (positive, ~positive)
+    )
+    return true, false
 
 
 def _area_under_roc(positive: np.ndarray, score: np.ndarray, weight: np.ndarray | None) -> float:
@@ -197,7 +184,7 @@ def _area_under_roc(positive: np.ndarray, score: np.ndarray, weight: np.ndarray 
     width = np.diff(yes, prepend=0.0)
     height = no - 0.5 * np.diff(no, prepend=0.0)
     total = yes[-1] * no[-1]
-    return float(np.dot(width, height) / total) if total > 0 else math.nan
+    return exact_sum(width, height) / float(total) if total > 0 else math.nan
 
 
 def _area_under_pr(positive: np.ndarray, score: np.ndarray, weight: np.ndarray | None) -> float:
@@ -218,7 +205,7 @@ def _area_under_pr(positive: np.ndarray, score: np.ndarray, weight: np.ndarray |
     bent = t0 + f0 > 0  # precision is constant on the first part, where c is 0
     c, steep = (f0 - slope * t0)[bent], (1 + slope)[bent]
     area[bent] -= c / steep**2 * np.log1p(steep * rise[bent] / (t0 + f0)[bent])
-    return float(area.sum() / true[-1])
+    return exact_sum(area) / float(true[-1])
 
 
 def _one_vs_rest(
@@ -230,7 +217,7 @@ def _one_vs_rest(
         return areas
     if average == "macro":
         return float(areas.mean())
-    return float(np.average(areas, weights=np.bincount(codes, weight, minlength=n_classes)))
+    return float(np.average(areas, weights=group_sums(codes, n_classes, weight)))
 
 
 def _one_vs_one(
@@ -241,7 +228,7 @@ def _one_vs_one(
     for one, other in combinations(range(score.shape[1]), 2):
         rows = (codes == one) | (codes == other)
         part = None if weight is None else weight[rows]
-        shares.append(rows.sum() if part is None else part.sum())
+        shares.append(exact_sum(rows if part is None else part))
         areas.append(
             0.5 * _area_under_roc(codes[rows] == one, score[rows, one], part)
             + 0.5 * _area_under_roc(codes[rows] == other, score[rows, other], part)

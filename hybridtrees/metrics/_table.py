@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hybridtrees.metrics._checks import regression_pair
+from hybridtrees.metrics._checks import mean, regression_pair
 from hybridtrees.metrics._classification import brier_score_loss, error_rate, log_loss
 from hybridtrees.metrics._ranking import pr_auc_score, roc_auc_score
 from hybridtrees.metrics._regression import (
@@ -68,7 +68,7 @@ def _binary_error(
 ) -> float:
     wrong = np.asarray(y_true) != (np.asarray(y_proba) > threshold)
     if wrong.ndim == 2:  # several targets of two classes each
-        return float(np.average(wrong.mean(axis=1), weights=sample_weight))
+        return mean(wrong, sample_weight)
     return error_rate(np.zeros(len(wrong), dtype=bool), wrong, sample_weight=sample_weight)
 
 

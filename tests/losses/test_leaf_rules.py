@@ -192,12 +192,15 @@ def test_weighted_quantiles_are_those_of_repeated_rows(pairs, level):
 def test_scikit_learns_percentiles(rng, n):
     stats = pytest.importorskip("sklearn.utils.stats")
     for values in (rng.normal(size=n), rng.integers(0, 5, n).astype(float)):
-        for weight in (np.ones(n), np.full(n, 0.1), rng.random(n)):
+        for weight in (np.ones(n), rng.random(n)):
             for level in (0.01, 0.1, 0.3, 0.5, 0.9, 0.99):
                 theirs = stats._weighted_percentile(values, weight, 100 * level)
                 assert losses.quantile(values, weight, 100 * level / 100) == theirs
                 if weight[0] == 1:
                     assert losses.quantile(values, None, 100 * level / 100) == theirs
+                    # Theirs is another here where sums of 0.1 are rounded.
+                    tenths = np.full(n, 0.1)
+                    assert losses.quantile(values, tenths, 100 * level / 100) == theirs
 
 
 @pytest.mark.parametrize("n", [50, 20_000])
@@ -286,29 +289,21 @@ def test_groups_out_of_range_are_refused():
         for rows, start in bad:
             with pytest.raises(ValueError, match="start|rows"):
                 loss.leaf_values(y, raw, None, None, rows, start)
-    blocks, partial, out = np.zeros(2, dtype=np.int64), np.zeros((1, 3)), np.zeros(1)
+    out = np.zeros(1)
     arguments = ("squared", raw, y[:, None], None, None)
     for rows, start in bad[:3]:
         with pytest.raises(ValueError):
-            _kernels.leaf_sums(*arguments, 0, 0, 0, rows, start, blocks, partial, 1, out, 1)
+            _kernels.leaf_sums(*arguments, 0, 0, 0, rows, start, 1, out, 1)
     for changed in (
-        {"blocks": np.array([0, 2], dtype=np.int64)},
-        {"partial": np.zeros((0, 3))},
         {"output": 1},
         {"weight": np.zeros(3)},
         {"y": np.zeros((3, 1))},
     ):
-        given = {
-            "blocks": np.array([0, 1], dtype=np.int64),
-            "partial": partial,
-            "output": 0,
-            "weight": None,
-            "y": y[:, None],
-        } | changed
+        given = {"output": 0, "weight": None, "y": y[:, None]} | changed
         with pytest.raises(ValueError):
             _kernels.leaf_sums(
                 "squared", raw, given["y"], given["weight"], None, given["output"], 0, 0, *good,
-                given["blocks"], given["partial"], 1, out, 1,
+                1, out, 1,
             )  # fmt: skip
     with pytest.raises(ValueError, match="leaf holds 7"):
         losses.group_rows(np.array([0, 7], dtype=np.int32), 2)

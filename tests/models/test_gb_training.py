@@ -80,7 +80,7 @@ def test_curves_of_drawn_rows(loss, splitter):
     stages = [np.tile(model.init_, (200, 1)), *staged_raw(model, X)]
     previous = None
     for k in range(8):
-        rows = draw_share(0.5)(RoundDraws(draws).of(k), 200)
+        rows = draw_share(0.5)(RoundDraws(draws).of(k)[0], 200)
         assert len(np.unique(rows)) == 100
         out = np.setdiff1d(np.arange(200), rows)
         inside = deviance(loss, model, y[rows], stages[k + 1][rows], weight[rows])
@@ -203,7 +203,7 @@ def test_curves_of_rows_that_are_drawn_in_some_rounds():
     draws, _ = np.random.SeedSequence(5).spawn(2)
     stages = [np.tile(model.init_, (200, 1)), *staged_raw(model, X)]
     for k in (4, 9):
-        out = np.setdiff1d(np.arange(200), draw_share(0.5)(RoundDraws(draws).of(k), 200))
+        out = np.setdiff1d(np.arange(200), draw_share(0.5)(RoundDraws(draws).of(k)[0], 200))
         before, after = (
             deviance("squared_error", model, y[out], stages[at][out]) for at in (k, k + 1)
         )

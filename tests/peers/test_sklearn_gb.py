@@ -105,7 +105,7 @@ def test_same_model_with_subsample(loss, weighted, monkeypatch):
 
     def same_rows(n, n_drawn, random_state):
         mask = np.zeros(n, dtype=bool)
-        mask[draw_share(0.6)(RoundDraws(draws).of(next(rounds) % 20), n)] = True
+        mask[draw_share(0.6)(RoundDraws(draws).of(next(rounds) % 20)[0], n)] = True
         assert mask.sum() == n_drawn
         return mask
 

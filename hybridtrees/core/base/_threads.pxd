@@ -1,7 +1,8 @@
-"""Threads: how many may start, teams on busy cores, and when work is to be given up."""
+"""What all rooms need: threads, and when to give up; sums in any order."""
 
 from libc.math cimport INFINITY
 
+from hybridtrees.core.base._exact_sum cimport HtExactSum
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
 from hybridtrees.core.base._types cimport float64_t, intp_t
 
@@ -59,3 +60,7 @@ cdef inline void note_time(
         # What stopped all threads, for minutes perhaps, says little about the cores.
         team.owed = min(8 * (seconds - usual), 0.25)
     team.rate = min(team.rate, seconds / updates)
+
+
+cdef class ExactSum:
+    cdef HtExactSum sum

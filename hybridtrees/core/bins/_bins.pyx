@@ -7,7 +7,7 @@ from libc.string cimport memchr, memcpy, memset
 
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
 from hybridtrees.core.base._radix cimport key_at, key_t, value_from_key
-from hybridtrees.core.base._rng cimport keyed, uniform
+from hybridtrees.core.base._rng cimport STREAM_BINS, keyed, uniform
 from hybridtrees.core.base._threads cimport team_of
 from hybridtrees.core.base._types cimport float32_t, float64_t, intp_t, real_t
 
@@ -213,8 +213,8 @@ def sample_rows(intp_t n_rows, intp_t n_drawn, uint64_t seed):
         # Every row is written, the next one over it unless it is taken: no branch to predict.
         for i in range(n_rows):
             view[n_taken] = i
-            n_taken += uniform(keyed(seed, 0, i)) * <float64_t> (n_rows - i) < <float64_t> (
-                n_drawn - n_taken)
+            n_taken += (uniform(keyed(seed, STREAM_BINS, i)) * <float64_t>(n_rows - i)
+                        < <float64_t>(n_drawn - n_taken))
     return rows[:n_drawn]
 
 

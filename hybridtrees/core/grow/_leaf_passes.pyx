@@ -3,6 +3,9 @@
 from cython.parallel cimport prange
 from libc.math cimport INFINITY
 
+from hybridtrees.core.base._exact_sum cimport (
+    HtExactSum, ht_add_term, ht_clear_sum, ht_sum_value,
+)
 from hybridtrees.core.base._simd cimport ht_vector_bytes
 from hybridtrees.core.base._threads cimport team_of
 from hybridtrees.core.base._types cimport (
@@ -17,8 +20,10 @@ import numpy as np
 #
 # Every leaf has its own few columns. The rows of a leaf are spread over the whole table, which may
 # be much larger than the caches, so the table is taken in parts: all leaves sum the rows that they
-# have in one before the next is looked at. The sums of the parts are added in order, and the parts
-# do not depend on the number of threads, nor does the result.
+# have in one before the next is looked at. Exact sums would cost too much for so many products.
+# Parts are stretches of row numbers, a power of two long that follows from the number of leaves,
+# and their sums are added in order: the result depends neither on threads nor on how a table is
+# cut, as long as it is cut between parts.
 #
 # A missing value stands at `center`, so that it adds nothing; a leaf that has some is summed a
 # second time, with its own means for centres.
@@ -38,14 +43,14 @@ cdef extern from "leaf_moments.h" nogil:
         HtLeafRows* rows, int n, int all_weigh, int k, const double* shift, const double* factor,
         int width)
     void ht_close_leaf(const HtLeafRows* rows, int k, double* columns, double* squares)
-    void ht_add_term(
+    void ht_add_line_term(
         const double* x, int n, double coef, double center, double low, double high,
         double* total, int width)
 
 cdef enum:
     MAX_COLUMNS = 16         # HT_LEAF_COLUMNS
     PART_ROWS = 32768        # of the table
-    LEAST_ROWS = 64          # of an average leaf in a part
+    LEAST_ROWS = 64          # of an average leaf in a part of a larger table
     AHEAD = 12               # rows that are asked for ahead of their turn
 
 
@@ -57,10 +62,11 @@ cdef class Parts:
 
     def __init__(self, intp_t n_rows, const uint32_t[::1] rows, const int64_t[::1] start,
                  const int64_t[::1] stop):
-        cdef intp_t n_leaves = start.shape[0], leaf, part, low, high, middle, part_rows
-        part_rows = max(PART_ROWS, LEAST_ROWS * n_leaves)
-        self.n_parts = max(1, n_rows // part_rows)
-        part_rows = (n_rows + self.n_parts - 1) // self.n_parts
+        cdef intp_t n_leaves = start.shape[0], leaf, part, low, high, middle
+        cdef intp_t part_rows = PART_ROWS
+        while part_rows < LEAST_ROWS * n_leaves:
+            part_rows *= 2
+        self.n_parts = max(1, (n_rows + part_rows - 1) // part_rows)
         self.bound = np.empty((n_leaves, self.n_parts + 1), dtype=np.int64)
         for leaf in range(n_leaves):
             self.bound[leaf, 0] = start[leaf]
@@ -322,7 +328,7 @@ cdef void add_line(
             else:
                 for r in range(n):
                     x[r] = <float64_t>column[<intp_t>rows[r] * row_step]
-            ht_add_term(x, <int>n, line.coef[j], line.center[j], line.low[j], line.high[j], total,
+            ht_add_line_term(x, <int>n, line.coef[j], line.center[j], line.low[j], line.high[j], total,
                         width)
         for r in range(n):
             raw[<intp_t>rows[r] * raw_step] += min(
@@ -402,7 +408,7 @@ def add_lines(
 
 
 # ---------------------------------------------------------------------------------------------
-# Sums over the rows and nodes of a grown tree, in the order of their numbers.
+# Sums over the rows and nodes of a grown tree.
 
 
 def leaf_means(
@@ -423,28 +429,35 @@ def leaf_means(
     cdef intp_t n_nodes = nodes.shape[0], n_outputs = y.shape[1], i, k, node
     cdef bint weighted = weight is not None
     cdef float64_t w
+    cdef HtExactSum* sum_
     if (leaf.shape[0] != y.shape[0] or value.shape[0] != n_nodes
             or value.shape[1] != n_outputs or (weighted and weight.shape[0] != y.shape[0])):
         raise ValueError("rows, targets and nodes do not fit each other")
-    cdef float64_t[:, ::1] sums = np.zeros((n_nodes, n_outputs + 1))
+    cdef int64_t[:, ::1] room = np.empty(
+        (n_nodes * (n_outputs + 1), sizeof(HtExactSum) // 8), dtype=np.int64)
+    cdef HtExactSum* sums = <HtExactSum*>&room[0, 0]
     cdef intp_t[::1] last = np.full(n_nodes, -1)          # row of the node, -2: several
     with nogil:
+        for k in range(n_nodes * (n_outputs + 1)):
+            ht_clear_sum(&sums[k])
         for i in range(leaf.shape[0]):
             node = leaf[i]
             if node < 0 or node >= n_nodes:
                 continue
             w = weight[i] if weighted else 1.0
+            sum_ = sums + node * (n_outputs + 1)
             for k in range(n_outputs):
-                sums[node, k] += w * y[i, k]
-            sums[node, n_outputs] += w
+                ht_add_term(sum_ + k, w * y[i, k])
+            ht_add_term(sum_ + n_outputs, w)
             last[node] = i if last[node] == -1 else -2
         for node in range(n_nodes):
             if nodes[node].left >= 0:
                 continue
+            sum_ = sums + node * (n_outputs + 1)
             for k in range(n_outputs):
                 # A weight would round the mean of one row.
                 value[node, k] = y[last[node], k] if last[node] >= 0 else (
-                    sums[node, k] / sums[node, n_outputs])
+                    ht_sum_value(sum_ + k) / ht_sum_value(sum_ + n_outputs))
 
 
 def pair_gains(Node[::1] nodes, const float64_t[:, ::1] sums):

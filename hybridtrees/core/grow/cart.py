@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hybridtrees.core.base.exact_sum import exact_mean
 from hybridtrees.core.grow._leaf_passes import pair_gains
 from hybridtrees.core.grow.grower import Grower, GrowerParams
 from hybridtrees.core.grow.grown import Grown
@@ -161,7 +162,7 @@ def _centred(
     y /= scale
     mean = np.zeros(y.shape[1])
     if center:
-        mean = np.average(y, axis=0, weights=weight)
+        mean = exact_mean(y, weight)
         y -= mean
     return y, mean * scale, float(scale)
 

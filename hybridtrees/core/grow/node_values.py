@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hybridtrees.core.base.exact_sum import group_sums
 from hybridtrees.core.grow._leaf_passes import leaf_means
 from hybridtrees.core.search._criteria import weighted_medians
 
@@ -52,7 +53,7 @@ def _sum_up(nodes: NDArray, own: Floats) -> Floats:
 def _own_sums(leaf: NDArray, per_row: Floats, n_nodes: int) -> Floats:
     """Sum over the rows that end at each node."""
     ended = leaf >= 0
-    return np.bincount(leaf[ended], weights=per_row[ended], minlength=n_nodes)
+    return group_sums(leaf[ended], n_nodes, per_row[ended])
 
 
 def mean_values(

@@ -6,6 +6,7 @@ import copy
 
 import numpy as np
 
+from hybridtrees.core.base.exact_sum import exact_mean, group_sums
 from hybridtrees.core.base.workers import run_threads
 from hybridtrees.core.bins.matrix import BinnedMatrix
 
@@ -78,17 +79,17 @@ class RegressorColumns:
         if weight is not None and not weight.any():
             return
         with np.errstate(over="ignore", invalid="ignore"):
-            mean = np.average(column, weights=weight)
+            mean = exact_mean(column, weight)
             column -= mean
             largest = np.abs(column if weight is None else column[weight > 0]).max()
             if not (np.isfinite(mean) and 0 < largest < np.inf):
                 return
-            scale = largest * np.sqrt(np.average((column / largest) ** 2, weights=weight))
+            scale = largest * np.sqrt(exact_mean((column / largest) ** 2, weight))
         if not (np.isfinite(scale) and scale > 0):
             return
         total = column if weight is None else column * weight
-        total = np.bincount(codes, weights=total, minlength=n_bins)
-        count = np.bincount(codes, weights=weight, minlength=n_bins)
+        total = group_sums(codes, n_bins, total)
+        count = group_sums(codes, n_bins, weight)
         self.mean[f], self.scale[f] = mean, scale
         # A bin without rows is never looked up.
         means = np.divide(total, count, out=np.zeros(n_bins), where=count > 0)

@@ -32,7 +32,7 @@ cdef class RowStatistics:
     cdef StatsView view
     cdef BinnedView bins
     cdef uint8_t[::1] own
-    cdef double[::1] blocks
+    cdef uint8_t[::1] blocks
     cdef bint use_tail
     cdef int quantise(
         self, const RowValues* values, intp_t n_sampled, bint need_counts, int n_threads

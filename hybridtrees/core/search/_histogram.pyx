@@ -5,7 +5,11 @@ from libc.math cimport copysign, fabsf, frexp, isfinite, ldexp
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
+from hybridtrees.core.base._exact_sum cimport (
+    SUM_ROWS, HtExactSum, ht_add_terms, ht_clear_sum, ht_largest_float, ht_merge_sum, ht_sum_value,
+)
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
+from hybridtrees.core.base._simd cimport ht_vector_bytes
 from hybridtrees.core.base._threads cimport team_of
 from hybridtrees.core.base._types cimport (
     PAIR16, PAIR32, UNIFORM_CELLS, UNIT, BinView, StatsView, float32_t, int16_t, int32_t, int64_t,
@@ -128,53 +132,47 @@ cdef void round_values(
         out[i] = <int32_t>(value + copysign(0.5, value))
 
 
+cdef struct Range:
+    double largest            # magnitude; not finite where a value is not
+    HtExactSum total          # of the magnitudes
+
+
 cdef void block_range(
-    const float32_t* values, intp_t n, double* largest, double* total
+    const float32_t* values, intp_t n, int width, bint want_total, Range* out
 ) noexcept nogil:
-    """Largest magnitude and sum of magnitudes; eight sums, so that none waits for another."""
-    cdef intp_t i, k, whole = n - n % 8
-    cdef float32_t value
-    cdef float32_t[8] top
-    cdef double[8] add
-    for k in range(8):
-        top[k] = 0
-        add[k] = 0
-    for i in range(0, whole, 8):
-        for k in range(8):
-            value = fabsf(values[i + k])
-            top[k] = value if value > top[k] else top[k]
-            add[k] += value
-    for i in range(whole, n):
-        value = fabsf(values[i])
-        top[0] = value if value > top[0] else top[0]
-        add[0] += value
-    largest[0] = 0
-    total[0] = 0
-    for k in range(8):
-        largest[0] = max(largest[0], top[k])
-        total[0] += add[k]
+    cdef intp_t i, m, first = 0
+    cdef double[SUM_ROWS] terms
+    out.largest = ht_largest_float(width, values, n)
+    ht_clear_sum(&out.total)
+    while want_total and first < n:
+        m = min(n - first, <intp_t>SUM_ROWS)
+        for i in range(m):
+            terms[i] = fabsf(values[first + i])
+        ht_add_terms(width, &out.total, terms, m)
+        first += m
 
 
 cdef void range_of(
-    const float32_t* values, intp_t n, double* blocks, int n_threads, double* largest,
-    double* mean,
+    const float32_t* values, intp_t n, Range* blocks, bint want_mean, int n_threads,
+    double* largest, double* mean,
 ) noexcept nogil:
-    """Largest and mean magnitude; `blocks` holds two numbers per block.
+    """Largest and mean magnitude, the latter where asked for; `blocks` is scratch.
 
-    The mean only steers a choice of layout, but that choice too must not depend on threads: its
-    blocks are added in order.
+    The mean only steers a choice of layout, but that choice too must depend on the values alone.
     """
     cdef intp_t n_blocks = (n + BLOCK - 1) // BLOCK, block
-    cdef double top = 0, total = 0
+    cdef int width = ht_vector_bytes()
     n_threads = <int>max(1, min(n_threads, n_blocks // 8))
     for block in prange(n_blocks, num_threads=team_of(n_threads), schedule="static"):
-        block_range(values + block * BLOCK, min(BLOCK, n - block * BLOCK), blocks + 2 * block,
-                    blocks + 2 * block + 1)
-    for block in range(n_blocks):
-        top = max(top, blocks[2 * block])
-        total += blocks[2 * block + 1]
-    largest[0] = top
-    mean[0] = total / n
+        block_range(values + block * BLOCK, min(BLOCK, n - block * BLOCK), width, want_mean,
+                    &blocks[block])
+    for block in range(1, n_blocks):
+        # A NaN is larger than any number.
+        if not blocks[block].largest <= blocks[0].largest:
+            blocks[0].largest = blocks[block].largest
+        ht_merge_sum(&blocks[0].total, &blocks[block].total)
+    largest[0] = blocks[0].largest
+    mean[0] = ht_sum_value(&blocks[0].total) / n
 
 
 cdef class RowStatistics:
@@ -192,7 +190,7 @@ cdef class RowStatistics:
         self.bins = bins
         self.use_tail = use_tail
         self.own = None
-        self.blocks = np.empty(2 * (bins.view.n_rows // BLOCK + 1))
+        self.blocks = np.empty((bins.view.n_rows // BLOCK + 1) * sizeof(Range), dtype=np.uint8)
 
     cdef int quantise(
         self, const RowValues* values, intp_t n_sampled, bint need_counts, int n_threads
@@ -205,10 +203,12 @@ cdef class RowStatistics:
         cdef double top_grad, mean_grad
         cdef double top_hess = values.constant_hess, mean_hess = values.constant_hess
         cdef int width
-        range_of(values.grad, n, &self.blocks[0], n_threads, &top_grad, &mean_grad)
+        cdef bint may_pack = hess != NULL and not need_counts and n >= PAIR16_MIN_ROWS
+        cdef Range* blocks = <Range*>&self.blocks[0]
+        range_of(values.grad, n, blocks, may_pack, n_threads, &top_grad, &mean_grad)
         if hess != NULL:
-            range_of(hess, n, &self.blocks[0], n_threads, &top_hess, &mean_hess)
-        if not (isfinite(top_grad) and isfinite(mean_grad) and isfinite(top_hess)):
+            range_of(hess, n, blocks, may_pack, n_threads, &top_hess, &mean_hess)
+        if not (isfinite(top_grad) and isfinite(top_hess)):
             with gil:
                 raise ValueError(
                     "the gradients overflow 32-bit floats: the target or the sample weights are "
@@ -222,8 +222,7 @@ cdef class RowStatistics:
             self.view.grad_unit = step_for(top_grad, min(30, spare_bits))
             self.view.hess_unit = values.constant_hess
         elif (
-            hess != NULL and not need_counts and n >= PAIR16_MIN_ROWS
-            and top_grad < PAIR16_MAX_SPREAD * mean_grad
+            may_pack and top_grad < PAIR16_MAX_SPREAD * mean_grad
             and top_hess < PAIR16_MAX_SPREAD * mean_hess
         ):
             self.view.layout = PAIR16

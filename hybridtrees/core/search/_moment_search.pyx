@@ -6,7 +6,7 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
-from hybridtrees.core.base._rng cimport keyed
+from hybridtrees.core.base._rng cimport STREAM_MOMENTS, keyed
 from hybridtrees.core.base._simd cimport ht_vector_bytes
 from hybridtrees.core.base._threads cimport team_of
 from hybridtrees.core.base._types cimport (
@@ -369,7 +369,6 @@ cdef class NodeModels:
 
 cdef enum:
     CELL_BYTES = 1 << 19         # of one group's cells, so that they stay near the processor
-    STREAM_SAMPLE = 7            # stream of the draws of rows
     PARALLEL_UPDATES = 65536
     CUT_UPDATES = 16             # as many updates of cells take the time of one cut
 
@@ -521,7 +520,7 @@ cdef class MomentSearch(HistogramSearch):
         cdef const uint32_t* rows = &self.rows[0] + n.start
         cdef uint32_t* sample = &self.sample[work.lane, 0]
         cdef intp_t count = n.stop - n.start, step, i
-        cdef uint64_t key = keyed(n.key, STREAM_SAMPLE, 0)
+        cdef uint64_t key = keyed(n.key, STREAM_MOMENTS, 0)
         work.rows = rows
         work.n_rows = count
         work.sampled = self.sample_rows > 0 and count > 2 * self.sample_rows

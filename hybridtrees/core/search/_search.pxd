@@ -55,9 +55,7 @@ cdef class NodeStore:
 
 
 cdef enum:
-    SUM_BLOCK = 4096      # rows of one partial sum: fixed, so that sums never depend on threads
-
-cdef intp_t[:, ::1] cut_in_blocks(intp_t[:, ::1] leaves)
+    SUM_BLOCK = 4096      # rows of a leaf that a thread takes at a time
 
 cdef int sum_leaves(
     const float32_t* grad, const float32_t* hess, float64_t constant_hess,

@@ -1,16 +1,22 @@
 """What every search shares: nodes, the queue of open nodes, leaf sums, the contract."""
 
 from cython.parallel cimport prange
-from libc.math cimport INFINITY
+from libc.math cimport INFINITY, fabs, rint
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
+from hybridtrees.core.base._exact_sum cimport (
+    SUM_ROWS, HtExactSum, ht_add_term, ht_add_terms, ht_clear_sum, ht_merge_sum, ht_sum_value,
+)
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
-from hybridtrees.core.base._rng cimport draw_few, draw_sorted, keyed
+from hybridtrees.core.base._rng cimport (
+    STREAM_CHILD, STREAM_LEVEL, STREAM_NODE, STREAM_TREE, draw_few, draw_sorted, keyed,
+)
+from hybridtrees.core.base._simd cimport ht_vector_bytes
 from hybridtrees.core.base._threads cimport team_of, team_stops, threads_for
 from hybridtrees.core.base._types cimport (
-    BEST_FIRST, DEPTH_FIRST, DEPTH_WISE, TARGET_CLASS_WEIGHTED, TargetView, float32_t, float64_t,
-    int32_t, int8_t, intp_t, uint32_t, uint64_t,
+    BEST_FIRST, DEPTH_FIRST, DEPTH_WISE, TARGET_CLASS, TARGET_CLASS_WEIGHTED, TargetView,
+    float32_t, float64_t, int32_t, int64_t, int8_t, intp_t, uint32_t, uint64_t, uint8_t,
 )
 from hybridtrees.core.search._criteria cimport add_row
 
@@ -97,10 +103,6 @@ cdef class NodeQueue:
 
 # ---------------------------------------------------------------------------------------------
 # Nodes of a tree while it grows, and the category sets of their splits.
-
-
-cdef enum:
-    STREAM_CHILD = 4
 
 
 cdef class NodeStore:
@@ -272,9 +274,9 @@ cdef class NodeStore:
 # ---------------------------------------------------------------------------------------------
 # Passes over the rows of a grown tree's leaves.
 #
-# A leaf's rows are cut into blocks of a fixed size. Partial sums of blocks are added in order, so
-# a sum is the same number for any number of threads. A thread is not woken for less than four
-# blocks.
+# A leaf's rows are cut into blocks, which threads share; a thread is not woken for less than four.
+# A sum depends on the terms alone (exact_sum.h): not on their order, the blocks or the threads, nor
+# on which files or machines hold the rows.
 #
 # The rows of a leaf lie all over the table. Blocks are therefore visited by where they begin in the
 # table and not leaf by leaf: what one leaf has brought into the caches serves the others, and two
@@ -286,15 +288,10 @@ cdef enum:
     ADD_BLOCK = 512       # rows of a leaf that are added to at once
     WINDOW_ROWS = 8192    # rows of the table whose scores the nearer caches hold
     LEAF_ROWS = 64        # rows of a leaf in a window, on average, that make up for finding them
-    CHAINS = 4            # sums that do not wait for each other
-
-
-cdef intp_t[:, ::1] cut_in_blocks(intp_t[:, ::1] leaves):
-    """From (node, start, stop) of leaves to the same of blocks."""
-    return cut(leaves, SUM_BLOCK)
 
 
 cdef intp_t[:, ::1] cut(intp_t[:, ::1] leaves, intp_t size):
+    """From (node, start, stop) of leaves to the same of blocks."""
     cdef intp_t k, start, n_blocks = 0
     for k in range(leaves.shape[0]):
         n_blocks += (leaves[k, 2] - leaves[k, 1] + size - 1) // size
@@ -334,58 +331,183 @@ cdef intp_t[::1] by_place(const uint32_t* rows, intp_t[:, ::1] blocks):
     return order
 
 
-cdef void sum_blocks(
-    const float32_t* values, const uint32_t* rows, const intp_t[:, ::1] blocks,
-    const intp_t* order, intp_t n_blocks, float64_t* partial,
-) noexcept nogil:
-    """Sums over up to `CHAINS` blocks at the same time, each in the order of its rows.
+cdef struct Column:
+    # One number of every row, float32 or float64; without either pointer it is 1.
+    const float32_t* single
+    const float64_t* double_
+    intp_t stride
+    bint whole            # whole numbers with sums below 2^53: plain sums are exact
 
-    An addition waits for the one before it, so that several sums take the time of one.
-    """
-    cdef const uint32_t* at[CHAINS]
-    cdef intp_t size[CHAINS]
-    cdef float64_t total[CHAINS]
-    cdef intp_t i, j, common = SUM_BLOCK
-    for j in range(CHAINS):
-        total[j] = 0
-        # Where there are fewer blocks the first is summed again, for nothing.
-        at[j] = rows + blocks[order[j if j < n_blocks else 0], 1]
-        size[j] = blocks[order[j if j < n_blocks else 0], 2] - (at[j] - rows)
-        common = min(common, size[j])
-    for i in range(common):
-        for j in range(CHAINS):
-            total[j] += values[at[j][i]]
-    for j in range(n_blocks):
-        for i in range(common, size[j]):
-            total[j] += values[at[j][i]]
-        partial[2 * order[j]] = total[j]
+
+cdef struct RowSums:
+    # What the sums over the rows of all nodes share.
+    Column* columns       # of each sum; NULL for sums by class
+    const TargetView* target
+    int32_t n_sums
+    bint whole            # sums by class: the weights are whole numbers
+    int vector_bytes
+
+
+cdef Column make_column(
+    const float32_t* single, const float64_t* double_, intp_t stride, intp_t n
+) noexcept nogil:
+    """A column of n rows; float32 columns are not looked through for whole numbers."""
+    cdef Column column
+    cdef intp_t i
+    cdef float64_t x, limit = 9007199254740992.0 / <float64_t>max(n, 1)
+    column.single, column.double_, column.stride = single, double_, stride
+    column.whole = single == NULL
+    if double_ != NULL:
+        for i in range(n):
+            x = double_[i * stride]
+            if x != rint(x) or fabs(x) > limit:
+                column.whole = False
+                break
+    return column
+
+
+cdef void sum_column(
+    const Column* column, const uint32_t* rows, intp_t n, int width, HtExactSum* part,
+    float64_t* out,
+) noexcept nogil:
+    """Sum over some rows: to `part`, or where that is NULL its value to `out`."""
+    cdef float64_t[SUM_ROWS] terms
+    cdef float64_t total = 0 if column.double_ != NULL else <float64_t>n
+    cdef intp_t i, m, first = 0
+    cdef HtExactSum own
+    ht_clear_sum(&own)
+    if column.whole:
+        for i in range(n if column.double_ != NULL else 0):
+            total += column.double_[rows[i] * column.stride]
+        if part != NULL:
+            ht_add_term(part, total)
+    while first < n and not column.whole:
+        m = min(n - first, <intp_t>SUM_ROWS)
+        if column.single != NULL:
+            for i in range(m):
+                terms[i] = column.single[rows[first + i]]
+        else:
+            for i in range(m):
+                terms[i] = column.double_[rows[first + i] * column.stride]
+        ht_add_terms(width, &own if part == NULL else part, terms, m)
+        first += m
+    if part == NULL:
+        out[0] = total if column.whole else ht_sum_value(&own)
+
+
+cdef void sum_classes(
+    const RowSums* work, const uint32_t* rows, intp_t n, HtExactSum* parts, float64_t* out
+) noexcept nogil:
+    """The weight of each class, and behind them of all: to `parts`, or added to `out`."""
+    cdef const float64_t* row
+    cdef float64_t weight = 1.0
+    cdef intp_t i
+    for i in range(n):
+        row = work.target.data + <intp_t>rows[i] * work.target.width
+        if parts == NULL:
+            add_row(work.target, row, out)
+            continue
+        if work.target.width > 1:
+            weight = row[1]
+        ht_add_term(parts + <intp_t>row[0], weight)
+        ht_add_term(parts + work.n_sums - 1, weight)
+
+
+cdef void sum_block(
+    const RowSums* work, const uint32_t* rows, intp_t n, HtExactSum* parts, HtExactSum* scratch,
+    float64_t* out,
+) noexcept nogil:
+    """All sums over some rows of a node: to `parts`, or where that is NULL to `out`."""
+    cdef int32_t k
+    if work.columns != NULL:
+        for k in range(work.n_sums):
+            sum_column(&work.columns[k], rows, n, work.vector_bytes,
+                       NULL if parts == NULL else parts + k, out + k)
+    elif parts != NULL or work.whole:
+        sum_classes(work, rows, n, parts, out)
+    else:
+        for k in range(work.n_sums):
+            ht_clear_sum(&scratch[k])
+        sum_classes(work, rows, n, scratch, out)
+        for k in range(work.n_sums):
+            out[k] = ht_sum_value(&scratch[k])
+
+
+cdef int sum_by_node(
+    const RowSums* work, const uint32_t* rows, intp_t[:, ::1] blocks, float64_t[:, ::1] sums,
+    int n_threads,
+) except -1:
+    """OUT sums over the rows of each node that has blocks; the others keep theirs."""
+    cdef intp_t k, block, n_blocks = blocks.shape[0], n_rows = 0, n_parts = 0
+    cdef intp_t[::1] order = by_place(rows, blocks)
+    cdef intp_t[::1] part = np.full(n_blocks, -1, dtype=np.intp)
+    cdef HtExactSum* parts
+    cdef HtExactSum* scratch
+    cdef HtExactSum* at
+    for block in range(n_blocks):
+        n_rows += blocks[block, 2] - blocks[block, 1]
+        # A node of several blocks: their sums are kept, and merged in the end.
+        if (block > 0 and blocks[block - 1, 0] == blocks[block, 0]) or (
+                block + 1 < n_blocks and blocks[block + 1, 0] == blocks[block, 0]):
+            part[block] = n_parts
+            n_parts += 1
+    n_threads = threads_for(<int>min(n_threads, n_blocks), n_rows, 4 * SUM_BLOCK)
+    cdef int64_t[:, :, ::1] kept = np.empty((n_parts + n_threads, work.n_sums, 5), dtype=np.int64)
+    parts = <HtExactSum*>&kept[0, 0, 0]
+    scratch = parts + n_parts * work.n_sums
+    with nogil:
+        for k in range(n_parts * work.n_sums):
+            ht_clear_sum(&parts[k])
+        for k in prange(n_blocks, num_threads=team_of(n_threads), schedule="dynamic", chunksize=4):
+            sum_block(work, rows + blocks[order[k], 1], blocks[order[k], 2] - blocks[order[k], 1],
+                      NULL if part[order[k]] < 0 else parts + part[order[k]] * work.n_sums,
+                      scratch + omp_get_thread_num() * work.n_sums, &sums[blocks[order[k], 0], 0])
+        for block in range(n_blocks):
+            for k in range(work.n_sums if part[block] >= 0 else 0):
+                at = parts + part[block] * work.n_sums + k
+                if block > 0 and blocks[block - 1, 0] == blocks[block, 0]:
+                    ht_merge_sum(at, at - work.n_sums)    # all of the node so far
+                sums[blocks[block, 0], k] = ht_sum_value(at)
+    return 0
 
 
 cdef int sum_leaves(
     const float32_t* grad, const float32_t* hess, float64_t constant_hess,
     const uint32_t* rows, intp_t[:, ::1] blocks, float64_t[:, ::1] sums, int n_threads,
 ) except -1:
-    """Float64 sums of grad and hess over each leaf, added to sums[node]."""
-    cdef intp_t block, group, n_blocks = blocks.shape[0], n_rows = 0
-    cdef intp_t n_groups = (n_blocks + CHAINS - 1) // CHAINS
-    cdef float64_t[:, ::1] partial = np.empty((n_blocks, 2))
-    cdef intp_t[::1] order = by_place(rows, blocks)
-    for block in range(n_blocks):
-        n_rows += blocks[block, 2] - blocks[block, 1]
-    n_threads = threads_for(<int>min(n_threads, n_groups), n_rows, 4 * SUM_BLOCK)
-    with nogil:
-        for group in prange(n_groups, num_threads=team_of(n_threads), schedule="dynamic"):
-            sum_blocks(grad, rows, blocks, &order[CHAINS * group],
-                       min(CHAINS, n_blocks - CHAINS * group), &partial[0, 0])
-            if hess != NULL:
-                sum_blocks(hess, rows, blocks, &order[CHAINS * group],
-                           min(CHAINS, n_blocks - CHAINS * group), &partial[0, 1])
-        for block in range(n_blocks):
-            if hess == NULL:
-                partial[block, 1] = constant_hess * (blocks[block, 2] - blocks[block, 1])
-            sums[blocks[block, 0], 0] += partial[block, 0]
-            sums[blocks[block, 0], 1] += partial[block, 1]
+    """OUT sums of grad and hess over the rows of each leaf."""
+    cdef Column[2] columns
+    cdef RowSums work
+    cdef intp_t node
+    columns[0], columns[1] = make_column(grad, NULL, 1, 0), make_column(hess, NULL, 1, 0)
+    work.columns, work.n_sums, work.vector_bytes = columns, 2, ht_vector_bytes()
+    sum_by_node(&work, rows, blocks, sums, n_threads)
+    if hess == NULL:
+        for node in range(sums.shape[0]):
+            sums[node, 1] *= constant_hess
     return 0
+
+
+cdef int sum_targets(
+    const TargetView* target, const uint32_t* rows, intp_t[:, ::1] blocks,
+    float64_t[:, ::1] sums, int n_threads,
+) except -1:
+    """OUT sums and weight of the targets of each node's rows."""
+    cdef RowSums work
+    cdef int32_t k
+    cdef uint8_t[::1] room = np.empty((target.n_sums + 1) * sizeof(Column), dtype=np.uint8)
+    work.target, work.n_sums, work.vector_bytes = target, target.n_sums + 1, ht_vector_bytes()
+    if target.layout in (TARGET_CLASS, TARGET_CLASS_WEIGHTED):
+        work.columns = NULL
+        work.whole = make_column(
+            NULL, NULL if target.width == 1 else target.data + 1, target.width, target.n_rows
+        ).whole
+    else:
+        work.columns = <Column*>&room[0]
+        for k in range(work.n_sums):
+            work.columns[k] = make_column(
+                NULL, target.data + k if k < target.width else NULL, target.width, target.n_rows)
+    return sum_by_node(&work, rows, blocks, sums, n_threads)
 
 
 cdef void add_to_rows(
@@ -505,48 +627,16 @@ cdef int add_to_blocks(
     return 0
 
 
-cdef void sum_target_rows(
-    const TargetView* target, const uint32_t* rows, intp_t start, intp_t stop, float64_t* out
-) noexcept nogil:
-    cdef intp_t i
-    for i in range(start, stop):
-        add_row(target, target.data + <intp_t>rows[i] * target.width, out)
-
-
-cdef int sum_targets(
-    const TargetView* target, const uint32_t* rows, intp_t[:, ::1] blocks,
-    float64_t[:, ::1] sums, int n_threads,
-) except -1:
-    """Sums and weight of the targets of each node's rows, added to sums[node]."""
-    cdef intp_t block, n_blocks = blocks.shape[0], k, n = target.n_sums + 1
-    cdef float64_t[:, ::1] partial = np.zeros((n_blocks, n))
-    n_threads = <int>max(1, min(n_threads, n_blocks // 4))
-    with nogil:
-        for block in prange(n_blocks, num_threads=team_of(n_threads), schedule="dynamic",
-                            chunksize=4):
-            sum_target_rows(target, rows, blocks[block, 1], blocks[block, 2], &partial[block, 0])
-    for block in range(n_blocks):
-        for k in range(n):
-            sums[blocks[block, 0], k] += partial[block, k]
-    return 0
-
-
 # ---------------------------------------------------------------------------------------------
 # What the grower asks of a split search, and what all searches share.
 #
-# A search owns the rows of the nodes and finds their best splits. Two exist: along histograms of
-# binned features (`_histogram_search`), and along sorted lists of rows (`_sorted_search`). The
-# grower decides which node comes next and knows nothing of either.
+# A search owns the rows of the nodes and finds their best splits. The grower decides which node
+# comes next and knows nothing of how it is searched.
 
 
 CRITERIA = {
     "newton": 0, "squares": 1, "entropy": 2, "misclassified": 3, "poisson": 4, "absolute": 5,
 }
-
-cdef enum:
-    STREAM_TREE = 1           # streams of the feature draws
-    STREAM_LEVEL = 2
-    STREAM_NODE = 3
 
 # Of a node without a split above it, and of every feature where any two may interact. In the
 # latter case a node keeps the features of its path themselves: the first as `alone`, the second
@@ -806,7 +896,7 @@ cdef class SplitSearch:
                 ends[n, 1] = node.start if node.left < 0 else node.stay
                 ends[n, 2] = node.stop
                 n += ends[n, 1] < ends[n, 2]
-        return cut_in_blocks(ends[:n])
+        return cut(ends[:n], SUM_BLOCK)
 
     cdef int sum_nodes(self, float64_t[:, ::1] sums) except -1:
         """OUT exact sums over the rows that end at each node (leaves, and rows that stay)."""

@@ -8,7 +8,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 from hybridtrees.core.base._category_sets cimport SHORT_SET
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
-from hybridtrees.core.base._rng cimport keyed, uniform
+from hybridtrees.core.base._rng cimport STREAM_CUT, STREAM_REST, STREAM_TIE, keyed, uniform
 from hybridtrees.core.base._threads cimport raise_stop, team_of
 from hybridtrees.core.base._types cimport (
     ABSOLUTE, NEWTON, SQUARES, TARGET_PAIR, TARGET_UNIT, BinView, Entry, SplitRules, TargetView,
@@ -379,9 +379,6 @@ cdef void mark_listed(
 
 cdef enum:
     FAR_BYTES = 262144           # targets that no longer fit the cache near the core
-    STREAM_TIE = 5
-    STREAM_CUT = 6
-    STREAM_REST = 7
 
 cdef float64_t TIE = 1e-11
 

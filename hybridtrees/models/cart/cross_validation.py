@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from hybridtrees._parameters import check_integer
+from hybridtrees.core.base.exact_sum import exact_sum, group_sums
 from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.tree.pruning import collapse_alphas
 from hybridtrees.core.tree.tree import TreeEnsemble
@@ -214,7 +215,7 @@ def validation_errors(
     node, row = leaves, np.arange(len(leaves))
     while len(node):
         losses = weight[row] * loss(target[row], tree.values[node])
-        added = np.bincount(node, weights=losses, minlength=len(nodes))
+        added = group_sums(node, len(nodes), losses)
         ended = added if ended is None else ended
         cost += added
         node = nodes["parent"][node]
@@ -280,7 +281,7 @@ def cross_validate(
         leaves = find_leaves(ensemble, values[test], recipe.n_threads)
         rows = (leaves, target[test], row_weight[test])
         sums.append(validation_errors(part, *rows, loss, between))
-        totals.append(row_weight[test].sum())
+        totals.append(exact_sum(row_weight[test]))
         if verbose:
             print(f"fold {k + 1} of {len(folds)}: {part.tree.n_leaves} leaves")
     share = np.array(totals) / np.sum(totals)

@@ -10,6 +10,7 @@ import numpy as np
 
 from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
 from hybridtrees.base import atomic_fit
+from hybridtrees.core.base.exact_sum import exact_sum
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.core.grow.grower import Grower
@@ -352,7 +353,7 @@ class GradientBoostingModel(FittedGB, TreeParameters):
         self.max_features_ = count_features(self.max_features, n_features)
         share = float(self.subsample)
         n_drawn = max(1, int(share * n_rows)) if share < 1 else n_rows
-        total = n_drawn if part.weight is None else float(part.weight.sum()) * n_drawn / n_rows
+        total = n_drawn if part.weight is None else exact_sum(part.weight) * n_drawn / n_rows
         params = replace(self._grower_params(n_rows, n_features, total), **constraints)
         mask = self._reader.is_categorical
         if self.splitter_ == "exact":

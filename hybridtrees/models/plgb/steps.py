@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridtrees.core.base.exact_sum import exact_mean, exact_sum
 from hybridtrees.core.grow.grower import Grower
 from hybridtrees.core.grow.leaf_fit import LeafRows
 from hybridtrees.core.grow.linear_leaves import LinearLeaves
@@ -120,10 +121,10 @@ class PiecewiseSteps(NewtonSteps):
         weight = np.zeros(len(distance))
         for start, stop in zip(leaves.start, leaves.stop, strict=True):
             of = leaves.rows[start:stop]
-            least = _NEAREST * size[of].mean() + 1e-300
+            least = _NEAREST * exact_mean(size[of]) + 1e-300
             side = np.where(distance[of] > 0, above, below)
             part = own[of] * side / np.maximum(size[of], least)
-            mean = part.mean()
+            mean = exact_mean(part)
             weight[of] = part / mean if mean > 0 and np.isfinite(mean) else own[of]
         return weight
 
@@ -139,7 +140,7 @@ class PiecewiseSteps(NewtonSteps):
             self.grower.add_to(each, line)
             rest = residual - line
             rest = own * np.where(rest > 0, above * rest, -below * rest)
-            losses.append([rest[leaves.rows[a:b]].sum() for a, b in
+            losses.append([exact_sum(rest[leaves.rows[a:b]]) for a, b in
                            zip(leaves.start, leaves.stop, strict=True)])  # fmt: skip
         worse = leaves.leaves[~(np.array(losses[0]) < np.array(losses[1]))]
         tree.values[worse] = flat.values[worse]
@@ -154,5 +155,5 @@ def _leaf_sums(grad: np.ndarray, hess: np.ndarray, leaves: LeafRows, tree: Tree)
     sums = np.zeros((tree.n_nodes, 2))
     for node, start, stop in zip(leaves.leaves, leaves.start, leaves.stop, strict=True):
         of = leaves.rows[start:stop]
-        sums[node] = grad[of].sum(), hess[of].sum()
+        sums[node] = exact_sum(grad[of]), exact_sum(hess[of])
     return sums

@@ -16,6 +16,7 @@ from hybridtrees.core.base.checks import (
     check_numbers,
     check_type,
 )
+from hybridtrees.core.base.exact_sum import exact_mean, group_sums
 from hybridtrees.input.validation import FeatureReader
 from hybridtrees.linear.design import Design
 
@@ -154,7 +155,7 @@ class RegressionColumns(Checked):
         own = own.tocsr() if hasattr(own, "indptr") else own
         made = np.array(_encode(own, self.means))
         w = np.ones(len(target)) if weight is None else weight
-        overall = w @ target / w.sum()
+        overall = exact_mean(target, w)
         for train, test in few_folds(len(target), None, weight):
             rest = np.zeros(len(target))
             rest[train] = w[train]
@@ -192,11 +193,11 @@ def _category_means(
     known = ~np.isnan(codes)
     w = np.ones(len(codes)) if weight is None else weight
     if overall is None:
-        overall = w @ target / w.sum()
+        overall = exact_mean(target, w)
     at = codes[known].astype(np.int64)
-    total = np.bincount(at, w[known], n_codes)
+    total = group_sums(at, n_codes, w[known])
     sums = np.column_stack(
-        [np.bincount(at, w[known] * target[known, k], n_codes) for k in range(target.shape[1])]
+        [group_sums(at, n_codes, w[known] * target[known, k]) for k in range(target.shape[1])]
     )
     return (sums + _SMOOTHING * overall) / (total + _SMOOTHING)[:, None]
 

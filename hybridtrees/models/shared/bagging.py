@@ -25,6 +25,7 @@ from hybridtrees.core.base.checks import (
     check_type,
 )
 from hybridtrees.core.base.workers import start_workers
+from hybridtrees.models.shared.row_draws import bootstrap_counts, draw_of, draw_some
 from hybridtrees.models.shared.tree_parameters import GrowthParameters
 
 # n_estimators="auto": the maximum number of trees, and when the last errors have settled.
@@ -53,10 +54,25 @@ class RowSampler(Checked):
         With replacement: a bootstrap sample. The probability of a row is then proportional to its
         weight; otherwise rows of positive weight are drawn alike, and weights are kept.
     weight : ndarray of shape (n_rows,) or None
+    like : RowSampler, optional
+        Of the forest that is continued: draws are made in its way.
+
+    Attributes
+    ----------
+    keyed : bool
+        Whether a draw depends on the seed and its number alone. Forests of files that do not say
+        so drew from a generator, one number after the other, and draw so again.
     """
 
+    keyed = False
+
     def __init__(
-        self, n_rows: int, n_drawn: int, replace: bool, weight: np.ndarray | None = None
+        self,
+        n_rows: int,
+        n_drawn: int,
+        replace: bool,
+        weight: np.ndarray | None = None,
+        like: RowSampler | None = None,
     ) -> None:
         if n_drawn > MAX_DRAWS * n_rows:
             raise ValueError(
@@ -67,11 +83,13 @@ class RowSampler(Checked):
         self.n_drawn = n_drawn
         self.replace = replace
         self.weight = weight
+        self.keyed = like is None or like.keyed
 
     def _check_state(self) -> None:
         """Refuse numbers of rows that cannot have been drawn."""
         n_rows = check_count(self, "n_rows", 1, 2**32)
         check_type(self, "replace", bool)
+        check_type(self, "keyed", bool)
         check_count(self, "n_drawn", 1, MAX_DRAWS * n_rows if self.replace else n_rows)
         if self.weight is not None:
             check_arrays(self, {"weight": ("f8", n_rows)})
@@ -87,6 +105,20 @@ class RowSampler(Checked):
 
     def counts(self, seed: int) -> np.ndarray:
         """How often each row is in the sample of the tree with this seed, int64."""
+        if not self.keyed:
+            return self._generated_counts(seed)
+        if self.replace:
+            return bootstrap_counts(seed, self.n_rows, self.n_drawn, self.weight)
+        counts = np.zeros(self.n_rows, dtype=np.int64)
+        if self.weight is None:
+            counts[draw_some(seed, self.n_rows, self.n_drawn)] = 1
+        else:
+            used = np.flatnonzero(self.weight)
+            counts[draw_of(seed, used, min(self.n_drawn, len(used)))] = 1
+        return counts
+
+    def _generated_counts(self, seed: int) -> np.ndarray:
+        """Draw the sample of a tree that was grown before draws were keyed."""
         rng = np.random.default_rng(seed)
         if self.replace:
             if self.weight is None:
@@ -186,7 +218,8 @@ class BaggingParameters(GrowthParameters):
             # Equal weights are none: the draws are to be the same.
             unit = weight[0] if self.bootstrap else 1.0
             weight = None if unit > 0 and np.all(weight == unit) else weight
-        return RowSampler(n_rows, n_drawn, bool(self.bootstrap), weight)
+        like = vars(self).get("_sampler") if self.warm_start else None
+        return RowSampler(n_rows, n_drawn, bool(self.bootstrap), weight, like)
 
 
 @dataclass

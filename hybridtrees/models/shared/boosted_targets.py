@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees.base import RegressorMixin
+from hybridtrees.core.base.exact_sum import exact_mean
 from hybridtrees.input.validation import check_target_classification, check_target_regression
 from hybridtrees.losses import Loss
 from hybridtrees.models.shared.boosted_model import BoostedModel
@@ -89,7 +90,7 @@ class BoostedClassifier(StagedClassifierMixin, BoostedModel):
         if self.base_score is not None or self.scale_pos_weight == 1 or loss.kind != "logistic":
             return super()._base_raw(loss, target, weight)
         # With scale_pos_weight xgboost starts after one Newton step from even odds.
-        return np.array([4 * np.average(target, weights=weight) - 2])
+        return np.array([4 * exact_mean(target, weight) - 2])
 
     def predict_proba(
         self,

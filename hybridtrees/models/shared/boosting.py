@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
+from hybridtrees.models.shared.row_draws import draw_by_share, draw_some
 
 # Draws from one round to the next: an odd part of the period near the golden ratio, as rounds
 # that lie powers of two apart would share the low half of their state.
@@ -17,7 +18,8 @@ _STRIDE = 0x9E3779B97F4A7C15F39CC0605CEDC835
 # Raw scores this many times as large as the target are no fit to it any more.
 _RUNAWAY = 1e6
 
-Sampler = Callable[[np.random.Generator, int], np.ndarray | None]
+# From a seed and the number of rows to the rows drawn, None for all.
+Sampler = Callable[[int, int], np.ndarray | None]
 
 
 @dataclass
@@ -135,12 +137,12 @@ def boost(
         watcher.before_training(training)
     for round_ in rounds:
         training.round = round_
-        rng = draws.of(round_)
-        training.rows = sampler(rng, len(steps.raw))
+        tree_seeds = draws.of(round_, n_outputs)
+        # Rows have a stream of their own, apart from what the first tree draws by this seed.
+        training.rows = sampler(int(tree_seeds[0]), len(steps.raw))
         if any([watcher.before_round(training) for watcher in watchers]):
             training.stopped = True
             break
-        tree_seeds = rng.integers(0, 2**64, size=n_outputs, dtype=np.uint64)
         try:
             new = steps.take(training.rows, tree_seeds)
         except ValueError as error:
@@ -179,7 +181,7 @@ def _blame_scores(training: Training, error: ValueError) -> None:
 
 
 class RoundDraws:
-    """A source of draws for every round, far from those of the other rounds.
+    """A source of seeds for every round, far from those of the other rounds.
 
     Parameters
     ----------
@@ -191,37 +193,21 @@ class RoundDraws:
         self._start = self._bits.state
         self._generator = np.random.Generator(self._bits)
 
-    def of(self, round_: int) -> np.random.Generator:
-        """Return the generator, set to the draws of a round; the same object for all rounds."""
+    def of(self, round_: int, n_trees: int = 1) -> np.ndarray:
+        """Return the seeds of the trees of a round."""
         self._bits.state = self._start
         self._bits.advance(round_ * _STRIDE % 2**128)
-        return self._generator
+        return self._generator.integers(0, 2**64, size=n_trees, dtype=np.uint64)
 
 
 def draw_each(share: float) -> Sampler:
     """Draw each row with the probability `share`, one row at least."""
-
-    def sample(rng: np.random.Generator, n: int) -> np.ndarray | None:
-        if share >= 1:
-            return None
-        rows = np.flatnonzero(rng.random(n, dtype=np.float32) < share)
-        if len(rows) == 0:
-            rows = rng.integers(0, n, size=1)
-        return rows.astype(np.uint32)
-
-    return sample
+    return lambda seed, n: None if share >= 1 else draw_by_share(seed, n, share)
 
 
 def draw_share(share: float) -> Sampler:
     """Draw the number of rows that is this share of all, one row at least."""
-
-    def sample(rng: np.random.Generator, n: int) -> np.ndarray | None:
-        if share >= 1:
-            return None
-        rows = rng.choice(n, max(1, int(share * n)), replace=False, shuffle=False)
-        return np.sort(rows).astype(np.uint32)
-
-    return sample
+    return lambda seed, n: None if share >= 1 else draw_some(seed, n, max(1, int(share * n)))
 
 
 def _follow(new: list[Tree], eval_sets: Sequence[EvalSet], n_threads: int) -> None:

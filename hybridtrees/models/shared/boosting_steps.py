@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hybridtrees.core.base.exact_sum import exact_mean
 from hybridtrees.core.grow.grower import Grower
 from hybridtrees.core.grow.node_values import square_values
 from hybridtrees.core.grow.statistics import PAIR, UNIT, RowTarget, Statistics
@@ -155,7 +156,7 @@ class FriedmanSteps:
             return Statistics(target, self._hess)
         mean = 0.0
         if self.center:
-            mean = np.average(target, weights=self.weight)
+            mean = exact_mean(target, self.weight)
             target = target - mean
         if self._pairs is None:
             return Statistics(target=RowTarget(target[:, None], UNIT, 1), center=mean)

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from hybridtrees.core.base.exact_sum import group_sums
+
 
 def check_class_weight(given: Any, names: tuple[str, ...] = ("balanced",)) -> None:
     """Check `class_weight`: None, one of `names`, or a dict of finite factors."""
@@ -72,7 +74,7 @@ class SampleFactors:
         """Return the factor of each row in a sample that has it so many times."""
         if not isinstance(self.factors, str):
             return self.factors[self.target]
-        sums = np.bincount(self.target, weights=counts, minlength=self.n_classes)
+        sums = group_sums(self.target, self.n_classes, counts)
         # Classes that a sample has none of have no rows in it either.
         return (sums.sum() / (self.n_classes * np.where(sums > 0, sums, 1.0)))[self.target]
 

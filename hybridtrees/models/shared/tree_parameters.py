@@ -18,6 +18,7 @@ from hybridtrees._parameters import (
     count_rows,
 )
 from hybridtrees.base import Estimator
+from hybridtrees.core.base.exact_sum import exact_sum
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.core.grow.cart import grow_cart
 from hybridtrees.core.grow.grower import GrowerParams
@@ -208,7 +209,7 @@ class TreeRecipe:
         -------
         grown : Grown
         """
-        total = float(values.shape[0]) if weight is None else float(weight.sum())
+        total = float(values.shape[0]) if weight is None else exact_sum(weight)
         params = self.grower_params(*values.shape, total)
         return grow_cart(
             values,

@@ -180,7 +180,7 @@ static void ht_add_leaf_rows(HtLeafRows *rows, int n, int all_weigh, int k, cons
 }
 
 /* total += coef * (clip(x) - center), and nothing where x is missing. */
-HT_INLINE void ht_add_term_body(const double *x, int n, double coef, double center, double low,
+HT_INLINE void ht_line_term_body(const double *x, int n, double coef, double center, double low,
                                 double high, double *total)
 {
     for (int i = 0; i < n; i++) {
@@ -191,25 +191,25 @@ HT_INLINE void ht_add_term_body(const double *x, int n, double coef, double cent
 }
 
 #if HT_X86
-__attribute__((target("avx2"))) static void ht_add_term_32(const double *x, int n, double coef,
+__attribute__((target("avx2"))) static void ht_line_term_32(const double *x, int n, double coef,
                                                            double center, double low,
                                                            double high, double *total)
 {
-    ht_add_term_body(x, n, coef, center, low, high, total);
+    ht_line_term_body(x, n, coef, center, low, high, total);
 }
 #endif
 
-static void ht_add_term(const double *x, int n, double coef, double center, double low,
+static void ht_add_line_term(const double *x, int n, double coef, double center, double low,
                         double high, double *total, int width)
 {
 #if HT_X86
     if (width >= 32) {
-        ht_add_term_32(x, n, coef, center, low, high, total);
+        ht_line_term_32(x, n, coef, center, low, high, total);
         return;
     }
 #endif
     (void) width;
-    ht_add_term_body(x, n, coef, center, low, high, total);
+    ht_line_term_body(x, n, coef, center, low, high, total);
 }
 
 /* A sum, from its lanes. */

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridtrees.core.base.exact_sum import exact_sum
 from hybridtrees.core.grow._leaf_passes import feature_gains
 from hybridtrees.core.grow.cart import (
     TargetLeaves,
@@ -104,12 +105,12 @@ class ForestFit:
         sampler = self.sampler
         share = np.ones(sampler.n_rows) if sampler.weight is None else sampler.weight
         if sampler.replace:
-            expected = share * (sampler.n_drawn / share.sum())
+            expected = share * (sampler.n_drawn / exact_sum(share))
         else:
             expected = share * (sampler.n_drawn / np.count_nonzero(share))
         if self.class_factor is not None:
             expected = expected * self.class_factor(expected)
-        return float(expected.sum())
+        return exact_sum(expected)
 
     @property
     def detailed(self) -> bool:

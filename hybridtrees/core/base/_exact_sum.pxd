@@ -1,0 +1,20 @@
+"""Sums that depend on their terms alone; exact_sum.h says how."""
+
+from hybridtrees.core.base._types cimport int64_t, intp_t
+
+cdef extern from "exact_sum.h" nogil:
+    enum:
+        HT_SUM_EMPTY
+    ctypedef struct HtExactSum:
+        int64_t top
+        int64_t word[3]
+        int64_t odd
+    float ht_largest_float(int width, const float* x, intp_t n)
+    void ht_clear_sum(HtExactSum* sum)
+    void ht_merge_sum(HtExactSum* sum, const HtExactSum* other)
+    void ht_add_terms(int width, HtExactSum* sum, const double* x, intp_t n)
+    void ht_add_term(HtExactSum* sum, double x)
+    double ht_sum_value(const HtExactSum* sum)
+
+cdef enum:
+    SUM_ROWS = 512        # terms that are worked out, then added
