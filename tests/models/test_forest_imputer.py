@@ -55,10 +55,13 @@ def test_one_round_by_definition():
 
 def test_new_rows():
     X, holed, gaps, y = correlated_table(400)
-    imputer = ProximityImputer(n_estimators=40, random_state=0).fit(holed[:300], y[:300])
-    filled = imputer.transform(holed[300:])
     rough = np.where(gaps, np.nanmedian(holed, axis=0), holed)
-    assert error(filled, X[300:], gaps[300:]) < 0.7 * error(rough[300:], X[300:], gaps[300:])
+    errors = []
+    for seed in range(5):  # one forest of 40 trees may be lucky
+        imputer = ProximityImputer(n_estimators=40, random_state=seed).fit(holed[:300], y[:300])
+        filled = imputer.transform(holed[300:])
+        errors.append(error(filled, X[300:], gaps[300:]))
+    assert np.mean(errors) < 0.7 * error(rough[300:], X[300:], gaps[300:])
     np.testing.assert_array_equal(filled[~gaps[300:]], X[300:][~gaps[300:]])
     np.testing.assert_array_equal(imputer.transform(X[300:]), X[300:])
 

@@ -78,13 +78,14 @@ def test_extrapolation_beyond_the_training_range(rng):
     X, y = line_and_step(rng, n=1000)
     beyond = rng.uniform(3, 6, (200, 3))
     truth = 3 * beyond[:, 0] + 4.0
-    trees = {"n_estimators": 50, "random_state": 0, "n_jobs": 1}
-    model = RERFRegressor(**trees).fit(X, y)
-    forest = RandomForestRegressor(**trees).fit(X, y)
-    error = np.sqrt(np.mean((model.predict(beyond) - truth) ** 2))
-    lone = np.sqrt(np.mean((forest.predict(beyond) - truth) ** 2))
-    assert lone > 5.0  # the forest stays where the last rows were
-    assert error < 0.4 * lone
+    errors, alone = [], []
+    for seed in range(5):  # one forest may be lucky
+        trees = {"n_estimators": 50, "random_state": seed, "n_jobs": 1}
+        for found, kind in ((errors, RERFRegressor), (alone, RandomForestRegressor)):
+            prediction = kind(**trees).fit(X, y).predict(beyond)
+            found.append(np.sqrt(np.mean((prediction - truth) ** 2)))
+    assert min(alone) > 5.0  # the forest stays where the last rows were
+    assert np.mean(errors) < 0.4 * np.mean(alone)
 
 
 def test_out_of_bag_scores_of_the_sum(rng):
