@@ -1,7 +1,11 @@
 """Stub of _kernels.pyx."""
 
+from enum import IntEnum
+
 import numpy as np
 from numpy.typing import NDArray
+
+class LossKind(IntEnum): ...
 
 LOSS_KINDS: dict[str, int]
 

@@ -8,11 +8,6 @@ from hybridtrees.core.base._simd cimport ht_exp, ht_logistic, ht_vector_bytes
 from hybridtrees.core.base._threads cimport team_of, threads_for
 from hybridtrees.core.base._types cimport float32_t, float64_t, int32_t, int64_t, intp_t, uint32_t
 from hybridtrees.losses._order cimport max_depth, select, sort
-from hybridtrees.losses._samples cimport (
-    ABSOLUTE, EXPECTILE, EXPONENTIAL, GAMMA, HINGE, HUBER, LOGISTIC, POISSON, PSEUDO_HUBER,
-    QUANTILE, SMOOTH_ABSOLUTE, SMOOTH_QUANTILE, SOFTMAX, SQUARED, TWEEDIE, Derivatives, d_logistic,
-    derivatives, value,
-)
 
 import numpy as np
 
@@ -22,8 +17,8 @@ import numpy as np
 #
 # One function works on a block of rows; one loop over blocks serves all losses. Raw scores and
 # targets are float64. The statistics that steer the growth of trees are float32: they enter leaf
-# values through float64 sums. Pseudo-residuals are float64. The formulas are in _samples.pxd;
-# they are those of XGBoost where it has the loss.
+# values through float64 sums. Pseudo-residuals are float64. The formulas are in
+# _kernels.pxd.
 
 
 cdef extern from "loss_kernels.h" nogil:
@@ -43,23 +38,7 @@ cdef float64_t LEAST_HESSIAN = 1e-16    # a leaf of confident rows still has a w
 # large for float32 do not: the grower refuses infinite statistics.
 cdef float64_t LARGEST = 1e30
 
-LOSS_KINDS = {
-    "squared": SQUARED,
-    "logistic": LOGISTIC,
-    "softmax": SOFTMAX,
-    "absolute": ABSOLUTE,
-    "quantile": QUANTILE,
-    "expectile": EXPECTILE,
-    "huber": HUBER,
-    "pseudo_huber": PSEUDO_HUBER,
-    "smooth_absolute": SMOOTH_ABSOLUTE,
-    "smooth_quantile": SMOOTH_QUANTILE,
-    "poisson": POISSON,
-    "gamma": GAMMA,
-    "tweedie": TWEEDIE,
-    "exponential": EXPONENTIAL,
-    "binary_hinge": HINGE,
-}
+LOSS_KINDS = {kind.name.lower(): int(kind) for kind in LossKind}
 
 
 cdef struct Rows:
@@ -88,7 +67,7 @@ cdef inline float64_t top_of(const float64_t* row, int32_t n) noexcept nogil:
 
 # ---- float32 statistics -------------------------------------------------------------------------
 
-cdef void squared(
+cdef void squared_rows(
     const float64_t* raw, const float64_t* y, intp_t n, float32_t* grad
 ) noexcept nogil:
     """L = (raw - y)^2 / 2: gradient raw - y."""
@@ -104,14 +83,14 @@ cdef void elementwise(
     cdef intp_t i
     cdef int32_t k, column
     cdef Derivatives d
-    cdef bint exponential = rows.kind in (POISSON, GAMMA, TWEEDIE, EXPONENTIAL)
+    cdef bint unbounded = is_log_likelihood(rows.kind) or rows.kind == EXPONENTIAL
     for k in range(rows.n_outputs):
         column = k if rows.y_columns > 1 else 0
         for i in range(start, start + n):
             d = derivatives(
                 rows.kind, rows.y[i * rows.y_columns + column], rows.raw[i * rows.n_outputs + k],
                 rows.parameters[2 * k], rows.parameters[2 * k + 1])
-            if exponential:
+            if unbounded:
                 d.grad, d.hess = bounded(d.grad), bounded(d.hess)
             grad[k * stride + i] = <float32_t>d.grad
             if hess != NULL:
@@ -128,7 +107,7 @@ cdef void block_statistics(
     cdef float32_t* second = hess if newton else NULL
     cdef float32_t[BLOCK] unused
     if rows.kind == SQUARED and rows.n_outputs == 1:
-        squared(rows.raw + start, rows.y + start, n, grad + start)
+        squared_rows(rows.raw + start, rows.y + start, n, grad + start)
         if second != NULL:
             for i in range(start, start + n):
                 second[i] = 1
@@ -188,7 +167,7 @@ def statistics(
         if hess_view.shape[0] != raw.shape[1] or hess_view.shape[1] != n:
             raise ValueError("grad and hess do not fit together")
         hess_pointer = &hess_view[0, 0]
-    elif (newton and kind not in (SQUARED, ABSOLUTE, QUANTILE)) or weight is not None:
+    elif (newton and not has_unit_hessian(kind)) or weight is not None:
         raise ValueError("the hessian varies and needs an array")
     if weight is not None:
         weights = weight
@@ -226,7 +205,7 @@ cdef void block_residuals(
         return
     if rows.kind == LOGISTIC and rows.n_outputs == 1:
         for i in range(start, start + n):   # the one loop that is worth its own: it vectorises
-            out[i] = -d_logistic(rows.y[i], rows.raw[i]).grad
+            out[i] = -logistic(rows.y[i], rows.raw[i]).grad
         return
     for k in range(rows.n_outputs):
         column = k if rows.y_columns > 1 else 0
@@ -303,9 +282,9 @@ cdef void block_loss(
                 loss -= row[chosen]
         else:
             for k in range(rows.n_outputs):
-                loss += value(
+                loss += derivatives(
                     rows.kind, rows.y[i * rows.y_columns + (k if rows.y_columns > 1 else 0)],
-                    row[k], rows.parameters[2 * k], rows.parameters[2 * k + 1])
+                    row[k], rows.parameters[2 * k], rows.parameters[2 * k + 1]).value
         if rows.weight != NULL:
             weight = rows.weight[i]
         sum_ += weight * loss
@@ -459,7 +438,7 @@ cdef inline void add_row(Sample* sample, intp_t i, Sums* sums) noexcept nogil:
         p = y - sample.residual[i]
         sums.top += w * sample.residual[i]
         sums.bottom += w * p * (1.0 - p)
-    elif sample.kind == POISSON or sample.kind == GAMMA or sample.kind == TWEEDIE:
+    elif is_log_likelihood(sample.kind):
         sums.top += w * y * ht_exp((1.0 - sample.a) * raw)
         sums.bottom += w * ht_exp((2.0 - sample.a) * raw)
     else:
@@ -472,7 +451,7 @@ cdef float64_t finish(int kind, Sums* sums, float64_t factor) noexcept nogil:
     cdef float64_t step
     if not sums.weight > 0:
         return 0.0
-    if kind == POISSON or kind == GAMMA or kind == TWEEDIE:
+    if is_log_likelihood(kind):
         if not sums.top > 0:
             return -MAX_LOG_STEP
         step = log(sums.top) - log(sums.bottom)

@@ -17,8 +17,6 @@ from hybridtrees.models.shared.boosting_steps import NewtonGrower, NewtonSteps, 
 _ROUNDS = 6
 # Largest output of a leaf where scores are logarithms: from even odds to one in twenty thousand.
 _LONGEST_STEP = 10.0
-# Losses of such scores whose hessians vanish where a prediction is far off.
-_LOGARITHMIC = ("logistic", "softmax", "gamma", "tweedie")
 # Least distance from a row to the line, as a share of the leaf's mean distance.
 _NEAREST = 1e-3
 
@@ -42,7 +40,7 @@ class PiecewiseSteps(NewtonSteps):
 
     def __init__(self, grower: NewtonGrower, loss: Loss, *given: Any):
         super().__init__(grower, loss, *given)
-        if isinstance(grower, MomentGrower) and loss.kind in _LOGARITHMIC:
+        if isinstance(grower, MomentGrower) and loss.hessian_vanishes:
             grower.longest_step = _LONGEST_STEP
 
     def take(self, rows: np.ndarray | None, seeds: np.ndarray) -> list[Tree]:

@@ -166,10 +166,7 @@ class FriedmanSteps:
         if single and weight is not None:
             self._weight32 = np.empty(shape, dtype=np.float32)
         self._residual = np.empty(len(y)) if single else None
-        # Other losses work from the raw scores.
-        self._leaves_of_residuals = loss.kind == "softmax" or (
-            loss.kind == "logistic" and bool(np.all((y == 0) | (y == 1)))
-        )
+        self._leaves_of_residuals = loss.leaves_of_residuals(y)
 
     def take(self, rows: np.ndarray | None, seeds: np.ndarray) -> list[Tree]:
         """Grow one tree per output on the rows, and add them to `raw` of all rows."""

@@ -9,9 +9,11 @@ import numpy as np
 
 from hybridtrees.base import ClassifierMixin, RegressorMixin
 from hybridtrees.input.validation import check_target_classification, check_target_regression
+from hybridtrees.losses import lists_losses
 from hybridtrees.models.xgb.base import XGBModel
 
 
+@lists_losses
 class XGBRegressor(RegressorMixin, XGBModel):
     """Gradient boosting as in XGBoost, for a number.
 
@@ -22,11 +24,11 @@ class XGBRegressor(RegressorMixin, XGBModel):
     Parameters
     ----------
     objective : str or callable, optional
-        Loss to minimise: "reg:squarederror" (default), "reg:absoluteerror",
-        "reg:pseudohubererror", "reg:quantileerror", "reg:expectileerror", "count:poisson",
-        "reg:gamma", "reg:tweedie", or a function ``objective(y_true, raw[, sample_weight])``
-        that returns gradients and hessians. The kinks of the absolute and of the quantile error
-        are rounded, in every round in proportion to the residuals, as in xgboost since 3.4.
+        Loss to minimise, by default the first of:
+        {xgboost: regression};
+        or a function ``objective(y_true, raw[, sample_weight])`` that returns gradients and
+        hessians. The kinks of the absolute and of the quantile error are rounded, in every round
+        in proportion to the residuals, as in xgboost since 3.4.
     n_estimators : int, default=100
         Boosting rounds.
     max_depth : int or None, default=6
@@ -234,6 +236,7 @@ quantiles or expectiles
         return tags
 
 
+@lists_losses
 class XGBClassifier(ClassifierMixin, XGBModel):
     """Gradient boosting as in XGBoost, for classes.
 
@@ -244,9 +247,11 @@ class XGBClassifier(ClassifierMixin, XGBModel):
     Parameters
     ----------
     objective : str or callable, optional
-        "binary:logistic", "binary:hinge" (labels without probabilities), "multi:softprob" or
-        "multi:softmax" (the same here), or a function as in `XGBRegressor`. By default the first
-        for two classes, "multi:softprob" for more.
+        Loss to minimise, one of:
+        {xgboost: classification};
+        or a function as in `XGBRegressor`. By default the first for two classes, "multi:softprob"
+        for more. "binary:hinge" gives labels without probabilities, "multi:softmax" is the same as
+        "multi:softprob".
     n_estimators, max_depth, max_leaves, max_bin, grow_policy, learning_rate, tree_method, sketch, \
 gamma, min_child_weight, max_delta_step, subsample, colsample_bytree, colsample_bylevel, \
 colsample_bynode, reg_alpha, reg_lambda, missing, categorical_features, feature_types, \
