@@ -24,6 +24,7 @@ BINARY_HINGE     max(0, 1 - (2 y - 1) r)
 SMOOTH_ABSOLUTE  as PSEUDO_HUBER, with the hessian of a majorising parabola
 SMOOTH_QUANTILE  b times the pinball loss of the quantile a, its kink rounded over a distance
                  of 0.04 b; with the hessian of a majorising parabola
+LOG_COSH         log(cosh(r - y)), with the hessian of a majorising parabola
 ===============  ========================================================================
 
 Terms of the value that depend on y alone are left out. Formulas are XGBoost's where it has the
@@ -58,6 +59,7 @@ cpdef enum LossKind:
     BINARY_HINGE
     SMOOTH_ABSOLUTE
     SMOOTH_QUANTILE
+    LOG_COSH
 
 
 cdef struct Derivatives:
@@ -207,6 +209,8 @@ cdef inline Derivatives derivatives(
         return pseudo_huber(y, r, a, True)
     if kind == SMOOTH_QUANTILE:
         return smooth_quantile(y, r, a, b)
+    if kind == LOG_COSH:
+        return log_cosh(r - y)
     if kind == POISSON:
         return poisson(y, r, a)
     if kind == GAMMA:

@@ -36,6 +36,7 @@ __all__ = [
     "GammaDeviance",
     "HingeLoss",
     "HuberError",
+    "LogCoshError",
     "Logistic",
     "PoissonDeviance",
     "PseudoHuberError",
@@ -166,6 +167,17 @@ class PseudoHuberError(Loss):
 
     def _metric_parameters(self):
         return {"slope": self.slope}
+
+
+@row
+class LogCoshError(Loss):
+    """Logarithm of the hyperbolic cosine of the error: squares near 0, absolute values far out."""
+
+    kind = "log_cosh"
+    friedman = ("log_cosh",)
+    xgboost = ("reg:logcosh",)
+    metrics = _metrics("logcosh")
+    _start = median
 
 
 @row

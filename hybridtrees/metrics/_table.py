@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hybridtrees.metrics._checks import regression_pair
+from hybridtrees.metrics._checks import mean_loss, regression_pair
 from hybridtrees.metrics._classification import brier_score_loss, error_rate, log_loss
 from hybridtrees.metrics._ranking import pr_auc_score, roc_auc_score
 from hybridtrees.metrics._regression import (
@@ -61,6 +61,13 @@ def _rmsle(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
     if y_pred.min() <= -1:
         return math.nan
     return root_mean_squared_log_error(y_true, y_pred, sample_weight=sample_weight)
+
+
+def _log_cosh(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
+    # log(cosh(d)) = log(exp(d) + exp(-d)) - log(2), which cosh itself would overflow.
+    return mean_loss(
+        lambda y, p: np.logaddexp(y - p, p - y) - math.log(2), y_true, y_pred, sample_weight
+    )
 
 
 def _binary_error(
@@ -117,6 +124,7 @@ METRICS: dict[str, Metric] = {
         Metric("rmsle", _rmsle, False),
         Metric("r2", r2_score, True),
         Metric("mphe", mean_pseudo_huber_error, False),
+        Metric("logcosh", _log_cosh, False),
         Metric("quantile", mean_pinball_loss, False),
         Metric("expectile", mean_expectile_loss, False),
         Metric("poisson-nloglik", poisson_nloglik, False),

@@ -19,8 +19,9 @@ def weight(request, rng):
 
 
 # Those of XGBoost for hinge and pseudo-Huber do not minimise, nor does scikit-learn's for Huber.
-# XGBoost's quantiles lie between two targets, of which one is the best.
-NO_MINIMUM = {"hinge", "pseudo_huber", "huber", "smooth_quantile"}
+# XGBoost's quantiles lie between two targets, of which one is the best. The median is near the
+# best start under log cosh.
+NO_MINIMUM = {"hinge", "pseudo_huber", "huber", "smooth_quantile", "log_cosh"}
 
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - NO_MINIMUM))
