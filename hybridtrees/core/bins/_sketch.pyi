@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-ENTRY_DTYPE: np.dtype[np.void]
+SUMMARY_DTYPE: np.dtype[np.void]
 
 class Summary:
     """A sorted, non-empty list of entries (value, rmin, rmax, weight) that never changes."""

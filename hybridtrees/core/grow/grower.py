@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hybridtrees.core.base._types import TargetLayout
 from hybridtrees.core.bins.matrix import BinnedMatrix
 from hybridtrees.core.grow._grow import TreeGrower
 from hybridtrees.core.grow.sorted_table import BinThresholds
@@ -110,7 +111,7 @@ class RowTarget:
     binary: bool = False
 
 
-UNIT, PAIR, VECTOR, CLASS, CLASS_WEIGHTED = range(5)
+UNIT, PAIR, VECTOR, CLASS, CLASS_WEIGHTED = TargetLayout
 
 
 def newton_values(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hybridtrees.core.base._types import Limit
 from hybridtrees.core.bins.matrix import BinnedMatrix
 from hybridtrees.core.grow._grow import TreeGrower
 from hybridtrees.core.grow.grower import GrowerParams, category_sets, numeric_splits
@@ -153,8 +154,9 @@ def bin_at(values: NDArray, edges: Sequence[Floats]) -> BinnedMatrix:
     """
     n_rows, n_features = values.shape
     n_bins = np.array([len(e) + 1 for e in edges], dtype=np.int32)
-    if n_bins.max(initial=0) > 255:
-        raise ValueError(f"a feature can be cut at 254 values at most, got {n_bins.max() - 1}")
+    if n_bins.max(initial=0) > Limit.MAX_BINS:
+        most = Limit.MAX_BINS - 1
+        raise ValueError(f"a feature can be cut at {most} values at most, got {n_bins.max() - 1}")
     columns = np.empty((n_features, n_rows), dtype=np.uint8)
     for f, cuts in enumerate(edges):
         column = np.ascontiguousarray(values[:, f])

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hybridtrees.core.base.dtypes import ENTRY_DTYPE, aligned_empty
+from hybridtrees.core.base._types import ALL_KEYS, MISSING_KEY, Limit
+from hybridtrees.core.base.dtypes import SORTED_ENTRY_DTYPE, aligned_empty
 from hybridtrees.core.bins.columns import csc_arrays, edges_between, is_sparse
 from hybridtrees.core.bins.matrix import BinnedMatrix
 from hybridtrees.core.search._sorted import bin_ends, list_codes, sort_columns
@@ -18,9 +19,6 @@ SPARSE_COLUMNS = 8
 # A feature whose values range over no more than this is constant to scikit-learn's trees, and to
 # their like here.
 LEAST_RANGE = 1e-7
-
-# What the engine writes as the last key that goes left when all values do.
-ALL_KEYS = 2**32 - 2
 
 
 class SortedTable:
@@ -71,7 +69,7 @@ class SortedTable:
         """
         n_rows, n_features = values.shape
         mask = np.asarray(is_categorical, dtype=np.uint8)
-        lists = aligned_empty((n_features + n_extra, n_rows), ENTRY_DTYPE)
+        lists = aligned_empty((n_features + n_extra, n_rows), SORTED_ENTRY_DTYPE)
         n_present = np.empty(n_features, dtype=np.intp)
         if is_sparse(values):
             values = values.tocsc()
@@ -85,7 +83,7 @@ class SortedTable:
         n_categories = np.zeros(n_features, dtype=np.int32)
         for f in np.flatnonzero(mask):
             keys = lists[f]["key"]
-            present = keys[keys != 2**32 - 1]
+            present = keys[keys != MISSING_KEY]
             n_categories[f] = int(present.max()) + 1 if len(present) else 1
         table = cls(lists, n_categories, values=values)
         table._join_keys(n_present, least_range)
@@ -109,7 +107,7 @@ class SortedTable:
         bin_thresholds: BinThresholds | None = None,
     ) -> SortedTable:
         """Make the lists of a binned table: the key of a row is its bin."""
-        lists = aligned_empty((binned.n_features + n_extra, binned.n_rows), ENTRY_DTYPE)
+        lists = aligned_empty((binned.n_features + n_extra, binned.n_rows), SORTED_ENTRY_DTYPE)
         list_codes(binned.columns, binned.n_bins, lists, n_threads)
         n_categories = np.where(binned.is_categorical, binned.n_bins, 0).astype(np.int32)
         return cls(lists, n_categories, None, binned, bin_thresholds)
@@ -200,7 +198,8 @@ def _bin_ends(
     binned: BinnedMatrix, values: Any, n_threads: int, weight: NDArray[np.float64] | None
 ) -> tuple[NDArray, NDArray]:
     """Least and largest value of each bin, (n_features, 256)."""
-    ends = np.full((binned.n_features, 256), np.inf), np.full((binned.n_features, 256), -np.inf)
+    shape = binned.n_features, Limit.N_CODES
+    ends = np.full(shape, np.inf), np.full(shape, -np.inf)
     columns = binned.columns
     if weight is not None and not np.all(weight > 0):
         used = np.flatnonzero(weight > 0)

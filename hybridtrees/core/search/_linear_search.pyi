@@ -19,7 +19,7 @@ class LinearSearch(SplitSearch):
         problem: LinearProblem,
         params: GrowerParams,
         n_threads: int,
-        judge: Any = None,
+        fitter: Any = None,
         regressors: NDArray[np.float64] | None = None,
         screened: int = 0,
         exhaustive: bool = False,

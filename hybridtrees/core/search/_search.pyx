@@ -9,19 +9,24 @@ from hybridtrees.core.base._openmp cimport omp_get_thread_num
 from hybridtrees.core.base._rng cimport draw_few, draw_sorted, keyed
 from hybridtrees.core.base._threads cimport team_of, team_stops, threads_for
 from hybridtrees.core.base._types cimport (
-    BEST_FIRST, DEPTH_FIRST, DEPTH_WISE, TARGET_CLASS_WEIGHTED, TargetView, float32_t, float64_t,
-    int32_t, int8_t, intp_t, uint32_t, uint64_t,
+    BEST_FIRST, DEPTH_FIRST, STREAM_CHILD, STREAM_LEVEL, STREAM_NODE, STREAM_TREE,
+    TARGET_CLASS_WEIGHTED, TargetView, float32_t, float64_t, int32_t, int8_t, intp_t, uint32_t,
+    uint64_t,
 )
 from hybridtrees.core.search._criteria cimport add_row
 
 import numpy as np
+
+from hybridtrees.core.base._types import Criterion, Frontier
 
 
 # ---------------------------------------------------------------------------------------------
 # The order in which a tree's open nodes are split: a binary heap under one of three rules.
 
 
-FRONTIERS = {"depth-wise": DEPTH_WISE, "best-first": BEST_FIRST, "depth-first": DEPTH_FIRST}
+# By the names that GrowerParams has for them.
+FRONTIERS = {kind.name.lower().replace("_", "-"): int(kind) for kind in Frontier}
+CRITERIA = {kind.name.lower(): int(kind) for kind in Criterion}
 
 
 cdef class NodeQueue:
@@ -97,10 +102,6 @@ cdef class NodeQueue:
 
 # ---------------------------------------------------------------------------------------------
 # Nodes of a tree while it grows, and the category sets of their splits.
-
-
-cdef enum:
-    STREAM_CHILD = 4
 
 
 cdef class NodeStore:
@@ -539,15 +540,6 @@ cdef int sum_targets(
 # grower decides which node comes next and knows nothing of either.
 
 
-CRITERIA = {
-    "newton": 0, "squares": 1, "entropy": 2, "misclassified": 3, "poisson": 4, "absolute": 5,
-}
-
-cdef enum:
-    STREAM_TREE = 1           # streams of the feature draws
-    STREAM_LEVEL = 2
-    STREAM_NODE = 3
-
 # Of a node without a split above it, and of every feature where any two may interact. In the
 # latter case a node keeps the features of its path themselves: the first as `alone`, the second
 # in place of the groups.
@@ -745,22 +737,26 @@ cdef class SplitSearch:
 
     cdef int divide(self, int32_t node) except -1 nogil:
         """Move the node's rows to its two children, which exist."""
-        return 0
+        with gil:
+            raise NotImplementedError
 
     cdef int evaluate_root(self) except -1 nogil:
         """Find the best split of node 0."""
-        return 0
+        with gil:
+            raise NotImplementedError
 
     cdef int evaluate_children(self, int32_t node, bint left, bint right) except -1 nogil:
         """Find the best splits of those children of `node` that are asked for."""
-        return 0
+        with gil:
+            raise NotImplementedError
 
     cdef void forget(self, int32_t node) noexcept nogil:
         """Give back what is kept for a node that will not be split."""
 
-    cdef int lend(self, int32_t node, SplitSearch other) except -1 nogil:
-        """Hand the rows of a node to another search, which numbers them from 0."""
-        return 0
+    cdef int open_task(self, int32_t node, SplitSearch other) except -1 nogil:
+        """Open a subtree task: copy a node's rows to another search, which numbers them from 0."""
+        with gil:
+            raise NotImplementedError
 
     cdef void take_back(self, int32_t node, SplitSearch other) noexcept nogil:
         """Bring the node's rows into the order that the other search has left them in."""
@@ -806,4 +802,4 @@ cdef class SplitSearch:
 
     cdef int sum_nodes(self, float64_t[:, ::1] sums) except -1:
         """OUT exact sums over the rows that end at each node (leaves, and rows that stay)."""
-        return 0
+        raise NotImplementedError

@@ -16,15 +16,14 @@ from libc.string cimport memcpy, memset
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
 from hybridtrees.core.base._radix cimport RADIX_BITS, RADIX_SIZE, key_at, value_from_key
 from hybridtrees.core.base._threads cimport raise_stop, team_of, team_stops
-from hybridtrees.core.base._types cimport Entry, intp_t, uint32_t, uint64_t, uint8_t
+from hybridtrees.core.base._types cimport (
+    HT_MISSING_KEY, MISSING_STAYS, N_CODES, SortedEntry, intp_t, uint32_t, uint64_t, uint8_t,
+)
 
 import numpy as np
 
 
-cdef uint32_t MISSING_KEY = 0xFFFFFFFF
-
 cdef enum:
-    STAYS = 2      # side of a row that goes to neither child
     ENDS_BLOCK = 4096   # rows whose bins are read at a time, while their values are in the cache
 
 
@@ -34,7 +33,7 @@ cdef struct WideEntry:
 
 
 ctypedef fused entry_t:
-    Entry
+    SortedEntry
     WideEntry
 
 
@@ -79,15 +78,15 @@ cdef inline bint sort_entries(
 
 cdef intp_t sort_column(
     const char* values, intp_t stride, intp_t n, bint wide, bint categorical,
-    Entry* out, void* buffer, uint32_t* counts,
+    SortedEntry* out, void* buffer, uint32_t* counts,
 ) noexcept nogil:
     """One column to its list; returns the present rows.
 
     `buffer` holds 2 n WideEntry.
     """
     cdef intp_t i, size = 0, n_missing = 0
-    cdef Entry* narrow = <Entry*>buffer
-    cdef Entry* narrow_spare = narrow + n
+    cdef SortedEntry* narrow = <SortedEntry*>buffer
+    cdef SortedEntry* narrow_spare = narrow + n
     cdef WideEntry* broad = <WideEntry*>buffer
     cdef WideEntry* broad_spare = broad + n
     cdef uint64_t key64
@@ -114,7 +113,7 @@ cdef intp_t sort_column(
             size += 1
         else:
             n_missing += 1
-            out[n - n_missing].key = MISSING_KEY
+            out[n - n_missing].key = HT_MISSING_KEY
             out[n - n_missing].row = <uint32_t>i
     turn_round(out + size, n_missing)
     if size == 0:
@@ -128,7 +127,7 @@ cdef intp_t sort_column(
             out[i].key = <uint32_t>broad[i].key if categorical else rank
             out[i].row = broad[i].row
     else:
-        if sort_entries[Entry](narrow, narrow_spare, size, 3, counts):
+        if sort_entries[SortedEntry](narrow, narrow_spare, size, 3, counts):
             narrow = narrow_spare
         for i in range(size):
             if i > 0 and narrow[i].key != narrow[i - 1].key:
@@ -138,16 +137,16 @@ cdef intp_t sort_column(
     return size
 
 
-cdef void turn_round(Entry* entries, intp_t n) noexcept nogil:
+cdef void turn_round(SortedEntry* entries, intp_t n) noexcept nogil:
     cdef intp_t i
-    cdef Entry kept
+    cdef SortedEntry kept
     for i in range(n // 2):
         kept = entries[i]
         entries[i] = entries[n - 1 - i]
         entries[n - 1 - i] = kept
 
 
-def sort_columns(X, const uint8_t[::1] is_categorical, Entry[:, ::1] lists, intp_t first,
+def sort_columns(X, const uint8_t[::1] is_categorical, SortedEntry[:, ::1] lists, intp_t first,
                  int n_threads):
     """Fill lists[first:first + X.shape[1]] from the columns of a dense table.
 
@@ -209,8 +208,10 @@ def sort_columns(X, const uint8_t[::1] is_categorical, Entry[:, ::1] lists, intp
     return present
 
 
-def list_codes(const uint8_t[:, ::1] columns, const int[::1] missing_code, Entry[:, ::1] lists,
-               int n_threads):
+def list_codes(
+    const uint8_t[:, ::1] columns, const int[::1] missing_code, SortedEntry[:, ::1] lists,
+    int n_threads,
+):
     """Lists of a binned table: the key of a row is its bin, by counting sort."""
     cdef intp_t p = columns.shape[0], n = columns.shape[1], f
     if lists.shape[0] < p or lists.shape[1] != n or missing_code.shape[0] != p:
@@ -263,7 +264,7 @@ def bin_ends(X, const uint8_t[:, ::1] columns, double[:, ::1] least, double[:, :
         raise TypeError("the table must be float32 or float64")
     if (X.shape[0] != n or X.shape[1] != p or n == 0 or p == 0
             or least.shape[0] != p or largest.shape[0] != p
-            or least.shape[1] != 256 or largest.shape[1] != 256):
+            or least.shape[1] != N_CODES or largest.shape[1] != N_CODES):
         raise ValueError("the codes do not fit the table")
     if wide:
         wide_view = X
@@ -283,7 +284,7 @@ def bin_ends(X, const uint8_t[:, ::1] columns, double[:, ::1] least, double[:, :
 
 
 cdef intp_t count_codes(
-    const uint8_t* codes, intp_t n, int missing_code, Entry* out,
+    const uint8_t* codes, intp_t n, int missing_code, SortedEntry* out,
 ) noexcept nogil:
     """List of all rows in the order of their codes; returns those that are not missing."""
     cdef intp_t place[257]
@@ -292,27 +293,27 @@ cdef intp_t count_codes(
     memset(place, 0, sizeof(place))
     for i in range(n):
         place[codes[i]] += 1
-    n_present = n - (place[missing_code] if missing_code < 256 else 0)
-    for b in range(256):
+    n_present = n - (place[missing_code] if missing_code < N_CODES else 0)
+    for b in range(N_CODES):
         i = place[b]
         place[b] = total
         total += i
     for i in range(n):
         code = codes[i]
-        out[place[code]].key = MISSING_KEY if code == missing_code else <uint32_t>code
+        out[place[code]].key = HT_MISSING_KEY if code == missing_code else <uint32_t>code
         out[place[code]].row = <uint32_t>i
         place[code] += 1
     return n_present
 
 
-cdef intp_t count_present(const Entry* entries, intp_t n) noexcept nogil:
+cdef intp_t count_present(const SortedEntry* entries, intp_t n) noexcept nogil:
     """Entries before the first missing one, by bisection."""
     cdef intp_t low = 0, high = n, middle
-    if n == 0 or entries[n - 1].key != MISSING_KEY:
+    if n == 0 or entries[n - 1].key != HT_MISSING_KEY:
         return n
     while low < high:
         middle = (low + high) // 2
-        if entries[middle].key == MISSING_KEY:
+        if entries[middle].key == HT_MISSING_KEY:
             high = middle
         else:
             low = middle + 1
@@ -320,7 +321,7 @@ cdef intp_t count_present(const Entry* entries, intp_t n) noexcept nogil:
 
 
 cdef intp_t divide_list(
-    Entry* entries, intp_t n, const uint8_t* side, Entry* scratch,
+    SortedEntry* entries, intp_t n, const uint8_t* side, SortedEntry* scratch,
 ) noexcept nogil:
     """Entries of side 1 to the front, those of side 0 behind them; returns how many go left.
 
@@ -335,7 +336,7 @@ cdef intp_t divide_list(
         entries[n_left] = entries[i]
         n_left += to & 1
         n_right += to == 0
-    memcpy(entries + n_left, scratch, n_right * sizeof(Entry))
+    memcpy(entries + n_left, scratch, n_right * sizeof(SortedEntry))
     return n_left
 
 
@@ -354,7 +355,7 @@ cdef intp_t divide_ids(
         rows[n_left] = row
         n_left += to & 1
         n_right += to == 0
-        n_stay += to == STAYS
+        n_stay += to == MISSING_STAYS
     memcpy(rows + n_left, scratch, n_right * sizeof(uint32_t))
     memcpy(rows + n_left + n_right, scratch + n, n_stay * sizeof(uint32_t))
     n_staying[0] = n_stay

@@ -25,7 +25,7 @@ class SortedSearch(SplitSearch):
     def begin(self, target: RowTarget, rows: NDArray[np.uint32] | None, seed: int) -> None: ...
 
 class DrawnSearch(SortedSearch):
-    """Searches lent nodes of binned features."""
+    """Searches subtree tasks of binned features."""
 
     def __init__(
         self,

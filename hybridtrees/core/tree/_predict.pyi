@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hybridtrees.core.tree._plan import TreePlans
+from hybridtrees.core.tree._layout import EnsembleLayout
 
 def add_predictions(
-    plans: TreePlans,
+    layout: EnsembleLayout,
     X: NDArray[np.floating[Any]],
     raw: NDArray[np.float64],
     first_tree: int,
@@ -16,7 +16,7 @@ def add_predictions(
     n_threads: int,
 ) -> None: ...
 def find_leaves(
-    plans: TreePlans,
+    layout: EnsembleLayout,
     X: NDArray[np.floating[Any]],
     leaves: NDArray[np.int32],
     first_tree: int,

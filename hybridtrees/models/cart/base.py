@@ -11,7 +11,7 @@ from hybridtrees._parameters import check_integer, check_option, check_real
 from hybridtrees.base import Estimator, atomic_fit
 from hybridtrees.core.base.checks import check_arrays, check_numbers
 from hybridtrees.core.base.random_state import seed_sequence
-from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.core.base.threads import effective_threads, threads_for_table
 from hybridtrees.core.grow.cart import GrownTree
 from hybridtrees.core.tree.paths import decision_path, leaf_weights
 from hybridtrees.core.tree.pruning import (
@@ -135,7 +135,7 @@ class CARTModel(Estimator):
         seeds = seed_sequence(self.random_state)
         values = self._fit_features(X, categorical_features=self.categorical_features)
         # Threads wait for each other longer than they work on a small table.
-        n_threads = min(n_threads, 1 + values.shape[0] * values.shape[1] // 16384)
+        n_threads = threads_for_table(n_threads, *values.shape)
         target = self._encode_target(y, values.shape[0])
         weight = check_sample_weight(sample_weight, values.shape[0])
         weight = self._row_weight(target, weight)

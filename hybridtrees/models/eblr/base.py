@@ -11,7 +11,7 @@ import numpy as np
 from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
 from hybridtrees.base import Estimator, atomic_fit
 from hybridtrees.core.base.random_state import seed_sequence
-from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.core.base.threads import effective_threads, threads_for_table
 from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.linear.design import Design
 from hybridtrees.models.eblr.rules import Rule, RuleTree, check_depths, check_enriched, rule_text
@@ -148,7 +148,7 @@ class EBLRModel(OutputMixin, Estimator):
             indicators=bool(self.missing_indicator),
         )
         # Threads wait for each other longer than they work on a small table.
-        n_threads = min(options.n_threads, 1 + values.shape[0] * values.shape[1] // 16384)
+        n_threads = threads_for_table(options.n_threads, *values.shape)
         sample = Sample(values, self._design.expand(values), target, weight)
         options = replace(options, n_threads=n_threads)
         alpha = self._choose_alpha(sample, options)

@@ -11,7 +11,7 @@ import numpy as np
 from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
 from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.random_state import seed_sequence
-from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.core.base.threads import effective_threads, threads_for_table
 from hybridtrees.core.tree.tree import TreeEnsemble
 from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.losses import Loss
@@ -224,7 +224,7 @@ class GradientBoostingModel(FittedGB):
         constraints = self._constraints()
         draws, holding = np.random.SeedSequence(**self._seeds).spawn(2)
         # Threads wait for each other longer than they work on a small table.
-        n_threads = min(n_threads, 1 + values.shape[0] * values.shape[1] // 16384)
+        n_threads = threads_for_table(n_threads, *values.shape)
         part = self._weighted_part(X, values, y, sample_weight, again)
         self._loss = self._same_loss() if again else self._make_loss()
         self._loss.check_target(part.y)

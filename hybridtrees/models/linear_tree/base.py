@@ -9,9 +9,10 @@ import scipy.sparse
 
 from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
 from hybridtrees.base import Estimator, atomic_fit
+from hybridtrees.core.base._types import Limit
 from hybridtrees.core.base.checks import check_type
 from hybridtrees.core.base.random_state import seed_sequence
-from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.core.base.threads import effective_threads, threads_for_table
 from hybridtrees.core.tree.paths import decision_path
 from hybridtrees.core.tree.pruning import impurity_decrease
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
@@ -21,7 +22,7 @@ from hybridtrees.models.linear_tree.reporting import LeafFacts
 from hybridtrees.models.shared.fitted_checks import check_one_tree
 from hybridtrees.models.shared.tree_parameters import check_max_features, check_rows, count_features
 
-MAX_BINS = 255
+MAX_BINS = int(Limit.MAX_BINS)
 SEARCHES = ("auto", "exact", "screened")
 CANDIDATES = ("bins", "quantiles")
 EXTRAPOLATE = ("linear", "clip", "bounded")
@@ -234,7 +235,7 @@ class LinearTreeModel(LinearTreeParameters):
         values = self._fit_features(X, categorical_features=self.categorical_features)
         n_rows = values.shape[0]
         # Threads wait for each other longer than they work on a small table.
-        n_threads = min(n_threads, 1 + n_rows * values.shape[1] // 16384)
+        n_threads = threads_for_table(n_threads, n_rows, values.shape[1])
         target = self._encode_target(y, n_rows)
         weight = check_sample_weight(sample_weight, n_rows)
         self._columns = self._read_columns()

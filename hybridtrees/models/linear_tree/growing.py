@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hybridtrees.core.base._types import Limit
 from hybridtrees.core.bins.mapper import BinMapper
 from hybridtrees.core.bins.matrix import BinnedMatrix
 from hybridtrees.core.grow.grower import GrowerParams
@@ -190,7 +191,7 @@ def _root_quantiles(values: NDArray, max_bins: int, is_categorical: NDArray) -> 
         column = np.sort(values[:, f].astype(np.float64))  # NaN goes last
         column = column[: len(column) - np.count_nonzero(np.isnan(column))]
         cuts = column if is_code or not len(column) else quantiles(column, shares)
-        edges.append(np.unique(cuts)[:254])
+        edges.append(np.unique(cuts)[: Limit.MAX_BINS - 1])
     return bin_at(values, edges)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse
 
 from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
-from hybridtrees.core.bins.mapper import BinMapper
+from hybridtrees.core.bins.mapper import MAX_BINS, BinMapper
 from hybridtrees.core.grow.grower import Grower, GrowerParams
 from hybridtrees.core.grow.leaf_fit import LeafRules
 from hybridtrees.core.grow.piecewise import MomentGrower
@@ -155,7 +155,7 @@ class PiecewiseLinearModel(XGBModel):
         if self.max_leaf_features == 0:
             return super()._open_grower(values, weight, params, n_threads)
         mapper = BinMapper(
-            max_bins=min(self.max_bin, 255),
+            max_bins=min(self.max_bin, MAX_BINS),
             categorical_features=self._reader.is_categorical,
             n_jobs=n_threads,
         )

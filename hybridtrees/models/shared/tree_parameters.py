@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._parameters import check_integer, check_option, check_real
+from hybridtrees.core.base._types import Limit
 from hybridtrees.core.grow.cart import GrownTree, grow_cart
 from hybridtrees.core.grow.grower import GrowerParams
 
 SPLITTERS = ("exact", "hist")
 MISSING = ("learn", "stop")
 MAX_FEATURES = ("sqrt", "log2")
-MAX_BINS = 255
+MAX_BINS = int(Limit.MAX_BINS)
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from hybridtrees._parameters import check_boolean, check_integer, check_option, 
 from hybridtrees._persistence import load
 from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.random_state import seed_sequence
-from hybridtrees.core.base.threads import effective_threads
-from hybridtrees.core.bins.mapper import BinMapper
+from hybridtrees.core.base.threads import effective_threads, threads_for_table
+from hybridtrees.core.bins.mapper import MAX_BINS, BinMapper
 from hybridtrees.core.grow.exact import ApproxGrower, ExactGrower
 from hybridtrees.core.grow.grower import Grower, GrowerParams
 from hybridtrees.core.tree.tree import TreeEnsemble
@@ -213,7 +213,7 @@ class XGBModel(FittedXGB):
         values = self._fit_table(X, before)
         grower = self._constrained(grower)
         # Threads wait for each other longer than they work on a small table.
-        n_threads = min(n_threads, 1 + values.shape[0] * values.shape[1] // 16384)
+        n_threads = threads_for_table(n_threads, *values.shape)
         target, loss = self._encode_target(y, values.shape[0], before)
         loss.check_target(target)
         if before is not None:
@@ -339,7 +339,7 @@ class XGBModel(FittedXGB):
     ) -> Grower | ExactGrower | ApproxGrower:
         """Return the grower of the tree method, to be opened."""
         mask = self._reader.is_categorical
-        max_bins = min(self.max_bin, 255)
+        max_bins = min(self.max_bin, MAX_BINS)
         if self.tree_method == "exact":
             return ExactGrower(values, mask, params, n_threads)
         if self.tree_method == "approx" and self.sketch == "local":
