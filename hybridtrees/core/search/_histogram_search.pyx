@@ -155,15 +155,8 @@ cdef class HistogramSearch(SplitSearch):
         A node that loses its histogram costs its children a pass over their rows each, no more.
         """
         cdef int slot = self.pool.take()
-        cdef int32_t i, worst = -1
         if slot < 0:
-            for i in range(self.queue.n_open):
-                if self.store.nodes[self.queue.heap[i].node].slot >= 0 and (
-                    worst < 0
-                    or self.queue.goes_before(self.queue.heap[worst], self.queue.heap[i])
-                ):
-                    worst = i
-            self.forget(self.queue.heap[worst].node)
+            self.forget(self.last_with_slot())
             slot = self.pool.take()
         return slot
 

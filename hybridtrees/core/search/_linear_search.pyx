@@ -162,15 +162,8 @@ cdef class LinearSearch(SplitSearch):
     cdef int take_slot(self, int32_t node) except -1 nogil:
         """A slot for a node; when there is none, the last node of the frontier loses its own."""
         cdef int slot = self.pool.take()
-        cdef int32_t i, worst = -1
         if slot < 0:
-            for i in range(self.queue.n_open):
-                if self.store.nodes[self.queue.heap[i].node].slot >= 0 and (
-                    worst < 0
-                    or self.queue.goes_before(self.queue.heap[worst], self.queue.heap[i])
-                ):
-                    worst = i
-            self.forget(self.queue.heap[worst].node)
+            self.forget(self.last_with_slot())
             slot = self.pool.take()
         self.store.nodes[node].slot = slot
         return 0

@@ -125,6 +125,7 @@ cdef class SplitSearch:
     cdef int evaluate_root(self) except -1 nogil
     cdef int evaluate_children(self, int32_t node, bint left, bint right) except -1 nogil
     cdef void forget(self, int32_t node) noexcept nogil
+    cdef int32_t last_with_slot(self) noexcept nogil
     cdef int open_task(self, int32_t node, SplitSearch other) except -1 nogil
     cdef void take_back(self, int32_t node, SplitSearch other) noexcept nogil
     cdef int32_t n_node_sums(self) noexcept nogil

@@ -753,6 +753,16 @@ cdef class SplitSearch:
     cdef void forget(self, int32_t node) noexcept nogil:
         """Give back what is kept for a node that will not be split."""
 
+    cdef int32_t last_with_slot(self) noexcept nogil:
+        """Open node that will be split last of those that have a histogram in the pool."""
+        cdef int32_t i, last = -1
+        for i in range(self.queue.n_open):
+            if self.store.nodes[self.queue.heap[i].node].slot >= 0 and (
+                last < 0 or self.queue.goes_before(self.queue.heap[last], self.queue.heap[i])
+            ):
+                last = i
+        return self.queue.heap[last].node
+
     cdef int open_task(self, int32_t node, SplitSearch other) except -1 nogil:
         """Open a subtree task: copy a node's rows to another search, which numbers them from 0."""
         with gil:

@@ -146,6 +146,26 @@ cdef void turn_round(SortedEntry* entries, intp_t n) noexcept nogil:
         entries[n - 1 - i] = kept
 
 
+cdef struct TableView:
+    const char* start
+    intp_t row_stride         # in bytes, as the other
+    intp_t column_stride
+
+
+cdef int open_table(X, bint wide, TableView* out) except -1:
+    """OUT where the numbers of a table stand, which has one at least."""
+    cdef const float[:, :] narrow_view
+    cdef const double[:, :] wide_view
+    if wide:
+        wide_view = X
+        out.start = <const char*>&wide_view[0, 0]
+    else:
+        narrow_view = X
+        out.start = <const char*>&narrow_view[0, 0]
+    out.row_stride, out.column_stride = X.strides
+    return 0
+
+
 def sort_columns(X, const uint8_t[::1] is_categorical, SortedEntry[:, ::1] lists, intp_t first,
                  int n_threads):
     """Fill lists[first:first + X.shape[1]] from the columns of a dense table.
@@ -174,20 +194,10 @@ def sort_columns(X, const uint8_t[::1] is_categorical, SortedEntry[:, ::1] lists
         raise ValueError("one flag per column is needed")
     if n >= 2**32 - 1:
         raise ValueError("more than 4,294,967,294 rows cannot be indexed")
-    cdef const float[:, :] narrow_view
-    cdef const double[:, :] wide_view
-    cdef const char* start
-    cdef intp_t row_stride, column_stride
+    cdef TableView table
     if n == 0 or p == 0:
         raise ValueError("a table needs at least one row and one column")
-    if wide:
-        wide_view = X
-        start = <const char*>&wide_view[0, 0]
-        row_stride, column_stride = wide_view.strides[0], wide_view.strides[1]
-    else:
-        narrow_view = X
-        start = <const char*>&narrow_view[0, 0]
-        row_stride, column_stride = narrow_view.strides[0], narrow_view.strides[1]
+    open_table(X, wide, &table)
     n_threads = <int>max(1, min(n_threads, p))
     present = np.zeros(p, dtype=np.intp)
     cdef intp_t[::1] n_present = present
@@ -200,7 +210,7 @@ def sort_columns(X, const uint8_t[::1] is_categorical, SortedEntry[:, ::1] lists
     for f in prange(p, num_threads=team_of(n_threads), schedule="dynamic", chunksize=1, nogil=True):
         if not team_stops(stopped):
             n_present[f] = sort_column(
-                start + f * column_stride, row_stride, n, wide, is_categorical[f],
+                table.start + f * table.column_stride, table.row_stride, n, wide, is_categorical[f],
                 &lists[first + f, 0], buffers + omp_get_thread_num() * buffer_bytes,
                 &counts[omp_get_thread_num(), 0])
     free(buffers)
@@ -256,31 +266,23 @@ def bin_ends(X, const uint8_t[:, ::1] columns, double[:, ::1] least, double[:, :
     """
     cdef intp_t p = columns.shape[0], n = columns.shape[1], f
     cdef bint wide = X.dtype == np.float64
-    cdef const float[:, :] narrow_view
-    cdef const double[:, :] wide_view
-    cdef const char* start
-    cdef intp_t row_stride, column_stride, first, n_block
+    cdef TableView table
+    cdef intp_t first, n_block
     if X.dtype != np.float32 and not wide:
         raise TypeError("the table must be float32 or float64")
     if (X.shape[0] != n or X.shape[1] != p or n == 0 or p == 0
             or least.shape[0] != p or largest.shape[0] != p
             or least.shape[1] != N_CODES or largest.shape[1] != N_CODES):
         raise ValueError("the codes do not fit the table")
-    if wide:
-        wide_view = X
-        start = <const char*>&wide_view[0, 0]
-        row_stride, column_stride = wide_view.strides[0], wide_view.strides[1]
-    else:
-        narrow_view = X
-        start = <const char*>&narrow_view[0, 0]
-        row_stride, column_stride = narrow_view.strides[0], narrow_view.strides[1]
+    open_table(X, wide, &table)
     n_threads = <int>max(1, min(n_threads, p))
     for first in range(0, n, ENDS_BLOCK):
         n_block = min(n - first, ENDS_BLOCK)
         for f in prange(p, num_threads=team_of(n_threads if n_block * p > 65536 else 1), nogil=True,
                         schedule="static"):
-            ends_of_column(start + first * row_stride + f * column_stride, row_stride, wide,
-                           &columns[f, first], n_block, &least[f, 0], &largest[f, 0])
+            ends_of_column(table.start + first * table.row_stride + f * table.column_stride,
+                           table.row_stride, wide, &columns[f, first], n_block, &least[f, 0],
+                           &largest[f, 0])
 
 
 cdef intp_t count_codes(

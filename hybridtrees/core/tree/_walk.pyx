@@ -414,13 +414,13 @@ def group_rows(const int32_t[::1] leaf, int64_t[::1] start, uint32_t[::1] rows):
     """
     cdef intp_t i, n_nodes = start.shape[0] - 1
     cdef int64_t position, count
-    cdef bint fits = True
+    cdef int32_t beyond = -1
     with nogil:
         for i in range(n_nodes + 1):
             start[i] = 0
         for i in range(leaf.shape[0]):
             if leaf[i] >= n_nodes:
-                fits = False
+                beyond = leaf[i]
                 break
             if leaf[i] >= 0:
                 start[leaf[i]] += 1
@@ -429,8 +429,10 @@ def group_rows(const int32_t[::1] leaf, int64_t[::1] start, uint32_t[::1] rows):
             count = start[i]
             start[i] = position
             position += count
-    if not fits or position > rows.shape[0]:
-        raise ValueError("a row is in a node that does not exist, or there is no room for the rows")
+    if beyond >= 0:
+        raise ValueError(f"leaf holds {beyond}, a node that does not exist: there are {n_nodes}")
+    if position > rows.shape[0]:
+        raise ValueError("there is no room for the rows")
     with nogil:
         for i in range(leaf.shape[0]):
             if leaf[i] >= 0:

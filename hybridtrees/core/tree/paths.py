@@ -10,19 +10,7 @@ from hybridtrees.core.tree.tree import Tree
 
 
 def decision_path(tree: Tree, leaves: np.ndarray) -> scipy.sparse.csr_matrix:
-    """Mark the nodes that rows come through on the way to their leaves.
-
-    Parameters
-    ----------
-    tree : Tree
-    leaves : ndarray of shape (n_rows,)
-        Node where each row ends.
-
-    Returns
-    -------
-    indicator : csr_matrix of shape (n_rows, n_nodes)
-        1 for every node on the way, the root and the leaf included.
-    """
+    """Mark the nodes that rows come through on the way to their leaves."""
     pointers = np.concatenate([[0], np.cumsum(tree.nodes["depth"][leaves] + 1, dtype=np.int64)])
     indices = np.empty(pointers[-1], dtype=_index_dtype(pointers[-1]))
     parent = tree.nodes["parent"]

@@ -18,6 +18,9 @@ from hybridtrees.core.tree.tree import Tree
 __all__ = ["PruningPath", "collapse_alphas", "prune", "prune_nodes", "pruning_path", "reorder"]
 
 
+# Below, `impurity` has a number for each node; by default that of the tree.
+
+
 class PruningPath(NamedTuple):
     """The subtrees of a tree from itself to its root.
 
@@ -35,19 +38,7 @@ class PruningPath(NamedTuple):
 
 
 def impurity_decrease(tree: Tree, impurity: np.ndarray | None = None) -> np.ndarray:
-    """Return what the split of every node takes off the impurity of the tree; 0 in leaves.
-
-    Parameters
-    ----------
-    tree : Tree
-    impurity : ndarray of shape (n_nodes,), optional
-        Impurity of the nodes; by default that of the tree.
-
-    Returns
-    -------
-    decrease : ndarray of shape (n_nodes,)
-        In shares of the total weight.
-    """
+    """Return what the split of every node takes off the impurity of the tree; 0 in leaves."""
     cost = _node_cost(tree, impurity)
     nodes = tree.nodes
     inner = np.flatnonzero(nodes["left"] >= 0)
@@ -62,34 +53,12 @@ def impurity_decrease(tree: Tree, impurity: np.ndarray | None = None) -> np.ndar
 
 
 def collapse_alphas(tree: Tree, impurity: np.ndarray | None = None) -> np.ndarray:
-    """Alpha at which each inner node becomes a leaf or goes with a branch; -inf in leaves.
-
-    Parameters
-    ----------
-    tree : Tree
-    impurity : ndarray of shape (n_nodes,), optional
-        Impurity of the nodes; by default that of the tree.
-
-    Returns
-    -------
-    alphas : ndarray of shape (n_nodes,)
-    """
+    """Alpha at which each inner node becomes a leaf or goes with a branch; -inf in leaves."""
     return _collapse(tree, impurity)[0]
 
 
 def pruning_path(tree: Tree, impurity: np.ndarray | None = None) -> PruningPath:
-    """Return the alphas at which a tree changes, and the impurities of its subtrees.
-
-    Parameters
-    ----------
-    tree : Tree
-    impurity : ndarray of shape (n_nodes,), optional
-        Impurity of the nodes; by default that of the tree.
-
-    Returns
-    -------
-    path : PruningPath
-    """
+    """Return the alphas at which a tree changes, and the impurities of its subtrees."""
     alphas, collapsed = _collapse(tree, impurity)
     events = np.flatnonzero(~np.isnan(collapsed))
     events = events[np.argsort(alphas[events], kind="stable")]
@@ -102,21 +71,7 @@ def pruning_path(tree: Tree, impurity: np.ndarray | None = None) -> PruningPath:
 
 
 def prune(tree: Tree, alpha: float, impurity: np.ndarray | None = None) -> Tree:
-    """Return the smallest subtree whose cost at `alpha` is least.
-
-    Parameters
-    ----------
-    tree : Tree
-    alpha : float
-        Price of a leaf.
-    impurity : ndarray of shape (n_nodes,), optional
-        Impurity of the nodes; by default that of the tree.
-
-    Returns
-    -------
-    tree : Tree
-        Its nodes stand in preorder.
-    """
+    """Return the smallest subtree whose cost at `alpha` is least."""
     return prune_nodes(tree, collapse_alphas(tree, impurity) > alpha, impurity)[0]
 
 
@@ -171,20 +126,7 @@ def prune_nodes(
 
 
 def reorder(tree: Tree, impurity: np.ndarray | None = None) -> tuple[Tree, np.ndarray]:
-    """Return the tree with its nodes in preorder: a node, its left branch, its right branch.
-
-    Parameters
-    ----------
-    tree : Tree
-    impurity : ndarray of shape (n_nodes,), optional
-        Impurity of the nodes; by default that of the tree, if it has one.
-
-    Returns
-    -------
-    tree : Tree
-    new_node : ndarray of int32, shape (n_nodes,)
-        New number of every old node.
-    """
+    """Return the tree with its nodes in preorder: a node, its left branch, its right branch."""
     return prune_nodes(tree, np.ones(tree.n_nodes, dtype=bool), impurity)
 
 

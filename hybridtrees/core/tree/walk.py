@@ -18,19 +18,7 @@ _walks: WeakKeyDictionary[TreeEnsemble, TreeWalk] = WeakKeyDictionary()
 
 
 def find_leaves(ensemble: TreeEnsemble, X: Any, n_threads: int) -> np.ndarray:
-    """Return the node of a single tree where each row ends.
-
-    Parameters
-    ----------
-    ensemble : TreeEnsemble
-        Of one tree.
-    X : ndarray of float32 or float64, or sparse array, of shape (n_rows, n_features)
-    n_threads : int
-
-    Returns
-    -------
-    leaves : ndarray of int32, shape (n_rows,)
-    """
+    """Return the node of a single tree where each row ends."""
     walk = _walks.get(ensemble)
     if walk is None:
         walk = _walks[ensemble] = TreeWalk(ensemble)
@@ -43,19 +31,7 @@ def find_leaves(ensemble: TreeEnsemble, X: Any, n_threads: int) -> np.ndarray:
 
 
 def find_values(ensemble: TreeEnsemble, X: Any, n_threads: int) -> np.ndarray:
-    """Return the values of the nodes of a single tree where rows end.
-
-    Parameters
-    ----------
-    ensemble : TreeEnsemble
-        Of one tree.
-    X : ndarray of float32 or float64, or sparse array, of shape (n_rows, n_features)
-    n_threads : int
-
-    Returns
-    -------
-    values : ndarray of shape (n_rows, n_values)
-    """
+    """Return the values of the nodes of a single tree where rows end."""
     constant = len(ensemble.coef) == 0 and ensemble.value_range is None
     if constant and len(ensemble.nodes) >= 2 * _FEW_LEAVES:
         return ensemble.values.take(find_leaves(ensemble, X, n_threads), axis=0)
