@@ -22,6 +22,7 @@ SANITIZE = switched_on("HYBRIDTREES_SANITIZE")
 
 # module -> uses OpenMP
 EXTENSIONS = {
+    "hybridtrees.core.base._types": False,
     "hybridtrees.core.base._threads": True,
     "hybridtrees.core.bins._sketch": True,
     "hybridtrees.core.bins._bins": True,
@@ -38,7 +39,7 @@ EXTENSIONS = {
     "hybridtrees.core.search._moment_search": True,
     "hybridtrees.core.grow._grow": True,
     "hybridtrees.core.grow._leaf_passes": True,
-    "hybridtrees.core.tree._plan": False,
+    "hybridtrees.core.tree._layout": False,
     "hybridtrees.core.tree._predict": True,
     "hybridtrees.core.tree._packed": True,
     "hybridtrees.core.tree._walk": True,

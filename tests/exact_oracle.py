@@ -13,21 +13,15 @@ from itertools import combinations, pairwise
 import numpy as np
 import oracle
 
-from hybridtrees.core.grow.grower import Grower, GrowerParams
-from hybridtrees.core.grow.leaves import BareLeaves
-from hybridtrees.core.grow.statistics import (
-    CLASS,
-    CLASS_WEIGHTED,
-    PAIR,
-    UNIT,
-    VECTOR,
-    RowTarget,
-    Statistics,
-)
+from hybridtrees.core.base._types import TargetLayout
+from hybridtrees.core.grow.grower import BareLeaves, Grower, RowTarget, Statistics
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import Table
 from hybridtrees.core.tree.tree import Tree
 
 SLACK = 1e-9  # share of a node's cost that rounding may be worth
+
+UNIT, PAIR, VECTOR, CLASS, CLASS_WEIGHTED = TargetLayout
 
 # ---- targets ------------------------------------------------------------------------------------
 

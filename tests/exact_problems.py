@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hybridtrees.core.grow.grower import GrowerParams
+from hybridtrees.core.grow.params import GrowerParams
 
 # Criterion, what the targets are, whether they have weights.
 KINDS = {

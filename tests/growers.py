@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hybridtrees.core.grow.grower import Grower
-from hybridtrees.core.grow.leaves import NewtonLeaves
+from hybridtrees.core.grow.grower import Grower, NewtonLeaves, Statistics
 from hybridtrees.core.grow.linear_leaves import linear_leaf_grower
-from hybridtrees.core.grow.statistics import Statistics
 from hybridtrees.core.grow.table import ProposedTable, Table
 
 

@@ -102,6 +102,7 @@ CASES = {
         FixedSmoothAbsolute(), lambda y, r: 0.8 * (np.hypot(0.8, y - r) - 0.8), normal
     ),
     "smooth_quantile": Case(FixedSmoothQuantile(0.3), smooth_pinball(0.3, 20.0), normal),
+    "log_cosh": Case(losses.LogCoshError(), lambda y, r: np.log(np.cosh(y - r)), normal),
     "poisson": Case(losses.PoissonDeviance(), lambda y, r: np.exp(r) - y * r, counts),
     "poisson_xgb": Case(
         losses.PoissonDeviance(max_delta_step=0.7),
@@ -124,7 +125,7 @@ CASES = {
 KINKED = {"absolute", "quantile", "hinge"}
 
 # Their hessian is that of a parabola above the loss.
-MAJORISED = {"smooth_absolute", "smooth_quantile"}
+MAJORISED = {"smooth_absolute", "smooth_quantile", "log_cosh"}
 
 
 def statistics(loss, y, raw, weight=None, n_threads=1, method="statistics"):

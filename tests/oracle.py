@@ -297,14 +297,14 @@ def check_tree(
 # ---- prediction ---------------------------------------------------------------------------------
 
 
-def goes_left(tree, node: int, value: float) -> bool:
+def goes_left(tree, node: int, value: float) -> int:
     record = tree.nodes[node]
     if np.isnan(value):
-        return bool(record["missing_left"])
+        return int(record["missing_left"])
     if record["category_start"] >= 0:
         # A code that the set does not know counts as missing.
         if not 0 <= value < tree.first_unknown(node):
-            return bool(record["missing_left"])
+            return int(record["missing_left"])
         return int(value) in set(tree.category_set(node))
     return float(value) <= float(record["threshold"])
 
@@ -313,6 +313,8 @@ def leaf_of(tree, x) -> int:
     node = 0
     while tree.nodes["left"][node] >= 0:
         left = goes_left(tree, node, float(x[tree.nodes["feature"][node]]))
+        if left == 2:  # rows without a value stay here
+            break
         node = int(tree.nodes["left" if left else "right"][node])
     return node
 

@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 from hybridtrees.core.base.dtypes import NODE_DTYPE, aligned_empty
 from hybridtrees.core.bins.matrix import BinnedMatrix
-from hybridtrees.core.grow.grower import GrowerParams
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.tree.tree import Tree
 
 # ---- tables of codes ----------------------------------------------------------------------------

@@ -9,9 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from hybridtrees import BinMapper, QuantileSketch, XGBRegressor
-from hybridtrees.core.grow.grower import Grower, GrowerParams
-from hybridtrees.core.grow.leaves import NewtonLeaves
-from hybridtrees.core.grow.statistics import Statistics
+from hybridtrees.core.grow.grower import Grower, NewtonLeaves, Statistics
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import Table
 from hybridtrees.core.search import _histogram, _split
 from hybridtrees.losses import Logistic, SquaredError

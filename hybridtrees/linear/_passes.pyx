@@ -5,11 +5,11 @@ from libc.math cimport log, sqrt
 from scipy.linalg.cython_blas cimport dgemm, dgemv, dsyrk
 
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
-from hybridtrees.core.base._simd cimport ht_exp
+from hybridtrees.core.base._simd cimport ht_exp, ht_vector_bytes
 from hybridtrees.core.base._threads cimport team_of
 from hybridtrees.core.base._types cimport float32_t, float64_t, int32_t, int64_t, intp_t, real_t
 from hybridtrees.linear._rows cimport (
-    ht_load_f32, ht_load_f64, ht_logit_rows, ht_rows_wide, ht_scale_row, ht_sum_row,
+    ht_load_f32, ht_load_f64, ht_logit_rows, ht_scale_row, ht_sum_row,
 )
 
 import numpy as np
@@ -45,15 +45,15 @@ cdef inline void load_rows(
 ) noexcept nogil:
     """Dense, entries of a row side by side."""
     cdef intp_t i, row
-    cdef int wide = ht_rows_wide()
+    cdef int vector = ht_vector_bytes()
     cdef const real_t* x
     for i in range(n):
         row = t.rows[start + i] if t.rows != NULL else start + i
         x = data + row * t.row_stride
         if real_t is float:
-            ht_load_f32(wide, x, t.n_columns, t.center, t.inv_scale, t.fill, out)
+            ht_load_f32(vector, x, t.n_columns, t.center, t.inv_scale, t.fill, out)
         else:
-            ht_load_f64(wide, x, t.n_columns, t.center, t.inv_scale, t.fill, out)
+            ht_load_f64(vector, x, t.n_columns, t.center, t.inv_scale, t.fill, out)
         out += stride
 
 
@@ -217,7 +217,7 @@ cdef inline void append_row(
         out[t.n_columns + j] = targets[own * n_targets + j]
     out[t.n_columns + n_targets] = 1.0
     if weight != NULL:
-        ht_scale_row(ht_rows_wide(), out, width, sqrt(weight[own]))
+        ht_scale_row(ht_vector_bytes(), out, width, sqrt(weight[own]))
 
 
 cdef void gram_part(
@@ -372,13 +372,13 @@ cdef void sums_part(
     float64_t* sums,
 ) noexcept nogil:
     cdef intp_t p = t.n_columns, step = block_rows(p), first = start, n, i, own
-    cdef int wide = ht_rows_wide()
+    cdef int vector = ht_vector_bytes()
     while first < stop:
         n = min(step, stop - first)
         load_block(t, first, n, buffer, p)
         for i in range(n):
             own = t.rows[first + i] if t.rows != NULL else first + i
-            ht_sum_row(wide, buffer + i * p, p, weight[own] if weight != NULL else 1.0, sums,
+            ht_sum_row(vector, buffer + i * p, p, weight[own] if weight != NULL else 1.0, sums,
                        sums + p)
         first += n
 
@@ -496,7 +496,7 @@ cdef float64_t logistic_rows(
         own = t.rows[start + i] if t.rows != NULL else start + i
         sign[i] = 1.0 if job.codes[own] == 1 else -1.0
         weight[i] = job.weight[own] if job.weight != NULL else 1.0
-    ht_logit_rows(ht_rows_wide(), eta, sign, weight, n, curve, linear, ones)
+    ht_logit_rows(ht_vector_bytes(), eta, sign, weight, n, curve, linear, ones)
     for i in range(n):
         loss += linear[i]
     if job.weight != NULL:
@@ -543,7 +543,7 @@ cdef void logistic_block(
     float64_t* loss, float64_t* grad, float64_t* hess,
 ) noexcept nogil:
     cdef intp_t width = t.n_columns + 1, i
-    cdef int order = <int>width, count = <int>n, step = 1, wide = ht_rows_wide()
+    cdef int order = <int>width, count = <int>n, step = 1, vector = ht_vector_bytes()
     cdef double one = 1.0, zero = 0.0
     cdef float64_t* eta = buffer + n * width
     cdef float64_t* curve = eta + n
@@ -553,7 +553,7 @@ cdef void logistic_block(
         dgemv(b"N", &order, &count, &one, buffer, &order, eta, &step, &one, grad, &step)
     if job.want_hess:
         for i in range(n):
-            ht_scale_row(wide, buffer + i * width, width, curve[i])
+            ht_scale_row(vector, buffer + i * width, width, curve[i])
         dsyrk(b"L", b"N", &order, &count, &one, buffer, &order, &one, hess, &order)
 
 
@@ -575,7 +575,7 @@ cdef void softmax_block(
     loss[0] += softmax_rows(job, t, start, n, eta, root)
     if job.want_hess:
         for i in range(n):
-            ht_scale_row(ht_rows_wide(), buffer + i * width, width, root[i])
+            ht_scale_row(ht_vector_bytes(), buffer + i * width, width, root[i])
         for i in range(n):
             for k in range(classes):
                 factor = eta[i * classes + k]

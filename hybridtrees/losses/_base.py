@@ -25,7 +25,19 @@ class Loss:
     Attributes
     ----------
     kind : str
-        Name of its kernel.
+        Name of its kernel: that in `LossKind`, in lower case.
+    task : {"regression", "classification"}
+    friedman, xgboost : tuples of str
+        Names in scikit-learn's gradient boosting and among XGBoost's objectives; empty for none.
+    parameters : dict
+        Which parameters of the user shape the loss: their names, and those of the constructor.
+    most_classes : float
+        Largest number of classes; 0 in regression.
+    score_scale : {"identity", "log", "odds", "side", "shares"}
+        What raw scores stand for: predictions, their logarithms, log-odds of the second class, its
+        side, or logarithms of the shares of all classes.
+    hessian_vanishes : bool
+        Whether the hessian of a row far off is almost 0, so that a step needs a limit.
     metrics : tuple of str
         Metrics that can watch over its training, the default first.
     constant_hessian : bool
@@ -40,6 +52,13 @@ class Loss:
     """
 
     kind: str
+    task = "regression"
+    friedman: tuple[str, ...] = ()
+    xgboost: tuple[str, ...] = ()
+    parameters: dict[str, str] = {}
+    most_classes: float = 0
+    score_scale = "identity"
+    hessian_vanishes = False
     metrics: tuple[str, ...]
     constant_hessian = False
     leaf_is_mean = False
@@ -52,12 +71,12 @@ class Loss:
     # -- what the subclasses say ----------------------------------------------------------------
 
     def _shape(self, output: int) -> tuple[float, float]:
-        """Return the numbers a and b of _samples.pxd for an output."""
+        """Return the numbers a and b of _kernels.pxd for an output."""
         return 0.0, 0.0
 
     def _start(self, y: np.ndarray, weight: np.ndarray | None, output: int) -> float:
         """Return the raw score to start from, given the targets of one output."""
-        raise AttributeError(f"{type(self).__name__} has no initial score")
+        raise NotImplementedError(f"{type(self).__name__} has no initial score")
 
     def _prepare(self, y: np.ndarray, raw: np.ndarray, weight: np.ndarray | None) -> None:
         """Adapt to the present raw scores, where a loss does that."""
@@ -95,32 +114,25 @@ class Loss:
         grad: np.ndarray,
         hess: np.ndarray | None,
         n_threads: int,
+        newton: bool = True,
     ) -> None:
         """Write gradients and hessians, both (n_outputs, n_rows), at the raw scores.
 
-        They are float32, weighted and finite. `hess` may be None where it is 1 throughout.
+        They are float32, weighted and finite. `hess` may be None where it is 1 throughout. Without
+        `newton` the hessians are the row weights alone.
         """
         self._prepare(y, raw, weight)
-        _kernels.statistics(self.kind, raw, y, weight, grad, hess, n_threads, self._parameters())
+        _kernels.statistics(
+            self.kind, raw, y, weight, grad, hess, n_threads, self._parameters(), newton
+        )
 
-    def first_order(
-        self,
-        y: np.ndarray,
-        raw: np.ndarray,
-        weight: np.ndarray | None,
-        grad: np.ndarray,
-        hess: np.ndarray | None,
-        n_threads: int,
-    ) -> None:
+    def first_order(self, *given: Any) -> None:
         """Write gradients as `statistics` does, but the row weights in place of the hessians.
 
         A tree grown on them is the least-squares tree of the pseudo-residuals, as in Friedman's
         boosting. `hess` may be None without weights.
         """
-        self._prepare(y, raw, weight)
-        _kernels.statistics(
-            self.kind, raw, y, weight, grad, hess, n_threads, self._parameters(), False
-        )
+        self.statistics(*given, newton=False)
 
     def residuals(
         self,
@@ -143,7 +155,7 @@ class Loss:
         """Return the weighted mean of the loss, over outputs too.
 
         Terms that depend on the targets alone are left out, as they are of the formulas in
-        _samples.pxd.
+        _kernels.pxd.
         """
         total = _kernels.sum_loss(self.kind, raw, y, weight, n_threads, self._parameters())
         total_weight = len(raw) if weight is None else exact_sum(weight)
@@ -204,6 +216,10 @@ class Loss:
             n_threads,
         )
         return out
+
+    def leaves_of_residuals(self, y: np.ndarray) -> bool:
+        """Whether `leaf_values` wants the pseudo-residuals of these targets, not the raw scores."""
+        return False
 
     def _leaf_shape(self, output: int) -> tuple[float, float]:
         return self._shape(output)

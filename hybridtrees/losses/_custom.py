@@ -9,8 +9,7 @@ import numpy as np
 
 from hybridtrees._parameters import check_option
 from hybridtrees.losses._base import Loss
-from hybridtrees.losses._classes import Logistic, Softmax
-from hybridtrees.losses._regression import SquaredError
+from hybridtrees.losses.registry import Logistic, Softmax, SquaredError
 from hybridtrees.metrics import takes_weight
 
 _LINKS: dict[str, type[Loss]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hybridtrees.core.tree import _walk
 from hybridtrees.losses import _kernels
 
 
@@ -25,7 +26,7 @@ def group_rows(leaf: np.ndarray, n_leaves: int) -> tuple[np.ndarray, np.ndarray]
     """
     rows = np.empty(len(leaf), dtype=np.uint32)
     start = np.empty(n_leaves + 1, dtype=np.int64)
-    count = _kernels.group_rows(np.ascontiguousarray(leaf, dtype=np.int32), rows, start)
+    count = _walk.group_rows(np.ascontiguousarray(leaf, dtype=np.int32), start, rows)
     return rows[:count], start
 
 

@@ -1,9 +1,13 @@
 """Stub of _kernels.pyx."""
 
+from enum import IntEnum
+
 import numpy as np
 from numpy.typing import NDArray
 
 from hybridtrees.core.base._threads import ExactSum
+
+class LossKind(IntEnum): ...
 
 LOSS_KINDS: dict[str, int]
 
@@ -73,6 +77,3 @@ def add_clipped_means(
     out: NDArray[np.float64],
     n_threads: int,
 ) -> None: ...
-def group_rows(
-    leaf: NDArray[np.int32], rows: NDArray[np.uint32], start: NDArray[np.int64]
-) -> int: ...

@@ -11,11 +11,6 @@ from hybridtrees.core.base._simd cimport ht_exp, ht_logistic, ht_vector_bytes
 from hybridtrees.core.base._threads cimport ExactSum, team_of, threads_for
 from hybridtrees.core.base._types cimport float32_t, float64_t, int32_t, int64_t, intp_t, uint32_t
 from hybridtrees.losses._order cimport max_depth, select, sort
-from hybridtrees.losses._samples cimport (
-    ABSOLUTE, EXPECTILE, EXPONENTIAL, GAMMA, HINGE, HUBER, LOGISTIC, POISSON, PSEUDO_HUBER,
-    QUANTILE, SMOOTH_ABSOLUTE, SMOOTH_QUANTILE, SOFTMAX, SQUARED, TWEEDIE, Derivatives, d_logistic,
-    derivatives, value,
-)
 
 import numpy as np
 
@@ -25,8 +20,8 @@ import numpy as np
 #
 # One function works on a block of rows; one loop over blocks serves all losses. Raw scores and
 # targets are float64. The statistics that steer the growth of trees are float32: they enter leaf
-# values through float64 sums. Pseudo-residuals are float64. The formulas are in _samples.pxd;
-# they are those of XGBoost where it has the loss.
+# values through float64 sums. Pseudo-residuals are float64. The formulas are in
+# _kernels.pxd.
 
 
 cdef extern from "loss_kernels.h" nogil:
@@ -47,23 +42,7 @@ cdef float64_t LEAST_HESSIAN = 1e-16    # a leaf of confident rows still has a w
 # large for float32 do not: the grower refuses infinite statistics.
 cdef float64_t LARGEST = 1e30
 
-LOSS_KINDS = {
-    "squared": SQUARED,
-    "logistic": LOGISTIC,
-    "softmax": SOFTMAX,
-    "absolute": ABSOLUTE,
-    "quantile": QUANTILE,
-    "expectile": EXPECTILE,
-    "huber": HUBER,
-    "pseudo_huber": PSEUDO_HUBER,
-    "smooth_absolute": SMOOTH_ABSOLUTE,
-    "smooth_quantile": SMOOTH_QUANTILE,
-    "poisson": POISSON,
-    "gamma": GAMMA,
-    "tweedie": TWEEDIE,
-    "exponential": EXPONENTIAL,
-    "binary_hinge": HINGE,
-}
+LOSS_KINDS = {kind.name.lower(): int(kind) for kind in LossKind}
 
 
 cdef struct Rows:
@@ -92,7 +71,7 @@ cdef inline float64_t top_of(const float64_t* row, int32_t n) noexcept nogil:
 
 # ---- float32 statistics -------------------------------------------------------------------------
 
-cdef void squared(
+cdef void squared_rows(
     const float64_t* raw, const float64_t* y, intp_t n, float32_t* grad
 ) noexcept nogil:
     """L = (raw - y)^2 / 2: gradient raw - y."""
@@ -108,14 +87,14 @@ cdef void elementwise(
     cdef intp_t i
     cdef int32_t k, column
     cdef Derivatives d
-    cdef bint exponential = rows.kind in (POISSON, GAMMA, TWEEDIE, EXPONENTIAL)
+    cdef bint unbounded = is_log_likelihood(rows.kind) or rows.kind == EXPONENTIAL
     for k in range(rows.n_outputs):
         column = k if rows.y_columns > 1 else 0
         for i in range(start, start + n):
             d = derivatives(
                 rows.kind, rows.y[i * rows.y_columns + column], rows.raw[i * rows.n_outputs + k],
                 rows.parameters[2 * k], rows.parameters[2 * k + 1])
-            if exponential:
+            if unbounded:
                 d.grad, d.hess = bounded(d.grad), bounded(d.hess)
             grad[k * stride + i] = <float32_t>d.grad
             if hess != NULL:
@@ -132,7 +111,7 @@ cdef void block_statistics(
     cdef float32_t* second = hess if newton else NULL
     cdef float32_t[BLOCK] unused
     if rows.kind == SQUARED and rows.n_outputs == 1:
-        squared(rows.raw + start, rows.y + start, n, grad + start)
+        squared_rows(rows.raw + start, rows.y + start, n, grad + start)
         if second != NULL:
             for i in range(start, start + n):
                 second[i] = 1
@@ -192,7 +171,7 @@ def statistics(
         if hess_view.shape[0] != raw.shape[1] or hess_view.shape[1] != n:
             raise ValueError("grad and hess do not fit together")
         hess_pointer = &hess_view[0, 0]
-    elif (newton and kind not in (SQUARED, ABSOLUTE, QUANTILE)) or weight is not None:
+    elif (newton and not has_unit_hessian(kind)) or weight is not None:
         raise ValueError("the hessian varies and needs an array")
     if weight is not None:
         weights = weight
@@ -230,7 +209,7 @@ cdef void block_residuals(
         return
     if rows.kind == LOGISTIC and rows.n_outputs == 1:
         for i in range(start, start + n):   # the one loop that is worth its own: it vectorises
-            out[i] = -d_logistic(rows.y[i], rows.raw[i]).grad
+            out[i] = -logistic(rows.y[i], rows.raw[i]).grad
         return
     for k in range(rows.n_outputs):
         column = k if rows.y_columns > 1 else 0
@@ -292,9 +271,9 @@ cdef void row_losses(
                 loss -= row[chosen]
         else:
             for k in range(rows.n_outputs):
-                loss += value(
+                loss += derivatives(
                     rows.kind, rows.y[i * rows.y_columns + (k if rows.y_columns > 1 else 0)],
-                    row[k], rows.parameters[2 * k], rows.parameters[2 * k + 1])
+                    row[k], rows.parameters[2 * k], rows.parameters[2 * k + 1]).value
         out[i - start] = loss
 
 
@@ -460,7 +439,7 @@ cdef inline void row_terms(Sample* sample, intp_t i, Sums* terms) noexcept nogil
         p = y - sample.residual[i]
         terms.top = w * sample.residual[i]
         terms.bottom = w * p * (1.0 - p)
-    elif sample.kind == POISSON or sample.kind == GAMMA or sample.kind == TWEEDIE:
+    elif is_log_likelihood(sample.kind):
         terms.top = w * y * ht_exp((1.0 - sample.a) * raw)
         terms.bottom = w * ht_exp((2.0 - sample.a) * raw)
     else:
@@ -473,7 +452,7 @@ cdef float64_t finish(int kind, Sums* sums, float64_t factor) noexcept nogil:
     cdef float64_t step
     if not sums.weight > 0:
         return 0.0
-    if kind == POISSON or kind == GAMMA or kind == TWEEDIE:
+    if is_log_likelihood(kind):
         if not sums.top > 0:
             return -MAX_LOG_STEP
         step = log(sums.top) - log(sums.bottom)
@@ -823,44 +802,3 @@ cdef int check_groups(
     return 0
 
 
-def group_rows(const int32_t[::1] leaf, uint32_t[::1] rows, int64_t[::1] start):
-    """Sort rows by leaf, in order of their numbers, and return how many there are.
-
-    Parameters
-    ----------
-    leaf : int32 array of shape (n_rows,)
-        Leaf of each row; negative for a row that takes no part.
-    rows : uint32 array of shape (n_rows,), written
-    start : int64 array of shape (n_leaves + 1,), written
-    """
-    cdef intp_t i, n = leaf.shape[0], n_leaves = start.shape[0] - 1
-    cdef int64_t place, count
-    if rows.shape[0] != n or n_leaves < 0:
-        raise ValueError("leaf, rows and start do not fit together")
-    with nogil:
-        for i in range(n_leaves + 1):
-            start[i] = 0
-        for i in range(n):
-            if leaf[i] >= n_leaves:
-                break
-            if leaf[i] >= 0:
-                start[leaf[i]] += 1
-        else:
-            i = n
-    if i < n:
-        raise ValueError(f"leaf holds {leaf[i]}, but there are {n_leaves} leaves")
-    with nogil:
-        place = 0
-        for i in range(n_leaves + 1):
-            count = start[i]
-            start[i] = place
-            place += count
-        for i in range(n):
-            if leaf[i] >= 0:
-                rows[start[leaf[i]]] = <uint32_t>i
-                start[leaf[i]] += 1
-        # Every entry has moved to the start of the next leaf.
-        for i in range(n_leaves, 0, -1):
-            start[i] = start[i - 1]
-        start[0] = 0
-    return place

@@ -2,51 +2,33 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from hybridtrees._parameters import check_option, check_real
 from hybridtrees.losses._base import Loss
-from hybridtrees.losses._classes import ExponentialLoss, HingeLoss, Logistic, Softmax
 from hybridtrees.losses._custom import CallableLoss
-from hybridtrees.losses._positive import GammaDeviance, PoissonDeviance, TweedieDeviance
-from hybridtrees.losses._regression import (
-    AbsoluteError,
-    ExpectileError,
-    HuberError,
-    PseudoHuberError,
-    QuantileError,
-    SmoothAbsoluteError,
-    SmoothQuantileError,
-    SquaredError,
-)
+from hybridtrees.losses._rules import ManyClasses, SeveralLevels, SmoothedKink
+from hybridtrees.losses.registry import LOSSES
 
-FRIEDMAN_LOSSES = {
-    "regression": (
-        "squared_error",
-        "absolute_error",
-        "huber",
-        "quantile",
-        "poisson",
-        "gamma",
-        "tweedie",
-    ),
-    "classification": ("log_loss", "exponential"),
-}
+TASKS = ("regression", "classification")
 
-XGBOOST_OBJECTIVES = {
-    "regression": (
-        "reg:squarederror",
-        "reg:absoluteerror",
-        "reg:pseudohubererror",
-        "reg:quantileerror",
-        "reg:expectileerror",
-        "count:poisson",
-        "reg:gamma",
-        "reg:tweedie",
-    ),
-    "classification": ("binary:logistic", "multi:softprob", "multi:softmax", "binary:hinge"),
-}
+
+def names(whose: str) -> dict[str, tuple[str, ...]]:
+    """Return all names, "friedman" or "xgboost", of each task."""
+    return {
+        task: tuple(
+            dict.fromkeys(
+                name for row in LOSSES.values() if row.task == task for name in getattr(row, whose)
+            )
+        )
+        for task in TASKS
+    }
+
+
+FRIEDMAN_LOSSES = names("friedman")
+XGBOOST_OBJECTIVES = names("xgboost")
 
 
 def friedman_loss(
@@ -73,24 +55,8 @@ def friedman_loss(
     -------
     loss : Loss
     """
-    task = "classification" if n_classes else "regression"
-    check_option("loss", name, FRIEDMAN_LOSSES[task])
-    if name == "exponential" and n_classes > 2:
-        raise ValueError(
-            f"loss='exponential' is for two classes, but y holds {n_classes}; use 'log_loss'"
-        )
-    makers: dict[str, Callable[[], Loss]] = {
-        "squared_error": SquaredError,
-        "absolute_error": AbsoluteError,
-        "huber": lambda: HuberError(alpha),  # type: ignore[arg-type]
-        "quantile": lambda: QuantileError(alpha),
-        "poisson": PoissonDeviance,
-        "gamma": GammaDeviance,
-        "tweedie": lambda: TweedieDeviance(power),
-        "log_loss": lambda: Logistic() if n_classes == 2 else Softmax(n_classes),
-        "exponential": ExponentialLoss,
-    }
-    return makers[name]()
+    row = _find("friedman", "loss", name, n_classes)
+    return _make(row, n_classes, 1, {"alpha": alpha, "power": power})
 
 
 def xgboost_loss(
@@ -131,43 +97,74 @@ def xgboost_loss(
     -------
     loss : Loss
     """
-    task = "classification" if n_classes else "regression"
     if callable(objective):
         link = "identity" if not n_classes else "logistic" if n_classes == 2 else "softmax"
-        n_outputs = n_classes if n_classes > 2 else n_targets
-        return CallableLoss(objective, n_outputs, link)
-    name = check_option("objective", objective, XGBOOST_OBJECTIVES[task])
-    if name.startswith("binary:") and n_classes > 2:
-        raise ValueError(
-            f"objective={name!r} is for two classes, but y holds {n_classes}; use 'multi:softprob'"
-        )
-    if name in ("reg:quantileerror", "reg:expectileerror"):
-        level = "quantile_alpha" if name == "reg:quantileerror" else "expectile_alpha"
-        alpha = quantile_alpha if name == "reg:quantileerror" else expectile_alpha
-        if alpha is None:
-            raise ValueError(f"objective={name!r} needs {level}, a level from 0 to 1 or several")
-        if n_targets > 1:
-            raise ValueError(f"objective={name!r} is for one target, but y has {n_targets}")
-        if level == "expectile_alpha":
-            return ExpectileError(alpha)
-        return SmoothQuantileError(alpha) if smooth else QuantileError(alpha, "xgboost")
-    makers: dict[str, Callable[[], Loss]] = {
-        "reg:squarederror": lambda: SquaredError(n_targets),
-        "reg:absoluteerror": lambda: (
-            SmoothAbsoluteError(n_targets) if smooth else AbsoluteError(n_targets, "xgboost")
-        ),
-        "reg:pseudohubererror": lambda: PseudoHuberError(huber_slope, n_targets),
-        "count:poisson": lambda: PoissonDeviance(
-            n_targets, 0.7 if max_delta_step is None else max_delta_step
-        ),
-        "reg:gamma": lambda: GammaDeviance(n_targets),
-        "reg:tweedie": lambda: TweedieDeviance(
-            check_real("tweedie_variance_power", tweedie_variance_power, 1, 2, closed="left"),  # type: ignore[arg-type]
-            n_targets,
-        ),
-        "binary:logistic": lambda: Logistic(n_targets),
-        "binary:hinge": lambda: HingeLoss(n_targets),
-        "multi:softprob": lambda: Softmax(n_classes),
-        "multi:softmax": lambda: Softmax(n_classes),
+        return CallableLoss(objective, n_classes if n_classes > 2 else n_targets, link)
+    row = _find("xgboost", "objective", objective, n_classes)
+    given: dict[str, Any] = {
+        "quantile_alpha": quantile_alpha,
+        "expectile_alpha": expectile_alpha,
+        "huber_slope": huber_slope,
+        "tweedie_variance_power": tweedie_variance_power,
+        "max_delta_step": 0.7 if max_delta_step is None else max_delta_step,
+        "dialect": "xgboost",
     }
-    return makers[name]()
+    if issubclass(row, SeveralLevels):
+        (level,) = row.parameters
+        if given[level] is None:
+            raise ValueError(
+                f"objective={objective!r} needs {level}, a level from 0 to 1 or several"
+            )
+        if n_targets > 1:
+            raise ValueError(f"objective={objective!r} is for one target, but y has {n_targets}")
+    if "tweedie_variance_power" in row.parameters:
+        check_real("tweedie_variance_power", tweedie_variance_power, 1, 2, closed="left")
+    if issubclass(row, SmoothedKink) and not smooth:
+        row = row.kinked
+    return _make(row, n_classes, n_targets, given)
+
+
+def _find(whose: str, parameter: str, name: Any, n_classes: int) -> type[Loss]:
+    """Return the row of a name that suits the number of classes."""
+    task = "classification" if n_classes else "regression"
+    check_option(parameter, name, names(whose)[task])
+    rows = [row for row in LOSSES.values() if row.task == task]
+    for row in rows:
+        if name in getattr(row, whose) and n_classes <= row.most_classes:
+            return row
+    many = next(getattr(row, whose)[0] for row in rows if row.most_classes >= n_classes)
+    raise ValueError(
+        f"{parameter}={name!r} is for two classes, but y holds {n_classes}; use {many!r}"
+    )
+
+
+def _make(row: type[Loss], n_classes: int, n_targets: int, given: dict[str, Any]) -> Loss:
+    """Make a loss with those of the user's parameters that its row names."""
+    own = {ours: given[users] for users, ours in row.parameters.items() if users in given}
+    if not issubclass(row, SeveralLevels):
+        own["n_outputs"] = n_classes if issubclass(row, ManyClasses) else n_targets
+    return row(**own)
+
+
+Class = TypeVar("Class", bound=type)
+
+
+def lists_losses(cls: Class) -> Class:
+    """Class decorator: put all names of losses into a docstring, so that none is ever missing.
+
+    They take the place of ``{friedman: task}`` and ``{xgboost: task}``.
+    """
+    lines = []
+    for line in (cls.__doc__ or "").splitlines():
+        for whose in ("friedman", "xgboost"):
+            for task, all_names in names(whose).items():
+                token = f"{{{whose}: {task}}}"
+                if token in line:
+                    indent = line[: len(line) - len(line.lstrip())]
+                    text = line.replace(token, ", ".join(f'"{name}"' for name in all_names))
+                    line = textwrap.indent(
+                        textwrap.fill(text.strip(), 88, break_on_hyphens=False), indent
+                    )
+        lines.append(line)
+    cls.__doc__ = "\n".join(lines) if lines else None
+    return cls

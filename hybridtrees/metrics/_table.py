@@ -63,6 +63,12 @@ def _rmsle(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
     return root_mean_squared_log_error(y_true, y_pred, sample_weight=sample_weight)
 
 
+def _log_cosh(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
+    # log(cosh(d)) = log(exp(d) + exp(-d)) - log(2), which cosh itself would overflow.
+    y, p, weight = regression_pair(y_true, y_pred, sample_weight)
+    return mean(np.logaddexp(y - p, p - y) - math.log(2), weight)
+
+
 def _binary_error(
     y_true: Any, y_proba: Any, *, sample_weight: Any = None, threshold: float = 0.5
 ) -> float:
@@ -117,6 +123,7 @@ METRICS: dict[str, Metric] = {
         Metric("rmsle", _rmsle, False),
         Metric("r2", r2_score, True),
         Metric("mphe", mean_pseudo_huber_error, False),
+        Metric("logcosh", _log_cosh, False),
         Metric("quantile", mean_pinball_loss, False),
         Metric("expectile", mean_expectile_loss, False),
         Metric("poisson-nloglik", poisson_nloglik, False),

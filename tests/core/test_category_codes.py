@@ -9,7 +9,7 @@ import pytest
 from growers import newton_grower, tree_of
 
 from hybridtrees.core.bins.mapper import BinMapper
-from hybridtrees.core.grow.grower import GrowerParams
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.tree.tree import TreeEnsemble
 
 # Sets of more than 32,767 words once trained and then could not predict.

@@ -13,8 +13,8 @@ from hybridtrees.core.base.dtypes import NODE_DTYPE
 from hybridtrees.core.grow import grower as grower_module
 from hybridtrees.core.grow._leaf_passes import feature_gains, leaf_means, pair_gains
 from hybridtrees.core.grow.cart import TargetLeaves, TargetStatistics, cart_params, cart_table
-from hybridtrees.core.grow.grower import Grower, GrowerParams
-from hybridtrees.core.grow.leaves import BareLeaves
+from hybridtrees.core.grow.grower import BareLeaves, Grower
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import BinThresholds
 from hybridtrees.core.search._sorted import bin_ends
 from hybridtrees.core.search._sorted_search import SortedSearch

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hybridtrees.core.bins.mapper import BinMapper
-from hybridtrees.core.grow.grower import SUBTREE_ROWS, GrowerParams
+from hybridtrees.core.grow.params import SUBTREE_ROWS, GrowerParams
 from hybridtrees.core.tree.tree import TreeEnsemble
 
 DEEP = GrowerParams(max_depth=0, min_child_weight=0.0, reg_lambda=0.5)

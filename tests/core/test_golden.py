@@ -15,7 +15,7 @@ import pytest
 from strategies import grow_tree, make_binned, values_of
 
 from hybridtrees.core.base.dtypes import NODE_DTYPE
-from hybridtrees.core.grow.grower import GrowerParams
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 
 CASES = json.loads(Path(__file__).parents[1].joinpath("golden", "trees.json").read_text())

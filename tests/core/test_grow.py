@@ -22,8 +22,8 @@ from strategies import (
 
 from hybridtrees.core.bins.mapper import BinMapper
 from hybridtrees.core.grow._grow import TreeGrower
-from hybridtrees.core.grow.grower import GrowerParams
-from hybridtrees.core.grow.statistics import Statistics
+from hybridtrees.core.grow.grower import Statistics
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.search._histogram_search import HistogramSearch
 from hybridtrees.core.tree.tree import TreeEnsemble
 

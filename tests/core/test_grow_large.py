@@ -12,7 +12,7 @@ import pytest
 from growers import newton_grower, tree_of
 from strategies import eighths, grow_tree, make_binned, random_codes
 
-from hybridtrees.core.grow.grower import GrowerParams
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.search._histogram import BinnedView, RowStatistics
 
 BEST = GrowerParams(frontier="best-first", max_depth=0, max_leaves=31)
@@ -167,7 +167,7 @@ def test_sums_and_scores_of_the_leaves(large, n_threads):
     with newton_grower(binned, replace(BEST, max_leaves=60), n_threads) as grower:
         tree = tree_of(grower, grad, hess)
         grower.add_to(tree, raw)
-        leaf = grower._engine.row_nodes()
+        leaf = grower.engine.row_nodes()
     np.testing.assert_array_equal(raw, np.linspace(-1, 1, len(grad)) + tree.values[leaf, 0])
     # Multiples of 1/8 are added without rounding.
     weight = np.bincount(leaf, hess)
@@ -186,10 +186,10 @@ def test_scores_of_windows_of_the_table():
     for n_threads in (1, 2, 3):
         with newton_grower(binned, replace(BEST, max_leaves=20), n_threads) as grower:
             tree = tree_of(grower, grad, 1.0)
-            leaf = grower._engine.row_nodes()
+            leaf = grower.engine.row_nodes()
             for ascending in (False, True):
                 raw = start.copy()
-                grower._engine.add_to(tree.values[:, 0].copy(), raw[:, 1], ascending)
+                grower.engine.add_to(tree.values[:, 0].copy(), raw[:, 1], ascending)
                 np.testing.assert_array_equal(raw[:, 1], start[:, 1] + tree.values[leaf, 0])
                 np.testing.assert_array_equal(raw[:, 0], start[:, 0])
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from hybridtrees.core.base._threads import StopFlag
-from hybridtrees.core.base.dtypes import ENTRY_DTYPE
+from hybridtrees.core.base.dtypes import SORTED_ENTRY_DTYPE
 from hybridtrees.core.grow.cart import grow_cart
-from hybridtrees.core.grow.grower import GrowerParams
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.search._sorted import sort_columns
 
 # Enough for a kernel to ask whether it is to stop.
@@ -31,7 +31,7 @@ def grow(X, y, criterion="squared_error", **how):
 
 def sort(X):
     # One thread: of several, one that does not ask might do it all.
-    lists = np.empty(X.shape[::-1], dtype=ENTRY_DTYPE)
+    lists = np.empty(X.shape[::-1], dtype=SORTED_ENTRY_DTYPE)
     sort_columns(X, np.zeros(X.shape[1], dtype=np.uint8), lists, 0, 1)
     return lists
 

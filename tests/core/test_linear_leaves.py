@@ -77,7 +77,7 @@ def test_a_value_by_hand():
     for n in (1, 2):
         # Two trees are enough for the regressors to be set side by side.
         ensemble = TreeEnsemble([tree] * n, 2)
-        assert ensemble.plans.any_linear
+        assert ensemble.layout.any_linear
         assert predictions(ensemble, X)[:, 0].tolist() == [n * v for v in expected]
 
 
@@ -107,7 +107,7 @@ def test_linear_and_constant_trees_and_outputs(rng):
 
 def test_ranges_alone(rng):
     trees = [linear_tree(rng, n, n_terms=0, bound=True) for n in (8, 50, 70)]
-    assert not TreeEnsemble(trees, N_FEATURES).plans.any_linear
+    assert not TreeEnsemble(trees, N_FEATURES).layout.any_linear
     check(trees, table(rng, 80))
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hybridtrees.core.bins.mapper import BinMapper
-from hybridtrees.core.grow.grower import GrowerParams
 from hybridtrees.core.grow.linear import LinearPenalty, LinearProblem, bin_at, grow_linear
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import Table
 
 RIDGES = {

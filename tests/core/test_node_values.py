@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hybridtrees.core.grow.cart import grow_cart
-from hybridtrees.core.grow.grower import GrowerParams
-from hybridtrees.core.grow.node_values import class_values, median_values
+from hybridtrees.core.grow.cart import class_values, grow_cart, median_values
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.search._criteria import weighted_medians
 
 REGRESSION = {

@@ -12,8 +12,8 @@ import pytest
 from growers import line_grower, tree_of
 
 from hybridtrees.core.bins.mapper import BinMapper
-from hybridtrees.core.grow.grower import GrowerParams
 from hybridtrees.core.grow.leaf_fit import LeafRules
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.regressor_columns import RegressorColumns
 
 FITS = ["half_additive", "additive", "full"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from strategies import make_binned, random_codes
 
-from hybridtrees.core.base.dtypes import ENTRY_DTYPE, aligned_empty
+from hybridtrees.core.base.dtypes import SORTED_ENTRY_DTYPE, aligned_empty
 from hybridtrees.core.grow.table import ALL_KEYS, Table
 from hybridtrees.core.search._sorted import list_codes, sort_columns
 
@@ -34,7 +34,7 @@ def sort(X, categorical=None, n_threads=1, extra=0):
     """Lists of a table, with rubbish in their memory before."""
     flags = np.zeros(X.shape[1], dtype=np.uint8)
     flags[:] = 0 if categorical is None else categorical
-    lists = aligned_empty((X.shape[1] + extra, X.shape[0]), ENTRY_DTYPE)
+    lists = aligned_empty((X.shape[1] + extra, X.shape[0]), SORTED_ENTRY_DTYPE)
     lists["key"], lists["row"] = RUBBISH, RUBBISH
     n_present = sort_columns(X, flags, lists, 0, n_threads)
     return lists, n_present
@@ -238,7 +238,7 @@ def test_lists_of_codes(rng, n_bins):
             np.testing.assert_array_equal(lists[f]["key"], keys)
             np.testing.assert_array_equal(lists[f]["row"], rows)
     assert len(made[0]) == 4
-    lists = aligned_empty((3, 3000), ENTRY_DTYPE)
+    lists = aligned_empty((3, 3000), SORTED_ENTRY_DTYPE)
     n_present = list_codes(binned.columns, binned.n_bins, lists, 2)
     np.testing.assert_array_equal(n_present, np.sum(codes != n_bins, axis=0))
 
@@ -253,7 +253,7 @@ def test_categories_of_binned_tables(rng):
 
 
 def test_tables_that_do_not_fit_are_refused():
-    lists = aligned_empty((3, 5), ENTRY_DTYPE)
+    lists = aligned_empty((3, 5), SORTED_ENTRY_DTYPE)
     X, flags = np.zeros((5, 2)), np.zeros(2, dtype=np.uint8)
     for bad in (X.astype(np.int64), X.astype(np.float16), X.astype(np.longdouble), X.astype(">f8")):
         with pytest.raises(TypeError, match="float32 or float64"):

@@ -11,9 +11,7 @@ from exact_problems import KINDS, ONE_OUTPUT, params_of, problems, random_proble
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hybridtrees.core.grow.grower import Grower
-from hybridtrees.core.grow.leaves import BareLeaves
-from hybridtrees.core.grow.statistics import Statistics
+from hybridtrees.core.grow.grower import BareLeaves, Grower, Statistics
 from hybridtrees.core.grow.table import Table
 from hybridtrees.core.search._sorted_search import SortedSearch
 

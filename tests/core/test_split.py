@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import eighths, grow_tree, make_binned, problems, random_codes, rule_sets
 
-from hybridtrees.core.grow.grower import GrowerParams
+from hybridtrees.core.grow.params import GrowerParams
 
 # One split, nothing in its way.
 FREE = GrowerParams(max_depth=1, min_child_weight=0.0, reg_lambda=0.0)

@@ -14,7 +14,7 @@ from strategies import grow_tree, make_binned, random_tree
 
 import hybridtrees.core.base.dtypes as dtypes
 from hybridtrees.core.base.dtypes import NODE_DTYPE, aligned_empty
-from hybridtrees.core.tree._plan import TreePlans
+from hybridtrees.core.tree._layout import EnsembleLayout
 from hybridtrees.core.tree.tree import TreeEnsemble
 
 C_TYPES = {
@@ -68,7 +68,7 @@ def test_the_kernels_accept_no_other_type(rng, change):
     else:
         fields.append(("more", np.float64))
     ensemble = TreeEnsemble([random_tree(rng, 3, 2)], 2)
-    TreePlans(ensemble)
+    EnsembleLayout(ensemble)
     other = np.zeros(len(ensemble.nodes), dtype=fields)
     for name in set(other.dtype.names) & set(NODE_DTYPE.names):
         other[name] = ensemble.nodes[name]
@@ -76,10 +76,10 @@ def test_the_kernels_accept_no_other_type(rng, change):
     if change == "name":
         # Names are not part of a buffer's type; the checks in Python see them.
         with pytest.raises((ValueError, KeyError)):
-            TreePlans(ensemble)
+            EnsembleLayout(ensemble)
         return
     with pytest.raises(ValueError):
-        TreePlans(ensemble)
+        EnsembleLayout(ensemble)
 
 
 @pytest.mark.parametrize("shape", [0, 1, 7, (3, 5), (0, 4), (2, 3, 4)])

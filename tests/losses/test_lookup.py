@@ -214,6 +214,7 @@ STORED = [
     losses.SquaredError(2),
     losses.AbsoluteError(1, "xgboost"),
     losses.HuberError(0.8),
+    losses.LogCoshError(2),
     losses.PseudoHuberError(2.0),
     losses.QuantileError([0.1, 0.9], "xgboost"),
     losses.SmoothAbsoluteError(2),

@@ -11,8 +11,9 @@ from hybridtrees import losses
 N_ROWS = 301  # of the fixture `weight`
 
 # Those of XGBoost for hinge and pseudo-Huber do not minimise, nor does scikit-learn's for Huber.
-# XGBoost's quantiles lie between two targets, of which one is the best.
-NO_MINIMUM = {"hinge", "pseudo_huber", "huber", "smooth_quantile"}
+# XGBoost's quantiles lie between two targets, of which one is the best. The median is near the
+# best start under log cosh.
+NO_MINIMUM = {"hinge", "pseudo_huber", "huber", "smooth_quantile", "log_cosh"}
 
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - NO_MINIMUM))
@@ -55,7 +56,9 @@ def test_starts_of_friedman_are_scikit_learns(rng, weight):
             (losses.QuantileError(0.33), {"strategy": "quantile", "quantile": 0.33}),
         ):
             peer = dummy.DummyRegressor(**strategy).fit(y[:, None], y, sample_weight=w)
-            np.testing.assert_allclose(loss.init_raw(y, w), peer.constant_.ravel(), rtol=1e-14, atol=1e-16)
+            np.testing.assert_allclose(
+                loss.init_raw(y, w), peer.constant_.ravel(), rtol=1e-14, atol=1e-16
+            )
 
 
 def test_starts_in_closed_form(rng, weight):

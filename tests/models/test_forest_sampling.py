@@ -7,10 +7,11 @@ import pytest
 from cart_data import integer_table, noisy_classes, smooth_table
 
 from hybridtrees import CARTClassifier, CARTRegressor
-from hybridtrees.core.tree.packing import FEATURE_MASK
+from hybridtrees.core.base._types import PackedFlag
 from hybridtrees.models.forest.estimators import RandomForestClassifier, RandomForestRegressor
 from hybridtrees.models.shared.bagging import RowSampler
 
+MASK = int(PackedFlag.FEATURE_MASK)
 SAME_FIELDS = (
     "threshold", "left", "right", "parent", "feature", "missing_left", "n_samples", "weight",
     "depth", "category_start", "category_words",
@@ -116,7 +117,7 @@ def test_features_are_drawn_alike():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 5)), rng.normal(size=60)
     forest = RandomForestRegressor(1000, max_features=1, max_depth=1, random_state=0).fit(X, y)
-    root = [forest.trees_.part(k)["feature"][0] & FEATURE_MASK for k in range(1000)]
+    root = [forest.trees_.part(k)["feature"][0] & MASK for k in range(1000)]
     counts = np.bincount(root, minlength=5)
     # Chi-squared with 4 degrees of freedom: above 23.5 once in 10,000.
     assert np.sum((counts - 200) ** 2 / 200) < 23.5
@@ -131,7 +132,7 @@ def test_sets_of_features_are_drawn_alike(p, drawn):
     y = np.sign(X[:, 1])
     params = {"max_features": drawn, "max_depth": 1, "bootstrap": False, "n_jobs": 1}
     forest = RandomForestRegressor(1500, random_state=0, **params).fit(X, y)
-    root = np.array([forest.trees_.part(k)["feature"][0] & FEATURE_MASK for k in range(1500)])
+    root = np.array([forest.trees_.part(k)["feature"][0] & MASK for k in range(1500)])
     share = 1 - (p - drawn) * (p - drawn - 1) / (p * (p - 1))
     for found, expected in ((np.isin(root, [1, p - 1]), share), (root == p - 1, share / 2)):
         assert abs(found.mean() - expected) < 4 * np.sqrt(expected * (1 - expected) / 1500)
@@ -143,7 +144,7 @@ def test_the_best_of_the_drawn_features_is_taken():
     X = rng.normal(size=(80, 6))
     y = np.sign(X[:, 4])
     forest = RandomForestRegressor(800, max_features=2, max_depth=1, random_state=0).fit(X, y)
-    root = np.array([forest.trees_.part(k)["feature"][0] & FEATURE_MASK for k in range(800)])
+    root = np.array([forest.trees_.part(k)["feature"][0] & MASK for k in range(800)])
     assert abs(np.mean(root == 4) - 1 / 3) < 5 * np.sqrt(2 / 9 / 800)
 
 

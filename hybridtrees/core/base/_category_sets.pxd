@@ -1,4 +1,16 @@
-"""Sets of categories at the splits of a tree.
+"""Where does a value go at a split? The contract of every walk down a tree.
+
+=====================================================  =========================================
+a number, and a split on numbers                       left if it is at most the threshold
+a code below the end of a set of categories            left if the set says so
+a missing value, a negative code, one beyond the end   as `missing_left` says: 1 left, 0 right,
+                                                       MISSING_STAYS: the row ends at the node
+=====================================================  =========================================
+
+Thresholds are compared in float64, and fractions of codes are cut off. While a tree grows, the same
+holds of bins and ranks in place of numbers. What a node has not seen in training follows its larger
+child: the search says so in `missing_left` and in the set (`larger_left` in _split.pxd).
+`tests/core/test_goes_left.py` holds every walk to one table of cases.
 
 The words of a set are bits, or a sorted list of codes where that is shorter; `limit` says which:
 
@@ -8,6 +20,8 @@ The words of a set are bits, or a sorted list of codes where that is shorter; `l
 
 A code that has no bit, or is not below the limit, counts as missing.
 """
+
+from libc.math cimport isnan
 
 from hybridtrees.core.base._types cimport float64_t, int32_t, int64_t, uint32_t
 
@@ -39,3 +53,15 @@ cdef inline int32_t category_side(
         else:
             last = middle
     return (first < n_words and words[first] == category) != (limit < 0)
+
+
+cdef inline int32_t side_of(
+    float64_t value, float64_t threshold, const uint32_t* words, int32_t n_words, int32_t limit,
+    int32_t missing_left,
+) noexcept nogil:
+    """1 left, 0 right, or `missing_left`; words is NULL at a split on numbers."""
+    cdef int32_t side
+    if words != NULL:
+        side = category_side(words, n_words, limit, value)
+        return side if side >= 0 else missing_left
+    return missing_left if isnan(value) else value <= threshold

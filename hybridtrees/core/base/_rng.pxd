@@ -3,21 +3,6 @@
 from hybridtrees.core.base._types cimport float64_t, int32_t, int64_t, uint64_t
 
 
-cdef enum Stream:
-    # What is drawn. Draws of the same seed in different streams have nothing to do with each other.
-    STREAM_BINS = 0           # rows that bins are learned from
-    STREAM_TREE = 1           # features of a tree, of a level, of a node
-    STREAM_LEVEL = 2
-    STREAM_NODE = 3
-    STREAM_CHILD = 4          # keys of the children of a node
-    STREAM_TIE = 5            # one of several equal splits, and of equal cuts
-    STREAM_CUT = 6
-    STREAM_REST = 7           # further features of a node where those drawn have no split
-    STREAM_MOMENTS = 8        # rows that tell the moments of a large node
-    STREAM_ROWS = 9           # rows of a tree, without and with replacement
-    STREAM_BOOTSTRAP = 10
-
-
 cdef inline uint64_t mix(uint64_t value) noexcept nogil:
     """Finaliser of SplitMix64 (Steele, Lea and Flood 2014)."""
     value = (value ^ (value >> 30)) * <uint64_t>0xBF58476D1CE4E5B9

@@ -4,9 +4,11 @@ from hybridtrees.core.base._exact_sum cimport (
     HtExactSum, ht_add_term, ht_add_terms, ht_clear_sum, ht_merge_sum, ht_sum_value,
 )
 from hybridtrees.core.base._openmp cimport HT_HAS_OPENMP, omp_get_max_threads
-from hybridtrees.core.base._rng cimport STREAM_BOOTSTRAP, STREAM_ROWS, keyed, uniform
+from hybridtrees.core.base._rng cimport keyed, uniform
 from hybridtrees.core.base._simd cimport ht_vector_bytes
-from hybridtrees.core.base._types cimport float64_t, int64_t, intp_t, uint32_t, uint64_t
+from hybridtrees.core.base._types cimport (
+    STREAM_BOOTSTRAP, STREAM_ROWS, float64_t, int64_t, intp_t, uint32_t, uint64_t,
+)
 
 import numpy as np
 

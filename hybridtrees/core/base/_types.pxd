@@ -1,5 +1,6 @@
-"""Scalar types, structs and enums of the engine: their only home.
+"""Scalar types, structs, enums and constants of the engine: their only home.
 
+Numbers that C needs too stand in simd/constants.h. Python imports the enums from the module _types.
 The NumPy mirrors of the structs that Python sees are in dtypes.py; a test compares sizes and
 offsets.
 """
@@ -29,33 +30,68 @@ cdef packed struct Node:
     int32_t category_words   # its length in 32-bit words
     int16_t depth            # 0 at the root
     uint8_t bin              # last bin that goes left (numeric splits on binned data)
-    uint8_t missing_left     # where a missing value goes
+    uint8_t missing_left     # where a missing value goes: 1 left, 0 right, MISSING_STAYS
     int32_t category_limit   # what the words of the set mean: see _category_sets.pxd
 
 
 cdef extern from "entry.h" nogil:
-    ctypedef struct Entry "ht_entry":
+    ctypedef struct SortedEntry "ht_entry":
         uint32_t key
         uint32_t row
 
 
-cdef enum StatsLayout:
-    # How one row's (grad, hess) is stored as integers, and what a histogram cell then is.
-    UNIT = 0      # int32 grad; hess is one constant. Cell: 1 word, (sum of grad << count_bits) + n
-    PAIR16 = 1    # int16 grad, uint16 hess. Cell: 2 words, sum of grad and sum of hess
-    PAIR32 = 2    # int32 grad, int32 hess. Cell: 2 words, sum of grad,
-    #               (sum of hess << count_bits) + n; no n where count_bits is 0
+cdef extern from "constants.h" nogil:
+    cpdef enum StatsLayout:
+        # How one row's (grad, hess) is stored as integers, and what a histogram cell then is.
+        GRAD_ONLY "HT_GRAD_ONLY"  # int32 grad; hess is one constant.
+        #                           Cell: 1 word, (sum of grad << count_bits) + n
+        PAIR16 "HT_PAIR16"        # int16 grad, uint16 hess.
+        #                           Cell: 2 words, sum of grad and sum of hess
+        PAIR32 "HT_PAIR32"        # int32 grad, int32 hess. Cell: 2 words, sum of grad,
+        #                           (sum of hess << count_bits) + n; no n where count_bits is 0
+
+    cpdef enum Limit:
+        N_CODES "HT_CODES"
+        MAX_BINS "HT_MAX_BINS"
+        UNIFORM_CELLS "HT_UNIFORM_CELLS"
+        MAX_REGRESSORS "HT_MAX_REGRESSORS"
+        MISSING_STAYS "HT_MISSING_STAYS"
+
+    const uint32_t HT_MISSING_KEY
+    const uint32_t HT_ALL_KEYS
+    const double HT_TIE_BINNED
+    const double HT_TIE_SORTED
+    const double HT_ROUNDING
+    const double HT_DEPENDENT
 
 
-cdef enum:
-    UNIFORM_CELLS = 272      # cells from one feature to the next where all are alike
-    MAX_REGRESSORS = 16      # of a node of PLGB
+cpdef enum Stream:
+    # Of random bits (_rng.pxd): what a draw is for. Draws of one key never share a stream.
+    STREAM_BINS = 0            # rows that bins are learned from
+    STREAM_TREE = 1            # features of a tree
+    STREAM_LEVEL = 2           # features of a level
+    STREAM_NODE = 3            # features of a node
+    STREAM_CHILD = 4           # keys of the children of a node
+    STREAM_TIE = 5             # which of equally good features splits
+    STREAM_CUT = 6             # which of equally good cuts of a feature is taken
+    STREAM_REST = 7            # features to try after those drawn, where these cannot split
+    STREAM_SAMPLE = 8          # rows that stand for the node
+    STREAM_ROWS = 9            # rows of a tree, without replacement
+    STREAM_BOOTSTRAP = 10      # rows of a tree, with replacement
 
 
-cdef enum Frontier:
+cpdef enum Frontier:
     DEPTH_WISE = 0
     BEST_FIRST = 1
     DEPTH_FIRST = 2
+
+
+cpdef enum PackedFlag:
+    # What the feature of a packed node says besides its number: see _packed.pyx.
+    FEATURE_MASK = 0x0FFFFFFF
+    MISSING_LEFT = 0x10000000
+    MISSING_STOPS = 0x20000000
+    HAS_SET = 0x40000000
 
 
 cdef struct BinView:
@@ -90,7 +126,7 @@ cdef struct NodeSums:
     int64_t n_samples
 
 
-cdef enum Criterion:
+cpdef enum Criterion:
     # What a split is scored by; S the sums of a side, W its weight. A gain is score(left) +
     # score(right) - score(node), and the impurity of a side is what its score lacks.
     NEWTON = 0         # T(S)^2 / (W + lambda)
@@ -101,9 +137,9 @@ cdef enum Criterion:
     ABSOLUTE = 5       # minus the sum of absolute deviations from the median
 
 
-cdef enum TargetLayout:
+cpdef enum TargetLayout:
     # What stands in the row of a target, all float64.
-    TARGET_UNIT = 0    # y; every weight is 1
+    TARGET_UNWEIGHTED = 0  # y; every weight is 1
     TARGET_PAIR = 1    # w y, w (grad, hess)
     TARGET_VECTOR = 2  # w y_1, ..., w y_K, w
     TARGET_CLASS = 3   # class; every weight is 1
@@ -146,7 +182,7 @@ cdef struct SplitInfo:
     float64_t gain
     int32_t feature                # -1: no admissible split
     int32_t bin
-    uint8_t missing_left           # 2: a row with a missing value stays
+    uint8_t missing_left           # 1, 0 or MISSING_STAYS
     uint8_t is_categorical
     uint32_t categories[8]         # bins that go left; exact search: the limit of the set
     uint32_t key                   # exact search: last key that goes left

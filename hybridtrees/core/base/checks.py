@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridtrees.core.base._types import Limit
 from hybridtrees.core.base.dtypes import NODE_DTYPE
 
 # Counts that are plausible; sums of so many of them do not overflow.
@@ -193,7 +194,7 @@ def _check_splits(ensemble) -> None:
     """Refuse splits on features or category sets that do not exist."""
     nodes = ensemble.nodes
     inner = nodes["left"] >= 0
-    if np.any(inner & (nodes["missing_left"] > 2)):
+    if np.any(inner & (nodes["missing_left"] > Limit.MISSING_STAYS)):
         raise ValueError("missing_left of a node of the ensemble is not 0, 1 or 2")
     if np.any(inner & ((nodes["feature"] < 0) | (nodes["feature"] >= ensemble.n_features))):
         raise ValueError("a node of the ensemble splits on a feature that does not exist")

@@ -23,7 +23,7 @@ NODE_DTYPE = np.dtype(
     ]
 )
 
-ENTRY_DTYPE = np.dtype([("key", np.uint32), ("row", np.uint32)])
+SORTED_ENTRY_DTYPE = np.dtype([("key", np.uint32), ("row", np.uint32)])
 
 CACHE_LINE = 64
 

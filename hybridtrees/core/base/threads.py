@@ -13,6 +13,9 @@ from hybridtrees.core.base._threads import openmp_max_threads
 # OpenMP ends the process when it cannot start as many threads as it is asked for.
 MOST_THREADS = 64
 
+# Numbers of a table that are worth a thread: with fewer, starting one takes longer than it saves.
+_NUMBERS_PER_THREAD = 16384
+
 # A child made by fork() inherits an OpenMP runtime whose worker threads are gone: a parallel
 # region there would wait for them for ever. Such a child computes with one thread.
 _in_forked_child = False
@@ -66,3 +69,8 @@ def effective_threads(n_jobs: int | None) -> int:
         return int(min(n_jobs, max(MOST_THREADS, usable_cpus())))
     limit = min(usable_cpus(), openmp_max_threads())
     return max(1, limit if n_jobs is None else limit + 1 + int(n_jobs))
+
+
+def threads_for_table(n_threads: int, n_rows: int, n_columns: int) -> int:
+    """Threads that a table of this size keeps busy, at most `n_threads`."""
+    return min(n_threads, 1 + n_rows * n_columns // _NUMBERS_PER_THREAD)

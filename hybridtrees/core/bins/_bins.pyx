@@ -7,9 +7,9 @@ from libc.string cimport memchr, memcpy, memset
 
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
 from hybridtrees.core.base._radix cimport key_at, key_t, value_from_key
-from hybridtrees.core.base._rng cimport STREAM_BINS, keyed, uniform
+from hybridtrees.core.base._rng cimport keyed, uniform
 from hybridtrees.core.base._threads cimport team_of
-from hybridtrees.core.base._types cimport float32_t, float64_t, intp_t, real_t
+from hybridtrees.core.base._types cimport STREAM_BINS, float32_t, float64_t, intp_t, real_t
 
 import numpy as np
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 Values = NDArray[np.floating[Any]]
 Floats = NDArray[np.float64]
 
-ENTRY_DTYPE: np.dtype[np.void]
+SUMMARY_DTYPE: np.dtype[np.void]
 
 class Summary:
     """A sorted, non-empty list of entries (value, rmin, rmax, weight) that never changes."""

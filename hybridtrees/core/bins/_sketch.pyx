@@ -12,24 +12,22 @@ from libc.string cimport memcpy
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
 from hybridtrees.core.base._radix cimport key_t, value_from_key
 from hybridtrees.core.base._threads cimport team_of
-from hybridtrees.core.base._types cimport float32_t, float64_t, intp_t, real_t
+from hybridtrees.core.base._types cimport HT_ROUNDING, float32_t, float64_t, intp_t, real_t
 from hybridtrees.core.bins._cuts cimport choose_cuts, cuts_of_values
 from hybridtrees.core.bins._summary cimport (
-    Entry, Thinner, above_prev, below_next, count_thinned, cut_ranks, emit, push, push_merged,
-    sort_and_thin, start_thinner, workspace_bytes,
+    SummaryEntry, Thinner, above_prev, below_next, count_thinned, cut_ranks, emit, push,
+    push_merged, sort_and_thin, start_thinner, workspace_bytes,
 )
 
 import threading
 import numpy as np
 
 
-__all__ = ["ENTRY_DTYPE", "Summary", "cut_columns", "exact_cuts", "merge", "summarize"]
+__all__ = ["SUMMARY_DTYPE", "Summary", "cut_columns", "exact_cuts", "merge", "summarize"]
 
-ENTRY_DTYPE = np.dtype([(name, np.float64) for name in ("value", "rmin", "rmax", "weight")])
+SUMMARY_DTYPE = np.dtype([(name, np.float64) for name in ("value", "rmin", "rmax", "weight")])
 
 cdef float64_t KEEP_ALL = -1.0
-# Gaps below this share of the weight are the rounding of sums, not numbers left out.
-cdef float64_t ROUNDING = 1e-12
 cdef intp_t KEPT_BYTES = 16 * 1024 * 1024
 cdef object scratch = threading.local()
 
@@ -41,7 +39,7 @@ cdef class Summary:
     `total`, the weight of the data behind them; `gap`, the widest gap between neighbours.
     """
 
-    cdef Entry* entries
+    cdef SummaryEntry* entries
     cdef readonly intp_t size
     cdef readonly float64_t gap
 
@@ -60,17 +58,17 @@ cdef class Summary:
     def from_array(array):
         """Summary of a structured array that `to_array` returned."""
         cdef const float64_t[::1] view
-        array = np.ascontiguousarray(array, dtype=ENTRY_DTYPE)
+        array = np.ascontiguousarray(array, dtype=SUMMARY_DTYPE)
         if array.ndim != 1 or array.size == 0:
             raise ValueError("entries must be one-dimensional and not empty")
         view = array.view(np.float64)
-        return thin_entries(<const Entry*> &view[0], array.size, KEEP_ALL)
+        return thin_entries(<const SummaryEntry*> &view[0], array.size, KEEP_ALL)
 
     def to_array(self):
         """Copy of the entries as a structured array."""
-        array = np.empty(self.size, dtype=ENTRY_DTYPE)
+        array = np.empty(self.size, dtype=SUMMARY_DTYPE)
         cdef float64_t[::1] view = array.view(np.float64)
-        memcpy(&view[0], self.entries, self.size * sizeof(Entry))
+        memcpy(&view[0], self.entries, self.size * sizeof(SummaryEntry))
         return array
 
     def pruned(self, intp_t size):
@@ -104,16 +102,17 @@ cdef class Summary:
         lower, upper = np.empty(n_cuts), np.empty(n_cuts)
         cdef float64_t[::1] low = lower, high = upper
         for i in range(n_cuts):
+            # Smaller gaps are the rounding of sums, not numbers left out.
             cut_bounds(
-                &self.entries[cuts[i]], ROUNDING * ends[self.size - 1], &low[i], &high[i])
+                &self.entries[cuts[i]], HT_ROUNDING * ends[self.size - 1], &low[i], &high[i])
         return lower, upper
 
 
 cdef void cut_bounds(
-    const Entry* entry, float64_t tolerance, float64_t* low, float64_t* high
+    const SummaryEntry* entry, float64_t tolerance, float64_t* low, float64_t* high
 ) noexcept nogil:
     """OUT where to cut between an entry and the next one."""
-    cdef const Entry* other = entry + 1
+    cdef const SummaryEntry* other = entry + 1
     cdef float64_t gap = above_prev(other) - below_next(entry)
     cdef float32_t narrow
     low[0] = entry.value
@@ -143,20 +142,20 @@ cdef uint8_t[::1] workspace(intp_t n_bytes):
 cdef Summary own(const Thinner* thin):
     """Copy what the thinner wrote into memory of its own."""
     cdef Summary summary = Summary.__new__(Summary)
-    summary.entries = <Entry*> PyMem_RawMalloc(thin.size * sizeof(Entry))
+    summary.entries = <SummaryEntry*> PyMem_RawMalloc(thin.size * sizeof(SummaryEntry))
     if summary.entries == NULL:
         raise MemoryError
-    memcpy(summary.entries, thin.out, thin.size * sizeof(Entry))
+    memcpy(summary.entries, thin.out, thin.size * sizeof(SummaryEntry))
     summary.size = thin.size
     summary.gap = thin.gap
     return summary
 
 
-cdef Summary thin_entries(const Entry* entries, intp_t n, float64_t target):
-    cdef uint8_t[::1] block = workspace(n * sizeof(Entry))
+cdef Summary thin_entries(const SummaryEntry* entries, intp_t n, float64_t target):
+    cdef uint8_t[::1] block = workspace(n * sizeof(SummaryEntry))
     cdef Thinner thin
     cdef intp_t i
-    start_thinner(&thin, <Entry*> &block[0], target)
+    start_thinner(&thin, <SummaryEntry*> &block[0], target)
     for i in range(n):
         push(&thin, &entries[i])
     emit(&thin)
@@ -165,9 +164,9 @@ cdef Summary thin_entries(const Entry* entries, intp_t n, float64_t target):
 
 def merge(Summary a not None, Summary b not None, float64_t share=KEEP_ALL):
     """Both together, thinned to gaps of at most `share` of their weight (negative: not thinned)."""
-    cdef uint8_t[::1] block = workspace((a.size + b.size) * sizeof(Entry))
+    cdef uint8_t[::1] block = workspace((a.size + b.size) * sizeof(SummaryEntry))
     cdef Thinner thin
-    start_thinner(&thin, <Entry*> &block[0], share * (a.total + b.total))
+    start_thinner(&thin, <SummaryEntry*> &block[0], share * (a.total + b.total))
     with nogil:
         push_merged(&thin, a.entries, a.size, b.entries, b.size)
         emit(&thin)
@@ -217,7 +216,7 @@ def summarize(values, weights, float64_t share=KEEP_ALL):
     The summary is None if no value is a number.
     """
     cdef Column column = Column(values, weights)
-    cdef uint8_t[::1] block = column.workspace(column.n, sizeof(Entry))
+    cdef uint8_t[::1] block = column.workspace(column.n, sizeof(SummaryEntry))
     cdef intp_t n_numbers
     cdef Thinner thin
     with nogil:

@@ -19,7 +19,7 @@ from hybridtrees.core.base._radix cimport RADIX_COUNTS, fill_keys, key_t, radix_
 from hybridtrees.core.base._types cimport float64_t, intp_t
 
 
-cdef struct Entry:
+cdef struct SummaryEntry:
     float64_t value
     float64_t rmin
     float64_t rmax
@@ -28,19 +28,19 @@ cdef struct Entry:
 
 cdef struct Thinner:
     # Writes entries that come in order of value, leaving out those that the target can spare.
-    Entry* out
+    SummaryEntry* out
     intp_t size
-    Entry pending
+    SummaryEntry pending
     bint has_pending
     float64_t target     # widest gap that leaving out may make; negative: keep all
     float64_t gap        # widest gap written
 
 
-cdef inline float64_t below_next(const Entry* entry) noexcept nogil:
+cdef inline float64_t below_next(const SummaryEntry* entry) noexcept nogil:
     return entry.rmin + entry.weight
 
 
-cdef inline float64_t above_prev(const Entry* entry) noexcept nogil:
+cdef inline float64_t above_prev(const SummaryEntry* entry) noexcept nogil:
     return entry.rmax - entry.weight
 
 
@@ -53,7 +53,7 @@ cdef inline void emit(Thinner* thin) noexcept nogil:
     thin.size += 1
 
 
-cdef inline void push(Thinner* thin, const Entry* entry) noexcept nogil:
+cdef inline void push(Thinner* thin, const SummaryEntry* entry) noexcept nogil:
     # Greedy: the entry before this one is needed only if the gap from the last one written to
     # this one would be too wide. The first and the last entry are always written.
     if thin.has_pending and (
@@ -96,7 +96,7 @@ cdef inline void push_runs(
     cdef intp_t i = 0
     cdef float64_t rank = 0.0
     cdef key_t key
-    cdef Entry entry
+    cdef SummaryEntry entry
     while i < n:
         key = keys[i]
         entry.weight = 0.0
@@ -111,13 +111,13 @@ cdef inline void push_runs(
 
 
 cdef inline void push_merged(
-    Thinner* thin, const Entry* a, intp_t n_a, const Entry* b, intp_t n_b
+    Thinner* thin, const SummaryEntry* a, intp_t n_a, const SummaryEntry* b, intp_t n_b
 ) noexcept nogil:
     """Feed two summaries merged: ranks of one side are bounded by the neighbours on the other."""
     cdef intp_t i = 0, j = 0
     cdef float64_t total_a = a[n_a - 1].rmax, total_b = b[n_b - 1].rmax
     cdef float64_t low_a = 0.0, low_b = 0.0      # next() of the last entry passed on each side
-    cdef Entry entry
+    cdef SummaryEntry entry
     while i < n_a or j < n_b:
         if j == n_b or (i < n_a and a[i].value < b[j].value):
             entry = a[i]
@@ -143,10 +143,10 @@ cdef inline void push_merged(
         push(thin, &entry)
 
 
-cdef inline void start_thinner(Thinner* thin, Entry* out, float64_t target) noexcept nogil:
+cdef inline void start_thinner(Thinner* thin, SummaryEntry* out, float64_t target) noexcept nogil:
     thin.out = out
     thin.size = 0
-    thin.pending = Entry(0.0, 0.0, 0.0, 0.0)
+    thin.pending = SummaryEntry(0.0, 0.0, 0.0, 0.0)
     thin.has_pending = False
     thin.target = target
     thin.gap = 0.0
@@ -191,7 +191,7 @@ cdef inline intp_t sort_and_thin(
     cdef key_t* keys
     cdef float64_t* sorted_weights
     cdef intp_t i, size = sort_values(
-        values, stride, weights, n, workspace + n * sizeof(Entry), &keys, &sorted_weights
+        values, stride, weights, n, workspace + n * sizeof(SummaryEntry), &keys, &sorted_weights
     )
     cdef float64_t total = <float64_t> size
     if size == 0:
@@ -200,7 +200,7 @@ cdef inline intp_t sort_and_thin(
         total = 0.0
         for i in range(size):
             total += sorted_weights[i]
-    start_thinner(thin, <Entry*> workspace, share * total)
+    start_thinner(thin, <SummaryEntry*> workspace, share * total)
     if weights == NULL and thin.target >= 1.0:
         jump_runs(thin, keys, size)
     else:
@@ -209,7 +209,9 @@ cdef inline intp_t sort_and_thin(
     return size
 
 
-cdef inline intp_t count_thinned(const Entry* entries, intp_t n, float64_t target) noexcept nogil:
+cdef inline intp_t count_thinned(
+    const SummaryEntry* entries, intp_t n, float64_t target
+) noexcept nogil:
     """How many entries a greedy pass with this target keeps."""
     cdef intp_t i, kept = 0, size = 1
     for i in range(2, n):
@@ -223,7 +225,7 @@ cdef inline intp_t count_thinned(const Entry* entries, intp_t n, float64_t targe
 
 
 cdef inline void cut_ranks(
-    const Entry* entries, intp_t n, float64_t* ends, float64_t* weights
+    const SummaryEntry* entries, intp_t n, float64_t* ends, float64_t* weights
 ) noexcept nogil:
     """OUT, for each entry, the weight up to and with it (the middle of its bounds), and its own."""
     cdef intp_t i

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hybridtrees.core.base._types import Limit
 from hybridtrees.core.base.errors import NotFittedError
 from hybridtrees.core.base.random_state import spawn_seeds
 from hybridtrees.core.base.workers import run_threads
@@ -20,7 +21,7 @@ from hybridtrees.core.bins.sketch import QuantileSketch, check_integer, check_we
 Floats = NDArray[np.float64]
 Pair = tuple[Floats, Floats]
 
-MAX_BINS = 255
+MAX_BINS = int(Limit.MAX_BINS)
 
 
 class BinMapper:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hybridtrees.core.bins._sketch import ENTRY_DTYPE, Summary, merge, summarize
+from hybridtrees.core.bins._sketch import SUMMARY_DTYPE, Summary, merge, summarize
 
 Floats = NDArray[np.float64]
 
@@ -318,7 +318,7 @@ class QuantileSketch:
     def entries(self) -> NDArray[np.void]:
         """The summary as a structured array; a copy."""
         summary = self._combined()
-        return np.empty(0, dtype=ENTRY_DTYPE) if summary is None else summary.to_array()
+        return np.empty(0, dtype=SUMMARY_DTYPE) if summary is None else summary.to_array()
 
     def __getstate__(self) -> dict:
         state = self.__dict__ | {"_cache": None, "_buffer": [self._buffered()]}

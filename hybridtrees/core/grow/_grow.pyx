@@ -188,7 +188,7 @@ cdef class TreeGrower:
         return self.search.store.graft(node, grown, self.search.store.nodes[node].start)
 
     cdef int grow_one(self, TreeGrower helper, int32_t node) except -1 nogil:
-        self.search.lend(node, helper.search)
+        self.search.open_task(node, helper.search)
         helper.grow_nodes()
         self.search.take_back(node, helper.search)
         return 0

@@ -12,29 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hybridtrees.core.base.exact_sum import exact_mean
-from hybridtrees.core.grow._leaf_passes import pair_gains
-from hybridtrees.core.grow.grower import Grower, GrowerParams
+from hybridtrees.core.base._types import TargetLayout
+from hybridtrees.core.base.exact_sum import exact_mean, group_sums
+from hybridtrees.core.grow._leaf_passes import leaf_means, pair_gains
+from hybridtrees.core.grow.grower import Grower, LeafModel, RowTarget, Statistics
 from hybridtrees.core.grow.grown import Grown
-from hybridtrees.core.grow.leaves import LeafModel
-from hybridtrees.core.grow.node_values import (
-    class_values,
-    mean_values,
-    median_values,
-    poisson_values,
-    square_values,
-)
-from hybridtrees.core.grow.statistics import (
-    CLASS,
-    CLASS_WEIGHTED,
-    PAIR,
-    UNIT,
-    VECTOR,
-    RowTarget,
-    Statistics,
-)
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import MIN_RANGE, Table
+from hybridtrees.core.search._criteria import weighted_medians
 from hybridtrees.core.tree.tree import Tree
+
+Floats = NDArray[np.float64]
 
 ENGINE_CRITERIA = {
     "squared_error": "squares",
@@ -107,7 +95,7 @@ class TargetStatistics(Statistics):
             return class_values(sums, bounds, self.n_classes, self.criterion)
         means = sums[:, :-1] / sums[:, -1:] * self.scale + self.centers
         if self.criterion == "absolute_error":
-            value, impurity = median_values(self.y, w, grower.segments())
+            value, impurity = median_values(self.y, w, grower.engine.segments())
             impurity /= self.scale
         elif self.criterion == "poisson":
             value, impurity = poisson_values(nodes, sums, self._scaled, w, leaf)
@@ -136,7 +124,11 @@ def _class_codes(target: NDArray, weight: NDArray | None, n_classes: int) -> Row
     if weight is not None:
         columns.append(weight)
     data = np.ascontiguousarray(np.stack(columns, axis=1))
-    return RowTarget(data, CLASS if weight is None else CLASS_WEIGHTED, n_classes)
+    return RowTarget(
+        data,
+        TargetLayout.TARGET_CLASS if weight is None else TargetLayout.TARGET_CLASS_WEIGHTED,
+        n_classes,
+    )
 
 
 def _numbers(y: NDArray, weight: NDArray | None, binary: bool) -> RowTarget:
@@ -144,7 +136,10 @@ def _numbers(y: NDArray, weight: NDArray | None, binary: bool) -> RowTarget:
     if weight is not None or n_sums > 1:
         w = np.ones(len(y)) if weight is None else weight
         y = np.column_stack([y * w[:, None], w])
-    layout = UNIT if y.shape[1] == 1 else PAIR if n_sums == 1 else VECTOR
+    layout = TargetLayout.TARGET_VECTOR
+    if n_sums == 1:
+        weighted = y.shape[1] == 2
+        layout = TargetLayout.TARGET_PAIR if weighted else TargetLayout.TARGET_UNWEIGHTED
     return RowTarget(np.ascontiguousarray(y), layout, n_sums, binary)
 
 
@@ -189,7 +184,7 @@ class TargetLeaves(LeafModel):
             nodes["gain"] = _times(nodes["gain"], statistics.gain_unit)
         if statistics.weight_unit != 1.0:
             nodes["weight"] *= statistics.weight_unit
-        grown.leaf = grower.row_nodes()
+        grown.leaf = grower.engine.row_nodes()
         value, impurity = statistics.describe(grown, grower, self.impurities)
         return Tree(nodes, value, grown.categories, impurity=impurity)
 
@@ -239,3 +234,121 @@ def grow_cart(
     params = cart_params(params, criterion)
     with Grower(table, params, TargetLeaves(), n_threads, in_place=True) as grower:
         return grower.grow(statistics, statistics.rows, seed)
+
+
+# -- values and impurities of the nodes, from the sums of their rows ------------------------------
+
+
+def class_values(
+    sums: Floats, bounds: tuple[Floats, Floats], n_classes: int, criterion: str
+) -> tuple[Floats, Floats]:
+    """Class probabilities, and the impurity of the class weights.
+
+    With two classes the one sum is the weight of the second, and its share keeps to `bounds`.
+    """
+    weight = sums[:, -1:]
+    share = sums[:, :-1] / weight
+    if share.shape[1] == 1:
+        share = np.hstack([1.0 - share, share])[:, :n_classes]
+    if criterion == "gini":
+        impurity = 1.0 - np.sum(share * share, axis=1)
+    elif criterion == "misclassification":
+        impurity = 1.0 - share.max(axis=1)
+    else:
+        logs = np.log2(share, out=np.zeros_like(share), where=share > 0)
+        impurity = -np.sum(share * logs, axis=1)
+    if n_classes == 2:
+        second = np.clip(share[:, 1], *bounds)
+        share = np.column_stack([1.0 - second, second])
+    return share, np.maximum(impurity, 0.0)
+
+
+def _sum_up(nodes: NDArray, own: Floats) -> Floats:
+    """Add to every node what its descendants have, level by level from below."""
+    total = own.copy()
+    order = np.argsort(nodes["depth"], kind="stable")[::-1]
+    depth = nodes["depth"][order]
+    for level in np.split(order, np.flatnonzero(np.diff(depth)) + 1):
+        level = level[nodes["parent"][level] >= 0]
+        np.add.at(total, nodes["parent"][level], total[level])
+    return total
+
+
+def _own_sums(leaf: NDArray, per_row: Floats, n_nodes: int) -> Floats:
+    """Sum over the rows that end at each node."""
+    ended = leaf >= 0
+    return group_sums(leaf[ended], n_nodes, per_row[ended])
+
+
+def mean_values(
+    nodes: NDArray,
+    y: Floats,
+    w: Floats | None,
+    leaf: NDArray,
+    inner: Floats,
+) -> Floats:
+    """Means of the targets as they are, so that a leaf of equal targets has just their value.
+
+    `inner` are the means of all nodes from centred sums, which do for the nodes above.
+    """
+    value = np.array(inner, order="C")
+    leaf_means(nodes, y, None if w is None else np.ascontiguousarray(w), leaf, value)
+    return value
+
+
+def square_values(
+    nodes: NDArray, sums: Floats, y: Floats, w: Floats | None, leaf: NDArray
+) -> tuple[Floats, Floats]:
+    """Means, and mean squared deviations from them (averaged over the outputs)."""
+    n_nodes = len(nodes)
+    value = sums[:, :-1] / sums[:, -1:]
+    weight = np.ones(len(y)) if w is None else w
+    impurity = np.zeros(n_nodes)
+    own_weight = _own_sums(leaf, weight, n_nodes)
+    for k in range(y.shape[1]):
+        own_sum = _own_sums(leaf, weight * y[:, k], n_nodes)
+        own_mean = np.divide(own_sum, own_weight, out=np.zeros(n_nodes), where=own_weight > 0)
+        own = _own_sums(leaf, weight * (y[:, k] - own_mean[leaf]) ** 2, n_nodes)
+        # Within the groups of rows that end together, then between the parts of each node: never
+        # a small difference of large sums.
+        parent = nodes["parent"]
+        gap = np.zeros(n_nodes)
+        child = parent >= 0
+        shift = value[child, k] - value[parent[child], k]
+        np.add.at(gap, parent[child], sums[child, -1] * shift**2)
+        gap += own_weight * (own_mean - value[:, k]) ** 2
+        impurity += _sum_up(nodes, own + gap) / sums[:, -1]
+    return value, impurity / y.shape[1]
+
+
+def poisson_values(
+    nodes: NDArray, sums: Floats, y: Floats, w: Floats | None, leaf: NDArray
+) -> tuple[Floats, Floats]:
+    """Means, and half the mean Poisson deviance (averaged over the outputs)."""
+    value = sums[:, :-1] / sums[:, -1:]
+    weight = np.ones(len(y)) if w is None else w
+    impurity = np.zeros(len(nodes))
+    for k in range(y.shape[1]):
+        logs = np.log(y[:, k], out=np.zeros(len(y)), where=y[:, k] > 0)
+        own = _own_sums(leaf, weight * y[:, k] * logs, len(nodes))
+        mean_logs = np.log(value[:, k], out=np.zeros(len(nodes)), where=value[:, k] > 0)
+        impurity += (_sum_up(nodes, own) - sums[:, k] * mean_logs) / sums[:, -1]
+    return value, np.maximum(impurity, 0.0) / y.shape[1]
+
+
+def median_values(
+    y: Floats, w: Floats | None, segments: tuple[NDArray, NDArray, NDArray]
+) -> tuple[Floats, Floats]:
+    """Medians, and mean absolute deviations from them (averaged over the outputs).
+
+    `segments` has the row ids node by node, and start and stop of each node among them.
+    """
+    rows, start, stop = segments
+    weight = np.ones(len(y)) if w is None else np.ascontiguousarray(w)
+    value = np.empty((len(start), y.shape[1]))
+    impurity = np.zeros(len(start))
+    for k in range(y.shape[1]):
+        column = np.ascontiguousarray(y[:, k])
+        value[:, k], deviation = weighted_medians(column, weight, rows, start, stop)
+        impurity += deviation
+    return value, impurity / y.shape[1]

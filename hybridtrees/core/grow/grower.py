@@ -1,4 +1,8 @@
-"""The grower: from a table, a search and a model of the leaves to trees."""
+"""The grower: from a table, a search and a model of the leaves to trees.
+
+`Statistics` are what a search reads of the rows, `Grown` is what the engine returns, a `LeafModel`
+makes a `Tree` of it. Models with constants are here, linear ones in `linear_leaves`.
+"""
 
 from __future__ import annotations
 
@@ -11,108 +15,164 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from hybridtrees.core.base._types import TargetLayout
 from hybridtrees.core.bins.matrix import BinnedMatrix
 from hybridtrees.core.grow._grow import TreeGrower
 from hybridtrees.core.grow.grown import Grown
-from hybridtrees.core.grow.leaves import LeafModel
-from hybridtrees.core.grow.statistics import Statistics
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import Table
 from hybridtrees.core.search._histogram_search import HistogramSearch
 from hybridtrees.core.search._search import SplitSearch
 from hybridtrees.core.search._sorted_search import DrawnSearch, SortedSearch
-from hybridtrees.core.tree.tree import Tree
+from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 
-# Nodes of at most so many rows are grown on copies that fit the cache, several at a time.
-SUBTREE_ROWS = 2048
-
-# The same on tables in bins. Histograms are of all features; where few of them are drawn, those
-# alone are quicker searched one by one, up to larger nodes.
+# As SUBTREE_ROWS, of tables in bins. Histograms are of all features; where few of them are drawn,
+# those alone are quicker searched one by one, up to larger nodes.
 SUBTREE_ROWS_BINNED = 512
 SUBTREE_ROWS_FEW_FEATURES = 16384
 
 
 @dataclass(frozen=True)
-class GrowerParams:
-    """What the grower needs to know, filled once per fit.
+class RowTarget:
+    """Targets of the exact search.
 
     Attributes
     ----------
-    frontier : {"depth-wise", "best-first", "depth-first"}
-    max_depth, max_leaves : int
-        0 for no limit.
-    min_samples_split, min_samples_leaf : int
-        Least rows of a node that is split, and of a leaf.
-    min_child_weight : float
-        Least sum of hessians in a child.
-    min_gain : float
-        Least gain of a split.
-    reg_lambda, reg_alpha : float
-        L2 and L1 penalty of leaf values.
-    max_delta_step : float
-        Largest leaf value before shrinkage, 0 for no limit.
-    feature_fractions : tuple of three floats
-        Share of the features drawn per tree, per level and per node.
-    max_cat_to_onehot : int
-        A feature of at most so many categories is split one against the rest.
-    histogram_bytes : int
-        Memory for the histograms of open nodes; beyond it they are summed anew when needed.
-    criterion : str
-        What splits are scored by; see `Criterion` in _types.pxd.
-    max_features : int
-        Features drawn per node, 0 for all; more are tried where none of those can be split.
-    monotonic : int8 array, optional
-        1 where the value may only rise with a feature, -1 where it may only fall, else 0.
-    interaction : uint64 array, optional
-        Bit set of the interaction groups that each feature is in, up to 63; 0: it stands alone.
-        ``1 << 63`` for every feature: any two may stand on one path, and no third.
-    missing : {"learn", "stop"}
-        Whether rows with a missing value go to the better side or stay at the node.
-    random_ties : bool
-        Whether equal splits are drawn from; otherwise the lowest feature and threshold win.
-    candidate_share : float
-        Exact search: share of a node's hessian between two candidates, 0 to try every threshold.
-    prune_gain : float
-        Splits of less gain above two leaves are undone once the tree is grown.
-    subtree_rows : int
-        Nodes of at most so many rows are grown as tasks of their own, in parallel; 0 for none.
-    preorder : bool
-        Number nodes down the left side first, not in the order in which they were split.
+    data : float64 array of shape (n_rows, width), C order
+        What a row holds; see `TargetLayout`.
+    layout : int
+    n_sums : int
+        Outputs or classes.
+    binary : bool
+        Whether the one output is 0 or 1, one of two classes.
     """
 
-    frontier: str = "depth-wise"
-    max_depth: int = 6
-    max_leaves: int = 0
-    min_samples_split: int = 2
-    min_samples_leaf: int = 1
-    min_child_weight: float = 1.0
-    min_gain: float = 0.0
-    reg_lambda: float = 1.0
-    reg_alpha: float = 0.0
-    max_delta_step: float = 0.0
-    feature_fractions: tuple[float, float, float] = (1.0, 1.0, 1.0)
-    max_cat_to_onehot: int = 4
-    histogram_bytes: int = 256 * 2**20
-    criterion: str = "newton"
-    max_features: int = 0
-    monotonic: np.ndarray | None = None
-    interaction: np.ndarray | None = None
-    missing: str = "learn"
-    random_ties: bool = False
-    candidate_share: float = 0.0
-    prune_gain: float = 0.0
-    subtree_rows: int = 0
-    preorder: bool = False
+    data: NDArray[np.float64]
+    layout: int
+    n_sums: int
+    binary: bool = False
 
-    def in_subtrees(self) -> GrowerParams:
-        """Return the same with small nodes as tasks, unless a limit asks for the best first."""
-        return replace(self, subtree_rows=0 if self.max_leaves else SUBTREE_ROWS, preorder=True)
 
-    def pruned_afterwards(self) -> GrowerParams:
-        """Return the same with the limit on gains applied once a tree is grown.
+class Statistics:
+    """What every search begins a tree with, in the form that it asks for.
 
-        XGBoost's exact method does so: a poor split stays if a good one stands below it.
-        """
-        return replace(self, min_gain=0.0, prune_gain=self.min_gain)
+    Parameters
+    ----------
+    grad : float32 array of shape (n_rows,), optional
+    hess : float32 array of shape (n_rows,), or one number for all rows
+    target : RowTarget, optional
+        Made of the gradients and hessians where it is not given, and they of it.
+    center : float
+        What was taken off the targets, to be added to their means.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Sums per node, and numbers per row.
+    gain_unit, weight_unit : float
+        A gain and a weight of 1 in the search, in units of the user.
+    """
+
+    shape: tuple[int, int] = (1, 2)
+    gain_unit = 1.0
+    weight_unit = 1.0
+
+    def __init__(
+        self,
+        grad: NDArray[np.float32] | None = None,
+        hess: NDArray[np.float32] | float = 1.0,
+        target: RowTarget | None = None,
+        center: float = 0.0,
+    ):
+        self.grad = grad
+        self.hess = hess
+        self.target = target
+        self.center = center
+        if target is not None:
+            self.shape = target.n_sums, target.data.shape[1]
+
+    def gradients(self) -> tuple[NDArray[np.float32], NDArray[np.float32] | float]:
+        """Gradients and hessians; of targets those whose Newton gain is the squared error."""
+        if self.grad is not None:
+            return self.grad, self.hess
+        assert self.target is not None
+        data = self.target.data
+        grad = np.negative(data[:, 0]).astype(np.float32)
+        return grad, 1.0 if data.shape[1] == 1 else data[:, 1].astype(np.float32)
+
+    def targets(self) -> RowTarget:
+        """Targets; of gradients and hessians their pairs."""
+        if self.target is not None:
+            return self.target
+        assert self.grad is not None
+        data = np.empty((len(self.grad), 2))
+        data[:, 0], data[:, 1] = self.grad, self.hess
+        if not np.all(np.isfinite(data)):
+            raise ValueError(
+                "the gradients overflow 32-bit floats: the target or the sample weights are "
+                "too large, scale them down"
+            )
+        return RowTarget(data, TargetLayout.TARGET_PAIR, 1)
+
+
+class LeafModel:
+    """What a leaf predicts: a number, unless a subclass says otherwise."""
+
+    def fit(self, grown: Grown, statistics: Any, grower: Grower, scale: float) -> Tree:
+        """Make the tree of what was grown, its outputs times `scale`."""
+        raise NotImplementedError
+
+    def add_to(
+        self, grower: Grower, tree: Tree, raw: NDArray[np.float64], values: NDArray | None
+    ) -> None:
+        """Add the tree grown last to the scores of all rows; see `Grower.add_to`."""
+        if not grower.add_values(tree.values[:, 0] if values is None else values, raw):
+            table = grower.table
+            ensemble = TreeEnsemble([tree], table.n_features)
+            ensemble.add_raw(table.values, raw.reshape(-1, 1), grower.n_threads)
+
+
+class BareLeaves(LeafModel):
+    """No outputs: the leaves are fitted elsewhere."""
+
+    def fit(self, grown: Grown, statistics: Any, grower: Grower, scale: float) -> Tree:
+        """Make the tree; see `LeafModel.fit`."""
+        return Tree(grown.nodes, np.zeros((len(grown.nodes), 1)), grown.categories)
+
+
+class NewtonLeaves(LeafModel):
+    """Minima of the penalised quadratic loss, from sums of gradients and hessians."""
+
+    def __init__(self, params: GrowerParams):
+        self.params = params
+
+    def fit(self, grown: Grown, statistics: Any, grower: Grower, scale: float) -> Tree:
+        """Make the tree; see `LeafModel.fit`."""
+        values = newton_values(grown.sums, self.params, grown)
+        return Tree(grown.nodes, values * scale, grown.categories)
+
+
+class MeanLeaves(LeafModel):
+    """Means of one target."""
+
+    def fit(self, grown: Grown, statistics: Any, grower: Grower, scale: float) -> Tree:
+        """Make the tree; see `LeafModel.fit`."""
+        values = grown.sums[:, 0] / grown.sums[:, 1] + statistics.center
+        return Tree(grown.nodes, values * scale, grown.categories)
+
+
+def newton_values(sums: NDArray, params: GrowerParams, bounds: Grown | None) -> NDArray[np.float64]:
+    """Leaf values that minimise the penalised quadratic loss, within the bounds of the nodes."""
+    grad, hess = sums[:, 0], sums[:, 1] + params.reg_lambda
+    shrunk = grad
+    if params.reg_alpha > 0:
+        shrunk = np.sign(grad) * np.maximum(np.abs(grad) - params.reg_alpha, 0.0)
+    values = np.divide(-shrunk, hess, out=np.zeros(len(grad)), where=hess > 0)
+    if params.max_delta_step > 0:
+        values = np.clip(values, -params.max_delta_step, params.max_delta_step)
+    if params.monotonic is not None and bounds is not None:
+        values = np.clip(values, bounds.lower, bounds.upper)
+    return values
 
 
 _tails_in_use: set[int] = set()
@@ -188,7 +248,7 @@ class Grower:
 
     def __exit__(self, *error: Any) -> None:
         self._opened_for = None
-        self._engine = self.search = None
+        self.engine = self.search = None
         self.by_histogram = False
         self._stack.close()
 
@@ -212,10 +272,11 @@ class Grower:
         scale : float
             Factor on the leaves: the learning rate.
         """
-        self.table.propose(statistics)
+        if self.table.proposes:
+            self.table.propose(statistics)
         self._open(statistics)
         self.search.begin(statistics, rows, seed)
-        grown = self._engine.grow()
+        grown = self.engine.grow()
         self.table.write_splits(grown)
         grown.tree = self.leaf_model.fit(grown, statistics, self, scale)
         return grown
@@ -264,7 +325,7 @@ class Grower:
         given = (self.table, params, self.n_threads, statistics, self._take_tail())
         self.search = self._open_search(*given)
         self.by_histogram = isinstance(self.search, HistogramSearch)
-        self._engine = TreeGrower(self.search, params.max_leaves, (), 0, params.preorder)
+        self.engine = TreeGrower(self.search, params.max_leaves, (), 0, params.preorder)
 
     def _open_histograms(self, params: GrowerParams, statistics: Statistics) -> None:
         table, newton = self.table, params
@@ -281,7 +342,7 @@ class Grower:
             n_rows = SUBTREE_ROWS_FEW_FEATURES if few else SUBTREE_ROWS_BINNED
             shape = (table.n_features, n_rows, table.n_categories, params, *statistics.shape)
             tasks = [TreeGrower(DrawnSearch(*shape), 0) for _ in range(self.n_threads)]
-        self._engine = TreeGrower(
+        self.engine = TreeGrower(
             self.search, params.max_leaves, tasks, n_rows, params.preorder, params.prune_gain
         )
 
@@ -296,7 +357,7 @@ class Grower:
         tasks = [
             TreeGrower(SortedSearch(*small), 0) for _ in range(self.n_threads if n_rows else 0)
         ]
-        self._engine = TreeGrower(
+        self.engine = TreeGrower(
             self.search, params.max_leaves, tasks, n_rows, params.preorder, params.prune_gain
         )
 
@@ -304,11 +365,11 @@ class Grower:
 
     def segments(self) -> tuple[NDArray[np.uint32], NDArray[np.intp], NDArray[np.intp]]:
         """Row ids of the tree grown last, and start and stop of each node's own among them."""
-        return self._engine.segments()
+        return self.engine.segments()
 
     def row_nodes(self) -> NDArray[np.int32]:
         """Node where each row ended, -1 for rows that took no part."""
-        return self._engine.row_nodes()
+        return self.engine.row_nodes()
 
     def add_to(
         self, tree: Tree, raw: NDArray[np.float64], values: NDArray[np.float64] | None = None
@@ -322,4 +383,4 @@ class Grower:
     def add_values(self, values: NDArray[np.float64], raw: NDArray[np.float64]) -> bool:
         """Add a number per grown node to `raw`; False where the search cannot place all rows."""
         # Along histograms the rows of a node keep their order.
-        return self._engine.add_to(np.ascontiguousarray(values), raw, self.by_histogram)
+        return self.engine.add_to(np.ascontiguousarray(values), raw, self.by_histogram)

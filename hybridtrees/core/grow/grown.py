@@ -42,8 +42,8 @@ class Grown:
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
     category_bits: dict[int, NDArray[np.uint32]]
-    categories: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, dtype=np.uint32))
-    leaf: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    categories: NDArray[np.uint32] = field(init=False)
+    leaf: NDArray[np.int32] = field(init=False)
     tree: Tree = field(init=False)
 
     @property

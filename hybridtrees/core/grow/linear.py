@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hybridtrees.core.base._types import Limit
 from hybridtrees.core.bins.matrix import BinnedMatrix
-from hybridtrees.core.grow.grower import Grower, GrowerParams
-from hybridtrees.core.grow.leaves import BareLeaves
-from hybridtrees.core.grow.statistics import Statistics
+from hybridtrees.core.grow.grower import BareLeaves, Grower, Statistics
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import Table
 from hybridtrees.core.search._linear_fit import LinearProblem
 from hybridtrees.core.search._linear_search import LinearSearch
@@ -73,7 +73,7 @@ class GrownNodes:
     categories : ndarray of uint32
         Category sets.
     cells : float64 array of shape (n_nodes, cell_size)
-        Sums of products of every node, for `LinearProblem.solve`; without columns under a judge.
+        Sums of products of every node, for `LinearProblem.solve`; without columns with a fitter.
     rows, start, stop : ndarrays
         Row ids node by node: those of node i are ``rows[start[i]:stop[i]]``.
     """
@@ -129,8 +129,9 @@ def bin_at(values: NDArray, edges: Sequence[Floats]) -> BinnedMatrix:
     """
     n_rows, n_features = values.shape
     n_bins = np.array([len(e) + 1 for e in edges], dtype=np.int32)
-    if n_bins.max(initial=0) > 255:
-        raise ValueError(f"a feature can be cut at 254 values at most, got {n_bins.max() - 1}")
+    if n_bins.max(initial=0) > Limit.MAX_BINS:
+        most = Limit.MAX_BINS - 1
+        raise ValueError(f"a feature can be cut at {most} values at most, got {n_bins.max() - 1}")
     columns = np.empty((n_features, n_rows), dtype=np.uint8)
     for f, cuts in enumerate(edges):
         column = np.ascontiguousarray(values[:, f])

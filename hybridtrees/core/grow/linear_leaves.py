@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees.core.grow._leaf_passes import add_lines
-from hybridtrees.core.grow.grower import Grower, GrowerParams
+from hybridtrees.core.grow.grower import Grower, LeafModel, newton_values
 from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.grow.leaf_fit import (
     LeafMoments,
@@ -19,7 +19,7 @@ from hybridtrees.core.grow.leaf_fit import (
     solve_leaves,
     sum_leaves,
 )
-from hybridtrees.core.grow.leaves import LeafModel, newton_values
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.regressor_columns import RegressorColumns
 from hybridtrees.core.grow.table import Table
 from hybridtrees.core.search._moment_search import MomentSearch

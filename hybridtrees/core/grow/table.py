@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hybridtrees.core.base.dtypes import ENTRY_DTYPE, aligned_empty
+from hybridtrees.core.base._types import ALL_KEYS, MISSING_KEY, Limit
+from hybridtrees.core.base.dtypes import SORTED_ENTRY_DTYPE, aligned_empty
 from hybridtrees.core.bins.columns import csc_arrays, edges_between, is_sparse
 from hybridtrees.core.bins.mapper import BinMapper
 from hybridtrees.core.bins.matrix import BinnedMatrix
 from hybridtrees.core.grow.grown import Grown
-from hybridtrees.core.grow.statistics import Statistics
 from hybridtrees.core.search._sorted import bin_ends, list_codes, sort_columns
 from hybridtrees.core.tree.tree import pack_categories
 
@@ -23,9 +23,6 @@ SPARSE_COLUMNS = 8
 # A feature whose values range over no more than this is constant to scikit-learn's trees, and to
 # their like here.
 MIN_RANGE = 1e-7
-
-# What the engine writes as the last key that goes left when all values do.
-ALL_KEYS = 2**32 - 2
 
 
 class Table:
@@ -49,9 +46,12 @@ class Table:
     ----------
     version : int
         Changes with the bins.
+    proposes : bool
+        Whether bins are proposed anew for every tree, see `ProposedTable`.
     """
 
     version = 0
+    proposes = False
 
     def __init__(
         self,
@@ -110,9 +110,6 @@ class Table:
         between = BinThresholds(binned, values, n_threads, weight) if midpoints else None
         return cls(values, is_categorical, binned, mapper.category_to_bin_, between)
 
-    def propose(self, statistics: Statistics) -> None:
-        """Propose new bins for the statistics of a tree; those of most tables stay."""
-
     # -- sorted lists ---------------------------------------------------------------------------
 
     def lists(self, n_threads: int, n_extra: int = 0) -> NDArray:
@@ -122,7 +119,9 @@ class Table:
         is room for `n_extra` orders of targets.
         """
         if self._lists is None or len(self._lists) < self.n_features + n_extra:
-            self._lists = aligned_empty((self.n_features + n_extra, self.n_rows), ENTRY_DTYPE)
+            self._lists = aligned_empty(
+                (self.n_features + n_extra, self.n_rows), SORTED_ENTRY_DTYPE
+            )
             if self.binned is None:
                 self._sort(self._lists, n_threads)
             else:
@@ -149,7 +148,7 @@ class Table:
             n_present[:] = sort_columns(values, mask, lists, 0, n_threads)
         for f in np.flatnonzero(mask):
             keys = lists[f]["key"]
-            present = keys[keys != 2**32 - 1]
+            present = keys[keys != MISSING_KEY]
             self.n_categories[f] = int(present.max()) + 1 if len(present) else 1
         self._join_keys(lists, n_present)
 
@@ -231,6 +230,8 @@ class ProposedTable(Table):
     2, global proposal).
     """
 
+    proposes = True
+
     def __init__(self, values: Any, is_categorical: NDArray, max_bins: int, n_threads: int):
         super().__init__(values, is_categorical)
         self._mapper = BinMapper(
@@ -238,7 +239,7 @@ class ProposedTable(Table):
         )
         self._proposed_for: float | None = None
 
-    def propose(self, statistics: Statistics) -> None:
+    def propose(self, statistics: Any) -> None:
         """Bin the table by the hessians, unless they are equal as they were the last time."""
         hess = statistics.hess
         constant = hess if isinstance(hess, int | float) else None
@@ -313,7 +314,8 @@ def _bin_ends(
     binned: BinnedMatrix, values: Any, n_threads: int, weight: NDArray[np.float64] | None
 ) -> tuple[NDArray, NDArray]:
     """Least and largest value of each bin, (n_features, 256)."""
-    ends = np.full((binned.n_features, 256), np.inf), np.full((binned.n_features, 256), -np.inf)
+    shape = binned.n_features, Limit.N_CODES
+    ends = np.full(shape, np.inf), np.full(shape, -np.inf)
     columns = binned.columns
     if weight is not None and not np.all(weight > 0):
         used = np.flatnonzero(weight > 0)

@@ -1,8 +1,8 @@
 """Criteria of the exact search: sums of targets, absolute deviations, the best cut of a list."""
 
 from hybridtrees.core.base._types cimport (
-    TARGET_UNIT, Bounds, Entry, SplitRules, TargetView, float64_t, int32_t, int8_t, intp_t,
-    uint32_t, uint64_t, uint8_t,
+    TARGET_UNWEIGHTED, Bounds, SortedEntry, SplitRules, TargetView, float64_t, int32_t, int8_t,
+    intp_t, uint32_t, uint64_t, uint8_t,
 )
 
 
@@ -18,19 +18,19 @@ cdef bint sum_rows(
 ) noexcept nogil
 
 cdef float64_t list_median(
-    const TargetView* target, const Entry* by_y, intp_t n, float64_t weight
+    const TargetView* target, const SortedEntry* by_y, intp_t n, float64_t weight
 ) noexcept nogil
 
 
 cdef inline float64_t row_weight(const TargetView* target, uint32_t row) noexcept nogil:
     """Weight of a row that has sums (not a class)."""
-    if target.layout == TARGET_UNIT:
+    if target.layout == TARGET_UNWEIGHTED:
         return 1.0
     return target.data[<intp_t>row * target.width + target.n_sums]
 
 
 cdef void order_rows(
-    const TargetView* target, int32_t output, const Entry* by_y, intp_t n, uint32_t* place,
+    const TargetView* target, int32_t output, const SortedEntry* by_y, intp_t n, uint32_t* place,
     float64_t* tree,
 ) noexcept nogil
 
@@ -78,17 +78,18 @@ cdef struct Cut:
 cdef struct ScanScratch:
     float64_t* sides               # SIDES * (n_sums + 2)
     float64_t* tree                # ABSOLUTE: 2 numbers per row and output
-    Entry* entries                 # one list
+    SortedEntry* entries                 # one list
     float64_t* response            # two numbers per category of a node
     uint32_t* category_start
 
 
 cdef Cut best_cut(
     const TargetView* target, const SplitRules* rules, const NodeView* node,
-    const Entry* entries, intp_t n, int8_t monotone, bint far, ScanScratch* scratch,
+    const SortedEntry* entries, intp_t n, int8_t monotone, bint far, ScanScratch* scratch,
 ) noexcept nogil
 
 cdef intp_t draw_tied(
     const TargetView* target, const SplitRules* rules, const NodeView* node,
-    const Entry* entries, intp_t n, int8_t monotone, ScanScratch* scratch, Cut cut, uint64_t key,
+    const SortedEntry* entries, intp_t n, int8_t monotone, ScanScratch* scratch, Cut cut,
+    uint64_t key,
 ) noexcept nogil

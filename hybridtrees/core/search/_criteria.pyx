@@ -7,9 +7,9 @@ from libc.string cimport memcpy, memset
 
 from hybridtrees.core.base._rng cimport keyed, uniform
 from hybridtrees.core.base._types cimport (
-    ABSOLUTE, ENTROPY, NEWTON, POISSON, SQUARES, TARGET_CLASS, TARGET_CLASS_WEIGHTED, TARGET_PAIR,
-    TARGET_UNIT, Bounds, Entry, SplitRules, TargetView, float64_t, int32_t, int8_t, intp_t,
-    uint32_t, uint64_t,
+    ABSOLUTE, ENTROPY, HT_TIE_SORTED, NEWTON, POISSON, SQUARES, TARGET_CLASS,
+    TARGET_CLASS_WEIGHTED, TARGET_PAIR, TARGET_UNWEIGHTED, Bounds, SortedEntry, SplitRules,
+    TargetView, float64_t, int32_t, int8_t, intp_t, uint32_t, uint64_t,
 )
 from hybridtrees.core.search._sorted cimport count_present
 from hybridtrees.core.search._split cimport node_score, pair_score
@@ -35,7 +35,7 @@ cdef inline float64_t plog2(float64_t value) noexcept nogil:
 cdef void add_row(const TargetView* target, const float64_t* row, float64_t* sums) noexcept nogil:
     """Add one row to the n_sums sums and the weight behind them."""
     cdef int32_t k
-    if target.layout == TARGET_UNIT:
+    if target.layout == TARGET_UNWEIGHTED:
         sums[0] += row[0]
         sums[1] += 1.0
     elif target.layout == TARGET_CLASS:
@@ -99,7 +99,7 @@ cdef bint sum_rows(
     cdef float64_t sum = 0, square = 0
     cdef bint differs = False
     memset(totals, 0, (n_sums + 2) * sizeof(float64_t))
-    if target.layout == TARGET_UNIT:
+    if target.layout == TARGET_UNWEIGHTED:
         for i in range(n):
             row = target.data + rows[i]
             sum += row[0]
@@ -126,7 +126,7 @@ cdef bint sum_rows(
 
 
 cdef float64_t list_median(
-    const TargetView* target, const Entry* by_y, intp_t n, float64_t weight
+    const TargetView* target, const SortedEntry* by_y, intp_t n, float64_t weight
 ) noexcept nogil:
     """Weighted median of the first output over a list in the order of y.
 
@@ -166,7 +166,7 @@ cdef struct Placed:
 
 
 cdef void order_rows(
-    const TargetView* target, int32_t output, const Entry* by_y, intp_t n, uint32_t* place,
+    const TargetView* target, int32_t output, const SortedEntry* by_y, intp_t n, uint32_t* place,
     float64_t* tree,
 ) noexcept nogil:
     """OUT place of each row in the order of y, and the node's own tree (4 n + 2 numbers)."""
@@ -178,7 +178,7 @@ cdef void order_rows(
     for i in range(1, n + 1):
         row = target.data + <intp_t>by_y[i - 1].row * target.width
         place[by_y[i - 1].row] = <uint32_t>(i - 1)
-        weight = 1.0 if target.layout == TARGET_UNIT else row[target.width - 1]
+        weight = 1.0 if target.layout == TARGET_UNWEIGHTED else row[target.width - 1]
         pairs[2 * i - 2] = row[output] / weight
         pairs[2 * i - 1] = weight
         tree[0] += weight
@@ -428,10 +428,9 @@ def weighted_medians(
 
 
 cdef extern from "sorted_scan.h" nogil:
-    double HT_TIE
 
     ctypedef struct ht_cut_scan:
-        const Entry* entries
+        const SortedEntry* entries
         const double* stats
         intp_t first
         intp_t last
@@ -456,7 +455,7 @@ cdef struct Search:
     const TargetView* target
     const SplitRules* rules
     const NodeView* node
-    const Entry* entries
+    const SortedEntry* entries
     const float64_t* totals        # of the rows that take part
     const float64_t* start         # sums that stand left from the beginning
     intp_t n_rows                  # rows that take part
@@ -556,7 +555,7 @@ cdef intp_t cut_general(
         gain = pair_gain(search, left, right)
         if draw != NULL:
             offer(draw, gain, i)
-        elif gain > best_gain[0] + (noise + HT_TIE * abs(gain) if best >= 0 else 0.0):
+        elif gain > best_gain[0] + (noise + HT_TIE_SORTED * abs(gain) if best >= 0 else 0.0):
             best_gain[0] = gain
             best = i
     return best
@@ -598,7 +597,7 @@ cdef intp_t cut_absolute(
             continue
         if draw != NULL:
             offer(draw, gain, i)
-        elif gain > best_gain[0] + HT_TIE * abs(search.parent_score) * (best >= 0):
+        elif gain > best_gain[0] + HT_TIE_SORTED * abs(search.parent_score) * (best >= 0):
             best_gain[0] = gain
             best = i
     return best
@@ -636,11 +635,11 @@ cdef intp_t cut_fast(
         return best
     # A side whose weight is lost in that of the other has no mean: its gain would be infinite.
     scan.least_weight = max(least, DBL_MIN)
-    if target.layout == TARGET_UNIT or target.layout == TARGET_PAIR:
+    if target.layout == TARGET_UNWEIGHTED or target.layout == TARGET_PAIR:
         # Below this a difference from the mean is rounding.
         scan.noise = 1e-22 * totals[n_sums + 1] / weight
         scan.bar = best_gain[0] / weight
-        if target.layout == TARGET_UNIT:
+        if target.layout == TARGET_UNWEIGHTED:
             best = ht_cut_unit(&scan, search.far)
         else:
             best = ht_cut_pair(&scan, 0, search.far)
@@ -673,7 +672,7 @@ cdef inline bint is_fast(Search* search) noexcept nogil:
         return False
     if rules.criterion != SQUARES:
         return False
-    if search.target.layout == TARGET_UNIT:
+    if search.target.layout == TARGET_UNWEIGHTED:
         # Weights are counts here, so the least weight is one more bound on the rows.
         return True
     return search.target.layout in (TARGET_PAIR, TARGET_CLASS, TARGET_CLASS_WEIGHTED)
@@ -686,7 +685,8 @@ cdef bint cut_with_start(
     cdef intp_t least_rows = max(<intp_t>1, <intp_t>search.rules.min_samples_leaf)
     cdef intp_t first, last, best
     cdef float64_t least = search.rules.min_child_weight
-    if search.target.layout == TARGET_UNIT and search.rules.criterion == SQUARES and least > 1:
+    cdef bint counts = search.target.layout == TARGET_UNWEIGHTED    # weights are numbers of rows
+    if counts and search.rules.criterion == SQUARES and least > 1:
         least_rows = max(least_rows, <intp_t>least + (<float64_t><intp_t>least < least))
     first = max(<intp_t>0, least_rows - 1 - search.n_start)
     last = min(search.n_present - 1, search.n_rows - search.n_start - least_rows)
@@ -740,7 +740,7 @@ cdef float64_t missing_alone(Search* search, const float64_t* missing) noexcept 
 
 cdef void open_search(
     Search* search, const TargetView* target, const SplitRules* rules, const NodeView* node,
-    const Entry* entries, intp_t n, int8_t monotone, bint far, ScanScratch* scratch,
+    const SortedEntry* entries, intp_t n, int8_t monotone, bint far, ScanScratch* scratch,
     NodeView* present,
 ) noexcept nogil:
     """Fill a search of one list; `present` has room for the node without its missing rows."""
@@ -789,7 +789,7 @@ cdef void open_search(
 
 cdef Cut best_cut(
     const TargetView* target, const SplitRules* rules, const NodeView* node,
-    const Entry* entries, intp_t n, int8_t monotone, bint far, ScanScratch* scratch,
+    const SortedEntry* entries, intp_t n, int8_t monotone, bint far, ScanScratch* scratch,
 ) noexcept nogil:
     """Best cut of one list of n entries, those with a missing value last."""
     cdef Search search
@@ -822,7 +822,8 @@ cdef Cut best_cut(
 
 cdef intp_t draw_tied(
     const TargetView* target, const SplitRules* rules, const NodeView* node,
-    const Entry* entries, intp_t n, int8_t monotone, ScanScratch* scratch, Cut cut, uint64_t key,
+    const SortedEntry* entries, intp_t n, int8_t monotone, ScanScratch* scratch, Cut cut,
+    uint64_t key,
 ) noexcept nogil:
     """One of the cuts that are as good as `cut`, all with the same chance: its `n_left`."""
     cdef Search search
@@ -858,7 +859,7 @@ cdef void cut_missing_left(
     search.n_start = search.n_missing
     search.start = missing
     # On a tie the missing rows go right.
-    gain[0] += HT_TIE * abs(gain[0])
+    gain[0] += HT_TIE_SORTED * abs(gain[0])
     if cut_with_start(search, gain, &cut.n_left, NULL):
         cut.gain = gain[0]
         cut.missing_left = 1

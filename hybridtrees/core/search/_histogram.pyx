@@ -12,8 +12,8 @@ from hybridtrees.core.base._openmp cimport omp_get_thread_num
 from hybridtrees.core.base._simd cimport ht_vector_bytes
 from hybridtrees.core.base._threads cimport team_of
 from hybridtrees.core.base._types cimport (
-    PAIR16, PAIR32, UNIFORM_CELLS, UNIT, BinView, StatsView, float32_t, int16_t, int32_t, int64_t,
-    intp_t, uint16_t, uint32_t, uint8_t,
+    GRAD_ONLY, PAIR16, PAIR32, UNIFORM_CELLS, BinView, StatsView, float32_t, int16_t, int32_t,
+    int64_t, intp_t, uint16_t, uint32_t, uint8_t,
 )
 
 import numpy as np
@@ -216,7 +216,7 @@ cdef class RowStatistics:
         self.view.count_bits = 0
         self.view.n_words = 2
         if hess == NULL and spare_bits >= 14:
-            self.view.layout = UNIT
+            self.view.layout = GRAD_ONLY
             self.view.n_words = 1
             self.view.count_bits = count_bits
             self.view.grad_unit = step_for(top_grad, min(30, spare_bits))
@@ -280,7 +280,7 @@ cdef class RowStatistics:
     @property
     def layout(self):
         """Name, count bits and units of the quantisation in force."""
-        names = {UNIT: "unit", PAIR16: "pair16", PAIR32: "pair32"}
+        names = {<int>GRAD_ONLY: "unit", <int>PAIR16: "pair16", <int>PAIR32: "pair32"}
         return {
             "name": names[self.view.layout],
             "count_bits": self.view.count_bits,
@@ -317,7 +317,7 @@ cdef void write_tile(
     cdef intp_t i, stride = view.stride
     cdef int16_t grad16
     cdef uint16_t hess16
-    if view.layout == UNIT:
+    if view.layout == GRAD_ONLY:
         for i in range(n):
             memcpy(data + i * stride, grad + i, 4)
     elif view.layout == PAIR16:

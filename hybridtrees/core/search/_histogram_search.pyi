@@ -1,7 +1,7 @@
 """Types of the compiled search along histograms."""
 
 from hybridtrees.core.bins.mapper import BinnedMatrix
-from hybridtrees.core.grow.grower import GrowerParams
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.search._search import SplitSearch
 
 class HistogramSearch(SplitSearch):

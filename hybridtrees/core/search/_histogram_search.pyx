@@ -9,17 +9,20 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 
 from hybridtrees.core.base._types cimport (
-    PAIR32, SplitInfo, float32_t, float64_t, int32_t, intp_t, uint32_t, uint8_t,
+    N_CODES, PAIR32, SplitInfo, float32_t, float64_t, int32_t, int64_t, intp_t, uint32_t,
+    uint8_t,
 )
 from hybridtrees.core.search._histogram cimport (
     BinnedView, FeatureWork, HistogramPool, RowStatistics, RowValues, build_histogram,
     scratch_words, subtract_cells,
 )
-from hybridtrees.core.search._search cimport GrowNode, SplitSearch, sum_leaves, sum_targets
+from hybridtrees.core.search._search cimport (
+    GrowNode, SplitSearch, divide_slice, sum_leaves, sum_targets,
+)
 from hybridtrees.core.search._sorted_search cimport SortedLists
 from hybridtrees.core.search._split cimport (
-    SCAN_WORDS, bounded_weight, choose_split, fill_direction, find_split, open_scan, scan_gain,
-    split_rows, sums_from_histogram,
+    SCAN_WORDS, bounded_weight, choose_split, fill_direction, find_split, larger_left, open_scan,
+    scan_gain, split_rows, sums_from_histogram,
 )
 
 import numpy as np
@@ -153,15 +156,8 @@ cdef class HistogramSearch(SplitSearch):
         A node that loses its histogram costs its children a pass over their rows each, no more.
         """
         cdef int slot = self.pool.take()
-        cdef int32_t i, worst = -1
         if slot < 0:
-            for i in range(self.queue.n_open):
-                if self.store.nodes[self.queue.heap[i].node].slot >= 0 and (
-                    worst < 0
-                    or self.queue.goes_before(self.queue.heap[worst], self.queue.heap[i])
-                ):
-                    worst = i
-            self.forget(self.queue.heap[worst].node)
+            self.forget(self.last_with_slot())
             slot = self.pool.take()
         return slot
 
@@ -342,7 +338,7 @@ cdef class HistogramSearch(SplitSearch):
         return self.fill_children(node, left, right, True)
 
     cdef int divide(self, int32_t node) except -1 nogil:
-        cdef uint8_t goes_left[256]
+        cdef uint8_t goes_left[N_CODES]
         cdef GrowNode* n = &self.store.nodes[node]
         cdef GrowNode* child
         cdef intp_t n_left
@@ -354,18 +350,12 @@ cdef class HistogramSearch(SplitSearch):
             self.n_threads)
         n.stay = n.stop
         if self.target.data != NULL and not self.any_missing(n):
-            # Without a missing row to learn from, they follow the child with more rows.
-            n.split.missing_left = 2 * n_left > n.stop - n.start
+            n.split.missing_left = larger_left(<int64_t>n_left, <int64_t>(n.stop - n.start))
+        divide_slice(n, &self.store.nodes[n.left], &self.store.nodes[n.right], n_left)
         child = &self.store.nodes[n.left]
-        child.start = n.start
-        child.stop = n.start + n_left
-        child.stay = child.stop
         child.sums = n.split.left
         child.sums.n_samples = n_left
         child = &self.store.nodes[n.right]
-        child.start = n.start + n_left
-        child.stop = n.stop
-        child.stay = child.stop
         child.sums.grad = n.sums.grad - n.split.left.grad
         child.sums.hess = n.sums.hess - n.split.left.hess
         child.sums.n_samples = n.sums.n_samples - n_left
@@ -392,7 +382,7 @@ cdef class HistogramSearch(SplitSearch):
                     return True
         return False
 
-    cdef int lend(self, int32_t node, SplitSearch other) except -1 nogil:
+    cdef int open_task(self, int32_t node, SplitSearch other) except -1 nogil:
         cdef GrowNode* n = &self.store.nodes[node]
         (<SortedLists>other).take_codes(self, &self.bins.view, n)
         return 0
@@ -403,7 +393,7 @@ cdef class HistogramSearch(SplitSearch):
         for k in range(other.store.n_nodes):
             split = &other.store.nodes[k].split
             if other.store.nodes[k].left >= 0 and not split.is_categorical:
-                # Keys of the lent lists are bins; a cut behind all of them is one at the last.
+                # Keys of the task's lists are bins; a cut behind all of them is one at the last.
                 split.bin = <int32_t>min(
                     split.key, <uint32_t>(self.bins.view.n_bins[split.feature] - 1))
         SplitSearch.take_back(self, node, other)

@@ -4,6 +4,9 @@ from hybridtrees.core.base._types cimport SplitInfo, float64_t, int32_t, intp_t,
 from hybridtrees.core.search._histogram cimport BinnedView
 from hybridtrees.core.search._linear_kernels cimport LinearRules
 
+cdef enum:
+    UNDECIDED = 2     # missing_left: no row of the node lacks a value, and sides are not yet known
+
 
 cdef class LinearProblem:
     cdef LinearRules rules
@@ -52,7 +55,7 @@ cdef class LinearScan:
     cdef int32_t list_cuts(
         self, const ScanNode* at, const float64_t* cells, const float64_t* before, int thread,
         const int32_t* order, int32_t n, int32_t* cuts) noexcept nogil
-    cdef void order_categories(
+    cdef void order_by_residual(
         self, const ScanNode* at, int32_t feature, const float64_t* cells, int target,
         int32_t* order) noexcept nogil
     cdef void fill_split(

@@ -3,13 +3,16 @@
 from libc.math cimport INFINITY, sqrt
 from libc.string cimport memcpy, memset
 
-from hybridtrees.core.base._types cimport SplitInfo, float64_t, int32_t, intp_t, uint32_t, uint8_t
+from hybridtrees.core.base._types cimport (
+    N_CODES, SplitInfo, float64_t, int32_t, intp_t, uint32_t, uint8_t,
+)
 from hybridtrees.core.search._histogram cimport BinnedView
 from hybridtrees.core.search._linear_kernels cimport (
     ht_add_moments, ht_add_scores, ht_cell_at, ht_cell_size, ht_combine, ht_factor,
     ht_fill_triangle, ht_forward, ht_lasso_losses, ht_lasso_scratch, ht_padded, ht_ridge_losses,
     ht_ridge_scratch, ht_triangle_size, ht_vector_bytes,
 )
+from hybridtrees.core.search._split cimport insert_by_key, larger_left
 
 import numpy as np
 
@@ -318,7 +321,7 @@ cdef class LinearScan:
         SplitInfo* out, intp_t n_kept,
     ) noexcept nogil:
         """OUT the best cuts of a feature, feature -1 where there are fewer."""
-        cdef int32_t order[256]
+        cdef int32_t order[N_CODES]
         cdef int32_t b, n_bins = self.bins.view.n_bins[feature]
         cdef int t
         cdef intp_t k
@@ -330,7 +333,7 @@ cdef class LinearScan:
             self.search_order(at, feature, cells, thread, order, n_bins, out, n_kept)
             return
         for t in range(self.problem.rules.n_targets):
-            self.order_categories(at, feature, cells, t, order)
+            self.order_by_residual(at, feature, cells, t, order)
             self.search_order(at, feature, cells, thread, order, n_bins, out, n_kept)
 
     cdef void search_order(
@@ -364,9 +367,9 @@ cdef class LinearScan:
                     out[n_kept - 1].feature < 0 or gain > out[n_kept - 1].gain
                 ):
                     self.fill_split(feature, cells, order, cuts[k],
-                                    2 * sums[k * size + tail] > at.total[tail], &split)
+                                    larger_left(sums[k * size + tail], at.total[tail]), &split)
                     split.gain = gain
-                    split.missing_left = 2 if n_sides == 1 else side
+                    split.missing_left = UNDECIDED if n_sides == 1 else side
                     keep_best(out, n_kept, &split)
 
     cdef int32_t list_cuts(
@@ -400,31 +403,27 @@ cdef class LinearScan:
             n_cuts += 1
         return n_cuts
 
-    cdef void order_categories(
+    cdef void order_by_residual(
         self, const ScanNode* at, int32_t feature, const float64_t* cells, int target,
         int32_t* order,
     ) noexcept nogil:
         """OUT bins by the mean residual of a target under the node's fit."""
-        cdef float64_t mean[256]
+        cdef float64_t mean[N_CODES]
         cdef int p = self.problem.rules.n_columns, end = p * (p + 1) // 2, j
         cdef const int32_t* place = self.problem.rules.at
         cdef const float64_t* coef = at.coef + target * p
         cdef const float64_t* cell
         cdef float64_t residual
-        cdef int32_t b, k
+        cdef int32_t b
         for b in range(self.bins.view.n_bins[feature]):
             cell = cells + b * self.problem.cell_size
-            mean[b] = 0.0
+            residual = 0.0
             if cell[self.problem.rules.tail] > 0 and cell[place[0]] > 0:
                 residual = cell[place[end + target * (p + 1)]]
                 for j in range(p):
                     residual -= coef[j] * cell[place[j * (j + 1) // 2]]
-                mean[b] = residual / cell[place[0]]
-            k = b
-            while k > 0 and mean[order[k - 1]] > mean[b]:
-                order[k] = order[k - 1]
-                k -= 1
-            order[k] = b
+                residual /= cell[place[0]]
+            insert_by_key(mean, order, b, residual, b)
 
     cdef void fill_split(
         self, int32_t feature, const float64_t* cells, const int32_t* order, int32_t cut,
@@ -441,7 +440,6 @@ cdef class LinearScan:
         split.is_categorical = True
         for c in range(self.bins.view.n_bins[feature]):
             b = order[c]
-            # Categories that the node has not seen follow the larger child.
             if (left_is_larger if cells[b * self.problem.cell_size + self.problem.rules.tail] == 0
                     else c <= cut):
                 split.categories[b >> 5] |= <uint32_t>1 << (b & 31)
@@ -540,8 +538,8 @@ cdef class LinearScreen:
         self, const ScanNode* at, int32_t feature, const float64_t* cells, int thread,
     ) noexcept nogil:
         """What the best cut of a feature gains, from the sums of its bins, missing rows last."""
-        cdef int32_t order[256]
-        cdef float64_t mean[256]
+        cdef int32_t order[N_CODES]
+        cdef float64_t mean[N_CODES]
         cdef int32_t n_bins = self.bins.view.n_bins[feature], b, k, n_cuts, side
         cdef int p = self.problem.rules.n_columns, i
         cdef intp_t rows_at = self.problem.n_padded, lanes = ht_padded(<int>self.most_cells)

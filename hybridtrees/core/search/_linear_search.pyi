@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hybridtrees.core.bins.mapper import BinnedMatrix
-from hybridtrees.core.grow.grower import GrowerParams
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.search._linear_fit import LinearProblem
 from hybridtrees.core.search._search import SplitSearch
 
@@ -19,7 +19,7 @@ class LinearSearch(SplitSearch):
         problem: LinearProblem,
         params: GrowerParams,
         n_threads: int,
-        judge: Any = None,
+        fitter: Any = None,
         regressors: NDArray[np.float64] | None = None,
         screened: int = 0,
         exhaustive: bool = False,

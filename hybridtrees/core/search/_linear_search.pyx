@@ -20,20 +20,22 @@ from libc.string cimport memcpy, memset
 
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
 from hybridtrees.core.base._threads cimport team_of
-from hybridtrees.core.base._types cimport SplitInfo, float64_t, int32_t, intp_t, uint32_t, uint8_t
+from hybridtrees.core.base._types cimport (
+    HT_ROUNDING, N_CODES, SplitInfo, float64_t, int32_t, int64_t, intp_t, uint32_t, uint8_t,
+)
 from hybridtrees.core.search._histogram cimport BinnedView, HistogramPool
-from hybridtrees.core.search._linear_fit cimport LinearProblem, LinearScan, LinearScreen, ScanNode
+from hybridtrees.core.search._linear_fit cimport (
+    UNDECIDED, LinearProblem, LinearScan, LinearScreen, ScanNode,
+)
 from hybridtrees.core.search._linear_kernels cimport ht_combine
-from hybridtrees.core.search._search cimport GrowNode, SplitSearch
-from hybridtrees.core.search._split cimport fill_direction, split_rows
+from hybridtrees.core.search._search cimport GrowNode, SplitSearch, divide_slice
+from hybridtrees.core.search._split cimport fill_direction, larger_left, split_rows
 
 import numpy as np
 
 from hybridtrees.core.base.dtypes import aligned_empty
 
 
-# Losses are known to about this share of the target's variation.
-cdef float64_t NOISE = 1e-12
 # Candidates of a feature, and of a node, that are fitted in full.
 CANDIDATES_PER_FEATURE = 2
 CANDIDATES = 5
@@ -49,17 +51,17 @@ cdef class LinearSearch(SplitSearch):
     problem : LinearProblem
     params : GrowerParams
     n_threads : int
-    judge : object, optional
-        For losses that are not squared. ``judge.prepare(rows)`` fits the node of these rows and
+    fitter : object, optional
+        For losses that are not squared. ``fitter.prepare(rows)`` fits the node of these rows and
         returns curvatures and working targets, or None for a node that needs no split;
-        ``judge.choose(rows, candidates)`` gets (feature, table of 256 directions) of the
+        ``fitter.choose(rows, candidates)`` gets (feature, table of 256 directions) of the
         best candidates and returns the number of the best one and its gain, or None.
     regressors : float64 array, optional
-        The regressors that the problem was made of, needed with a judge.
+        The regressors that the problem was made of, needed with a fitter.
     screened : int
         Features of a node that are searched in full, after a look at all of them; 0 for all.
     exhaustive : bool
-        Whether the judge gets all candidates, not the best few only.
+        Whether the fitter gets all candidates, not the best few only.
     """
 
     cdef BinnedView bins
@@ -67,11 +69,11 @@ cdef class LinearSearch(SplitSearch):
     cdef LinearScan scan
     cdef LinearScreen look
     cdef HistogramPool pool
-    cdef object judge
+    cdef object fitter
     cdef object regressors
     cdef SplitInfo* found                    # best splits of each feature
     cdef intp_t n_kept                       # of them per feature
-    cdef intp_t n_judged                     # candidates that a judge gets
+    cdef intp_t n_tried                     # candidates that a fitter gets
     cdef bint exhaustive                     # or all of them
     cdef bint keeps                          # whether sums of all bins are kept for the children
     cdef int32_t n_screened
@@ -86,12 +88,12 @@ cdef class LinearSearch(SplitSearch):
     def __cinit__(self):
         self.found = NULL
 
-    def __init__(self, binned, LinearProblem problem, params, int n_threads, judge=None,
+    def __init__(self, binned, LinearProblem problem, params, int n_threads, fitter=None,
                  regressors=None, int screened=0, bint exhaustive=False):
         cdef intp_t slot
         self.bins = BinnedView(binned)
         self.problem = problem
-        self.judge = judge
+        self.fitter = fitter
         self.regressors = regressors
         self.n_threads = n_threads
         self.n_rows = self.bins.view.n_rows
@@ -100,12 +102,12 @@ cdef class LinearSearch(SplitSearch):
             raise ValueError("the table of bins and that of regressors differ in their rows")
         self.use_rules(params)
         self.n_screened = screened if 0 < screened < self.n_features else 0
-        self.n_kept = 1 if judge is None else CANDIDATES_PER_FEATURE
-        self.n_judged = CANDIDATES
-        self.exhaustive = judge is not None and exhaustive
+        self.n_kept = 1 if fitter is None else CANDIDATES_PER_FEATURE
+        self.n_tried = CANDIDATES
+        self.exhaustive = fitter is not None and exhaustive
         if self.exhaustive:
             self.n_kept = 2 * int(np.max(self.bins.n_bins))
-            self.n_judged = self.n_kept * self.n_features
+            self.n_tried = self.n_kept * self.n_features
         self.rows = np.empty(self.n_rows, dtype=np.uint32)
         self.row_scratch = np.empty(self.n_rows, dtype=np.uint32)
         self.tree_features = np.empty(self.n_features, dtype=np.int32)
@@ -119,7 +121,7 @@ cdef class LinearSearch(SplitSearch):
         slot = int(self.first_cell[self.n_features]) * problem.cell_size
         samples = (0 < self.max_features < self.n_features or self.by_node < 1
                    or self.by_level < 1)
-        self.keeps = (judge is None and not samples and not self.n_screened
+        self.keeps = (fitter is None and not samples and not self.n_screened
                       and 4 * 8 * slot <= params.histogram_bytes)
         self.pool = HistogramPool(params.histogram_bytes)
         self.pool.reset(slot if self.keeps else 1)
@@ -162,15 +164,8 @@ cdef class LinearSearch(SplitSearch):
     cdef int take_slot(self, int32_t node) except -1 nogil:
         """A slot for a node; when there is none, the last node of the frontier loses its own."""
         cdef int slot = self.pool.take()
-        cdef int32_t i, worst = -1
         if slot < 0:
-            for i in range(self.queue.n_open):
-                if self.store.nodes[self.queue.heap[i].node].slot >= 0 and (
-                    worst < 0
-                    or self.queue.goes_before(self.queue.heap[worst], self.queue.heap[i])
-                ):
-                    worst = i
-            self.forget(self.queue.heap[worst].node)
+            self.forget(self.last_with_slot())
             slot = self.pool.take()
         self.store.nodes[node].slot = slot
         return 0
@@ -204,7 +199,7 @@ cdef class LinearSearch(SplitSearch):
         memset(at.coef, 0, self.coefs.shape[1] * sizeof(float64_t))
         self.scan.fit(at)
         if node == 0:
-            self.noise = NOISE * self.scan.variation(at.total)
+            self.noise = HT_ROUNDING * self.scan.variation(at.total)
         at.least_gain = -INFINITY if self.exhaustive else max(self.rules.min_gain, self.noise)
 
     cdef SplitInfo* found_for(self, int lane, int32_t feature) noexcept nogil:
@@ -222,12 +217,12 @@ cdef class LinearSearch(SplitSearch):
             split = self.found_for(lane, features[j])
             if split.feature >= 0 and (best.feature < 0 or split.gain > best.gain):
                 best[0] = split[0]
-        if self.judge is not None and best.feature >= 0:
+        if self.fitter is not None and best.feature >= 0:
             with gil:
-                self.ask_judge(node, features, n)
+                self.ask_fitter(node, features, n)
         return 0
 
-    cdef ask_judge(self, int32_t node, const int32_t* features, int32_t n):
+    cdef ask_fitter(self, int32_t node, const int32_t* features, int32_t n):
         """Have the best candidates fitted in full."""
         cdef int32_t j
         cdef intp_t k
@@ -243,17 +238,17 @@ cdef class LinearSearch(SplitSearch):
                     rank = <float64_t>j if self.exhaustive else -split[k].gain
                     ranks.append((rank, split[k].bin if self.exhaustive else j, j, k))
         candidates = []
-        for _, _, j, k in sorted(ranks)[:self.n_judged]:
+        for _, _, j, k in sorted(ranks)[:self.n_tried]:
             split = self.found_for(0, features[j]) + k
-            directions = table = np.empty(256, dtype=np.uint8)
+            directions = table = np.empty(<int>N_CODES, dtype=np.uint8)
             fill_direction(&self.bins.view, split, &directions[0])
             candidates.append((split.feature, table, j, k))
-        verdict = self.judge.choose(self.row_ids(node), [c[:2] for c in candidates])
+        choice = self.fitter.choose(self.row_ids(node), [c[:2] for c in candidates])
         best.feature = -1
-        if verdict is not None:
-            j, k = candidates[verdict[0]][2:]
+        if choice is not None:
+            j, k = candidates[choice[0]][2:]
             best[0] = self.found_for(0, features[j])[k]
-            best.gain = verdict[1]
+            best.gain = choice[1]
 
     cdef row_ids(self, int32_t node):
         cdef GrowNode* n = &self.store.nodes[node]
@@ -262,7 +257,7 @@ cdef class LinearSearch(SplitSearch):
     cdef int prepare(self, int32_t node) except -1 with gil:
         """Have the node fitted; 0 where it needs no split."""
         rows = self.row_ids(node)
-        working = self.judge.prepare(rows)
+        working = self.fitter.prepare(rows)
         if working is None:
             return 0
         self.problem.reweight(rows, self.regressors, *working)
@@ -311,7 +306,7 @@ cdef class LinearSearch(SplitSearch):
         cdef ScanNode at
         cdef const int32_t* features
         self.store.nodes[node].split.feature = -1
-        if self.judge is not None and self.prepare(node) == 0:
+        if self.fitter is not None and self.prepare(node) == 0:
             return 0
         self.total_of_rows(node, &self.totals[0, 0])
         self.open_scan(node, 0, &at)
@@ -418,35 +413,26 @@ cdef class LinearSearch(SplitSearch):
     # ---- rows ---------------------------------------------------------------------------------
 
     cdef int divide(self, int32_t node) except -1 nogil:
-        cdef uint8_t goes_left[256]
+        cdef uint8_t goes_left[N_CODES]
         cdef GrowNode* n = &self.store.nodes[node]
-        cdef GrowNode* child
         cdef intp_t n_left
         fill_direction(&self.bins.view, &n.split, goes_left)
         n_left = split_rows(
             self.bins.view.columns + n.split.feature * self.bins.view.n_rows, goes_left,
             &self.rows[0] + n.start, n.stop - n.start, &self.row_scratch[0] + n.start, NULL, 1)
         n.stay = n.stop
-        if n.split.missing_left == 2:
-            # Without a missing row to learn from, they follow the child with more rows.
-            n.split.missing_left = 2 * n_left > n.stop - n.start
-        child = &self.store.nodes[n.left]
-        child.start = n.start
-        child.stop = n.start + n_left
-        child.stay = child.stop
-        child.sums.n_samples = n_left
-        child = &self.store.nodes[n.right]
-        child.start = n.start + n_left
-        child.stop = n.stop
-        child.stay = child.stop
-        child.sums.n_samples = n.stop - n.start - n_left
+        if n.split.missing_left == UNDECIDED:
+            n.split.missing_left = larger_left(<int64_t>n_left, <int64_t>(n.stop - n.start))
+        divide_slice(n, &self.store.nodes[n.left], &self.store.nodes[n.right], n_left)
+        self.store.nodes[n.left].sums.n_samples = n_left
+        self.store.nodes[n.right].sums.n_samples = n.stop - n.start - n_left
         return 0
 
     # ---- what is known of the nodes afterwards ---------------------------------------------------
 
     cdef int32_t n_node_sums(self) noexcept nogil:
-        # Under a judge the sums are those of working targets, and mean nothing afterwards.
-        return self.problem.cell_size if self.judge is None else 0
+        # Under a fitter the sums are those of working targets, and mean nothing afterwards.
+        return self.problem.cell_size if self.fitter is None else 0
 
     cdef int sum_nodes(self, float64_t[:, ::1] sums) except -1:
         cdef int32_t k, n = self.store.n_nodes
@@ -460,7 +446,7 @@ cdef class LinearSearch(SplitSearch):
     cdef void sum_node(self, int32_t node, float64_t* sums) noexcept nogil:
         cdef GrowNode* n = &self.store.nodes[node]
         cdef intp_t i, size = self.problem.cell_size
-        if self.judge is None:
+        if self.fitter is None:
             self.problem.add_rows(&self.rows[0] + n.start, n.stop - n.start, sums)
             sums[size] = sums[self.problem.rules.tail + 1]
             return

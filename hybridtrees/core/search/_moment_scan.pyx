@@ -4,10 +4,12 @@ from libc.math cimport INFINITY, fabs, sqrt
 from libc.string cimport memcpy, memset
 
 from hybridtrees.core.base._types cimport (
-    BinView, NodeSums, SplitInfo, SplitRules, float64_t, int32_t, int8_t, intp_t, uint32_t, uint8_t,
+    HT_DEPENDENT, HT_ROUNDING, BinView, NodeSums, SplitInfo, SplitRules, float64_t, int32_t,
+    int8_t, intp_t, uint8_t,
 )
 from hybridtrees.core.search._split cimport (
-    add_sums, bounded_weight, is_empty, node_score, node_weight, read_cell,
+    add_sums, bounded_weight, fill_categories, is_empty, larger_left, node_score, node_weight,
+    order_bins, read_cell,
 )
 
 import numpy as np
@@ -21,7 +23,6 @@ import numpy as np
 # coefficient is 0.
 
 
-cdef float64_t DEPENDENT = 1e-7     # share of a column that the columns before it leave
 cdef int32_t MAX_SWEEPS = 1000
 
 
@@ -32,7 +33,7 @@ cdef float64_t solve_ridge(
     cdef int32_t i, j, k
     cdef float64_t total, least, score = 0
     for j in range(n):
-        least = DEPENDENT * matrix[j * n + j]
+        least = HT_DEPENDENT * matrix[j * n + j]
         total = matrix[j * n + j]
         for k in range(j):
             total -= matrix[j * n + k] * matrix[j * n + k]
@@ -100,7 +101,7 @@ cdef float64_t solve_constrained(
             size = max(size, fabs(value) * change)
             largest = max(largest, fabs(value - coef[j]) * change)
             coef[j] = value
-        if largest <= 1e-12 * size:
+        if largest <= HT_ROUNDING * size:
             break
     for j in range(n):
         value = 2 * (right[j] * coef[j] - alpha * fabs(coef[j]))
@@ -273,7 +274,7 @@ cdef float64_t score_pair(
         return gx * gx / xx
     factor[0] = -gl / ll
     left = xx - lx * lx / ll
-    if xx <= 0 or left <= DEPENDENT * xx:
+    if xx <= 0 or left <= HT_DEPENDENT * xx:
         return gl * gl / ll
     rest = gx - lx * gl / ll
     coef[0] = -rest / left
@@ -499,28 +500,6 @@ cdef float64_t score_node(MomentScan* scan, bint any_missing) noexcept nogil:
     score = score_side(scan, scan.all_values, scan.lacking if any_missing else NULL, NULL)
     scan.x = x
     return score
-
-
-cdef int32_t order_categories(MomentScan* scan, int32_t n_bins, float64_t* key) noexcept nogil:
-    """Bins with rows in them, by rising leaf weight; equal weights keep the order of codes."""
-    cdef NodeSums sums
-    cdef float64_t value
-    cdef int32_t b, i, n = 0
-    for b in range(n_bins):
-        sums = read_cell(scan.stats, scan.cells, b)
-        if is_empty(sums):
-            continue
-        value = node_weight(<float64_t>sums.grad * scan.stats.grad_unit,
-                            <float64_t>sums.hess * scan.stats.hess_unit, scan.rules)
-        i = n
-        while i > 0 and key[i - 1] > value:
-            key[i] = key[i - 1]
-            scan.order[i] = scan.order[i - 1]
-            i -= 1
-        key[i] = value
-        scan.order[i] = b
-        n += 1
-    return n
 
 
 cdef inline void left_of(
@@ -786,7 +765,8 @@ cdef void scan_moments(
     any_missing = not is_empty(scan.missing)
     if categorical:
         # Where categories are scanned, the candidates of numbers are not in use.
-        n_ordered = order_categories(scan, n_bins, scan.candidates)
+        n_ordered = order_bins(
+            scan.stats, scan.rules, scan.cells, n_bins, scan.candidates, scan.order)
         alone = n_bins <= scan.rules.max_cat_to_onehot
     plain = not categorical and is_plain(scan)
     if not plain or sides != NULL:
@@ -836,14 +816,7 @@ cdef void describe_cut(
     if side:
         add_sums(&info.left, scan.missing)
     if info.is_categorical:
-        # Categories that the node has not seen follow the heavier child.
-        memset(info.categories, 255 if 2 * info.left.hess > scan.total.hess else 0,
-               sizeof(info.categories))
-        for b in range(n_ordered):
-            bin = scan.order[b]
-            info.categories[bin >> 5] &= ~((<uint32_t>1) << (bin & 31))
-            if first <= b < last:
-                info.categories[bin >> 5] |= (<uint32_t>1) << (bin & 31)
+        fill_categories(info, scan.order, n_ordered, first, last,
+                        larger_left(info.left.hess, scan.total.hess))
     if not any_missing:
-        # No missing row to learn from: they will follow the heavier child.
-        info.missing_left = 2 * info.left.hess > scan.total.hess
+        info.missing_left = larger_left(info.left.hess, scan.total.hess)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hybridtrees.core.bins.mapper import BinnedMatrix
-from hybridtrees.core.grow.grower import GrowerParams
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.search._histogram import BinnedView
 from hybridtrees.core.search._histogram_search import HistogramSearch
 

@@ -6,12 +6,12 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
-from hybridtrees.core.base._rng cimport STREAM_MOMENTS, keyed
+from hybridtrees.core.base._rng cimport keyed
 from hybridtrees.core.base._simd cimport ht_vector_bytes
 from hybridtrees.core.base._threads cimport team_of
 from hybridtrees.core.base._types cimport (
-    MAX_REGRESSORS, UNIT, BinView, SplitInfo, float32_t, float64_t, int32_t, int8_t, intp_t,
-    uint32_t, uint64_t, uint8_t,
+    GRAD_ONLY, HT_ROUNDING, HT_TIE_BINNED, MAX_REGRESSORS, N_CODES, STREAM_SAMPLE, BinView,
+    SplitInfo, float32_t, float64_t, int32_t, int8_t, intp_t, uint32_t, uint64_t, uint8_t,
 )
 from hybridtrees.core.search._histogram cimport BinnedView
 from hybridtrees.core.search._histogram_search cimport HistogramSearch
@@ -149,7 +149,8 @@ def moments(BinnedView bins, const float32_t[::1] grad, hess, const uint32_t[::1
     cdef intp_t i
     if not 0 < listed.shape[0] <= GROUP_FEATURES or not 0 < n_terms <= MAX_REGRESSORS:
         raise ValueError("too many features or terms, or none")
-    if tables.shape[0] != n_terms or tables.shape[1] != 256 or grad.shape[0] != bins.view.n_rows:
+    if (tables.shape[0] != n_terms or tables.shape[1] != N_CODES
+            or grad.shape[0] != bins.view.n_rows):
         raise ValueError("tables or gradients do not fit")
     for j in range(n_terms):
         if not 0 <= term_feature[j] < bins.view.n_features:
@@ -372,8 +373,6 @@ cdef enum:
     PARALLEL_UPDATES = 65536
     CUT_UPDATES = 16             # as many updates of cells take the time of one cut
 
-cdef float64_t TIE = 1e-7        # as in the search without linear models
-
 
 cdef struct NodeWork:
     # The search of one node, which threads share by groups of features.
@@ -448,7 +447,7 @@ cdef class MomentSearch(HistogramSearch):
         self.sums = np.empty((n_threads, SCAN_SUMS))
         self.sample = np.empty((2, 2 * sample_rows + 1), dtype=np.uint32)
         self.start = np.zeros((2, self.n_features), dtype=np.uint32)
-        self.tables = np.zeros((2, 256 * MAX_REGRESSORS), dtype=np.float32)
+        self.tables = np.zeros((2, N_CODES * MAX_REGRESSORS), dtype=np.float32)
         self.present = np.zeros((2, MAX_REGRESSORS), dtype=np.int32)
         self.signs = np.zeros((2, MAX_REGRESSORS), dtype=np.int8)
         self.term_origin = np.zeros((2, MAX_REGRESSORS))
@@ -468,7 +467,7 @@ cdef class MomentSearch(HistogramSearch):
         cdef const float64_t* values
         terms.grad = &self.grad[0]
         terms.quantised = NULL
-        if self.statistics.view.layout == UNIT:
+        if self.statistics.view.layout == GRAD_ONLY:
             terms.quantised = self.statistics.view.data
             terms.quantised_step = self.statistics.view.stride
             terms.unit = self.statistics.view.grad_unit
@@ -484,10 +483,10 @@ cdef class MomentSearch(HistogramSearch):
                 continue
             f = model.feature[j]
             values = self.models.values_of(f)
-            for b in range(256):
-                tables[256 * n + b] = 0
+            for b in range(N_CODES):
+                tables[N_CODES * n + b] = 0
             for b in range(self.bins.view.n_bins[f]):
-                tables[256 * n + b] = <float32_t>(factor * (values[b] - model.center[j]))
+                tables[N_CODES * n + b] = <float32_t>(factor * (values[b] - model.center[j]))
             self.signs[work.lane, n] = self.rules.monotone[f] if self.rules.monotone != NULL else 0
             self.present[work.lane, n] = f
             n += 1
@@ -520,7 +519,7 @@ cdef class MomentSearch(HistogramSearch):
         cdef const uint32_t* rows = &self.rows[0] + n.start
         cdef uint32_t* sample = &self.sample[work.lane, 0]
         cdef intp_t count = n.stop - n.start, step, i
-        cdef uint64_t key = keyed(n.key, STREAM_MOMENTS, 0)
+        cdef uint64_t key = keyed(n.key, STREAM_SAMPLE, 0)
         work.rows = rows
         work.n_rows = count
         work.sampled = self.sample_rows > 0 and count > 2 * self.sample_rows
@@ -654,11 +653,11 @@ cdef class MomentSearch(HistogramSearch):
         cdef float64_t parent = node_score(
             <float64_t>n.sums.grad * self.statistics.view.grad_unit,
             <float64_t>n.sums.hess * self.statistics.view.hess_unit, &self.rules, NULL)
-        cdef float64_t least = max(self.rules.min_gain, 1e-12 * parent)
+        cdef float64_t least = max(self.rules.min_gain, HT_ROUNDING * parent)
         work.choice = -1
         for j in range(work.n_features):
             if work.best[j].gain > 0 and work.best[j].gain >= least and (
-                work.choice < 0 or work.best[j].gain > gain + TIE * (parent + gain)
+                work.choice < 0 or work.best[j].gain > gain + HT_TIE_BINNED * (parent + gain)
             ):
                 work.choice = j
                 gain = work.best[j].gain

@@ -38,6 +38,15 @@ cdef struct GrowNode:
     int32_t slot              # its histogram in the pool, -1: none
 
 
+cdef inline void divide_slice(
+    const GrowNode* n, GrowNode* left, GrowNode* right, intp_t n_left
+) noexcept nogil:
+    """Rows of the children of a node, of which the first n_left go left; none stays behind."""
+    left.start = n.start
+    left.stop = left.stay = right.start = n.start + n_left
+    right.stop = right.stay = n.stop
+
+
 cdef class NodeStore:
     cdef GrowNode* nodes
     cdef int32_t n_nodes, capacity
@@ -114,7 +123,8 @@ cdef class SplitSearch:
     cdef int evaluate_root(self) except -1 nogil
     cdef int evaluate_children(self, int32_t node, bint left, bint right) except -1 nogil
     cdef void forget(self, int32_t node) noexcept nogil
-    cdef int lend(self, int32_t node, SplitSearch other) except -1 nogil
+    cdef int32_t last_with_slot(self) noexcept nogil
+    cdef int open_task(self, int32_t node, SplitSearch other) except -1 nogil
     cdef void take_back(self, int32_t node, SplitSearch other) noexcept nogil
     cdef int32_t n_node_sums(self) noexcept nogil
     cdef bint can_walk(self) noexcept nogil

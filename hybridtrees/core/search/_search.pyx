@@ -9,25 +9,28 @@ from hybridtrees.core.base._exact_sum cimport (
     SUM_ROWS, HtExactSum, ht_add_term, ht_add_terms, ht_clear_sum, ht_merge_sum, ht_sum_value,
 )
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
-from hybridtrees.core.base._rng cimport (
-    STREAM_CHILD, STREAM_LEVEL, STREAM_NODE, STREAM_TREE, draw_few, draw_sorted, keyed,
-)
+from hybridtrees.core.base._rng cimport draw_few, draw_sorted, keyed
 from hybridtrees.core.base._simd cimport ht_vector_bytes
 from hybridtrees.core.base._threads cimport team_of, team_stops, threads_for
 from hybridtrees.core.base._types cimport (
-    BEST_FIRST, DEPTH_FIRST, DEPTH_WISE, TARGET_CLASS, TARGET_CLASS_WEIGHTED, TargetView,
-    float32_t, float64_t, int32_t, int64_t, int8_t, intp_t, uint32_t, uint64_t, uint8_t,
+    BEST_FIRST, DEPTH_FIRST, STREAM_CHILD, STREAM_LEVEL, STREAM_NODE, STREAM_TREE,
+    TARGET_CLASS, TARGET_CLASS_WEIGHTED, TargetView, float32_t, float64_t, int32_t, int64_t,
+    int8_t, intp_t, uint32_t, uint64_t, uint8_t,
 )
 from hybridtrees.core.search._criteria cimport add_row
 
 import numpy as np
+
+from hybridtrees.core.base._types import Criterion, Frontier
 
 
 # ---------------------------------------------------------------------------------------------
 # The order in which a tree's open nodes are split: a binary heap under one of three rules.
 
 
-FRONTIERS = {"depth-wise": DEPTH_WISE, "best-first": BEST_FIRST, "depth-first": DEPTH_FIRST}
+# By the names that GrowerParams has for them.
+FRONTIERS = {kind.name.lower().replace("_", "-"): int(kind) for kind in Frontier}
+CRITERIA = {kind.name.lower(): int(kind) for kind in Criterion}
 
 
 cdef class NodeQueue:
@@ -634,10 +637,6 @@ cdef int add_to_blocks(
 # comes next and knows nothing of how it is searched.
 
 
-CRITERIA = {
-    "newton": 0, "squares": 1, "entropy": 2, "misclassified": 3, "poisson": 4, "absolute": 5,
-}
-
 # Of a node without a split above it, and of every feature where any two may interact. In the
 # latter case a node keeps the features of its path themselves: the first as `alone`, the second
 # in place of the groups.
@@ -839,22 +838,36 @@ cdef class SplitSearch:
 
     cdef int divide(self, int32_t node) except -1 nogil:
         """Move the node's rows to its two children, which exist."""
-        return 0
+        with gil:
+            raise NotImplementedError
 
     cdef int evaluate_root(self) except -1 nogil:
         """Find the best split of node 0."""
-        return 0
+        with gil:
+            raise NotImplementedError
 
     cdef int evaluate_children(self, int32_t node, bint left, bint right) except -1 nogil:
         """Find the best splits of those children of `node` that are asked for."""
-        return 0
+        with gil:
+            raise NotImplementedError
 
     cdef void forget(self, int32_t node) noexcept nogil:
         """Give back what is kept for a node that will not be split."""
 
-    cdef int lend(self, int32_t node, SplitSearch other) except -1 nogil:
-        """Hand the rows of a node to another search, which numbers them from 0."""
-        return 0
+    cdef int32_t last_with_slot(self) noexcept nogil:
+        """Open node that will be split last of those that have a histogram in the pool."""
+        cdef int32_t i, last = -1
+        for i in range(self.queue.n_open):
+            if self.store.nodes[self.queue.heap[i].node].slot >= 0 and (
+                last < 0 or self.queue.goes_before(self.queue.heap[last], self.queue.heap[i])
+            ):
+                last = i
+        return self.queue.heap[last].node
+
+    cdef int open_task(self, int32_t node, SplitSearch other) except -1 nogil:
+        """Open a subtree task: copy a node's rows to another search, which numbers them from 0."""
+        with gil:
+            raise NotImplementedError
 
     cdef void take_back(self, int32_t node, SplitSearch other) noexcept nogil:
         """Bring the node's rows into the order that the other search has left them in."""
@@ -900,4 +913,4 @@ cdef class SplitSearch:
 
     cdef int sum_nodes(self, float64_t[:, ::1] sums) except -1:
         """OUT exact sums over the rows that end at each node (leaves, and rows that stay)."""
-        return 0
+        raise NotImplementedError

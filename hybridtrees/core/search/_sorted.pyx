@@ -16,15 +16,14 @@ from libc.string cimport memcpy, memset
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
 from hybridtrees.core.base._radix cimport RADIX_BITS, RADIX_SIZE, key_at, value_from_key
 from hybridtrees.core.base._threads cimport raise_stop, team_of, team_stops
-from hybridtrees.core.base._types cimport Entry, intp_t, uint32_t, uint64_t, uint8_t
+from hybridtrees.core.base._types cimport (
+    HT_MISSING_KEY, MISSING_STAYS, N_CODES, SortedEntry, intp_t, uint32_t, uint64_t, uint8_t,
+)
 
 import numpy as np
 
 
-cdef uint32_t MISSING_KEY = 0xFFFFFFFF
-
 cdef enum:
-    STAYS = 2      # side of a row that goes to neither child
     ENDS_BLOCK = 4096   # rows whose bins are read at a time, while their values are in the cache
 
 
@@ -34,7 +33,7 @@ cdef struct WideEntry:
 
 
 ctypedef fused entry_t:
-    Entry
+    SortedEntry
     WideEntry
 
 
@@ -79,15 +78,15 @@ cdef inline bint sort_entries(
 
 cdef intp_t sort_column(
     const char* values, intp_t stride, intp_t n, bint wide, bint categorical,
-    Entry* out, void* buffer, uint32_t* counts,
+    SortedEntry* out, void* buffer, uint32_t* counts,
 ) noexcept nogil:
     """One column to its list; returns the present rows.
 
     `buffer` holds 2 n WideEntry.
     """
     cdef intp_t i, size = 0, n_missing = 0
-    cdef Entry* narrow = <Entry*>buffer
-    cdef Entry* narrow_spare = narrow + n
+    cdef SortedEntry* narrow = <SortedEntry*>buffer
+    cdef SortedEntry* narrow_spare = narrow + n
     cdef WideEntry* broad = <WideEntry*>buffer
     cdef WideEntry* broad_spare = broad + n
     cdef uint64_t key64
@@ -114,7 +113,7 @@ cdef intp_t sort_column(
             size += 1
         else:
             n_missing += 1
-            out[n - n_missing].key = MISSING_KEY
+            out[n - n_missing].key = HT_MISSING_KEY
             out[n - n_missing].row = <uint32_t>i
     turn_round(out + size, n_missing)
     if size == 0:
@@ -128,7 +127,7 @@ cdef intp_t sort_column(
             out[i].key = <uint32_t>broad[i].key if categorical else rank
             out[i].row = broad[i].row
     else:
-        if sort_entries[Entry](narrow, narrow_spare, size, 3, counts):
+        if sort_entries[SortedEntry](narrow, narrow_spare, size, 3, counts):
             narrow = narrow_spare
         for i in range(size):
             if i > 0 and narrow[i].key != narrow[i - 1].key:
@@ -138,16 +137,36 @@ cdef intp_t sort_column(
     return size
 
 
-cdef void turn_round(Entry* entries, intp_t n) noexcept nogil:
+cdef void turn_round(SortedEntry* entries, intp_t n) noexcept nogil:
     cdef intp_t i
-    cdef Entry kept
+    cdef SortedEntry kept
     for i in range(n // 2):
         kept = entries[i]
         entries[i] = entries[n - 1 - i]
         entries[n - 1 - i] = kept
 
 
-def sort_columns(X, const uint8_t[::1] is_categorical, Entry[:, ::1] lists, intp_t first,
+cdef struct TableView:
+    const char* start
+    intp_t row_stride         # in bytes, as the other
+    intp_t column_stride
+
+
+cdef int open_table(X, bint wide, TableView* out) except -1:
+    """OUT where the numbers of a table stand, which has one at least."""
+    cdef const float[:, :] narrow_view
+    cdef const double[:, :] wide_view
+    if wide:
+        wide_view = X
+        out.start = <const char*>&wide_view[0, 0]
+    else:
+        narrow_view = X
+        out.start = <const char*>&narrow_view[0, 0]
+    out.row_stride, out.column_stride = X.strides
+    return 0
+
+
+def sort_columns(X, const uint8_t[::1] is_categorical, SortedEntry[:, ::1] lists, intp_t first,
                  int n_threads):
     """Fill lists[first:first + X.shape[1]] from the columns of a dense table.
 
@@ -175,20 +194,10 @@ def sort_columns(X, const uint8_t[::1] is_categorical, Entry[:, ::1] lists, intp
         raise ValueError("one flag per column is needed")
     if n >= 2**32 - 1:
         raise ValueError("more than 4,294,967,294 rows cannot be indexed")
-    cdef const float[:, :] narrow_view
-    cdef const double[:, :] wide_view
-    cdef const char* start
-    cdef intp_t row_stride, column_stride
+    cdef TableView table
     if n == 0 or p == 0:
         raise ValueError("a table needs at least one row and one column")
-    if wide:
-        wide_view = X
-        start = <const char*>&wide_view[0, 0]
-        row_stride, column_stride = wide_view.strides[0], wide_view.strides[1]
-    else:
-        narrow_view = X
-        start = <const char*>&narrow_view[0, 0]
-        row_stride, column_stride = narrow_view.strides[0], narrow_view.strides[1]
+    open_table(X, wide, &table)
     n_threads = <int>max(1, min(n_threads, p))
     present = np.zeros(p, dtype=np.intp)
     cdef intp_t[::1] n_present = present
@@ -201,7 +210,7 @@ def sort_columns(X, const uint8_t[::1] is_categorical, Entry[:, ::1] lists, intp
     for f in prange(p, num_threads=team_of(n_threads), schedule="dynamic", chunksize=1, nogil=True):
         if not team_stops(stopped):
             n_present[f] = sort_column(
-                start + f * column_stride, row_stride, n, wide, is_categorical[f],
+                table.start + f * table.column_stride, table.row_stride, n, wide, is_categorical[f],
                 &lists[first + f, 0], buffers + omp_get_thread_num() * buffer_bytes,
                 &counts[omp_get_thread_num(), 0])
     free(buffers)
@@ -209,8 +218,10 @@ def sort_columns(X, const uint8_t[::1] is_categorical, Entry[:, ::1] lists, intp
     return present
 
 
-def list_codes(const uint8_t[:, ::1] columns, const int[::1] missing_code, Entry[:, ::1] lists,
-               int n_threads):
+def list_codes(
+    const uint8_t[:, ::1] columns, const int[::1] missing_code, SortedEntry[:, ::1] lists,
+    int n_threads,
+):
     """Lists of a binned table: the key of a row is its bin, by counting sort."""
     cdef intp_t p = columns.shape[0], n = columns.shape[1], f
     if lists.shape[0] < p or lists.shape[1] != n or missing_code.shape[0] != p:
@@ -255,35 +266,27 @@ def bin_ends(X, const uint8_t[:, ::1] columns, double[:, ::1] least, double[:, :
     """
     cdef intp_t p = columns.shape[0], n = columns.shape[1], f
     cdef bint wide = X.dtype == np.float64
-    cdef const float[:, :] narrow_view
-    cdef const double[:, :] wide_view
-    cdef const char* start
-    cdef intp_t row_stride, column_stride, first, n_block
+    cdef TableView table
+    cdef intp_t first, n_block
     if X.dtype != np.float32 and not wide:
         raise TypeError("the table must be float32 or float64")
     if (X.shape[0] != n or X.shape[1] != p or n == 0 or p == 0
             or least.shape[0] != p or largest.shape[0] != p
-            or least.shape[1] != 256 or largest.shape[1] != 256):
+            or least.shape[1] != N_CODES or largest.shape[1] != N_CODES):
         raise ValueError("the codes do not fit the table")
-    if wide:
-        wide_view = X
-        start = <const char*>&wide_view[0, 0]
-        row_stride, column_stride = wide_view.strides[0], wide_view.strides[1]
-    else:
-        narrow_view = X
-        start = <const char*>&narrow_view[0, 0]
-        row_stride, column_stride = narrow_view.strides[0], narrow_view.strides[1]
+    open_table(X, wide, &table)
     n_threads = <int>max(1, min(n_threads, p))
     for first in range(0, n, ENDS_BLOCK):
         n_block = min(n - first, ENDS_BLOCK)
         for f in prange(p, num_threads=team_of(n_threads if n_block * p > 65536 else 1), nogil=True,
                         schedule="static"):
-            ends_of_column(start + first * row_stride + f * column_stride, row_stride, wide,
-                           &columns[f, first], n_block, &least[f, 0], &largest[f, 0])
+            ends_of_column(table.start + first * table.row_stride + f * table.column_stride,
+                           table.row_stride, wide, &columns[f, first], n_block, &least[f, 0],
+                           &largest[f, 0])
 
 
 cdef intp_t count_codes(
-    const uint8_t* codes, intp_t n, int missing_code, Entry* out,
+    const uint8_t* codes, intp_t n, int missing_code, SortedEntry* out,
 ) noexcept nogil:
     """List of all rows in the order of their codes; returns those that are not missing."""
     cdef intp_t place[257]
@@ -292,27 +295,27 @@ cdef intp_t count_codes(
     memset(place, 0, sizeof(place))
     for i in range(n):
         place[codes[i]] += 1
-    n_present = n - (place[missing_code] if missing_code < 256 else 0)
-    for b in range(256):
+    n_present = n - (place[missing_code] if missing_code < N_CODES else 0)
+    for b in range(N_CODES):
         i = place[b]
         place[b] = total
         total += i
     for i in range(n):
         code = codes[i]
-        out[place[code]].key = MISSING_KEY if code == missing_code else <uint32_t>code
+        out[place[code]].key = HT_MISSING_KEY if code == missing_code else <uint32_t>code
         out[place[code]].row = <uint32_t>i
         place[code] += 1
     return n_present
 
 
-cdef intp_t count_present(const Entry* entries, intp_t n) noexcept nogil:
+cdef intp_t count_present(const SortedEntry* entries, intp_t n) noexcept nogil:
     """Entries before the first missing one, by bisection."""
     cdef intp_t low = 0, high = n, middle
-    if n == 0 or entries[n - 1].key != MISSING_KEY:
+    if n == 0 or entries[n - 1].key != HT_MISSING_KEY:
         return n
     while low < high:
         middle = (low + high) // 2
-        if entries[middle].key == MISSING_KEY:
+        if entries[middle].key == HT_MISSING_KEY:
             high = middle
         else:
             low = middle + 1
@@ -320,7 +323,7 @@ cdef intp_t count_present(const Entry* entries, intp_t n) noexcept nogil:
 
 
 cdef intp_t divide_list(
-    Entry* entries, intp_t n, const uint8_t* side, Entry* scratch,
+    SortedEntry* entries, intp_t n, const uint8_t* side, SortedEntry* scratch,
 ) noexcept nogil:
     """Entries of side 1 to the front, those of side 0 behind them; returns how many go left.
 
@@ -335,7 +338,7 @@ cdef intp_t divide_list(
         entries[n_left] = entries[i]
         n_left += to & 1
         n_right += to == 0
-    memcpy(entries + n_left, scratch, n_right * sizeof(Entry))
+    memcpy(entries + n_left, scratch, n_right * sizeof(SortedEntry))
     return n_left
 
 
@@ -354,7 +357,7 @@ cdef intp_t divide_ids(
         rows[n_left] = row
         n_left += to & 1
         n_right += to == 0
-        n_stay += to == STAYS
+        n_stay += to == MISSING_STAYS
     memcpy(rows + n_left, scratch, n_right * sizeof(uint32_t))
     memcpy(rows + n_left + n_right, scratch + n, n_stay * sizeof(uint32_t))
     n_staying[0] = n_stay

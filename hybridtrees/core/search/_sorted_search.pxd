@@ -1,15 +1,15 @@
 """Splits from sorted lists of rows: every threshold, no binning."""
 
 from hybridtrees.core.base._types cimport (
-    BinView, Entry, SplitRules, TargetView, float64_t, int32_t, intp_t, uint32_t, uint8_t,
+    BinView, SortedEntry, SplitRules, TargetView, float64_t, int32_t, intp_t, uint32_t, uint8_t,
 )
 from hybridtrees.core.search._criteria cimport Cut, NodeView, ScanScratch
 from hybridtrees.core.search._search cimport GrowNode, SplitSearch
 
 
-cdef intp_t order_categories(
-    const TargetView* target, const SplitRules* rules, const Entry* entries, intp_t n,
-    int32_t output, float64_t* sums, float64_t* response, uint32_t* start, Entry* out,
+cdef intp_t reorder_list(
+    const TargetView* target, const SplitRules* rules, const SortedEntry* entries, intp_t n,
+    int32_t output, float64_t* sums, float64_t* response, uint32_t* start, SortedEntry* out,
 ) noexcept nogil
 
 
@@ -19,16 +19,16 @@ cdef enum:
 
 cdef class SortedLists(SplitSearch):
     cdef object keep                  # arrays behind the pointers below
-    cdef Entry* master                # lists of the table, kept from tree to tree; or NULL
-    cdef Entry* lists                 # lists of the nodes
-    cdef Entry** list_scratch         # one list per thread
+    cdef SortedEntry* master                # lists of the table, kept from tree to tree; or NULL
+    cdef SortedEntry* lists                 # lists of the nodes
+    cdef SortedEntry** list_scratch         # one list per thread
     cdef intp_t stride                # rows of a list
     cdef int32_t n_lists              # features, then one list per output (ABSOLUTE)
     cdef const int32_t* n_categories  # 0: numeric
     cdef uint8_t* side                # where each row goes
-    cdef uint32_t* local_id           # number of each row in the lists that it is lent to
+    cdef uint32_t* local_id           # number of each row in the subtree task that has it
     cdef float64_t* totals            # of the node that is looked at
-    cdef float64_t* own_target        # targets of lent rows
+    cdef float64_t* own_target        # targets of a subtree task
     cdef void* buffer(self, intp_t n_bytes) except NULL
     cdef void fill_list(self, int32_t k) noexcept nogil
     cdef bint sum_node(self, const GrowNode* node) noexcept nogil
@@ -37,10 +37,10 @@ cdef class SortedLists(SplitSearch):
         self, const GrowNode* node, int32_t first, int32_t last
     ) noexcept nogil
     cdef float64_t value_of(self, const GrowNode* node) noexcept nogil
-    cdef int take_lists(self, SortedLists lender, const GrowNode* node) except -1 nogil
-    cdef int take_rows(self, SplitSearch lender, const GrowNode* node) except -1 nogil
+    cdef int take_lists(self, SortedLists whole, const GrowNode* node) except -1 nogil
+    cdef int take_rows(self, SplitSearch whole, const GrowNode* node) except -1 nogil
     cdef int take_codes(
-        self, SplitSearch lender, const BinView* bins, const GrowNode* node
+        self, SplitSearch whole, const BinView* bins, const GrowNode* node
     ) except -1 nogil
 
 
@@ -49,7 +49,7 @@ cdef class SortedSearch(SortedLists):
     cdef float64_t* y_tree
     cdef ScanScratch* scratch         # one per thread
     cdef Cut* cuts                    # of each feature
-    cdef const Entry* entries_of(self, const GrowNode* node, int32_t feature) noexcept nogil
+    cdef const SortedEntry* entries_of(self, const GrowNode* node, int32_t feature) noexcept nogil
     cdef Cut scan_feature(
         self, const NodeView* view, const GrowNode* node, int32_t feature, int thread
     ) noexcept nogil
@@ -64,5 +64,6 @@ cdef class SortedSearch(SortedLists):
     cdef int set_split(
         self, const NodeView* view, int32_t node, int32_t feature, Cut cut
     ) except -1 nogil
-    cdef bint larger_left(self, const Entry* entries, intp_t n_left, intp_t n) noexcept nogil
+    cdef bint left_is_larger(
+        self, const SortedEntry* entries, intp_t n_left, intp_t n) noexcept nogil
     cdef int set_categories(self, int32_t node, bint others_left, intp_t n_left) except -1 nogil

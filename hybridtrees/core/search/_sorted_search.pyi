@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from hybridtrees.core.grow.grower import GrowerParams
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.search._search import SplitSearch
 
 class SortedSearch(SplitSearch):
@@ -24,7 +24,7 @@ class SortedSearch(SplitSearch):
     ) -> None: ...
 
 class DrawnSearch(SortedSearch):
-    """Searches lent nodes of binned features."""
+    """Searches subtree tasks of binned features."""
 
     def __init__(
         self,

@@ -8,19 +8,21 @@ from libc.string cimport memcmp, memcpy, memset
 
 from hybridtrees.core.base._category_sets cimport SHORT_SET
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
-from hybridtrees.core.base._rng cimport STREAM_CUT, STREAM_REST, STREAM_TIE, keyed, uniform
+from hybridtrees.core.base._rng cimport keyed, uniform
 from hybridtrees.core.base._threads cimport raise_stop, team_of
 from hybridtrees.core.base._types cimport (
-    ABSOLUTE, NEWTON, SQUARES, TARGET_PAIR, TARGET_UNIT, BinView, Entry, SplitRules, TargetView,
-    float64_t, int32_t, int8_t, intp_t, uint32_t, uint8_t,
+    ABSOLUTE, HT_ALL_KEYS, HT_MISSING_KEY, HT_ROUNDING, HT_TIE_SORTED, MISSING_STAYS, NEWTON,
+    SQUARES, STREAM_CUT, STREAM_REST, STREAM_TIE, TARGET_PAIR, TARGET_UNWEIGHTED, BinView,
+    SortedEntry, SplitRules, TargetView, float64_t, int32_t, int64_t, int8_t, intp_t, uint32_t,
+    uint8_t,
 )
 from hybridtrees.core.search._criteria cimport (
     SIDES, Cut, NodeView, ScanScratch, add_row, best_cut, draw_tied, list_median, order_rows,
     row_weight, side_score, sum_rows,
 )
 from hybridtrees.core.search._search cimport GrowNode, SplitSearch, sum_targets
-from hybridtrees.core.search._sorted cimport MISSING_KEY, divide_ids, divide_list
-from hybridtrees.core.search._split cimport bounded_weight
+from hybridtrees.core.search._sorted cimport divide_ids, divide_list
+from hybridtrees.core.search._split cimport bounded_weight, larger_left
 
 import numpy as np
 
@@ -51,11 +53,11 @@ cdef int compare(const void* a, const void* b) noexcept nogil:
     return -1 if x.start < y.start else 1
 
 
-cdef intp_t order_categories(
-    const TargetView* target, const SplitRules* rules, const Entry* entries, intp_t n,
-    int32_t output, float64_t* sums, float64_t* response, uint32_t* start, Entry* out,
+cdef intp_t reorder_list(
+    const TargetView* target, const SplitRules* rules, const SortedEntry* entries, intp_t n,
+    int32_t output, float64_t* sums, float64_t* response, uint32_t* start, SortedEntry* out,
 ) noexcept nogil:
-    """Write the reordered list to `out`; returns the number of categories.
+    """Write a list in the order of the categories' responses to `out`; returns their number.
 
     Parameters: `sums` holds n_sums + 2 numbers, `response` two numbers per category of the node;
     OUT start[j] is the first entry, in `entries`, of the category in place j.
@@ -63,7 +65,7 @@ cdef intp_t order_categories(
     cdef Response* found = <Response*>response
     cdef intp_t i = 0, j, k, n_found = 0, n_out = 0
     cdef float64_t weight
-    while i < n and entries[i].key != MISSING_KEY:
+    while i < n and entries[i].key != HT_MISSING_KEY:
         memset(sums, 0, (target.n_sums + 2) * sizeof(float64_t))
         j = i
         while j < n and entries[j].key == entries[i].key:
@@ -85,7 +87,7 @@ cdef intp_t order_categories(
             out[n_out].key = <uint32_t>j
             out[n_out].row = entries[k].row
             n_out += 1
-    memcpy(out + n_out, entries + n_out, (n - n_out) * sizeof(Entry))
+    memcpy(out + n_out, entries + n_out, (n - n_out) * sizeof(SortedEntry))
     return n_found
 
 
@@ -94,8 +96,8 @@ cdef intp_t order_categories(
 #
 # Every feature has its rows in the order of its values (`_sorted`). A node owns the same slice of
 # every list, and dividing a node divides the slices stably, so nothing is sorted twice. A small
-# node may be lent to lists of its own, whose entries and targets are copies with rows numbered
-# from 0: they fit the cache, and other threads can grow other nodes meanwhile.
+# node may become a subtree task: its entries and targets are copied, with rows numbered from 0. The
+# copies fit the cache, and other threads can grow other nodes meanwhile.
 
 
 cdef class SortedLists(SplitSearch):
@@ -105,7 +107,7 @@ cdef class SortedLists(SplitSearch):
     ----------
     n_features : int
     n_rows : int
-        Rows of the table, or the most that a lent node has.
+        Rows of the table, or the most that a subtree task has.
     n_categories : int32 array
         Categories of each feature, 0 for a number.
     params : GrowerParams
@@ -113,7 +115,7 @@ cdef class SortedLists(SplitSearch):
     n_sums, width : int
         Sums per node and numbers per row of the targets.
     lists : structured array of shape (n_features or more, n_rows), optional
-        Lists of the table; without them, the lists are for lent nodes.
+        Lists of the table; without them, the lists are for subtree tasks.
     keep_lists : bool
         Whether the lists serve several trees, so that each works on a copy.
     one_list : bool
@@ -127,7 +129,7 @@ cdef class SortedLists(SplitSearch):
     def __init__(self, n_features, n_rows, n_categories, params, n_threads, n_sums, width,
                  lists=None, bint keep_lists=False, bint one_list=False):
         cdef const int32_t[::1] categories = n_categories
-        cdef Entry[:, ::1] view
+        cdef SortedEntry[:, ::1] view
         cdef int t
         self.n_threads = n_threads
         self.n_rows = n_rows
@@ -149,8 +151,8 @@ cdef class SortedLists(SplitSearch):
             if keep_lists:
                 self.master = self.lists
         if lists is None or keep_lists:
-            self.lists = <Entry*>self.buffer(
-                (1 if one_list else self.n_lists) * self.n_rows * sizeof(Entry))
+            self.lists = <SortedEntry*>self.buffer(
+                (1 if one_list else self.n_lists) * self.n_rows * sizeof(SortedEntry))
         self.rows = np.empty(n_rows, dtype=np.uint32)
         self.row_scratch = np.empty(2 * n_rows, dtype=np.uint32)
         self.tree_features = np.empty(self.n_features, dtype=np.int32)
@@ -161,9 +163,9 @@ cdef class SortedLists(SplitSearch):
         self.own_target = NULL
         if lists is None:
             self.own_target = <float64_t*>self.buffer(8 * n_rows * width)
-        self.list_scratch = <Entry**>self.buffer(self.n_threads * sizeof(Entry*))
+        self.list_scratch = <SortedEntry**>self.buffer(self.n_threads * sizeof(SortedEntry*))
         for t in range(self.n_threads):
-            self.list_scratch[t] = <Entry*>self.buffer(self.n_rows * sizeof(Entry))
+            self.list_scratch[t] = <SortedEntry*>self.buffer(self.n_rows * sizeof(SortedEntry))
 
     cdef void* buffer(self, intp_t n_bytes) except NULL:
         """Memory that lives as long as the search."""
@@ -176,7 +178,7 @@ cdef class SortedLists(SplitSearch):
     def begin(self, statistics, rows, seed):
         """Start a new tree on some rows: ascending ids, or None for all."""
         cdef int32_t k
-        cdef Entry[:, ::1] lists
+        cdef SortedEntry[:, ::1] lists
         cdef intp_t i
         target = statistics.targets()
         self.seed = seed
@@ -184,7 +186,7 @@ cdef class SortedLists(SplitSearch):
         self.set_rows(rows)
         if self.rules.criterion == ABSOLUTE:
             # One more list per output: the rows in the order of y.
-            lists = <Entry[:self.n_lists, :self.n_rows]>self.lists
+            lists = <SortedEntry[:self.n_lists, :self.n_rows]>self.lists
             y = target.data[:, : target.n_sums]
             if target.data.shape[1] > target.n_sums:
                 # A row of weight 0 takes no part; its place in the order does not matter.
@@ -203,14 +205,14 @@ cdef class SortedLists(SplitSearch):
 
     cdef void fill_list(self, int32_t k) noexcept nogil:
         """A list of this tree: the table's, without the rows that take no part."""
-        cdef Entry* target = self.lists + k * self.stride
-        cdef const Entry* source = target
+        cdef SortedEntry* target = self.lists + k * self.stride
+        cdef const SortedEntry* source = target
         cdef intp_t i, n = 0
         if self.master != NULL and k < self.n_features:
             source = self.master + k * self.stride
         if self.n_sampled == self.n_rows:
             if source != target:
-                memcpy(target, source, self.n_rows * sizeof(Entry))
+                memcpy(target, source, self.n_rows * sizeof(SortedEntry))
             return
         for i in range(self.n_rows):
             target[n] = source[i]
@@ -225,7 +227,7 @@ cdef class SortedLists(SplitSearch):
 
     cdef void mark_sides(self, const GrowNode* node) noexcept nogil:
         """Where each row of the node goes: 1 left, 0 right, 2 nowhere."""
-        cdef const Entry* entries = self.lists + node.split.feature * self.stride
+        cdef const SortedEntry* entries = self.lists + node.split.feature * self.stride
         cdef uint32_t key, split_key = node.split.key
         cdef uint8_t missing = node.split.missing_left
         cdef const uint32_t* words = self.store.words_of(node)
@@ -233,7 +235,7 @@ cdef class SortedLists(SplitSearch):
         if node.split.is_categorical and node.split.categories[0] == 0:
             for i in range(node.start, node.stop):
                 key = entries[i].key
-                self.side[entries[i].row] = missing if key == MISSING_KEY else (
+                self.side[entries[i].row] = missing if key == HT_MISSING_KEY else (
                     (words[key >> 5] >> (key & 31)) & 1)
             return
         if node.split.is_categorical:
@@ -241,7 +243,7 @@ cdef class SortedLists(SplitSearch):
             return
         for i in range(node.start, node.stop):
             key = entries[i].key
-            self.side[entries[i].row] = missing if key == MISSING_KEY else key <= split_key
+            self.side[entries[i].row] = missing if key == HT_MISSING_KEY else key <= split_key
 
     cdef int divide(self, int32_t node) except -1 nogil:
         cdef GrowNode* n = &self.store.nodes[node]
@@ -305,40 +307,40 @@ cdef class SortedLists(SplitSearch):
 
     # ---- lending small nodes ------------------------------------------------------------------
 
-    cdef int lend(self, int32_t node, SplitSearch other) except -1 nogil:
+    cdef int open_task(self, int32_t node, SplitSearch other) except -1 nogil:
         return (<SortedLists>other).take_lists(self, &self.store.nodes[node])
 
-    cdef int take_lists(self, SortedLists lender, const GrowNode* node) except -1 nogil:
-        """Become the search of a lent node: copy its lists, with rows numbered from 0."""
+    cdef int take_lists(self, SortedLists whole, const GrowNode* node) except -1 nogil:
+        """Become the search of a subtree task: copy its lists, with rows numbered from 0."""
         cdef intp_t i, n = node.stop - node.start
-        cdef const Entry* source
-        cdef Entry* target
+        cdef const SortedEntry* source
+        cdef SortedEntry* target
         cdef int32_t k
-        self.take_rows(lender, node)
+        self.take_rows(whole, node)
         for i in range(n):
-            lender.local_id[lender.rows[node.start + i]] = <uint32_t>i
+            whole.local_id[whole.rows[node.start + i]] = <uint32_t>i
         for k in range(self.n_lists):
-            source = lender.lists + k * lender.stride + node.start
+            source = whole.lists + k * whole.stride + node.start
             target = self.lists + k * self.stride
             for i in range(n):
                 target[i].key = source[i].key
-                target[i].row = lender.local_id[source[i].row]
+                target[i].row = whole.local_id[source[i].row]
         return 0
 
-    cdef int take_rows(self, SplitSearch lender, const GrowNode* node) except -1 nogil:
-        """The targets of a lent node, its features and the root of its tree."""
-        cdef intp_t i, n = node.stop - node.start, width = lender.target.width
+    cdef int take_rows(self, SplitSearch whole, const GrowNode* node) except -1 nogil:
+        """The targets of a subtree task, its features and the root of its tree."""
+        cdef intp_t i, n = node.stop - node.start, width = whole.target.width
         self.n_sampled = n
-        self.n_tree_features = lender.n_tree_features
-        self.seed = lender.seed
-        memcpy(&self.tree_features[0], &lender.tree_features[0],
-               lender.n_tree_features * sizeof(int32_t))
-        self.target = lender.target
+        self.n_tree_features = whole.n_tree_features
+        self.seed = whole.seed
+        memcpy(&self.tree_features[0], &whole.tree_features[0],
+               whole.n_tree_features * sizeof(int32_t))
+        self.target = whole.target
         self.target.data = self.own_target
         self.target.n_rows = self.n_rows
         for i in range(n):
             memcpy(self.own_target + i * width,
-                   lender.target.data + <intp_t>lender.rows[node.start + i] * width, width * 8)
+                   whole.target.data + <intp_t>whole.rows[node.start + i] * width, width * 8)
             self.rows[i] = <uint32_t>i
         self.open_root()
         self.store.nodes[0].depth = node.depth
@@ -349,14 +351,14 @@ cdef class SortedLists(SplitSearch):
         return 0
 
     cdef int take_codes(
-        self, SplitSearch lender, const BinView* bins, const GrowNode* node
+        self, SplitSearch whole, const BinView* bins, const GrowNode* node
     ) except -1 nogil:
         """The same for a node of binned features; for searches that know codes."""
         return 0
 
 
 cdef void mark_listed(
-    const GrowNode* node, const Entry* entries, const uint32_t* codes, uint8_t* side
+    const GrowNode* node, const SortedEntry* entries, const uint32_t* codes, uint8_t* side
 ) noexcept nogil:
     """Sides of the rows where the category set is a list; both have the order of the codes."""
     cdef const uint32_t* end = codes + node.split.category_words
@@ -367,7 +369,7 @@ cdef void mark_listed(
         key = entries[i].key
         while codes < end and codes[0] < key:
             codes += 1
-        side[entries[i].row] = node.split.missing_left if key == MISSING_KEY else (
+        side[entries[i].row] = node.split.missing_left if key == HT_MISSING_KEY else (
             (codes < end and codes[0] == key) != others_left)
 
 
@@ -379,8 +381,6 @@ cdef void mark_listed(
 
 cdef enum:
     FAR_BYTES = 262144           # targets that no longer fit the cache near the core
-
-cdef float64_t TIE = 1e-11
 
 
 cdef int compare_codes(const void* a, const void* b) noexcept nogil:
@@ -419,7 +419,7 @@ cdef class SortedSearch(SortedLists):
                 self.scratch[t].response = <float64_t*>self.buffer(16 * n)
                 self.scratch[t].category_start = <uint32_t*>self.buffer(4 * n)
 
-    cdef const Entry* entries_of(self, const GrowNode* node, int32_t feature) noexcept nogil:
+    cdef const SortedEntry* entries_of(self, const GrowNode* node, int32_t feature) noexcept nogil:
         """The node's rows in the order of a feature."""
         return self.lists + feature * self.stride + node.start
 
@@ -427,7 +427,7 @@ cdef class SortedSearch(SortedLists):
         self, const NodeView* view, const GrowNode* node, int32_t feature, int thread
     ) noexcept nogil:
         """Best cut of one feature."""
-        cdef const Entry* entries = self.entries_of(node, feature)
+        cdef const SortedEntry* entries = self.entries_of(node, feature)
         cdef intp_t n = node.stop - node.start
         cdef ScanScratch* scratch = &self.scratch[thread]
         cdef int8_t monotone = self.rules.monotone[feature] if self.rules.monotone != NULL else 0
@@ -446,12 +446,12 @@ cdef class SortedSearch(SortedLists):
         if entries[0].key == entries[n - 1].key:
             return best
         for order in range(n_orders):
-            order_categories(&self.target, &self.rules, entries, n, order, scratch.sides,
-                             scratch.response, scratch.category_start, scratch.entries)
+            reorder_list(&self.target, &self.rules, entries, n, order, scratch.sides,
+                         scratch.response, scratch.category_start, scratch.entries)
             cut = best_cut(&self.target, &self.rules, view, scratch.entries, n, 0, far, scratch)
             cut.order = order
             # An infinite margin would be no number.
-            if order == 0 or cut.gain > best.gain + TIE * abs(best.gain):
+            if order == 0 or cut.gain > best.gain + HT_TIE_SORTED * abs(best.gain):
                 best = cut
         return best
 
@@ -479,11 +479,12 @@ cdef class SortedSearch(SortedLists):
         for j in range(n):
             f = features[j]
             if self.cuts[f].gain > -INFINITY and (best < 0 or self.cuts[f].gain > (
-                    self.cuts[best].gain + TIE * abs(self.cuts[best].gain) + margin)):
+                    self.cuts[best].gain + HT_TIE_SORTED * abs(self.cuts[best].gain) + margin)):
                 best = f
         if best < 0 or not self.rules.random_ties:
             return best
-        cdef float64_t least = (self.cuts[best].gain - TIE * abs(self.cuts[best].gain) - margin)
+        cdef float64_t gain = self.cuts[best].gain
+        cdef float64_t least = gain - HT_TIE_SORTED * abs(gain) - margin
         for j in range(n):
             f = features[j]
             if self.cuts[f].gain >= least:
@@ -534,7 +535,9 @@ cdef class SortedSearch(SortedLists):
         else:
             parent = side_score(&self.target, &self.rules, self.totals, &n.bounds)
         view.parent_score = parent
-        if self.rules.criterion != SQUARES or self.target.layout not in (TARGET_UNIT, TARGET_PAIR):
+        if self.rules.criterion != SQUARES or (
+            self.target.layout not in (TARGET_UNWEIGHTED, TARGET_PAIR)
+        ):
             # The gain is a small difference of large scores.
             margin = 1e-14 * abs(parent)
         features = self.draw_node_features(node, 0, &n_features)
@@ -547,8 +550,8 @@ cdef class SortedSearch(SortedLists):
             return 0
         if not self.rules.any_gain and (
             self.cuts[best].gain <= 0
-            or self.cuts[best].gain < self.rules.min_gain * (1 - 1e-12)
-            or (self.rules.criterion == NEWTON and self.cuts[best].gain < 1e-12 * parent)
+            or self.cuts[best].gain < self.rules.min_gain * (1 - HT_ROUNDING)
+            or (self.rules.criterion == NEWTON and self.cuts[best].gain < HT_ROUNDING * parent)
         ):
             return 0
         return self.set_split(&view, node, best, self.cuts[best])
@@ -558,14 +561,14 @@ cdef class SortedSearch(SortedLists):
     ) except -1 nogil:
         """Write the split that a cut stands for."""
         cdef GrowNode* n = &self.store.nodes[node]
-        cdef const Entry* entries = self.entries_of(n, feature)
+        cdef const SortedEntry* entries = self.entries_of(n, feature)
         cdef intp_t size = n.stop - n.start
         cdef ScanScratch* scratch = &self.scratch[0]
         cdef bint categorical = self.n_categories[feature] > 0
-        cdef const Entry* ordered = entries
+        cdef const SortedEntry* ordered = entries
         if categorical:
-            order_categories(&self.target, &self.rules, entries, size, cut.order, scratch.sides,
-                             scratch.response, scratch.category_start, scratch.entries)
+            reorder_list(&self.target, &self.rules, entries, size, cut.order, scratch.sides,
+                         scratch.response, scratch.category_start, scratch.entries)
             ordered = scratch.entries
         if self.rules.random_ties and not cut.alone:
             cut.n_left = draw_tied(
@@ -576,47 +579,46 @@ cdef class SortedSearch(SortedLists):
         n.split.feature = feature
         n.split.is_categorical = categorical
         n.split.missing_left = cut.missing_left
-        n.split.key = MISSING_KEY - 1
+        n.split.key = HT_ALL_KEYS
         n.split.low_row = entries[0].row
         n.split.high_row = entries[0].row
-        if size > cut.n_left and entries[size - 1].key == MISSING_KEY:
+        if size > cut.n_left and entries[size - 1].key == HT_MISSING_KEY:
             if self.rules.stop_missing:
-                n.split.missing_left = 2
+                n.split.missing_left = MISSING_STAYS
         elif self.rules.stop_missing:
-            n.split.missing_left = 2
+            n.split.missing_left = MISSING_STAYS
         else:
-            n.split.missing_left = self.larger_left(ordered, cut.n_left, size)
+            n.split.missing_left = self.left_is_larger(ordered, cut.n_left, size)
         if categorical:
-            self.set_categories(node, self.larger_left(ordered, cut.n_left, size), cut.n_left)
-        elif cut.n_left < size and entries[cut.n_left].key != MISSING_KEY:
+            self.set_categories(node, self.left_is_larger(ordered, cut.n_left, size), cut.n_left)
+        elif cut.n_left < size and entries[cut.n_left].key != HT_MISSING_KEY:
             n.split.key = entries[cut.n_left - 1].key
             n.split.low_row = entries[cut.n_left - 1].row
             n.split.high_row = entries[cut.n_left].row
         return 0
 
-    cdef bint larger_left(self, const Entry* entries, intp_t n_left, intp_t n) noexcept nogil:
-        """Without a missing row to learn from, they follow the larger child.
-
-        The larger one has more rows, or the larger hessian where there are hessians.
-        """
+    cdef bint left_is_larger(
+        self, const SortedEntry* entries, intp_t n_left, intp_t n
+    ) noexcept nogil:
+        """Whether the left child is the larger one: see `larger_left`."""
         cdef float64_t weight = 0
         cdef intp_t i
         if self.rules.criterion != NEWTON:
-            return 2 * n_left > n
+            return larger_left(<int64_t>n_left, <int64_t>n)
         for i in range(n_left):
             weight += row_weight(&self.target, entries[i].row)
-        return 2 * weight > self.totals[self.target.n_sums]
+        return larger_left(weight, self.totals[self.target.n_sums])
 
     cdef int set_categories(self, int32_t node, bint others_left, intp_t n_left) except -1 nogil:
         """Write the category set of a split from the categories in the order of their response.
 
-        Categories that the node has not seen follow the larger child: that order would otherwise
-        send all of them to the same end. So it is enough to name those that go to the other one.
+        Categories that the node has not seen follow the larger child (`others_left`), so it is
+        enough to name those that go to the other one.
         """
         cdef GrowNode* n = &self.store.nodes[node]
         cdef int32_t n_categories = self.n_categories[n.split.feature]
-        cdef const Entry* entries = self.entries_of(n, n.split.feature)
-        cdef const Entry* ordered = self.scratch[0].entries
+        cdef const SortedEntry* entries = self.entries_of(n, n.split.feature)
+        cdef const SortedEntry* ordered = self.scratch[0].entries
         cdef uint32_t* named = self.scratch[0].category_start
         cdef intp_t size = n.stop - n.start, i = 0, n_named = 0
         cdef intp_t n_words = (n_categories + 31) // 32
@@ -624,7 +626,7 @@ cdef class SortedSearch(SortedLists):
         cdef uint32_t* words
         cdef int32_t start
         # Where a category starts is read before the place is written to: it is not needed again.
-        while i < size and ordered[i].key != MISSING_KEY:
+        while i < size and ordered[i].key != HT_MISSING_KEY:
             key = ordered[i].key
             if (i < n_left) != others_left:
                 named[n_named] = entries[named[key]].key
@@ -696,7 +698,7 @@ cdef extern from "drawn_scan.h" nogil:
         bint tied
 
     void ht_list_codes(
-        const uint8_t* codes, const uint32_t* rows, intp_t n, int missing_code, Entry* out)
+        const uint8_t* codes, const uint32_t* rows, intp_t n, int missing_code, SortedEntry* out)
     bint ht_cut_codes(
         const ht_pairs* node, const uint8_t* codes, const uint32_t* rows, intp_t n,
         int missing_code, ht_found* found)
@@ -710,17 +712,17 @@ cdef enum:
 
 
 cdef class DrawnSearch(SortedSearch):
-    """Searches lent nodes of binned features; the parameters are those of the lists.
+    """Searches subtree tasks of binned features; the parameters are those of the lists.
 
     It has no lists of a table, and is used by one thread.
     """
 
-    cdef uint8_t* codes               # of the lent rows, feature by feature
+    cdef uint8_t* codes               # of the task's rows, feature by feature
     cdef intp_t code_stride           # from one feature to the next
     cdef const int32_t* missing_code  # of each feature
     cdef const uint8_t* records       # codes of the table, row by row
     cdef intp_t record_bytes
-    cdef const uint32_t* origin       # rows of the table that were lent
+    cdef const uint32_t* origin       # rows of the table that the task has
     cdef float64_t* node_stats        # targets of the node, one behind the other
     cdef bint pairs                   # whether the loops made for pairs do
 
@@ -731,16 +733,16 @@ cdef class DrawnSearch(SortedSearch):
         self.node_stats = <float64_t*>self.buffer(2 * self.n_rows * sizeof(float64_t))
 
     cdef int take_codes(
-        self, SplitSearch lender, const BinView* bins, const GrowNode* node
+        self, SplitSearch whole, const BinView* bins, const GrowNode* node
     ) except -1 nogil:
         cdef int32_t k
         cdef intp_t i, last, first = 0, n = node.stop - node.start
-        cdef const uint32_t* rows = &lender.rows[node.start]
+        cdef const uint32_t* rows = &whole.rows[node.start]
         cdef const uint8_t* source
         cdef uint8_t* target
-        self.take_rows(lender, node)
+        self.take_rows(whole, node)
         self.pairs = (self.rules.criterion == SQUARES and self.rules.monotone == NULL
-                      and self.target.layout in (TARGET_UNIT, TARGET_PAIR))
+                      and self.target.layout in (TARGET_UNWEIGHTED, TARGET_PAIR))
         self.missing_code = bins.n_bins
         self.records = bins.records
         self.record_bytes = bins.record_bytes
@@ -759,7 +761,7 @@ cdef class DrawnSearch(SortedSearch):
             first = last
         return 0
 
-    cdef const Entry* entries_of(self, const GrowNode* node, int32_t feature) noexcept nogil:
+    cdef const SortedEntry* entries_of(self, const GrowNode* node, int32_t feature) noexcept nogil:
         ht_list_codes(self.codes + feature * self.code_stride, &self.rows[node.start],
                       node.stop - node.start, self.missing_code[feature], self.lists)
         return self.lists
@@ -769,7 +771,7 @@ cdef class DrawnSearch(SortedSearch):
         cdef intp_t n = node.stop - node.start
         if not self.pairs:
             return SortedLists.sum_node(self, node)
-        if self.target.layout == TARGET_UNIT:
+        if self.target.layout == TARGET_UNWEIGHTED:
             return ht_sum_units(self.target.data, rows, n, self.node_stats, self.totals)
         return ht_sum_pairs(self.target.data, rows, n, self.node_stats, self.totals)
 
@@ -816,7 +818,7 @@ cdef class DrawnSearch(SortedSearch):
         return -1
 
     cdef const uint8_t* record_of(self, uint32_t row) noexcept nogil:
-        """Codes of a lent row."""
+        """Codes of a row of the task."""
         return self.records + <intp_t>self.origin[row] * self.record_bytes
 
     cdef void scan_features(

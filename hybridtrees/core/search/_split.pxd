@@ -1,8 +1,8 @@
 """The best split of a node from its histogram, and the rows that it moves."""
 
 from hybridtrees.core.base._types cimport (
-    UNIT, BinView, Bounds, NodeSums, SplitInfo, SplitRules, StatsView, float64_t, int32_t, int64_t,
-    int8_t, intp_t, uint32_t, uint8_t,
+    GRAD_ONLY, BinView, Bounds, NodeSums, SplitInfo, SplitRules, StatsView, float64_t, int32_t,
+    int64_t, int8_t, intp_t, uint32_t, uint8_t,
 )
 
 
@@ -64,7 +64,7 @@ cdef inline NodeSums read_cell(
     cdef NodeSums sums
     cdef int64_t mask = ((<int64_t>1) << stats.count_bits) - 1
     cdef int64_t word
-    if stats.layout == UNIT:
+    if stats.layout == GRAD_ONLY:
         word = cells[cell]
         sums.grad = word >> stats.count_bits
         sums.n_samples = word & mask
@@ -96,3 +96,37 @@ cdef intp_t split_rows(
     const uint8_t* codes, const uint8_t* goes_left, uint32_t* rows, intp_t n_rows,
     uint32_t* right, uint32_t* left, int n_threads,
 ) noexcept nogil
+
+
+# Where a node sends what it has not seen: missing values without a missing row to learn from, and
+# categories without a row. They follow the larger child, left only if it has more than half. (The
+# order of categories by their response would send all of them to the same end.) What is counted is
+# the hessian where there are hessians, and rows elsewhere.
+ctypedef fused amount_t:
+    int64_t
+    float64_t
+
+
+cdef inline bint larger_left(amount_t left, amount_t both) noexcept nogil:
+    """Whether the left child is the larger one."""
+    return 2 * left > both
+
+
+cdef inline void insert_by_key(
+    float64_t* key, int32_t* order, int32_t n, float64_t value, int32_t item
+) noexcept nogil:
+    """Insert an item behind those of the n before it whose key is not larger."""
+    while n > 0 and key[n - 1] > value:
+        key[n] = key[n - 1]
+        order[n] = order[n - 1]
+        n -= 1
+    key[n] = value
+    order[n] = item
+
+
+cdef int32_t order_bins(
+    const StatsView* stats, const SplitRules* rules, const int64_t* cells, int32_t n_bins,
+    float64_t* key, int32_t* order) noexcept nogil
+cdef void fill_categories(
+    SplitInfo* info, const int32_t* order, int32_t n, int32_t first, int32_t last,
+    bint others_left) noexcept nogil

@@ -10,8 +10,8 @@ from hybridtrees.core.base._simd cimport (
 )
 from hybridtrees.core.base._threads cimport team_of
 from hybridtrees.core.base._types cimport (
-    UNIT, BinView, Bounds, NodeSums, SplitInfo, SplitRules, StatsView, float64_t, int32_t, int64_t,
-    int8_t, intp_t, uint32_t, uint8_t,
+    GRAD_ONLY, HT_ROUNDING, HT_TIE_BINNED, N_CODES, BinView, Bounds, NodeSums, SplitInfo,
+    SplitRules, StatsView, float64_t, int32_t, int64_t, int8_t, intp_t, uint32_t, uint8_t,
 )
 
 
@@ -30,7 +30,6 @@ cdef enum:
     PARALLEL_CELLS = 16384
 
 cdef float64_t LEAST_POSITIVE = 5e-324
-cdef float64_t TIE = 1e-7     # relative to the scores that a gain is the difference of
 
 
 cdef struct FeatureScan:
@@ -211,7 +210,7 @@ cdef inline void fill_prefix(
     cdef float64_t grad_unit = scan.stats.grad_unit, hess_unit = scan.stats.hess_unit
     cdef bint counts = scan.stats.count_bits > 0 and scan.rules.min_samples_leaf > 1
     cdef int32_t b
-    if scan.stats.layout == UNIT and not ordered:
+    if scan.stats.layout == GRAD_ONLY and not ordered:
         fill_prefix_unit(scan, start, n_candidates, counts)
         return
     for b in range(n_candidates):
@@ -287,27 +286,39 @@ cdef void scan_numeric(
         add_sums(&info.left, scan.missing)
 
 
-cdef int32_t order_categories(FeatureScan* scan, int32_t n_bins) noexcept nogil:
-    """Bins with rows in them, by rising leaf weight; equal weights keep the order of codes."""
-    cdef float64_t* key = scan.scores
-    cdef float64_t value
+cdef int32_t order_bins(
+    const StatsView* stats, const SplitRules* rules, const int64_t* cells, int32_t n_bins,
+    float64_t* key, int32_t* order,
+) noexcept nogil:
+    """OUT bins with rows in them, by rising leaf weight; equal weights keep the order of codes."""
     cdef NodeSums sums
-    cdef int32_t b, i, n = 0
+    cdef int32_t b, n = 0
     for b in range(n_bins):
-        sums = read_cell(scan.stats, scan.cells, b)
-        if is_empty(sums):
-            continue
-        value = node_weight(<float64_t>sums.grad * scan.stats.grad_unit,
-                            <float64_t>sums.hess * scan.stats.hess_unit, scan.rules)
-        i = n
-        while i > 0 and key[i - 1] > value:
-            key[i] = key[i - 1]
-            scan.order[i] = scan.order[i - 1]
-            i -= 1
-        key[i] = value
-        scan.order[i] = b
-        n += 1
+        sums = read_cell(stats, cells, b)
+        if not is_empty(sums):
+            insert_by_key(
+                key, order, n,
+                node_weight(<float64_t>sums.grad * stats.grad_unit,
+                            <float64_t>sums.hess * stats.hess_unit, rules), b)
+            n += 1
     return n
+
+
+cdef void fill_categories(
+    SplitInfo* info, const int32_t* order, int32_t n, int32_t first, int32_t last,
+    bint others_left,
+) noexcept nogil:
+    """OUT the set of bins that go left: those in places `first` to `last` of n in some order.
+
+    Bins that are not in the order, for the node has no rows in them, go left as `others_left` says.
+    """
+    cdef int32_t i, bin
+    memset(info.categories, 255 if others_left else 0, sizeof(info.categories))
+    for i in range(n):
+        bin = order[i]
+        info.categories[bin >> 5] &= ~((<uint32_t>1) << (bin & 31))
+        if first <= i < last:
+            info.categories[bin >> 5] |= (<uint32_t>1) << (bin & 31)
 
 
 cdef void scan_one_against_rest(
@@ -349,8 +360,9 @@ cdef void scan_categories(
     FeatureScan* scan, int32_t n_bins, float64_t parent_score, SplitInfo* info
 ) noexcept nogil:
     cdef float64_t best_score = -INFINITY
-    cdef int32_t best = -1, i, bin, first, last
-    cdef int32_t n_present = order_categories(scan, n_bins)
+    cdef int32_t best = -1, i, first, last
+    cdef int32_t n_present = order_bins(
+        scan.stats, scan.rules, scan.cells, n_bins, scan.scores, scan.order)
     cdef bint alone = n_bins <= scan.rules.max_cat_to_onehot
     info.is_categorical = 1
     memset(info.categories, 0, sizeof(info.categories))
@@ -371,15 +383,8 @@ cdef void scan_categories(
         add_sums(&info.left, read_cell(scan.stats, scan.cells, scan.order[i]))
     if info.missing_left:
         add_sums(&info.left, scan.missing)
-    if 2 * info.left.hess > scan.total.hess:
-        # Categories that the node has not seen follow the heavier child: the order of responses
-        # would otherwise send all of them to the same end.
-        memset(info.categories, 255, sizeof(info.categories))
-    for i in range(n_present):
-        bin = scan.order[i]
-        info.categories[bin >> 5] &= ~((<uint32_t>1) << (bin & 31))
-        if first <= i < last:
-            info.categories[bin >> 5] |= (<uint32_t>1) << (bin & 31)
+    fill_categories(info, scan.order, n_present, first, last,
+                    larger_left(info.left.hess, scan.total.hess))
 
 
 cdef void scan_feature(
@@ -402,7 +407,7 @@ cdef void scan_feature(
     scan.grad = <float64_t>node.total.grad * stats.grad_unit
     scan.hess = <float64_t>node.total.hess * stats.hess_unit
     scan.left_grad = scratch
-    scan.left_hess = scratch + 256
+    scan.left_hess = scratch + N_CODES
     scan.scores = scratch + 512
     scan.left_count = scratch + 768
     scan.order = <int32_t*>(scratch + 1024)
@@ -419,8 +424,7 @@ cdef void scan_feature(
     else:
         scan_numeric(&scan, n_bins, node.score, gain_only, info)
     if not gain_only and info.gain > -INFINITY and is_empty(scan.missing):
-        # No missing row to learn from: they will follow the heavier child.
-        info.missing_left = 2 * info.left.hess > node.total.hess
+        info.missing_left = larger_left(info.left.hess, node.total.hess)
 
 
 cdef void open_scan(
@@ -455,7 +459,7 @@ cdef void choose_split(
     # Where any split is better than none, a gain that rounding has made negative counts as 0.
     cdef float64_t least = -1e-9 * scan.score - 1e-300
     if not scan.rules.any_gain:
-        least = max(scan.rules.min_gain, 1e-12 * scan.score)
+        least = max(scan.rules.min_gain, HT_ROUNDING * scan.score)
     best.feature = -1
     best.gain = -INFINITY
     for j in range(n_features):
@@ -463,7 +467,7 @@ cdef void choose_split(
         # Gradients are float32: gains that differ by less than their rounding are a tie, which
         # goes to the lower feature.
         if (one.gain > 0 or scan.rules.any_gain) and one.gain >= least and (
-            best.feature < 0 or one.gain > best.gain + TIE * (scan.score + best.gain)
+            best.feature < 0 or one.gain > best.gain + HT_TIE_BINNED * (scan.score + best.gain)
         ):
             best.feature = one.feature
             best.gain = one.gain
@@ -520,7 +524,7 @@ cdef void fill_direction(
 ) noexcept nogil:
     """goes_left[code] for the 256 codes of the split's feature."""
     cdef int32_t missing = bins.n_bins[split.feature], code
-    memset(goes_left, 0, 256)
+    memset(goes_left, 0, N_CODES)
     if split.is_categorical:
         for code in range(missing):
             goes_left[code] = (split.categories[code >> 5] >> (code & 31)) & 1
@@ -699,12 +703,12 @@ def partition_rows(const uint8_t[::1] codes, const uint8_t[::1] goes_left, uint3
                    int n_threads):
     """Split `rows` in place by a table of 256 directions; returns how many go left."""
     cdef intp_t i, n = rows.shape[0]
-    if goes_left.shape[0] != 256:
+    if goes_left.shape[0] != N_CODES:
         raise ValueError("goes_left needs 256 entries")
     for i in range(n):
         if rows[i] >= codes.shape[0]:
             raise ValueError("a row id is out of range")
-    for i in range(256):
+    for i in range(N_CODES):
         if goes_left[i] > 1:
             raise ValueError("goes_left may hold 0 and 1 only")
     if n == 0:

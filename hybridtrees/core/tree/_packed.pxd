@@ -22,8 +22,4 @@ ctypedef fused node_t:
 
 
 cdef enum:
-    FEATURE_MASK = 0x0FFFFFFF
-    MISSING_LEFT = 0x10000000
-    MISSING_STOPS = 0x20000000
-    HAS_SET = 0x40000000
     SET_HEAD = 2             # entries before the words of a set

@@ -1,13 +1,13 @@
 """Forests in little memory: packing, unpacking, checks and prediction."""
 
 from cython.parallel cimport prange
-from libc.math cimport isnan
 from libc.string cimport memcpy
 
-from hybridtrees.core.base._category_sets cimport category_side
+from hybridtrees.core.base._category_sets cimport side_of
 from hybridtrees.core.base._threads cimport team_of
 from hybridtrees.core.base._types cimport (
-    Node, float32_t, float64_t, int16_t, int32_t, int64_t, intp_t, real_t, uint16_t, uint32_t,
+    FEATURE_MASK, HAS_SET, MISSING_LEFT, MISSING_STAYS, MISSING_STOPS, Node, float32_t,
+    float64_t, int16_t, int32_t, int64_t, intp_t, real_t, uint16_t, uint32_t,
 )
 
 
@@ -43,7 +43,7 @@ cdef intp_t pack_typed(
         feature = node.feature
         if node.missing_left == 1:
             feature |= MISSING_LEFT
-        elif node.missing_left == 2:
+        elif node.missing_left == MISSING_STAYS:
             feature |= MISSING_STOPS
         packed[k].right = node.right
         if node.category_start >= 0:
@@ -235,7 +235,7 @@ cdef void unpack_typed(
         nodes[left].parent = <int32_t>k
         nodes[right].parent = <int32_t>k
         node.feature = packed[k].feature & FEATURE_MASK
-        node.missing_left = 2 if packed[k].feature & MISSING_STOPS else (
+        node.missing_left = MISSING_STAYS if packed[k].feature & MISSING_STOPS else (
             1 if packed[k].feature & MISSING_LEFT else 0)
         if packed[k].feature & HAS_SET:
             memcpy(&start, &packed[k], sizeof(uint32_t))
@@ -361,20 +361,17 @@ cdef inline int32_t special_step(
 ) noexcept nogil:
     """Next node at a split of categories or one where rows may stop; k itself for a stop."""
     cdef uint32_t start
-    cdef bint missing = isnan(x)
-    cdef int32_t left
+    cdef int32_t side, missing_left = MISSING_STAYS if node.feature & MISSING_STOPS else (
+        (node.feature & MISSING_LEFT) != 0)
     if node.feature & HAS_SET:
         memcpy(&start, node, sizeof(uint32_t))
-        left = category_side(sets + start + SET_HEAD, <int32_t>sets[start],
-                             <int32_t>sets[start + 1], x)
-        missing = left < 0
+        side = side_of(x, 0.0, sets + start + SET_HEAD, <int32_t>sets[start],
+                       <int32_t>sets[start + 1], missing_left)
     else:
-        left = x <= node.threshold
-    if missing:
-        if node.feature & MISSING_STOPS:
-            return k
-        left = (node.feature & MISSING_LEFT) != 0
-    return k + 1 if left else node.right
+        side = side_of(x, node.threshold, NULL, 0, 0, missing_left)
+    if side == MISSING_STAYS:
+        return k
+    return k + 1 if side else node.right
 
 
 cdef inline void walk_numeric(

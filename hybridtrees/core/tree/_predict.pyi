@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hybridtrees.core.tree._plan import TreePlans
+from hybridtrees.core.tree._layout import EnsembleLayout
 
 Table = NDArray[np.floating[Any]]
 
 def add_predictions(
-    plans: TreePlans,
+    layout: EnsembleLayout,
     X: Table,
     raw: NDArray[np.float64],
     first_tree: int,
@@ -18,7 +18,7 @@ def add_predictions(
     n_threads: int,
 ) -> None: ...
 def find_leaves(
-    plans: TreePlans,
+    layout: EnsembleLayout,
     X: Table,
     leaves: NDArray[np.int32],
     first_tree: int,

@@ -1,15 +1,16 @@
 """One tree: the walk of many rows and pruning; rows of a forest that share leaves."""
 
 from cython.parallel cimport prange
-from libc.math cimport INFINITY, isnan
+from libc.math cimport INFINITY
 from libc.stdlib cimport free, malloc, qsort
 
-from hybridtrees.core.base._category_sets cimport category_side
+from hybridtrees.core.base._category_sets cimport side_of
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
 from hybridtrees.core.base._simd cimport ht_round_down
 from hybridtrees.core.base._threads cimport team_of
 from hybridtrees.core.base._types cimport (
-    Node, float64_t, int32_t, int64_t, intp_t, real_t, uint32_t, uint64_t, uint8_t,
+    MISSING_STAYS, Node, float64_t, int32_t, int64_t, intp_t, real_t, uint32_t, uint64_t,
+    uint8_t,
 )
 
 import numpy as np
@@ -28,33 +29,32 @@ from hybridtrees.core.base.checks import check_nodes
 cdef enum:
     ABREAST = 8          # rows that walk at once
     CHUNK = 1024          # rows of one piece of work
-    STOP = 2              # missing_left: the row ends here
 
 
 # `child[0]` is where a row goes whose test holds. Numbers from 0 on are inner nodes, ~k is the
 # leaf k of the tree. `test` is the feature times 8, plus 4 for a category set, plus missing_left.
-cdef struct NarrowNode:
+cdef struct NarrowBranch:
     float threshold
     int32_t test
     int32_t child[2]
 
 
-cdef struct WideNode:
+cdef struct WideBranch:
     double threshold
     int64_t test
     int32_t child[2]
 
 
 ctypedef fused walk_t:
-    NarrowNode
-    WideNode
+    NarrowBranch
+    WideBranch
 
 
 cdef class TreeWalk:
     """The tree of an ensemble of one, laid out to be walked by many rows."""
 
-    cdef NarrowNode* narrow
-    cdef WideNode* wide
+    cdef NarrowBranch* narrow
+    cdef WideBranch* wide
     cdef int32_t[::1] origin             # node of the tree, by inner node
     cdef const Node[::1] nodes
     cdef const uint32_t[::1] categories
@@ -79,13 +79,11 @@ cdef class TreeWalk:
         self.n_features = ensemble.n_features
         inner = ensemble.nodes["left"] >= 0
         self.n_inner = np.count_nonzero(inner)
-        self.plain = not np.any(
-            inner
-            & ((ensemble.nodes["missing_left"] == STOP) | (ensemble.nodes["category_start"] >= 0))
-        )
+        stays = ensemble.nodes["missing_left"] == <int>MISSING_STAYS
+        self.plain = not np.any(inner & (stays | (ensemble.nodes["category_start"] >= 0)))
         self.origin = np.empty(max(1, self.n_inner), dtype=np.int32)
-        self.narrow = <NarrowNode*>malloc(max(1, self.n_inner) * sizeof(NarrowNode))
-        self.wide = <WideNode*>malloc(max(1, self.n_inner) * sizeof(WideNode))
+        self.narrow = <NarrowBranch*>malloc(max(1, self.n_inner) * sizeof(NarrowBranch))
+        self.wide = <WideBranch*>malloc(max(1, self.n_inner) * sizeof(WideBranch))
         if self.narrow == NULL or self.wide == NULL:
             raise MemoryError("no memory to lay out the tree")
         self.lay_out(np.empty(self.nodes.shape[0] + 1, dtype=np.int32),
@@ -137,10 +135,10 @@ cdef class TreeWalk:
             return out
         if X.dtype == np.float32:
             narrow = X
-            walk_table[NarrowNode, float](self, self.narrow, narrow, out, n_threads)
+            walk_table[NarrowBranch, float](self, self.narrow, narrow, out, n_threads)
         else:
             wide = X
-            walk_table[WideNode, double](self, self.wide, wide, out, n_threads)
+            walk_table[WideBranch, double](self, self.wide, wide, out, n_threads)
         return out
 
 
@@ -148,20 +146,12 @@ cdef inline int32_t step_any(
     TreeWalk walk, const walk_t* node, intp_t place, real_t value
 ) noexcept nogil:
     """Next place of a row where splits may be of any kind."""
-    cdef int32_t missing_left = <int32_t>(node.test & 3)
-    cdef const Node* split
-    cdef int32_t side
-    if node.test & 4:
-        split = &walk.nodes[walk.origin[place]]
-        side = category_side(&walk.categories[0] + split.category_start, split.category_words,
-                             split.category_limit, value)
-        if side >= 0:
-            return node.child[1 - side]
-    elif not isnan(value):
-        return node.child[not value <= node.threshold]
-    if missing_left == STOP:
-        return ~walk.origin[place]
-    return node.child[not missing_left]
+    cdef const Node* split = &walk.nodes[walk.origin[place]]
+    cdef int32_t side = side_of(
+        value, node.threshold,
+        &walk.categories[0] + split.category_start if node.test & 4 else NULL,
+        split.category_words, split.category_limit, <int32_t>(node.test & 3))
+    return ~walk.origin[place] if side == MISSING_STAYS else node.child[1 - side]
 
 
 cdef inline void walk_rows(
@@ -383,13 +373,13 @@ def group_rows(const int32_t[::1] leaf, int64_t[::1] start, uint32_t[::1] rows):
     """
     cdef intp_t i, n_nodes = start.shape[0] - 1
     cdef int64_t position, count
-    cdef bint fits = True
+    cdef int32_t beyond = -1
     with nogil:
         for i in range(n_nodes + 1):
             start[i] = 0
         for i in range(leaf.shape[0]):
             if leaf[i] >= n_nodes:
-                fits = False
+                beyond = leaf[i]
                 break
             if leaf[i] >= 0:
                 start[leaf[i]] += 1
@@ -398,8 +388,10 @@ def group_rows(const int32_t[::1] leaf, int64_t[::1] start, uint32_t[::1] rows):
             count = start[i]
             start[i] = position
             position += count
-    if not fits or position > rows.shape[0]:
-        raise ValueError("a row is in a node that does not exist, or there is no room for the rows")
+    if beyond >= 0:
+        raise ValueError(f"leaf holds {beyond}, a node that does not exist: there are {n_nodes}")
+    if position > rows.shape[0]:
+        raise ValueError("there is no room for the rows")
     with nogil:
         for i in range(leaf.shape[0]):
             if leaf[i] >= 0:

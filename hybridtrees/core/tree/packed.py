@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridtrees.core.base._types import PackedFlag
 from hybridtrees.core.base.checks import (
     MOST,
     check_arrays,
@@ -27,17 +28,12 @@ from hybridtrees.core.tree._packed import (
     widen_nodes,
 )
 from hybridtrees.core.tree.packing import (
-    FEATURE_MASK,
     NARROW_DTYPE,
     WIDE_DTYPE,
     PackedTree,
     walk_tree,
 )
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble, dense_blocks, take_sets
-
-# Bits of the field `feature`: rows without a value stop there, the split is one of categories.
-_MISSING_STOPS = 2**29
-_HAS_SET = 2**30
 
 _CRITERIA = (
     "squared_error",
@@ -189,7 +185,7 @@ class PackedTrees(Sequence):
         if X.shape[1] != self.n_features:
             raise ValueError(f"the forest knows {self.n_features} features, X has {X.shape[1]}")
         if self._plain is None:
-            self._plain = not np.any(self.nodes["feature"] >= _MISSING_STOPS)
+            self._plain = not np.any(self.nodes["feature"] >= PackedFlag.MISSING_STOPS)
 
     # -- reading --------------------------------------------------------------------------------
 
@@ -267,11 +263,11 @@ class PackedTrees(Sequence):
     def category_sets(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Feature, number of words and limit of every split on categories, in all trees."""
         feature = self.nodes["feature"]
-        found = np.flatnonzero((feature >= 0) & (feature & _HAS_SET != 0))
+        found = np.flatnonzero((feature >= 0) & (feature & PackedFlag.HAS_SET != 0))
         raw = self.nodes[found].view(np.uint8).reshape(len(found), self.nodes.dtype.itemsize)
         start = raw[:, :4].copy().view(np.uint32)[:, 0].astype(np.int64)
         limit = self.sets[start + 1].view(np.int32)
-        return feature[found] & FEATURE_MASK, self.sets[start].astype(np.int64), limit
+        return feature[found] & PackedFlag.FEATURE_MASK, self.sets[start].astype(np.int64), limit
 
     def expand(self) -> TreeEnsemble:
         """Return all trees in the form that other estimators keep them in."""
@@ -338,7 +334,7 @@ def _score(values: np.ndarray, criterion: str) -> np.ndarray:
 
 def check_forest(forest: PackedTrees) -> None:
     """Refuse arrays that would lead a walk astray, as a damaged file could."""
-    check_count(forest, "n_features", 0, FEATURE_MASK + 1)
+    check_count(forest, "n_features", 0, PackedFlag.FEATURE_MASK + 1)
     n_values = check_count(forest, "n_values", 1, 2**31 - 1)
     n_classes = check_count(forest, "n_classes", 0, 2**31 - 1)
     if n_classes and n_values != (1 if n_classes <= 2 else n_classes):
@@ -372,7 +368,7 @@ def check_forest(forest: PackedTrees) -> None:
         raise ValueError("the forest needs rows and weight of every leaf")
     check_numbers(forest.n_samples, "n_samples of the forest", 0, MOST)
     check_numbers(forest.weight, "weight of the forest", 0, np.inf)
-    stops = (nodes["feature"] >= 0) & (nodes["feature"] & _MISSING_STOPS != 0)
+    stops = (nodes["feature"] >= 0) & (nodes["feature"] & PackedFlag.MISSING_STOPS != 0)
     if not forest.by_node and np.any(stops):
         raise ValueError("rows stop at an inner node of the forest, which has no value")
     scratch = np.empty(int(np.diff(forest.tree_start).max()) + 2, dtype=np.int32)

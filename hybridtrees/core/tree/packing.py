@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from hybridtrees.core.base._types import PackedFlag
 from hybridtrees.core.tree._packed import fits_narrow, pack_nodes, walk_packed
 from hybridtrees.core.tree.tree import SPARSE_BLOCK, Tree
 
 NARROW_DTYPE = np.dtype([("threshold", np.float32), ("right", np.int32), ("feature", np.int32)])
 WIDE_DTYPE = np.dtype([("threshold", np.float64), ("right", np.int32), ("feature", np.int32)])
-
-# The lower bits of the field `feature`, which name a feature.
-FEATURE_MASK = 2**28 - 1
 
 # Entries before the words of a category set.
 _SET_HEAD = 2
@@ -77,8 +75,8 @@ def pack_tree(tree: Tree, values: np.ndarray, detailed: bool = False) -> PackedT
     there, and where they do not follow from values and weights of the leaves.
     """
     nodes, leaf = tree.nodes, tree.nodes["left"] < 0
-    if nodes["feature"].max() > FEATURE_MASK:
-        raise ValueError(f"a forest can have at most {FEATURE_MASK + 1} features")
+    if nodes["feature"].max() > PackedFlag.FEATURE_MASK:
+        raise ValueError(f"a forest can have at most {PackedFlag.FEATURE_MASK + 1} features")
     nodes, sets = _pack_sets(nodes, tree.categories)
     packed = np.empty(len(nodes), dtype=NARROW_DTYPE if fits_narrow(nodes) else WIDE_DTYPE)
     in_leaf = values.shape[1] == 1 and not detailed

@@ -11,14 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hybridtrees.core.base._types import ROUNDING, Limit
 from hybridtrees.core.tree._walk import collapse_branches, preorder
 from hybridtrees.core.tree.tree import Tree
-
-# Alphas that differ by rounding only are one.
-_TOLERANCE = 1e-12
-
-# `missing_left` of nodes at which rows without a value stop.
-_STOP = 2
 
 
 class PruningPath(NamedTuple):
@@ -47,7 +42,7 @@ def impurity_decrease(tree: Tree, impurity: np.ndarray | None = None) -> np.ndar
     left, right = _children(tree)
     decrease[inner] = cost[inner] - cost[left[inner]] - cost[right[inner]]
     # Rows that stay at a node have no part in what its split brings.
-    stops = split["missing_left"] == _STOP
+    stops = split["missing_left"] == Limit.MISSING_STAYS
     decrease[inner[stops]] = split["gain"][stops] / nodes["weight"][0]
     return np.maximum(decrease, 0.0)
 
@@ -125,7 +120,7 @@ def branch_sizes(tree: Tree) -> np.ndarray:
 
 def _collapse(tree: Tree, impurity: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     decrease = impurity_decrease(tree, impurity)
-    return collapse_branches(*_children(tree), decrease, _TOLERANCE)
+    return collapse_branches(*_children(tree), decrease, ROUNDING)
 
 
 def _node_cost(tree: Tree, impurity: np.ndarray | None) -> np.ndarray:

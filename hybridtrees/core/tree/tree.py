@@ -11,7 +11,7 @@ import scipy.sparse
 
 from hybridtrees.core.base.checks import check_nodes
 from hybridtrees.core.base.dtypes import NODE_DTYPE
-from hybridtrees.core.tree._plan import TreePlans
+from hybridtrees.core.tree._layout import EnsembleLayout
 from hybridtrees.core.tree._predict import add_predictions, find_leaves
 
 # Rows of a sparse table that are made dense at a time.
@@ -199,7 +199,7 @@ class TreeEnsemble:
         self.coef_low = np.concatenate([_limits(t.coef_low, n, -np.inf) for t, n in pairs])
         self.coef_high = np.concatenate([_limits(t.coef_high, n, np.inf) for t, n in pairs])
         self.value_range = _join_ranges(trees)
-        self._plans: TreePlans | None = None
+        self._layout: EnsembleLayout | None = None
 
     @property
     def n_trees(self) -> int:
@@ -237,32 +237,32 @@ class TreeEnsemble:
         return found["feature"], found["category_words"], found["category_limit"]
 
     @property
-    def plans(self) -> TreePlans:
+    def layout(self) -> EnsembleLayout:
         """The trees laid out for prediction, made when first needed."""
-        if self._plans is None:
-            self._plans = TreePlans(self)
-        return self._plans
+        if self._layout is None:
+            self._layout = EnsembleLayout(self)
+        return self._layout
 
     def add_raw(self, X, raw: np.ndarray, n_threads: int, first: int = 0, last: int | None = None):
         """Add the predictions of the trees [first, last) to `raw`, (n_rows, n_outputs)."""
         last = self.n_trees if last is None else last
         for block, rows in dense_blocks(X):
-            add_predictions(self.plans, block, raw[rows], first, last, n_threads)
+            add_predictions(self.layout, block, raw[rows], first, last, n_threads)
 
     def apply(self, X, n_threads: int, first: int = 0, last: int | None = None) -> np.ndarray:
         """Leaf ids (node numbers within each tree), int32 of shape (n_rows, n_trees)."""
         last = self.n_trees if last is None else last
         leaves = np.empty((X.shape[0], max(0, last - first)), dtype=np.int32)
         for block, rows in dense_blocks(X):
-            find_leaves(self.plans, block, leaves[rows], first, last, n_threads)
+            find_leaves(self.layout, block, leaves[rows], first, last, n_threads)
         return leaves
 
     def __getstate__(self) -> dict:
-        return {name: value for name, value in self.__dict__.items() if name != "_plans"}
+        return {name: value for name, value in self.__dict__.items() if name != "_layout"}
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state)
-        self._plans = None
+        self._layout = None
         check_nodes(self)
 
     # The arrays are the state, for files as for pickles.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hybridtrees.core.grow.grower import GrowerParams
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.linear.regression import Line, Options
 from hybridtrees.models.eblr.lines import GrowingLine, open_line
 from hybridtrees.models.eblr.residuals import deviance

@@ -20,8 +20,9 @@ from hybridtrees.core.base.checks import (
     check_type,
 )
 from hybridtrees.core.grow.cart import TargetLeaves, TargetStatistics, cart_params
-from hybridtrees.core.grow.grower import Grower, GrowerParams
+from hybridtrees.core.grow.grower import Grower
 from hybridtrees.core.grow.grown import Grown
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import ALL_KEYS, Table
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 from hybridtrees.linear._base import check_line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hybridtrees.core.grow.node_values import median_values
+from hybridtrees.core.grow.cart import median_values
 from hybridtrees.models.shared.fitted_checks import check_codes
 from hybridtrees.models.shared.forest.leaves import Proximities
 

@@ -12,9 +12,8 @@ from hybridtrees._parameters import check_boolean, check_integer, check_option, 
 from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.exact_sum import exact_sum
 from hybridtrees.core.base.random_state import seed_sequence
-from hybridtrees.core.base.threads import effective_threads
-from hybridtrees.core.grow.grower import Grower
-from hybridtrees.core.grow.leaves import MeanLeaves, NewtonLeaves
+from hybridtrees.core.base.threads import effective_threads, threads_for_table
+from hybridtrees.core.grow.grower import Grower, MeanLeaves, NewtonLeaves
 from hybridtrees.core.grow.table import MIN_RANGE, Table
 from hybridtrees.core.tree.tree import TreeEnsemble
 from hybridtrees.input.validation import check_sample_weight
@@ -193,7 +192,7 @@ class GradientBoostingModel(FittedGB, TreeParameters):
         constraints = self._constraints()
         draws, holding = np.random.SeedSequence(**self._seeds).spawn(2)
         # Threads wait for each other longer than they work on a small table.
-        n_threads = min(n_threads, 1 + values.shape[0] * values.shape[1] // 16384)
+        n_threads = threads_for_table(n_threads, *values.shape)
         part = self._weighted_part(X, values, y, sample_weight, again)
         self._loss = self._same_loss() if again else self._make_loss()
         self._loss.check_target(part.y)

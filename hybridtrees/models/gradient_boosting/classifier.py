@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from hybridtrees.input.validation import check_target_classification
-from hybridtrees.losses import Loss, friedman_loss
+from hybridtrees.losses import Loss, friedman_loss, lists_losses
 from hybridtrees.models.gradient_boosting.base import GradientBoostingModel, Part
 from hybridtrees.models.shared.boosted_trees import StagedClassifierMixin
 
 
+@lists_losses
 class GradientBoostingClassifier(StagedClassifierMixin, GradientBoostingModel):
     """Gradient boosting (Friedman 2001, 2002), for classes.
 
@@ -23,8 +24,11 @@ class GradientBoostingClassifier(StagedClassifierMixin, GradientBoostingModel):
 
     Parameters
     ----------
-    loss : {"log_loss", "exponential"}, default="log_loss"
-        Binomial or multinomial deviance, or AdaBoost's exponential loss of two classes.
+    loss : str, default="log_loss"
+        What is minimised:
+        {friedman: classification}.
+        The first is the binomial or multinomial deviance, "exponential" AdaBoost's loss of two
+        classes.
     learning_rate, n_estimators, subsample, criterion, min_samples_split, min_samples_leaf, \
 min_weight_fraction_leaf, max_depth, min_impurity_decrease, random_state, max_features, \
 verbose, max_leaf_nodes, warm_start, validation_fraction, n_iter_no_change, tol, ccp_alpha, \

@@ -10,7 +10,7 @@ import numpy as np
 from hybridtrees._parameters import check_real
 from hybridtrees.base import RegressorMixin
 from hybridtrees.input.validation import check_target_regression
-from hybridtrees.losses import Loss, check_levels, friedman_loss
+from hybridtrees.losses import Loss, check_levels, friedman_loss, lists_losses
 from hybridtrees.models.gradient_boosting.base import GradientBoostingModel
 from hybridtrees.models.gradient_boosting.classifier import GradientBoostingClassifier
 
@@ -21,6 +21,7 @@ _LARGEST_TARGET = 1e100
 _LARGEST_SINGLE = float(np.finfo(np.float32).max)
 
 
+@lists_losses
 class GradientBoostingRegressor(RegressorMixin, GradientBoostingModel):
     """Gradient boosting (Friedman 2001, 2002), for a number.
 
@@ -31,9 +32,10 @@ class GradientBoostingRegressor(RegressorMixin, GradientBoostingModel):
 
     Parameters
     ----------
-    loss : {"squared_error", "absolute_error", "huber", "quantile", "poisson", "gamma", \
-"tweedie"}, default="squared_error"
-        What is minimised. The last three predict a positive mean by its logarithm.
+    loss : str, default="squared_error"
+        What is minimised:
+        {friedman: regression}.
+        "poisson", "gamma" and "tweedie" predict a positive mean by its logarithm.
     learning_rate : float, default=0.1
         Factor on every tree.
     n_estimators : int, default=100

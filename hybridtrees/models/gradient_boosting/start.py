@@ -47,11 +47,11 @@ def init_scores(fitted: Any, X: Any, loss: Loss, n_rows: int) -> np.ndarray:
     """
     if isinstance(fitted, np.ndarray):
         return np.tile(fitted, (n_rows, 1))
-    if loss.kind in ("logistic", "exponential", "softmax"):
+    if loss.score_scale in ("odds", "shares"):
         scores = _from_probabilities(fitted.predict_proba(X), loss)
     else:
         scores = np.asarray(fitted.predict(X), dtype=np.float64).reshape(n_rows, -1)
-        if loss.kind in ("poisson", "gamma", "tweedie"):
+        if loss.score_scale == "log":
             scores = np.log(np.maximum(scores, _LEAST))
     if scores.shape[1] not in (1, loss.n_outputs):
         raise ValueError(

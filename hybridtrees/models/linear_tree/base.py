@@ -9,7 +9,7 @@ import numpy as np
 from hybridtrees._parameters import check_boolean, check_option, check_real
 from hybridtrees.core.base.checks import check_type
 from hybridtrees.core.base.random_state import seed_sequence
-from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.core.base.threads import effective_threads, threads_for_table
 from hybridtrees.core.tree.tree import TreeEnsemble
 from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.models.linear_tree.columns import LinearColumns
@@ -168,7 +168,7 @@ class LinearTreeModel(SingleTree, LinearTreeParameters):
         values = self._fit_features(X, categorical_features=self.categorical_features)
         n_rows = values.shape[0]
         # Threads wait for each other longer than they work on a small table.
-        n_threads = min(n_threads, 1 + n_rows * values.shape[1] // 16384)
+        n_threads = threads_for_table(n_threads, n_rows, values.shape[1])
         target = self._encode_target(y, n_rows)
         weight = check_sample_weight(sample_weight, n_rows)
         self._columns = self._read_columns()

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hybridtrees.core.base._types import Limit
 from hybridtrees.core.bins.matrix import BinnedMatrix
-from hybridtrees.core.grow.grower import GrowerParams
 from hybridtrees.core.grow.linear import (
     GrownNodes,
     LinearPenalty,
@@ -19,13 +19,14 @@ from hybridtrees.core.grow.linear import (
     bin_at,
     grow_linear,
 )
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import Table
 from hybridtrees.linear.cross_products import column_scales
 from hybridtrees.linear.path import Penalty
 from hybridtrees.models.linear_tree.node_fitters import (
-    AbsoluteJudge,
-    Judge,
-    LogLossJudge,
+    AbsoluteFitter,
+    LogLossFitter,
+    NodeFitter,
     criterion_loss,
 )
 from hybridtrees.models.linear_tree.solutions import NodePenalty, exact_solutions
@@ -97,7 +98,7 @@ class LinearRecipe:
     def grower_params(self, n_rows: int, total: float, gain_unit: float) -> GrowerParams:
         """Parameters of the engine, which measures gains in a unit of its own."""
         least = self.least_leaf(n_rows)
-        # A judge looks at the true gains itself.
+        # A fitter looks at the true gains itself.
         min_gain = self.min_impurity_decrease * total / gain_unit if self.squared else 0.0
         return GrowerParams(
             frontier="depth-first" if self.max_leaf_nodes is None else "best-first",
@@ -186,7 +187,7 @@ def _root_quantiles(values: NDArray, max_bins: int, is_categorical: NDArray) -> 
         column = np.sort(values[:, f].astype(np.float64))  # NaN goes last
         column = column[: len(column) - np.count_nonzero(np.isnan(column))]
         cuts = column if is_code or not len(column) else quantiles(column, shares)
-        edges.append(np.unique(cuts)[:254])
+        edges.append(np.unique(cuts)[: Limit.MAX_BINS - 1])
     return bin_at(values, edges)
 
 
@@ -254,7 +255,7 @@ class LinearTreeGrower:
         n_rows = table.n_rows if rows is None else len(rows)
         total = float(n_rows) if weight is None else float(weight.sum())
         self.problem, unit = problem, _ = self._problem(weight, rows)
-        judge = None if recipe.squared else self._make_judge(weight, total, unit)
+        fitter = None if recipe.squared else self._make_fitter(weight, total, unit)
         grown = grow_linear(
             table.splits,
             problem,
@@ -262,7 +263,7 @@ class LinearTreeGrower:
             self.n_threads,
             rows,
             seed,
-            judge=judge,
+            fitter=fitter,
             regressors=table.regressors,
             screened=self._screened(),
             exhaustive=recipe.search == "exact",
@@ -270,12 +271,12 @@ class LinearTreeGrower:
         nodes = grown.nodes
         inner = nodes["left"] >= 0
         nodes["feature"][inner] = recipe.split_features[nodes["feature"][inner]]
-        return self._finish(grown, problem, judge, unit)
+        return self._finish(grown, problem, fitter, unit)
 
     def _finish(
-        self, grown: GrownNodes, problem: LinearProblem, judge: Judge | None, unit: float
+        self, grown: GrownNodes, problem: LinearProblem, fitter: NodeFitter | None, unit: float
     ) -> GrownTree:
-        theta, impurity = self._models(grown, problem, judge, unit)
+        theta, impurity = self._models(grown, problem, fitter, unit)
         nodes = grown.nodes
         inner = nodes["left"] >= 0
         cost = impurity * nodes["weight"]
@@ -339,14 +340,14 @@ class LinearTreeGrower:
         used = None if weight is None or weight.all() else np.sort(rows)
         problem, unit = self._problem(weight, used)
         cells = np.zeros((len(nodes), 0))
-        judge = None
+        fitter = None
         if self.table.recipe.squared:
             pairs = zip(start, stop, strict=True)
             cells = np.stack([problem.collect(rows[a:b]) for a, b in pairs])
         else:
-            judge = self._make_judge(weight, float(sums[-1]), unit)
+            fitter = self._make_fitter(weight, float(sums[-1]), unit)
         fresh = GrownNodes(nodes, grown.grown.categories, cells, rows, start, stop)
-        return self._finish(fresh, problem, judge, unit)
+        return self._finish(fresh, problem, fitter, unit)
 
     # -- the problem that the engine solves ----------------------------------------------------
 
@@ -407,7 +408,7 @@ class LinearTreeGrower:
             return 0
         return max(_LEAST_SCREENED, math.ceil(_SCREENED_SHARE * n_features))
 
-    def judge_penalty(self) -> NodePenalty:
+    def node_penalty(self) -> NodePenalty:
         """Return the penalty in terms of standardised regressors and the target as it came."""
         recipe = self.table.recipe
         assert recipe.penalty.alpha is not None
@@ -415,8 +416,8 @@ class LinearTreeGrower:
         scale = None if recipe.standardize else self.table.units
         return NodePenalty(l1, l2, scale, recipe.alpha_scaling == "sum")
 
-    def _make_judge(self, weight: Floats | None, total: float, unit: float) -> Judge:
-        recipe, table, penalty = self.table.recipe, self.table, self.judge_penalty()
+    def _make_fitter(self, weight: Floats | None, total: float, unit: float) -> NodeFitter:
+        recipe, table, penalty = self.table.recipe, self.table, self.node_penalty()
         shared: dict[str, Any] = {
             "regressors": table.regressors,
             "weight": weight,
@@ -427,20 +428,20 @@ class LinearTreeGrower:
             "n_threads": self.n_threads,
         }
         if recipe.n_classes:
-            return LogLossJudge(self.target, recipe.n_classes, recipe.criterion, **shared)
+            return LogLossFitter(self.target, recipe.n_classes, recipe.criterion, **shared)
         # The absolute loss is in the target's unit, its penalty on coefficients in theirs.
         shared["penalty"] = replace(penalty, l2=penalty.l2 * unit)
-        return AbsoluteJudge((self.target[:, 0] - self._center[0]) / unit, **shared)
+        return AbsoluteFitter((self.target[:, 0] - self._center[0]) / unit, **shared)
 
     # -- models of the nodes ----------------------------------------------------------------------
 
     def _models(
-        self, grown: GrownNodes, problem: LinearProblem, judge: Judge | None, unit: float
+        self, grown: GrownNodes, problem: LinearProblem, fitter: NodeFitter | None, unit: float
     ) -> tuple[Floats, Floats]:
         """Models of all nodes in units of the target, and their impurities."""
-        if judge is not None:
+        if fitter is not None:
             fits = [
-                judge.finish(grown.rows[a:b]) for a, b in zip(grown.start, grown.stop, strict=True)
+                fitter.finish(grown.rows[a:b]) for a, b in zip(grown.start, grown.stop, strict=True)
             ]
             theta = np.stack([fit.theta for fit in fits])
             loss = np.array([fit.loss for fit in fits])

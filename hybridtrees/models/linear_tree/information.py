@@ -141,7 +141,7 @@ def _sizes(
     That is the trace of H (H + penalty)^-1, H the second derivative of the loss.
     """
     regressors, n_classes = grower.table.regressors, grower.table.recipe.n_classes
-    cells, penalty = grown.grown.cells, grower.judge_penalty()
+    cells, penalty = grown.grown.cells, grower.node_penalty()
     used = grown.theta[:, :, 1:].any(axis=1)
     sizes = np.full(len(used), float(n_outputs))
     for node in np.flatnonzero(used.any(axis=1)):

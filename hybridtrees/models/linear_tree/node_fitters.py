@@ -1,4 +1,4 @@
-"""Fits of single nodes for losses that are not squared: what `LinearSearch` calls a judge.
+"""Fits of single nodes for losses that are not squared: the fitters of `LinearSearch`.
 
 Candidates are ranked by a quadratic loss around the node's own fit; the best few come here to be
 fitted in full.
@@ -48,8 +48,8 @@ class NodeFit:
     loss: float
 
 
-class Judge:
-    """What judges share: which candidates are tried, and what is remembered of them.
+class NodeFitter:
+    """What fitters share: which candidates are tried, and what is remembered of them.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class Judge:
         return np.sqrt(share @ (part - mean) ** 2)
 
 
-class LogLossJudge(Judge):
+class LogLossFitter(NodeFitter):
     """Logistic and multinomial regression.
 
     Parameters
@@ -244,7 +244,7 @@ class LogLossJudge(Judge):
         return self._weights(rows) * curve, np.ascontiguousarray(scores + slope / curve[:, None])
 
 
-class AbsoluteJudge(Judge):
+class AbsoluteFitter(NodeFitter):
     """Least absolute deviations by reweighted least squares (Schlossmacher 1973).
 
     Parameters

@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse
 
 from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
-from hybridtrees.core.grow.grower import GrowerParams
 from hybridtrees.core.grow.leaf_fit import LeafRules
 from hybridtrees.core.grow.linear_leaves import linear_leaf_grower
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.regressor_columns import RegressorColumns
 from hybridtrees.models.plgb.reporting import BoostedLeafTable, boosted_leaf_table
 from hybridtrees.models.plgb.steps import PiecewiseSteps

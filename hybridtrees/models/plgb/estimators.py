@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from hybridtrees.losses import lists_losses
 from hybridtrees.models.plgb.base import PiecewiseLinearModel
 from hybridtrees.models.shared.boosted_targets import BoostedClassifier, BoostedRegressor
 
 
+@lists_losses
 class PLGBRegressor(PiecewiseLinearModel, BoostedRegressor):
     """Gradient boosting with piece-wise linear trees, for a number.
 
@@ -17,9 +19,9 @@ class PLGBRegressor(PiecewiseLinearModel, BoostedRegressor):
     Parameters
     ----------
     objective : str or callable, optional
-        Loss to minimise: "reg:squarederror" (default), "reg:absoluteerror",
-        "reg:pseudohubererror", "reg:quantileerror", "reg:expectileerror", "count:poisson",
-        "reg:gamma", "reg:tweedie", or a function, see `XGBRegressor`. For absolute and quantile
+        Loss to minimise, by default the first of:
+        {xgboost: regression};
+        or a function, see `XGBRegressor`. For absolute and quantile
         errors the lines are estimated anew by reweighted least squares.
     learning_rate : float, default=0.1
         Factor on every tree.
@@ -109,6 +111,7 @@ early_stopping_rounds, eval_metric, callbacks, random_state, n_jobs, verbose
     """
 
 
+@lists_losses
 class PLGBClassifier(PiecewiseLinearModel, BoostedClassifier):
     """Gradient boosting with piece-wise linear trees, for classes.
 
@@ -119,8 +122,9 @@ class PLGBClassifier(PiecewiseLinearModel, BoostedClassifier):
     Parameters
     ----------
     objective : str or callable, optional
-        "binary:logistic", "binary:hinge", "multi:softprob" or "multi:softmax", or a function. By
-        default the first for two classes, "multi:softprob" for more.
+        Loss to minimise, one of:
+        {xgboost: classification};
+        or a function. By default the first for two classes, "multi:softprob" for more.
     n_estimators, learning_rate, max_leaves, max_depth, grow_policy, leaf_fit, max_leaf_features, \
 refit_leaves, linear_features, extrapolation, extrapolation_margin, max_bin, search_rows, gamma, \
 min_child_weight, min_samples_leaf, max_delta_step, subsample, colsample_bytree, \

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from hybridtrees.core.base.exact_sum import exact_mean, exact_sum
-from hybridtrees.core.grow.grower import Grower
+from hybridtrees.core.grow.grower import Grower, Statistics
 from hybridtrees.core.grow.leaf_fit import LeafRows
 from hybridtrees.core.grow.linear_leaves import LinearLeaves
-from hybridtrees.core.grow.statistics import Statistics
 from hybridtrees.core.tree.tree import Tree
 from hybridtrees.losses import Loss
 from hybridtrees.models.shared.boosting_steps import NewtonSteps, estimate
@@ -20,8 +19,6 @@ from hybridtrees.models.shared.boosting_steps import NewtonSteps, estimate
 _ROUNDS = 6
 # Largest output of a leaf where scores are logarithms: from even odds to one in twenty thousand.
 _LONGEST_STEP = 10.0
-# Losses of such scores whose hessians vanish where a prediction is far off.
-_LOGARITHMIC = ("logistic", "softmax", "gamma", "tweedie")
 # Least distance from a row to the line, as a share of the leaf's mean distance.
 _NEAREST = 1e-3
 
@@ -45,7 +42,7 @@ class PiecewiseSteps(NewtonSteps):
 
     def __init__(self, grower: Grower, loss: Loss, *given: Any):
         super().__init__(grower, loss, *given)
-        if isinstance(grower.leaf_model, LinearLeaves) and loss.kind in _LOGARITHMIC:
+        if isinstance(grower.leaf_model, LinearLeaves) and loss.hessian_vanishes:
             grower.leaf_model.longest_step = _LONGEST_STEP
 
     def take(self, rows: np.ndarray | None, seeds: np.ndarray) -> list[Tree]:

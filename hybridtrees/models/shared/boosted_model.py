@@ -14,9 +14,9 @@ from hybridtrees._parameters import check_integer, check_option, check_real
 from hybridtrees._persistence import load
 from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.random_state import seed_sequence
-from hybridtrees.core.base.threads import effective_threads
-from hybridtrees.core.grow.grower import Grower, GrowerParams
-from hybridtrees.core.grow.leaves import NewtonLeaves
+from hybridtrees.core.base.threads import effective_threads, threads_for_table
+from hybridtrees.core.grow.grower import Grower, NewtonLeaves
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import Table
 from hybridtrees.core.tree.tree import TreeEnsemble
 from hybridtrees.input.validation import check_sample_weight
@@ -224,7 +224,7 @@ class BoostedModel(BoostedPrediction):
         if self.monotone_constraints is not None or self.interaction_constraints is not None:
             params = self._constrained(params)
         # Threads wait for each other longer than they work on a small table.
-        n_threads = min(n_threads, 1 + n_rows * n_features // 16384)
+        n_threads = threads_for_table(n_threads, n_rows, n_features)
         target, loss = self._encode_target(y, n_rows, before, params.max_delta_step)
         loss.check_target(target)
         if before is not None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from hybridtrees.core.base._types import TargetLayout
 from hybridtrees.core.base.exact_sum import exact_mean
-from hybridtrees.core.grow.grower import Grower
-from hybridtrees.core.grow.node_values import square_values
-from hybridtrees.core.grow.statistics import PAIR, UNIT, RowTarget, Statistics
+from hybridtrees.core.grow.cart import square_values
+from hybridtrees.core.grow.grower import Grower, RowTarget, Statistics
 from hybridtrees.core.tree.pruning import collapse_alphas, prune_nodes
 from hybridtrees.core.tree.tree import Tree
 from hybridtrees.losses import Loss
@@ -125,10 +125,7 @@ class FriedmanSteps:
         if not single and weight is not None:
             self._pairs = np.empty((len(y), 2))
             self._pairs[:, 1] = weight
-        # Other losses work from the raw scores.
-        self._leaves_of_residuals = loss.kind == "softmax" or (
-            loss.kind == "logistic" and bool(np.all((y == 0) | (y == 1)))
-        )
+        self._leaves_of_residuals = loss.leaves_of_residuals(y)
 
     def take(self, rows: np.ndarray | None, seeds: np.ndarray) -> list[Tree]:
         """Grow one tree per output on the rows, and add them to `raw` of all rows."""
@@ -159,9 +156,11 @@ class FriedmanSteps:
             mean = exact_mean(target, self.weight)
             target = target - mean
         if self._pairs is None:
-            return Statistics(target=RowTarget(target[:, None], UNIT, 1), center=mean)
+            return Statistics(
+                target=RowTarget(target[:, None], TargetLayout.TARGET_UNWEIGHTED, 1), center=mean
+            )
         np.multiply(target, self.weight, out=self._pairs[:, 0])
-        return Statistics(target=RowTarget(self._pairs, PAIR, 1), center=mean)
+        return Statistics(target=RowTarget(self._pairs, TargetLayout.TARGET_PAIR, 1), center=mean)
 
     def _grow(self, output: int, rows: np.ndarray | None, seed: int) -> Tree:
         tree = self.grower.grow(self._statistics(output), rows, seed).tree

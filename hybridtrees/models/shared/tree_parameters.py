@@ -18,16 +18,17 @@ from hybridtrees._parameters import (
     count_rows,
 )
 from hybridtrees.base import Estimator
+from hybridtrees.core.base._types import Limit
 from hybridtrees.core.base.exact_sum import exact_sum
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.core.grow.cart import grow_cart
-from hybridtrees.core.grow.grower import GrowerParams
 from hybridtrees.core.grow.grown import Grown
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.models.shared.constraints import read_monotonic
 
 SPLITTERS = ("exact", "hist")
 MISSING = ("learn", "stop")
-MAX_BINS = 255
+MAX_BINS = int(Limit.MAX_BINS)
 
 # The engine counts depths in 16 bits.
 _DEEPEST = 2**15 - 1

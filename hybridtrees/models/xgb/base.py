@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._parameters import check_boolean, check_integer, check_option
-from hybridtrees.core.grow.grower import Grower, GrowerParams
-from hybridtrees.core.grow.leaves import NewtonLeaves
+from hybridtrees.core.grow.grower import Grower, NewtonLeaves
+from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import ProposedTable, Table
 from hybridtrees.models.shared.boosted_model import BoostedModel
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from hybridtrees.losses import lists_losses
 from hybridtrees.models.shared.boosted_targets import BoostedClassifier, BoostedRegressor
 from hybridtrees.models.xgb.base import XGBModel
 
 
+@lists_losses
 class XGBRegressor(XGBModel, BoostedRegressor):
     """Gradient boosting as in XGBoost, for a number.
 
@@ -16,11 +18,11 @@ class XGBRegressor(XGBModel, BoostedRegressor):
     Parameters
     ----------
     objective : str or callable, optional
-        Loss to minimise: "reg:squarederror" (default), "reg:absoluteerror",
-        "reg:pseudohubererror", "reg:quantileerror", "reg:expectileerror", "count:poisson",
-        "reg:gamma", "reg:tweedie", or a function ``objective(y_true, raw[, sample_weight])``
-        that returns gradients and hessians. The kinks of the absolute and of the quantile error
-        are rounded, in every round in proportion to the residuals, as in xgboost since 3.4.
+        Loss to minimise, by default the first of:
+        {xgboost: regression};
+        or a function ``objective(y_true, raw[, sample_weight])`` that returns gradients and
+        hessians. The kinks of the absolute and of the quantile error are rounded, in every round
+        in proportion to the residuals, as in xgboost since 3.4.
     n_estimators : int, default=100
         Boosting rounds.
     max_depth : int or None, default=6
@@ -141,6 +143,7 @@ max_cat_threshold : optional
     """
 
 
+@lists_losses
 class XGBClassifier(XGBModel, BoostedClassifier):
     """Gradient boosting as in XGBoost, for classes.
 
@@ -151,9 +154,11 @@ class XGBClassifier(XGBModel, BoostedClassifier):
     Parameters
     ----------
     objective : str or callable, optional
-        "binary:logistic", "binary:hinge" (labels without probabilities), "multi:softprob" or
-        "multi:softmax" (the same here), or a function as in `XGBRegressor`. By default the first
-        for two classes, "multi:softprob" for more.
+        Loss to minimise, one of:
+        {xgboost: classification};
+        or a function as in `XGBRegressor`. By default the first for two classes, "multi:softprob"
+        for more. "binary:hinge" gives labels without probabilities, "multi:softmax" is the same as
+        "multi:softprob".
     n_estimators, max_depth, max_leaves, max_bin, grow_policy, learning_rate, tree_method, sketch, \
 gamma, min_child_weight, max_delta_step, subsample, colsample_bytree, colsample_bylevel, \
 colsample_bynode, reg_alpha, reg_lambda, missing, categorical_features, feature_types, \

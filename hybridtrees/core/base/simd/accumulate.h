@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "constants.h"
+
 #if defined(__GNUC__)
 #define HT_INLINE static inline __attribute__((always_inline))
 #define HT_PREFETCH(address) __builtin_prefetch(address)
@@ -17,16 +19,12 @@
 #define HT_PREFETCH(address) ((void) 0)
 #endif
 
-/* Cells from one feature to the next where all features have the same distance. */
-#define HT_UNIFORM_CELLS 272
 /* Rows whose codes are asked for ahead of their turn: about the latency of memory. */
 #define HT_PREFETCH_ROWS 16
 /* The same where rows come in order. Narrow records may be written before they are read, a block
  * of rows at a time; in wide ones the processor does not foresee the next line by itself. */
 #define HT_AHEAD_NARROW 320
 #define HT_AHEAD_WIDE 32
-
-enum { HT_UNIT = 0, HT_PAIR16 = 1, HT_PAIR32 = 2, HT_PACKED16 = 3 };
 
 typedef struct {
     const uint8_t *records;     /* row-major codes */
@@ -138,7 +136,7 @@ HT_INLINE void ht_accumulate_rows(const HtAccumulation *given, int layout, int u
             if (wide)
                 HT_PREFETCH((const void *) (ahead + a.last - 1));
         }
-        if (layout == HT_UNIT) {
+        if (layout == HT_GRAD_ONLY) {
             int32_t grad;
             memcpy(&grad, stats, 4);
             word0 = (int64_t) grad * scale + 1;
@@ -177,7 +175,7 @@ HT_INLINE void ht_accumulate_rows(const HtAccumulation *given, int layout, int u
             ht_accumulate_rows(a, layout, 1, 0, 0);                                           \
     }
 
-HT_ACCUMULATE_LAYOUT(HT_UNIT)
+HT_ACCUMULATE_LAYOUT(HT_GRAD_ONLY)
 HT_ACCUMULATE_LAYOUT(HT_PAIR16)
 HT_ACCUMULATE_LAYOUT(HT_PAIR32)
 HT_ACCUMULATE_LAYOUT(HT_PACKED16)
@@ -185,8 +183,8 @@ HT_ACCUMULATE_LAYOUT(HT_PACKED16)
 /* Add the rows to the histogram; a feature list needs row ids. */
 static void ht_accumulate(const HtAccumulation *a, int layout, int uniform)
 {
-    if (layout == HT_UNIT)
-        ht_accumulate_HT_UNIT(a, uniform);
+    if (layout == HT_GRAD_ONLY)
+        ht_accumulate_HT_GRAD_ONLY(a, uniform);
     else if (layout == HT_PAIR16)
         ht_accumulate_HT_PAIR16(a, uniform);
     else if (layout == HT_PAIR32)

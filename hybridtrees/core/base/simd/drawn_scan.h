@@ -12,7 +12,6 @@
 #include "sorted_scan.h"
 
 #define HT_FEW_ROWS 64            /* rows up to which places are counted by comparing all pairs */
-#define HT_MISSING 0xFFFFFFFFu    /* key of a missing value */
 #define HT_NEAR 2e-10             /* twice the relative difference of cuts that are drawn from */
 
 #if defined(__GNUC__)
@@ -89,16 +88,16 @@ static void ht_list_codes(
         ht_order_few(codes, rows, n, order);
         for (i = 0; i < n; i++) {
             const int code = order[i] / HT_FEW_ROWS;
-            out[i].key = code == missing_code ? HT_MISSING : (uint32_t)code;
+            out[i].key = code == missing_code ? HT_MISSING_KEY : (uint32_t)code;
             out[i].row = rows[order[i] % HT_FEW_ROWS];
         }
     } else {
-        uint32_t place[256], total = 0;
+        uint32_t place[HT_CODES], total = 0;
         int b;
         memset(place, 0, sizeof(place));
         for (i = 0; i < n; i++)
             place[codes[rows[i]]]++;
-        for (b = 0; b < 256; b++) {
+        for (b = 0; b < HT_CODES; b++) {
             const uint32_t count = place[b];
             place[b] = total;
             total += count;
@@ -107,7 +106,7 @@ static void ht_list_codes(
             const uint32_t row = rows[i];
             const int code = codes[row];
             const uint32_t to = place[code]++;
-            out[to].key = code == missing_code ? HT_MISSING : (uint32_t)code;
+            out[to].key = code == missing_code ? HT_MISSING_KEY : (uint32_t)code;
             out[to].row = row;
         }
     }
@@ -142,7 +141,7 @@ HT_FORCE_INLINE void ht_offer(
         const double least = score - HT_NEAR * score - node->slack;
         found->tied = found->n_left > 0 && (score <= found->bar || found->score >= least);
         if (score > found->bar) {
-            found->bar = score + score * HT_TIE + node->noise;
+            found->bar = score + score * HT_TIE_SORTED + node->noise;
             found->near = least < node->bar ? node->bar : least;
             found->score = score;
             found->n_left = n_left;
@@ -188,9 +187,9 @@ HT_FORCE_INLINE int ht_cut_many(
     int missing_code, ht_found *found) {
     const double least = node->least_weight, total = node->weight, mean = node->sum / total;
     const double *stats = node->stats;
-    double cells[2 * 256], others[2 * 256], sum = 0.0, weight = 0.0;
-    uint32_t counts[256];
-    const int n_codes = missing_code < 256 ? missing_code + 1 : 256;
+    double cells[2 * HT_CODES], others[2 * HT_CODES], sum = 0.0, weight = 0.0;
+    uint32_t counts[HT_CODES];
+    const int n_codes = missing_code < HT_CODES ? missing_code + 1 : HT_CODES;
     intptr_t i, n_left = 0;
     int code;
     memset(cells, 0, 2 * n_codes * sizeof(double));
@@ -212,7 +211,7 @@ HT_FORCE_INLINE int ht_cut_many(
         cells[2 * a + 1] += stats[2 * i + 1];
         counts[a]++;
     }
-    if (missing_code < 256 && counts[missing_code] > 0)
+    if (missing_code < HT_CODES && counts[missing_code] > 0)
         return 0;
     for (code = 0; n_left < node->last; code++) {
         if (counts[code] == 0)

@@ -95,61 +95,9 @@ HT_INLINE int ht_standardise(double *z, double *known, int n, double shift, doub
     return (int) n_missing;
 }
 
-/* Add n rows to the sums; each row weighs something where all_weigh is set. */
-HT_INLINE void ht_leaf_rows_body(HtLeafRows *rows, int n, int all_weigh, int k,
-                                 const double *shift, const double *factor)
-{
-    const int padded = (n + HT_LEAF_LANES - 1) / HT_LEAF_LANES * HT_LEAF_LANES;
-    int at = 0;
-    for (int i = n; i < padded; i++)
-        rows->hess[i] = rows->grad[i] = 0.0;
-    for (int j = 0; j < k; j++) {
-        double *z = rows->z[j];
-        const int n_missing = ht_standardise(z, rows->known, n, shift[j], factor[j]);
-        for (int i = n; i < padded; i++)
-            z[i] = 0.0;
-        if (n_missing == 0)
-            for (int i = 0; i < padded; i++)
-                rows->known[i] = 1.0;
-        else
-            for (int i = n; i < padded; i++)
-                rows->known[i] = 0.0;
-        if (n_missing == 0 && all_weigh)
-            ht_widen_range(z, n, &rows->low[j], &rows->high[j]);
-        else
-            for (int i = 0; i < n; i++)
-                if (rows->hess[i] > 0 && rows->known[i] > 0) {
-                    rows->low[j] = z[i] < rows->low[j] ? z[i] : rows->low[j];
-                    rows->high[j] = z[i] > rows->high[j] ? z[i] : rows->high[j];
-                }
-        rows->n_missing[j] += n_missing;
-        ht_add_products(rows->hess, rows->known, padded, rows->h[j]);
-        ht_add_products(rows->hess, z, padded, rows->hz[j]);
-        ht_add_products(rows->grad, z, padded, rows->gz[j]);
-    }
-    for (int i = 0; i < k; i++) {
-        for (int r = 0; r < padded; r++)
-            rows->weighted[r] = rows->hess[r] * rows->z[i][r];
-        for (int j = i; j < k; j++)
-            ht_add_products(rows->weighted, rows->z[j], padded, rows->squares[at++]);
-    }
-}
-
-static void ht_leaf_rows_16(HtLeafRows *rows, int n, int all_weigh, int k, const double *shift,
-                            const double *factor)
-{
-    ht_leaf_rows_body(rows, n, all_weigh, k, shift, factor);
-}
-
-#if HT_X86
-__attribute__((target("avx2"))) static void ht_leaf_rows_32(HtLeafRows *rows, int n,
-                                                            int all_weigh, int k,
-                                                            const double *shift,
-                                                            const double *factor)
-{
-    ht_leaf_rows_body(rows, n, all_weigh, k, shift, factor);
-}
-#endif
+#define HT_BODY "leaf_moments_body.h"
+#define HT_UP_TO_32
+#include "per_width.h"
 
 /* Start the sums of k columns. */
 static void ht_open_leaf(HtLeafRows *rows, int k)
@@ -169,47 +117,13 @@ static void ht_open_leaf(HtLeafRows *rows, int k)
 static void ht_add_leaf_rows(HtLeafRows *rows, int n, int all_weigh, int k, const double *shift,
                              const double *factor, int width)
 {
-#if HT_X86
-    if (width >= 32) {
-        ht_leaf_rows_32(rows, n, all_weigh, k, shift, factor);
-        return;
-    }
-#endif
-    (void) width;
-    ht_leaf_rows_16(rows, n, all_weigh, k, shift, factor);
+    HT_DISPATCH_32(width, leaf_rows, rows, n, all_weigh, k, shift, factor);
 }
-
-/* total += coef * (clip(x) - center), and nothing where x is missing. */
-HT_INLINE void ht_line_term_body(const double *x, int n, double coef, double center, double low,
-                                double high, double *total)
-{
-    for (int i = 0; i < n; i++) {
-        double clipped = x[i] > low ? x[i] : low;
-        clipped = clipped < high ? clipped : high;
-        total[i] += x[i] == x[i] ? coef * (clipped - center) : 0.0;
-    }
-}
-
-#if HT_X86
-__attribute__((target("avx2"))) static void ht_line_term_32(const double *x, int n, double coef,
-                                                           double center, double low,
-                                                           double high, double *total)
-{
-    ht_line_term_body(x, n, coef, center, low, high, total);
-}
-#endif
 
 static void ht_add_line_term(const double *x, int n, double coef, double center, double low,
-                        double high, double *total, int width)
+                             double high, double *total, int width)
 {
-#if HT_X86
-    if (width >= 32) {
-        ht_line_term_32(x, n, coef, center, low, high, total);
-        return;
-    }
-#endif
-    (void) width;
-    ht_line_term_body(x, n, coef, center, low, high, total);
+    HT_DISPATCH_32(width, line_term, x, n, coef, center, low, high, total);
 }
 
 /* A sum, from its lanes. */

@@ -28,7 +28,7 @@
 #ifndef HYBRIDTREES_LINEAR_LEAVES_H
 #define HYBRIDTREES_LINEAR_LEAVES_H
 
-#include "mask_scores.h"
+#include "quickscorer.h"
 
 enum {
     HT_LANES = 8,          /* of a chunk; as many doubles as a cache line has */

@@ -4,6 +4,7 @@
 #ifndef HYBRIDTREES_MOMENT_SCORES_H
 #define HYBRIDTREES_MOMENT_SCORES_H
 
+#include "constants.h"
 #include "simd.h"
 
 /* Candidates from one sum to the next in an array of sums. */
@@ -13,9 +14,8 @@
  * then h x, h x x, g x, h l x over the rows that have a value of the feature. */
 enum { HT_H, HT_G, HT_L, HT_LL, HT_GL, HT_X, HT_XX, HT_GX, HT_LX, HT_SUMS };
 
-/* Shares that centring, and the columns before, must leave of a column. */
+/* Share that centring must leave of a column. */
 #define HT_CONSTANT 1e-10
-#define HT_DEPENDENT 1e-7
 
 #if defined(__GNUC__)
 #define HT_SCORE_INLINE static inline __attribute__((always_inline))

@@ -101,7 +101,7 @@ HT_INLINE void ht_read_rows(const HtMoments *given, const uint32_t *rows, int n,
         if (i + HT_PREFETCH_ROWS < n_left)
             ht_prefetch_row(&m, (ptrdiff_t) rows[i + HT_PREFETCH_ROWS]);
         for (int j = 0; j < n_terms; j++)
-            sum += m.tables[256 * j + record[feature[j]]];
+            sum += m.tables[HT_CODES * j + record[feature[j]]];
         block->regressor[i] = sum;
         block->grad[i] = ht_row_grad(&m, row);
         block->hess[i] = m.hess == NULL ? m.constant_hess : m.hess[row];
@@ -210,39 +210,11 @@ HT_DEFINE_ADD(ht_add_floats4, ht_floats4)
 HT_DEFINE_ADD(ht_add_floats8, ht_floats8)
 HT_DEFINE_ADD(ht_add_doubles4, ht_doubles4)
 
-#define HT_ADD_COUNT(add, vector)                                                             \
-    for (int32_t j = 0; j < m->n_features; j += 4) {                                          \
-        vector *cells = (vector *) m->cells;                                                  \
-        const vector *moments = (const vector *) block->moments;                              \
-        const uint32_t *codes = block->codes[j / 4], *start = m->start + j;                   \
-        switch (m->n_features - j) {                                                          \
-            case 1: add(cells, start, 1, codes, moments, n); break;                           \
-            case 2: add(cells, start, 2, codes, moments, n); break;                           \
-            case 3: add(cells, start, 3, codes, moments, n); break;                           \
-            default: add(cells, start, 4, codes, moments, n);                                 \
-        }                                                                                     \
-    }
+#define HT_BODY "moments_body.h"
+#define HT_UP_TO_32 /* no cell is wider */
+#include "per_width.h"
 
-/* The same body for each width of vectors. */
-#define HT_DEFINE_ADD_BLOCK(name, target)                                                     \
-    target static void name(const HtMoments *m, const HtMomentBlock *block, int n, int wide,  \
-                            int lanes)                                                        \
-    {                                                                                         \
-        if (wide) {                                                                           \
-            HT_ADD_COUNT(ht_add_doubles4, ht_doubles4)                                        \
-        } else if (lanes == 4) {                                                              \
-            HT_ADD_COUNT(ht_add_floats4, ht_floats4)                                          \
-        } else {                                                                              \
-            HT_ADD_COUNT(ht_add_floats8, ht_floats8)                                          \
-        }                                                                                     \
-    }
-
-HT_DEFINE_ADD_BLOCK(ht_add_block_16, )
-#if HT_X86
-HT_DEFINE_ADD_BLOCK(ht_add_block_32, __attribute__((target("avx2"))))
-#endif
-
-/* Add the rows block by block; lanes: numbers of a cell. No cell is wider than 32 bytes. */
+/* Add the rows block by block; lanes: numbers of a cell. */
 static void ht_add_blocks(const HtMoments *m, int wide, int lanes, int width)
 {
     HtMomentBlock block;
@@ -251,15 +223,8 @@ static void ht_add_blocks(const HtMoments *m, int wide, int lanes, int width)
         const int n = (int) (rest < HT_MOMENT_BLOCK ? rest : HT_MOMENT_BLOCK);
         ht_fill_block(m, m->rows + first, n, rest, &block);
         ht_fill_moments(n, wide, lanes, &block);
-#if HT_X86
-        if (width >= 32) {
-            ht_add_block_32(m, &block, n, wide, lanes);
-            continue;
-        }
-#endif
-        ht_add_block_16(m, &block, n, wide, lanes);
+        HT_DISPATCH_32(width, add_block, m, &block, n, wide, lanes);
     }
-    (void) width;
 }
 
 /* ---- several regressors ----------------------------------------------------------------- */
@@ -273,11 +238,11 @@ static void ht_row_moments(const HtMoments *m, const uint8_t *record, float grad
     if (m->summed) {
         float sum = m->offset;
         for (int32_t j = 0; j < m->n_terms; j++)
-            sum += m->tables[256 * j + record[m->term_feature[j]]];
+            sum += m->tables[HT_CODES * j + record[m->term_feature[j]]];
         r[0] = sum;
     } else {
         for (int32_t j = 0; j < m->n_terms; j++)
-            r[j] = m->tables[256 * j + record[m->term_feature[j]]];
+            r[j] = m->tables[HT_CODES * j + record[m->term_feature[j]]];
     }
     const int32_t n = m->summed ? 1 : m->n_terms;
     at += n;

@@ -12,6 +12,9 @@
  *     HT_VECTORS     whether the compiler knows vector types
  *     HT_X86         whether it may call the intrinsics of this width
  *
+ * HT_UP_TO_32, defined beside HT_BODY, is for bodies that gain nothing from 64 bytes, which are then
+ * left out; HT_DISPATCH_32 chooses among the others.
+ *
  * HT_WHOLE_VECTORS, defined beside HT_BODY, is for bodies whose plain loops gain from 64 bytes at
  * a time: left to itself, the compiler turns loops into vectors of 32 even where it has wider ones.
  * The first three and what was defined for the body are undefined again at the end.
@@ -92,8 +95,11 @@ static int ht_vector_bytes(void)
     ((width) == 64   ? HT_JOIN(name, _64)(__VA_ARGS__)                                        \
      : (width) == 32 ? HT_JOIN(name, _32)(__VA_ARGS__)                                        \
                      : HT_JOIN(name, _16)(__VA_ARGS__))
+#define HT_DISPATCH_32(width, name, ...)                                                      \
+    ((width) >= 32 ? HT_JOIN(name, _32)(__VA_ARGS__) : HT_JOIN(name, _16)(__VA_ARGS__))
 #else
-#define HT_DISPATCH(width, name, ...) HT_JOIN(name, _16)(__VA_ARGS__)
+#define HT_DISPATCH(width, name, ...) ((void) (width), HT_JOIN(name, _16)(__VA_ARGS__))
+#define HT_DISPATCH_32 HT_DISPATCH
 #endif
 
 #endif
@@ -115,6 +121,7 @@ static int ht_vector_bytes(void)
 #undef HT_TARGET
 #undef HT_BYTES
 
+#ifndef HT_UP_TO_32
 #define HT_NAME(name) HT_JOIN(name, _64)
 #ifdef HT_WHOLE_VECTORS
 #define HT_TARGET __attribute__((target(HT_AVX512 HT_PREFER_512)))
@@ -127,6 +134,8 @@ static int ht_vector_bytes(void)
 #undef HT_TARGET
 #undef HT_BYTES
 #endif
+#endif
 
 #undef HT_BODY
+#undef HT_UP_TO_32
 #undef HT_WHOLE_VECTORS

@@ -12,6 +12,8 @@
 
 #include <stdint.h>
 
+#include "constants.h"
+
 #include "entry.h"
 
 typedef struct {
@@ -28,7 +30,6 @@ typedef struct {
     double score;           /* OUT of the best candidate, unchanged if there is none */
 } ht_cut_scan;
 
-#define HT_TIE 1e-11        /* relative difference under which two scores are equal */
 #define HT_AHEAD 24         /* entries that the gather is prefetched ahead of its use */
 
 #if defined(__GNUC__)
@@ -62,7 +63,7 @@ HT_FORCE_INLINE intptr_t ht_cut_unit_body(ht_cut_scan *scan, int far) {
             const double d = sum - count * mean;
             const double score = d * d / (count * (total - count));
             if (score > bar) {
-                bar = score + score * HT_TIE + noise;
+                bar = score + score * HT_TIE_SORTED + noise;
                 scan->score = score;
                 best = i;
             }
@@ -107,7 +108,7 @@ HT_FORCE_INLINE intptr_t ht_cut_pair_body(ht_cut_scan *scan, int newton, int far
             score = d * d / (weight * (total - weight));
         }
         if (score > bar) {
-            bar = score + score * HT_TIE + noise;
+            bar = score + score * HT_TIE_SORTED + noise;
             scan->score = score;
             best = i;
         }
@@ -144,7 +145,7 @@ HT_FORCE_INLINE intptr_t ht_cut_class_body(
         score = (square_left * (total - weight) + square_right * weight)
                 / (weight * (total - weight));
         if (score > bar) {
-            bar = score + score * HT_TIE + noise;
+            bar = score + score * HT_TIE_SORTED + noise;
             scan->score = score;
             best = i;
         }

@@ -6,7 +6,7 @@
 #ifndef HYBRIDTREES_TURN_ROWS_H
 #define HYBRIDTREES_TURN_ROWS_H
 
-#include "mask_scores.h"
+#include "quickscorer.h"
 
 #if defined(__SSE2__) || defined(_M_X64)
 #define HT_SSE2 1

@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse
 
 from hybridtrees._parameters import check_boolean, check_integer, check_option
+from hybridtrees.core.base._types import PackedFlag
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.core.base.workers import run_threads
-from hybridtrees.core.tree.packing import FEATURE_MASK
 from hybridtrees.models.shared.fitted_checks import check_packed_model
 from hybridtrees.models.shared.forest.base import Forest
 from hybridtrees.models.shared.forest.leaves import (
@@ -224,7 +224,7 @@ class ForestReports(Forest):
 
         base = error()
         feature = trees.part(tree)["feature"]
-        for column in np.unique(feature[feature >= 0] & FEATURE_MASK):
+        for column in np.unique(feature[feature >= 0] & PackedFlag.FEATURE_MASK):
             shuffled = error(swapped=int(column), others=rng.permutation(rows))
             increase[column] = shuffled - base
         return increase

@@ -1,4 +1,4 @@
-"""Trees laid out for prediction: bit masks, linear leaves, the plan of each tree."""
+"""Trees laid out for prediction: bit masks, linear leaves, the form of each tree."""
 
 from libc.math cimport isnan
 
@@ -9,7 +9,7 @@ from hybridtrees.core.base._types cimport (
 from hybridtrees.core.tree._walk_node cimport WalkNode
 
 
-cdef extern from "mask_scores.h" nogil:
+cdef extern from "quickscorer.h" nogil:
     enum:
         HT_BLOCK
         HT_STEP
@@ -314,7 +314,7 @@ cdef inline void add_band(
                           leaves.chunk_range[at[row], 1])
 
 
-cdef struct TreePlan:
+cdef struct TreeForm:
     intp_t node_start            # first node in the arrays of the ensemble
     intp_t walk_start
     intp_t leaf_start            # first of its leaves, which stand from left to right
@@ -325,7 +325,7 @@ cdef struct TreePlan:
     bint linear                  # some node has terms
 
 
-cdef class TreePlans:
+cdef class EnsembleLayout:
     cdef readonly intp_t n_trees, n_used
     cdef readonly int32_t n_features, n_outputs, n_values
     cdef readonly bint float_thresholds      # every threshold is a float32
@@ -333,7 +333,7 @@ cdef class TreePlans:
     cdef readonly bint any_stops
     cdef bint summed                         # every leaf gives one number, linear ones by rows
     cdef bint only_numbers                   # no split is on categories, no row stops at one
-    cdef TreePlan* plans
+    cdef TreeForm* forms
     cdef int32_t[::1] order                  # trees by output, and as they stand within each
     cdef int64_t[::1] output_start           # by output: its first tree there, and the end
     cdef const Node[::1] nodes

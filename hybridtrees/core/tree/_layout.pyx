@@ -1,11 +1,11 @@
-"""Trees laid out for prediction: bit masks, linear leaves, the plan of each tree."""
+"""Trees laid out for prediction: bit masks, linear leaves, the form of each tree."""
 
 from libc.float cimport DBL_MAX
 from libc.math cimport INFINITY, fabs
 from libc.stdlib cimport calloc, free
 
 from hybridtrees.core.base._simd cimport ht_round_down
-from hybridtrees.core.base._types cimport Node, int32_t, int64_t, intp_t, uint64_t
+from hybridtrees.core.base._types cimport MISSING_STAYS, Node, int32_t, int64_t, intp_t, uint64_t
 from hybridtrees.core.tree._walk_node cimport WalkNode
 
 import numpy as np
@@ -15,7 +15,7 @@ from hybridtrees.core.base.dtypes import aligned_empty
 
 
 # ---------------------------------------------------------------------------------------------
-# Trees laid out for bit-mask scoring, see `mask_scores.h`.
+# Trees laid out for bit-mask scoring, see `quickscorer.h`.
 #
 # The time that a tree takes grows with its entries, not with its depth: every split has one for
 # each word of leaves that its left subtree reaches into. A walk takes longer where these are not
@@ -180,7 +180,7 @@ cdef class LinearLeaves:
         self.is_linear = (n_terms > 0).astype(np.uint8)
         regressors = np.unique(ensemble.coef_feature).astype(np.int32)
         # How many terms a row meets: it ends in one leaf of each tree.
-        ends = (ensemble.nodes["left"] < 0) | (ensemble.nodes["missing_left"] == 2)
+        ends = (ensemble.nodes["left"] < 0) | (ensemble.nodes["missing_left"] == <int>MISSING_STAYS)
         n_ends = np.add.reduceat(ends.astype(np.int64), ensemble.tree_start[:n_trees])
         n_met = np.sum(n_terms / n_ends)
         self.by_rows = self.values.shape[1] == 1 and len(regressors) <= 2 * n_met
@@ -263,7 +263,7 @@ cdef class LinearLeaves:
                 stack[n_open] = self.nodes[node].right
                 stack[n_open + 1] = self.nodes[node].left
                 n_open += 2
-                if self.nodes[node].missing_left != 2:
+                if self.nodes[node].missing_left != MISSING_STAYS:
                     continue
             if self.first_end[tree] < 0:
                 self.first_end[tree] = <int32_t>node
@@ -367,15 +367,15 @@ cdef class LinearLeaves:
 # goes right; trees of very many leaves have none.
 
 
-cdef class TreePlans:
+cdef class EnsembleLayout:
     """All trees of an ensemble, ready to be walked or scored."""
 
     def __cinit__(self):
-        self.plans = NULL
+        self.forms = NULL
         self.walk = NULL
 
     def __dealloc__(self):
-        free(self.plans)
+        free(self.forms)
         free(self.walk)
 
     def __init__(self, ensemble):
@@ -398,7 +398,7 @@ cdef class TreePlans:
         self.any_linear = len(ensemble.coef) > 0
         self.linear = LinearLeaves(ensemble) if self.any_linear else None
         self.summed = self.n_values == 1 and (not self.any_linear or self.linear.by_rows)
-        self.any_stops = bool(np.any(ensemble.nodes["missing_left"] == 2))
+        self.any_stops = bool(np.any(ensemble.nodes["missing_left"] == <int>MISSING_STAYS))
         total = self.nodes.shape[0]
         features = ensemble.nodes["feature"]
         is_split = ensemble.nodes["left"] >= 0
@@ -412,9 +412,9 @@ cdef class TreePlans:
         thresholds = ensemble.nodes["threshold"][is_split]
         with np.errstate(over="ignore"):
             self.float_thresholds = bool(np.all(thresholds.astype(np.float32) == thresholds))
-        self.plans = <TreePlan*>calloc(max(1, self.n_trees), sizeof(TreePlan))
+        self.forms = <TreeForm*>calloc(max(1, self.n_trees), sizeof(TreeForm))
         self.walk = <WalkNode*>calloc(max(1, total), sizeof(WalkNode))
-        if self.plans == NULL or self.walk == NULL:
+        if self.forms == NULL or self.walk == NULL:
             raise MemoryError("no memory to lay out the trees")
         self.walk_origin = np.empty(total, dtype=np.int32)
         masked_leaves = np.zeros(self.n_trees, dtype=np.int32)
@@ -422,14 +422,14 @@ cdef class TreePlans:
         self.leaf_value = np.zeros(total + 32)       # some are read behind those of a tree
         stack = np.empty(total + 1, dtype=np.int32)
         for tree in range(self.n_trees):
-            self.plans[tree].node_start = start[tree]
-            self.plans[tree].walk_start = start[tree]
-            self.plans[tree].leaf_start = start[tree]
-            self.plans[tree].output = output[tree]
-            self.plans[tree].linear = self.any_linear and self.linear.is_linear[tree]
+            self.forms[tree].node_start = start[tree]
+            self.forms[tree].walk_start = start[tree]
+            self.forms[tree].leaf_start = start[tree]
+            self.forms[tree].output = output[tree]
+            self.forms[tree].linear = self.any_linear and self.linear.is_linear[tree]
             self.lay_out(tree, column_of)
             self.lay_out_leaves(tree, stack)
-            masked_leaves[tree] = 0 if self.plans[tree].stops else self.plans[tree].n_leaves
+            masked_leaves[tree] = 0 if self.forms[tree].stops else self.forms[tree].n_leaves
         self.narrow_masks = BitMasks(True)
         self.narrow_masks.lay_out(self.walk, start, masked_leaves)
         if not self.float_thresholds:
@@ -438,10 +438,10 @@ cdef class TreePlans:
 
     cdef int lay_out(self, intp_t tree, const int32_t[::1] column_of) except -1:
         """The walk form: breadth first, so that the top of the tree shares cache lines."""
-        cdef TreePlan* plan = &self.plans[tree]
-        cdef const Node* nodes = &self.nodes[plan.node_start]
-        cdef WalkNode* walk = self.walk + plan.walk_start
-        cdef int32_t* origin = &self.walk_origin[plan.walk_start]
+        cdef TreeForm* form = &self.forms[tree]
+        cdef const Node* nodes = &self.nodes[form.node_start]
+        cdef WalkNode* walk = self.walk + form.walk_start
+        cdef int32_t* origin = &self.walk_origin[form.walk_start]
         cdef const Node* node
         cdef int32_t k = 0, n = 1
         origin[0] = 0
@@ -453,7 +453,7 @@ cdef class TreePlans:
                 walk[k].threshold = INFINITY
                 walk[k].category_start = -1
                 walk[k].missing_left = 1
-                plan.n_leaves += 1
+                form.n_leaves += 1
             else:
                 walk[k].left = n
                 walk[k].threshold = node.threshold
@@ -464,8 +464,8 @@ cdef class TreePlans:
                 walk[k].missing_left = node.missing_left
                 walk[k].leaf_below = (nodes[node.left].left < 0) | (
                     (nodes[node.right].left < 0) << 1)
-                plan.n_category += node.category_start >= 0
-                plan.stops = plan.stops or node.missing_left == 2
+                form.n_category += node.category_start >= 0
+                form.stops = form.stops or node.missing_left == MISSING_STAYS
                 origin[n] = node.left
                 origin[n + 1] = node.right
                 n += 2
@@ -474,9 +474,9 @@ cdef class TreePlans:
 
     cdef int lay_out_leaves(self, intp_t tree, int32_t[::1] stack) except -1:
         """List the leaves from left to right."""
-        cdef TreePlan* plan = &self.plans[tree]
-        cdef const Node* nodes = &self.nodes[plan.node_start]
-        cdef intp_t position = plan.leaf_start, n_open = 1
+        cdef TreeForm* form = &self.forms[tree]
+        cdef const Node* nodes = &self.nodes[form.node_start]
+        cdef intp_t position = form.leaf_start, n_open = 1
         cdef int32_t node
         stack[0] = 0
         while n_open:
@@ -484,7 +484,7 @@ cdef class TreePlans:
             node = stack[n_open]
             if nodes[node].left < 0:
                 self.leaf_node[position] = node
-                self.leaf_value[position] = self.values[plan.node_start + node, 0]
+                self.leaf_value[position] = self.values[form.node_start + node, 0]
                 position += 1
             else:
                 stack[n_open] = nodes[node].right

@@ -1,4 +1,5 @@
-/* Bit-mask scoring of a tree on a block of rows, feature-major.
+/* QuickScorer (Lucchese et al. 2015): scoring of a tree by bit masks, on a block of rows that
+ * stands feature by feature.
  *
  * A row starts with a set bit per leaf, left to right. Every split holds a mask that clears the
  * leaves of its left subtree; it is applied to the rows that go right. The lowest bit that survives
@@ -6,8 +7,8 @@
  * float64, each with those splits whose left subtree reaches into it.
  *
  * The bodies are compiled once per vector width. */
-#ifndef HYBRIDTREES_MASK_SCORES_H
-#define HYBRIDTREES_MASK_SCORES_H
+#ifndef HYBRIDTREES_QUICKSCORER_H
+#define HYBRIDTREES_QUICKSCORER_H
 
 #include "simd.h"
 
@@ -37,7 +38,7 @@ static inline int ht_lowest_bit(uint64_t bits)
 #endif
 }
 
-#define HT_BODY "mask_scores_body.h"
+#define HT_BODY "quickscorer_body.h"
 #include "per_width.h"
 
 /* The splits of one word. The first n_right send a missing value right, the next n_left left: a

@@ -1,4 +1,4 @@
-/* Bodies that mask_scores.h compiles once per vector width; no include guard on purpose. */
+/* Bodies that quickscorer.h compiles once per vector width; no include guard on purpose. */
 
 #if HT_VECTORS
 typedef float HT_NAME(mask_float)

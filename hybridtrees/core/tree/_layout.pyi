@@ -2,7 +2,7 @@
 
 from hybridtrees.core.tree.tree import TreeEnsemble
 
-class TreePlans:
+class EnsembleLayout:
     """All trees of an ensemble, ready to be walked or scored."""
 
     def __init__(self, ensemble: TreeEnsemble) -> None: ...

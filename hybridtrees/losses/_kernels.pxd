@@ -1,0 +1,224 @@
+"""Losses of a single row: value, gradient and hessian in the raw score.
+
+A loss is one inline function here, its entry in `LossKind` and its line in `derivatives`. Inside a
+loop that choice is always the same and is predicted, so that one loop serves all losses; what a
+caller does not use of the three numbers, the compiler leaves out. Python knows a kind by its name
+in lower case (`LOSS_KINDS`); names for users and all the rest are in registry.py.
+
+Each takes the target y, the raw score r and two numbers a and b that shape the loss:
+
+===============  ========================================================================
+SQUARED          (r - y)^2 / 2
+LOGISTIC         log(1 + exp(r)) - y r, y in [0, 1]
+SOFTMAX          -log p_y over several raw scores; not in this file's functions
+ABSOLUTE         |r - y|; b is the gradient where r = y
+QUANTILE         pinball loss of the quantile a; b is the gradient where r = y
+EXPECTILE        |a - 1[r >= y]| (r - y)^2 / 2
+HUBER            quadratic up to the distance a, linear beyond
+PSEUDO_HUBER     a^2 (sqrt(1 + ((r - y) / a)^2) - 1)
+POISSON          exp(r) - y r; the hessian has the factor a
+GAMMA            r + y exp(-r)
+TWEEDIE          of variance power a: exp((2 - a) r) / (2 - a) - y exp((1 - a) r) / (1 - a)
+EXPONENTIAL      exp(-r) for y = 1, exp(r) for y = 0
+BINARY_HINGE     max(0, 1 - (2 y - 1) r)
+SMOOTH_ABSOLUTE  as PSEUDO_HUBER, with the hessian of a majorising parabola
+SMOOTH_QUANTILE  b times the pinball loss of the quantile a, its kink rounded over a distance
+                 of 0.04 b; with the hessian of a majorising parabola
+LOG_COSH         log(cosh(r - y)), with the hessian of a majorising parabola
+===============  ========================================================================
+
+Terms of the value that depend on y alone are left out. Formulas are XGBoost's where it has the
+loss.
+
+A majorising parabola touches the loss at r and lies nowhere below it. A Newton step to its lowest
+point never raises the loss, where one with the true second derivative, almost 0 far from the
+target, would overshoot.
+
+Exponentials are cut off where they would leave the range of float64, so that no raw score gives
+a NaN.
+"""
+
+from libc.math cimport fabs, log1p, sqrt
+
+from hybridtrees.core.base._simd cimport ht_exp
+from hybridtrees.core.base._types cimport float64_t
+
+cpdef enum LossKind:
+    SQUARED
+    LOGISTIC
+    SOFTMAX
+    ABSOLUTE
+    QUANTILE
+    EXPECTILE
+    HUBER
+    PSEUDO_HUBER
+    POISSON
+    GAMMA
+    TWEEDIE
+    EXPONENTIAL
+    BINARY_HINGE
+    SMOOTH_ABSOLUTE
+    SMOOTH_QUANTILE
+    LOG_COSH
+
+
+cdef struct Derivatives:
+    float64_t value
+    float64_t grad
+    float64_t hess
+
+
+cdef inline bint has_unit_hessian(int kind) noexcept nogil:
+    """Whether the hessian of every row is 1."""
+    return kind == SQUARED or kind == ABSOLUTE or kind == QUANTILE
+
+
+cdef inline bint is_log_likelihood(int kind) noexcept nogil:
+    """Whether the raw score is the logarithm of a mean; leaf values have a closed form."""
+    return kind == POISSON or kind == GAMMA or kind == TWEEDIE
+
+
+cdef inline Derivatives squared(float64_t y, float64_t r) noexcept nogil:
+    cdef float64_t d = r - y
+    return Derivatives(0.5 * d * d, d, 1.0)
+
+
+cdef inline Derivatives logistic(float64_t y, float64_t r) noexcept nogil:
+    # By exp(-|r|), so that neither p nor 1 - p is lost by cancellation. Both sides of 0 are worked
+    # out and one is chosen: the sign of r is hard to predict.
+    cdef float64_t e = ht_exp(-fabs(r))
+    cdef float64_t above = (1.0 - y) - y * e, below = (1.0 - y) * e - y
+    return Derivatives(
+        (r if r > 0 else 0.0) + log1p(e) - y * r,
+        (above if r >= 0 else below) / (1.0 + e),
+        e / ((1.0 + e) * (1.0 + e)))
+
+
+cdef inline Derivatives absolute(float64_t y, float64_t r, float64_t tie) noexcept nogil:
+    return Derivatives(fabs(r - y), 1.0 if r > y else (-1.0 if r < y else tie), 1.0)
+
+
+cdef inline Derivatives quantile(
+    float64_t y, float64_t r, float64_t alpha, float64_t tie
+) noexcept nogil:
+    cdef float64_t d = r - y
+    return Derivatives(
+        (1.0 - alpha) * d if d >= 0 else -alpha * d,
+        1.0 - alpha if r > y else (-alpha if r < y else tie),
+        1.0)
+
+
+cdef inline Derivatives expectile(float64_t y, float64_t r, float64_t alpha) noexcept nogil:
+    cdef float64_t d = r - y, side = 1.0 - alpha if r >= y else alpha
+    return Derivatives(0.5 * side * d * d, side * d, side)
+
+
+cdef inline Derivatives huber(float64_t y, float64_t r, float64_t delta) noexcept nogil:
+    cdef float64_t d = r - y
+    if fabs(d) <= delta:
+        return Derivatives(0.5 * d * d, d, 1.0)
+    return Derivatives(delta * (fabs(d) - 0.5 * delta), delta if d > 0 else -delta, 0.0)
+
+
+cdef inline Derivatives pseudo_huber(
+    float64_t y, float64_t r, float64_t slope, bint majorised
+) noexcept nogil:
+    # The value is sqrt(1 + z^2) - 1, written without the difference of nearly equal numbers.
+    cdef float64_t d = r - y, z = d / slope, root = fabs(z), value = slope * slope * fabs(z)
+    if root < 1e150:
+        root = sqrt(1.0 + z * z)
+        value = slope * slope * z * z / (root + 1.0)
+    return Derivatives(value, d / root, 1.0 / root if majorised else 1.0 / root / root / root)
+
+
+cdef inline Derivatives log_cosh(float64_t x) noexcept nogil:
+    """log(cosh(x)), with the hessian tanh(x) / x of the majorising parabola."""
+    # By exp(-2 |x|); where the difference of that and 1 would lose digits, by a series.
+    cdef float64_t size = fabs(x), e = ht_exp(-2.0 * size), tanh, ratio
+    if size < 1e-3:
+        ratio = 1.0 - x * x * (1.0 / 3.0 - x * x * (2.0 / 15.0))
+        tanh = size * ratio
+    else:
+        tanh = (1.0 - e) / (1.0 + e)
+        ratio = tanh / size
+    return Derivatives(size + log1p(e) - log1p(1.0), -tanh if x < 0 else tanh, ratio)
+
+
+cdef inline Derivatives smooth_quantile(
+    float64_t y, float64_t r, float64_t alpha, float64_t scale
+) noexcept nogil:
+    # The width and the least ratio are XGBoost's: far rows alone in a leaf would take too long a
+    # step.
+    cdef float64_t width = 0.04 * scale
+    cdef Derivatives d = log_cosh((r - y) / width)
+    return Derivatives(
+        0.5 * scale * (width * d.value + (1.0 - 2.0 * alpha) * (r - y)),
+        0.5 * scale * (d.grad + 1.0 - 2.0 * alpha),
+        0.5 * scale / width * (d.hess if d.hess > 3e-4 else 3e-4))
+
+
+cdef inline Derivatives poisson(float64_t y, float64_t r, float64_t factor) noexcept nogil:
+    cdef float64_t mean = ht_exp(r)
+    return Derivatives(mean - y * r, mean - y, mean * factor)
+
+
+cdef inline Derivatives gamma(float64_t y, float64_t r) noexcept nogil:
+    cdef float64_t ratio = y * ht_exp(-r)
+    return Derivatives(r + ratio, 1.0 - ratio, ratio)
+
+
+cdef inline Derivatives tweedie(float64_t y, float64_t r, float64_t power) noexcept nogil:
+    cdef float64_t first = y * ht_exp((1.0 - power) * r), second = ht_exp((2.0 - power) * r)
+    # The terms without a limit at the ends 1 and 2 are those of Poisson and gamma.
+    return Derivatives(
+        (-y * r if power == 1.0 else first / (power - 1.0))
+        + (r if power == 2.0 else second / (2.0 - power)),
+        second - first,
+        (2.0 - power) * second - (1.0 - power) * first)
+
+
+cdef inline Derivatives exponential(float64_t y, float64_t r) noexcept nogil:
+    cdef float64_t sign = 1.0 - 2.0 * y, e = ht_exp(sign * r)
+    return Derivatives(e, sign * e, e)
+
+
+cdef inline Derivatives binary_hinge(float64_t y, float64_t r) noexcept nogil:
+    cdef float64_t sign = 2.0 * y - 1.0
+    if sign * r < 1.0:
+        return Derivatives(1.0 - sign * r, -sign, 1.0)
+    return Derivatives(0.0, 0.0, 0.0)
+
+
+cdef inline Derivatives derivatives(
+    int kind, float64_t y, float64_t r, float64_t a, float64_t b
+) noexcept nogil:
+    """Value, gradient and hessian of one row."""
+    if kind == SQUARED:
+        return squared(y, r)
+    if kind == ABSOLUTE:
+        return absolute(y, r, b)
+    if kind == QUANTILE:
+        return quantile(y, r, a, b)
+    if kind == EXPECTILE:
+        return expectile(y, r, a)
+    if kind == HUBER:
+        return huber(y, r, a)
+    if kind == PSEUDO_HUBER:
+        return pseudo_huber(y, r, a, False)
+    if kind == SMOOTH_ABSOLUTE:
+        return pseudo_huber(y, r, a, True)
+    if kind == SMOOTH_QUANTILE:
+        return smooth_quantile(y, r, a, b)
+    if kind == LOG_COSH:
+        return log_cosh(r - y)
+    if kind == POISSON:
+        return poisson(y, r, a)
+    if kind == GAMMA:
+        return gamma(y, r)
+    if kind == TWEEDIE:
+        return tweedie(y, r, a)
+    if kind == LOGISTIC:
+        return logistic(y, r)
+    if kind == EXPONENTIAL:
+        return exponential(y, r)
+    return binary_hinge(y, r)

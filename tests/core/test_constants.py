@@ -1,0 +1,70 @@
+"""Enums and constants of the engine: one home, seen alike by C, Cython and Python."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hybridtrees
+from hybridtrees.core.base import _types
+from hybridtrees.core.base.threads import threads_for_table
+from hybridtrees.core.search import _search
+
+ROOT = Path(hybridtrees.__file__).parent
+HEADER = (ROOT / "core/base/simd/constants.h").read_text()
+ENUMS = [_types.Criterion, _types.Frontier, _types.Limit, _types.PackedFlag, _types.StatsLayout,
+         _types.Stream, _types.TargetLayout]  # fmt: skip
+
+
+def test_python_sees_the_numbers_of_the_header():
+    in_header = dict(re.findall(r"HT_(\w+)(?: =)? (0x\w+|[\d.e-]+)", HEADER))
+    own = {"N_CODES": in_header.pop("CODES")}
+    own |= {name: in_header[name] for name in ("MAX_BINS", "UNIFORM_CELLS", "MAX_REGRESSORS")}
+    for name, number in own.items():
+        assert int(number) == _types.Limit[name]
+    for name in ("GRAD_ONLY", "PAIR16", "PAIR32"):
+        assert int(in_header[name]) == _types.StatsLayout[name]
+    for name in ("TIE_BINNED", "TIE_SORTED", "ROUNDING"):
+        assert float(in_header[name]) == getattr(_types, name)
+    for name in ("MISSING_KEY", "ALL_KEYS"):
+        assert int(in_header[name].rstrip("u"), 16) == getattr(_types, name)
+    assert np.iinfo(np.uint8).max + 1 == _types.Limit.N_CODES == _types.Limit.MAX_BINS + 1
+    assert np.iinfo(np.uint32).max == _types.MISSING_KEY == _types.ALL_KEYS + 1
+
+
+@pytest.mark.parametrize("enum", ENUMS, ids=lambda enum: enum.__name__)
+def test_no_number_means_two_things(enum):
+    text = (ROOT / "core/base/_types.pxd").read_text()
+    body = text[text.index(f"enum {enum.__name__}:") :].split("\n\n")[0]
+    listed = re.findall(r"^ +([A-Z]\w+)(?: =| \")", body, re.M)
+    assert listed == list(enum.__members__)
+    if enum is not _types.Stream:
+        assert len({int(member) for member in enum}) == len(listed)
+
+
+def test_names_of_parameters_are_those_of_the_enums():
+    assert set(_search.CRITERIA.values()) == {int(kind) for kind in _types.Criterion}
+    assert _search.CRITERIA["misclassified"] == _types.Criterion.MISCLASSIFIED
+    assert _search.FRONTIERS["best-first"] == _types.Frontier.BEST_FIRST
+    assert list(_search.FRONTIERS) == ["depth-wise", "best-first", "depth-first"]
+    layouts = list(_types.TargetLayout)
+    assert [f"TARGET_{name}" for name in ("UNWEIGHTED", "PAIR", "VECTOR", "CLASS")] == [
+        layout.name for layout in layouts[:4]
+    ]
+
+
+def test_flags_leave_the_number_of_a_feature_alone():
+    flags = [flag for flag in _types.PackedFlag if flag is not _types.PackedFlag.FEATURE_MASK]
+    for i, flag in enumerate(flags):
+        assert int(flag).bit_count() == 1
+        assert not any(flag & other for other in flags[:i])
+        assert not flag & _types.PackedFlag.FEATURE_MASK
+        assert flag < 2**31
+
+
+def test_small_tables_take_few_threads():
+    assert [threads_for_table(8, n, 16) for n in (0, 1023, 1024, 10**9)] == [1, 1, 2, 8]
+    assert threads_for_table(1, 10**9, 10) == 1
