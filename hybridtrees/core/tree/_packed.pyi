@@ -1,9 +1,13 @@
 """Stub of _packed.pyx."""
 
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+class PackedSet(IntEnum):
+    SET_HEAD = ...
 
 def fits_narrow(nodes: NDArray[np.void]) -> bool: ...
 def pack_nodes(
