@@ -74,7 +74,7 @@ cpdef enum Stream:
     STREAM_TIE = 5             # which of equally good features splits
     STREAM_CUT = 6             # which of equally good cuts of a feature is taken
     STREAM_REST = 7            # features to try after those drawn, where these cannot split
-    STREAM_SAMPLE = 7          # rows that stand for the node
+    STREAM_SAMPLE = 8          # rows that stand for the node
 
 
 cpdef enum Frontier:
