@@ -1,9 +1,9 @@
 """Losses of a single row: value, gradient and hessian in the raw score.
 
-A loss is one inline function here, its entry in `LossKind` and its line in `derivatives`. Inside a
-loop that choice is always the same and is predicted, so that one loop serves all losses; what a
-caller does not use of the three numbers, the compiler leaves out. Python knows a kind by its name
-in lower case (`LOSS_KINDS`); names for users and all the rest are in registry.py.
+A loss is one inline function here, its entry in `LossKind` and its line in `evaluate`. Inside a
+loop that choice is always the same and is predicted, so that one loop serves all losses. Python
+knows a kind by its name in lower case (`LOSS_KINDS`); names for users and all the rest are in
+registry.py.
 
 Each takes the target y, the raw score r and two numbers a and b that shape the loss:
 
@@ -62,8 +62,14 @@ cpdef enum LossKind:
     LOG_COSH
 
 
-cdef struct Derivatives:
+cdef struct Point:
+    # A loss at one row.
     float64_t value
+    float64_t grad
+    float64_t hess
+
+
+cdef struct Derivatives:
     float64_t grad
     float64_t hess
 
@@ -78,60 +84,60 @@ cdef inline bint is_log_likelihood(int kind) noexcept nogil:
     return kind == POISSON or kind == GAMMA or kind == TWEEDIE
 
 
-cdef inline Derivatives squared(float64_t y, float64_t r) noexcept nogil:
+cdef inline Point squared(float64_t y, float64_t r) noexcept nogil:
     cdef float64_t d = r - y
-    return Derivatives(0.5 * d * d, d, 1.0)
+    return Point(0.5 * d * d, d, 1.0)
 
 
-cdef inline Derivatives logistic(float64_t y, float64_t r) noexcept nogil:
+cdef inline Point logistic(float64_t y, float64_t r) noexcept nogil:
     # By exp(-|r|), so that neither p nor 1 - p is lost by cancellation. Both sides of 0 are worked
     # out and one is chosen: the sign of r is hard to predict.
     cdef float64_t e = ht_exp(-fabs(r))
     cdef float64_t above = (1.0 - y) - y * e, below = (1.0 - y) * e - y
-    return Derivatives(
+    return Point(
         (r if r > 0 else 0.0) + log1p(e) - y * r,
         (above if r >= 0 else below) / (1.0 + e),
         e / ((1.0 + e) * (1.0 + e)))
 
 
-cdef inline Derivatives absolute(float64_t y, float64_t r, float64_t tie) noexcept nogil:
-    return Derivatives(fabs(r - y), 1.0 if r > y else (-1.0 if r < y else tie), 1.0)
+cdef inline Point absolute(float64_t y, float64_t r, float64_t tie) noexcept nogil:
+    return Point(fabs(r - y), 1.0 if r > y else (-1.0 if r < y else tie), 1.0)
 
 
-cdef inline Derivatives quantile(
+cdef inline Point quantile(
     float64_t y, float64_t r, float64_t alpha, float64_t tie
 ) noexcept nogil:
     cdef float64_t d = r - y
-    return Derivatives(
+    return Point(
         (1.0 - alpha) * d if d >= 0 else -alpha * d,
         1.0 - alpha if r > y else (-alpha if r < y else tie),
         1.0)
 
 
-cdef inline Derivatives expectile(float64_t y, float64_t r, float64_t alpha) noexcept nogil:
+cdef inline Point expectile(float64_t y, float64_t r, float64_t alpha) noexcept nogil:
     cdef float64_t d = r - y, side = 1.0 - alpha if r >= y else alpha
-    return Derivatives(0.5 * side * d * d, side * d, side)
+    return Point(0.5 * side * d * d, side * d, side)
 
 
-cdef inline Derivatives huber(float64_t y, float64_t r, float64_t delta) noexcept nogil:
+cdef inline Point huber(float64_t y, float64_t r, float64_t delta) noexcept nogil:
     cdef float64_t d = r - y
     if fabs(d) <= delta:
-        return Derivatives(0.5 * d * d, d, 1.0)
-    return Derivatives(delta * (fabs(d) - 0.5 * delta), delta if d > 0 else -delta, 0.0)
+        return Point(0.5 * d * d, d, 1.0)
+    return Point(delta * (fabs(d) - 0.5 * delta), delta if d > 0 else -delta, 0.0)
 
 
-cdef inline Derivatives pseudo_huber(
+cdef inline Point pseudo_huber(
     float64_t y, float64_t r, float64_t slope, bint majorised
 ) noexcept nogil:
     # The value is sqrt(1 + z^2) - 1, written without the difference of nearly equal numbers.
-    cdef float64_t d = r - y, z = d / slope, root = fabs(z), value = slope * slope * fabs(z)
+    cdef float64_t d = r - y, z = d / slope, root = fabs(z), loss = slope * slope * fabs(z)
     if root < 1e150:
         root = sqrt(1.0 + z * z)
-        value = slope * slope * z * z / (root + 1.0)
-    return Derivatives(value, d / root, 1.0 / root if majorised else 1.0 / root / root / root)
+        loss = slope * slope * z * z / (root + 1.0)
+    return Point(loss, d / root, 1.0 / root if majorised else 1.0 / root / root / root)
 
 
-cdef inline Derivatives log_cosh(float64_t x) noexcept nogil:
+cdef inline Point log_cosh(float64_t x) noexcept nogil:
     """log(cosh(x)), with the hessian tanh(x) / x of the majorising parabola."""
     # By exp(-2 |x|); where the difference of that and 1 would lose digits, by a series.
     cdef float64_t size = fabs(x), e = ht_exp(-2.0 * size), tanh, ratio
@@ -141,84 +147,113 @@ cdef inline Derivatives log_cosh(float64_t x) noexcept nogil:
     else:
         tanh = (1.0 - e) / (1.0 + e)
         ratio = tanh / size
-    return Derivatives(size + log1p(e) - log1p(1.0), -tanh if x < 0 else tanh, ratio)
+    return Point(size + log1p(e) - log1p(1.0), -tanh if x < 0 else tanh, ratio)
 
 
-cdef inline Derivatives smooth_quantile(
+cdef inline Point smooth_quantile(
     float64_t y, float64_t r, float64_t alpha, float64_t scale
 ) noexcept nogil:
     # The width and the least ratio are XGBoost's: far rows alone in a leaf would take too long a
     # step.
     cdef float64_t width = 0.04 * scale
-    cdef Derivatives d = log_cosh((r - y) / width)
-    return Derivatives(
+    cdef Point d = log_cosh((r - y) / width)
+    return Point(
         0.5 * scale * (width * d.value + (1.0 - 2.0 * alpha) * (r - y)),
         0.5 * scale * (d.grad + 1.0 - 2.0 * alpha),
         0.5 * scale / width * (d.hess if d.hess > 3e-4 else 3e-4))
 
 
-cdef inline Derivatives poisson(float64_t y, float64_t r, float64_t factor) noexcept nogil:
+cdef inline Point poisson(float64_t y, float64_t r, float64_t factor) noexcept nogil:
     cdef float64_t mean = ht_exp(r)
-    return Derivatives(mean - y * r, mean - y, mean * factor)
+    return Point(mean - y * r, mean - y, mean * factor)
 
 
-cdef inline Derivatives gamma(float64_t y, float64_t r) noexcept nogil:
+cdef inline Point gamma(float64_t y, float64_t r) noexcept nogil:
     cdef float64_t ratio = y * ht_exp(-r)
-    return Derivatives(r + ratio, 1.0 - ratio, ratio)
+    return Point(r + ratio, 1.0 - ratio, ratio)
 
 
-cdef inline Derivatives tweedie(float64_t y, float64_t r, float64_t power) noexcept nogil:
+cdef inline Point tweedie(float64_t y, float64_t r, float64_t power) noexcept nogil:
     cdef float64_t first = y * ht_exp((1.0 - power) * r), second = ht_exp((2.0 - power) * r)
     # The terms without a limit at the ends 1 and 2 are those of Poisson and gamma.
-    return Derivatives(
+    return Point(
         (-y * r if power == 1.0 else first / (power - 1.0))
         + (r if power == 2.0 else second / (2.0 - power)),
         second - first,
         (2.0 - power) * second - (1.0 - power) * first)
 
 
-cdef inline Derivatives exponential(float64_t y, float64_t r) noexcept nogil:
+cdef inline Point exponential(float64_t y, float64_t r) noexcept nogil:
     cdef float64_t sign = 1.0 - 2.0 * y, e = ht_exp(sign * r)
-    return Derivatives(e, sign * e, e)
+    return Point(e, sign * e, e)
 
 
-cdef inline Derivatives binary_hinge(float64_t y, float64_t r) noexcept nogil:
+cdef inline Point binary_hinge(float64_t y, float64_t r) noexcept nogil:
     cdef float64_t sign = 2.0 * y - 1.0
     if sign * r < 1.0:
-        return Derivatives(1.0 - sign * r, -sign, 1.0)
-    return Derivatives(0.0, 0.0, 0.0)
+        return Point(1.0 - sign * r, -sign, 1.0)
+    return Point(0.0, 0.0, 0.0)
+
+
+# What a caller wants of a point. `evaluate` is compiled once for each, and the compiler leaves out
+# what is not wanted.
+ctypedef fused wanted_t:
+    Derivatives
+    float64_t
+
+
+cdef inline void evaluate(
+    int kind, float64_t y, float64_t r, float64_t a, float64_t b, wanted_t* out
+) noexcept nogil:
+    """OUT gradient and hessian, or value, of a loss at one row."""
+    cdef Point point
+    if kind == SQUARED:
+        point = squared(y, r)
+    elif kind == LOGISTIC:
+        point = logistic(y, r)
+    elif kind == POISSON:
+        point = poisson(y, r, a)
+    elif kind == GAMMA:
+        point = gamma(y, r)
+    elif kind == TWEEDIE:
+        point = tweedie(y, r, a)
+    elif kind == EXPONENTIAL:
+        point = exponential(y, r)
+    elif kind == ABSOLUTE:
+        point = absolute(y, r, b)
+    elif kind == QUANTILE:
+        point = quantile(y, r, a, b)
+    elif kind == EXPECTILE:
+        point = expectile(y, r, a)
+    elif kind == HUBER:
+        point = huber(y, r, a)
+    elif kind == PSEUDO_HUBER or kind == SMOOTH_ABSOLUTE:
+        point = pseudo_huber(y, r, a, kind == SMOOTH_ABSOLUTE)
+    elif kind == SMOOTH_QUANTILE:
+        point = smooth_quantile(y, r, a, b)
+    elif kind == LOG_COSH:
+        point = log_cosh(r - y)
+    else:
+        point = binary_hinge(y, r)
+    if wanted_t is Derivatives:
+        out.grad, out.hess = point.grad, point.hess
+    else:
+        out[0] = point.value
 
 
 cdef inline Derivatives derivatives(
     int kind, float64_t y, float64_t r, float64_t a, float64_t b
 ) noexcept nogil:
-    """Value, gradient and hessian of one row."""
-    if kind == SQUARED:
-        return squared(y, r)
-    if kind == ABSOLUTE:
-        return absolute(y, r, b)
-    if kind == QUANTILE:
-        return quantile(y, r, a, b)
-    if kind == EXPECTILE:
-        return expectile(y, r, a)
-    if kind == HUBER:
-        return huber(y, r, a)
-    if kind == PSEUDO_HUBER:
-        return pseudo_huber(y, r, a, False)
-    if kind == SMOOTH_ABSOLUTE:
-        return pseudo_huber(y, r, a, True)
-    if kind == SMOOTH_QUANTILE:
-        return smooth_quantile(y, r, a, b)
-    if kind == LOG_COSH:
-        return log_cosh(r - y)
-    if kind == POISSON:
-        return poisson(y, r, a)
-    if kind == GAMMA:
-        return gamma(y, r)
-    if kind == TWEEDIE:
-        return tweedie(y, r, a)
-    if kind == LOGISTIC:
-        return logistic(y, r)
-    if kind == EXPONENTIAL:
-        return exponential(y, r)
-    return binary_hinge(y, r)
+    """Gradient and hessian of one row."""
+    cdef Derivatives out
+    evaluate(kind, y, r, a, b, &out)
+    return out
+
+
+cdef inline float64_t value(
+    int kind, float64_t y, float64_t r, float64_t a, float64_t b
+) noexcept nogil:
+    """Loss of one row."""
+    cdef float64_t out
+    evaluate(kind, y, r, a, b, &out)
+    return out

@@ -271,9 +271,9 @@ cdef void row_losses(
                 loss -= row[chosen]
         else:
             for k in range(rows.n_outputs):
-                loss += derivatives(
+                loss += value(
                     rows.kind, rows.y[i * rows.y_columns + (k if rows.y_columns > 1 else 0)],
-                    row[k], rows.parameters[2 * k], rows.parameters[2 * k + 1]).value
+                    row[k], rows.parameters[2 * k], rows.parameters[2 * k + 1])
         out[i - start] = loss
 
 

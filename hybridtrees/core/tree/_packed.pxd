@@ -21,5 +21,5 @@ ctypedef fused node_t:
     WideNode
 
 
-cdef enum:
+cpdef enum PackedSet:
     SET_HEAD = 2             # entries before the words of a set

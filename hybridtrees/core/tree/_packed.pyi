@@ -1,5 +1,6 @@
 """Stub of _packed.pyx."""
 
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ Table = NDArray[np.floating[Any]]
 Starts = NDArray[np.int64]
 Places = NDArray[np.int32]
 Words = NDArray[np.uint32]
+
+class PackedSet(IntEnum):
+    SET_HEAD = ...
 
 def fits_narrow(nodes: Nodes) -> bool: ...
 def pack_nodes(nodes: Nodes, values: Floats, by_node: bool, packed: Nodes) -> None: ...

@@ -361,16 +361,17 @@ cdef inline int32_t special_step(
 ) noexcept nogil:
     """Next node at a split of categories or one where rows may stop; k itself for a stop."""
     cdef uint32_t start
-    cdef int32_t side, missing_left = MISSING_STAYS if node.feature & MISSING_STOPS else (
-        (node.feature & MISSING_LEFT) != 0)
+    cdef int32_t side     # -1: missing; what then is read where it is needed
     if node.feature & HAS_SET:
         memcpy(&start, node, sizeof(uint32_t))
         side = side_of(x, 0.0, sets + start + SET_HEAD, <int32_t>sets[start],
-                       <int32_t>sets[start + 1], missing_left)
+                       <int32_t>sets[start + 1], -1)
     else:
-        side = side_of(x, node.threshold, NULL, 0, 0, missing_left)
-    if side == MISSING_STAYS:
-        return k
+        side = side_of(x, node.threshold, NULL, 0, 0, -1)
+    if side < 0:
+        if node.feature & MISSING_STOPS:
+            return k
+        side = (node.feature & MISSING_LEFT) != 0
     return k + 1 if side else node.right
 
 

@@ -9,14 +9,13 @@ import numpy as np
 import scipy.sparse
 
 from hybridtrees.core.base._types import PackedFlag
-from hybridtrees.core.tree._packed import fits_narrow, pack_nodes, walk_packed
+from hybridtrees.core.tree._packed import PackedSet, fits_narrow, pack_nodes, walk_packed
 from hybridtrees.core.tree.tree import SPARSE_BLOCK, Tree
 
 NARROW_DTYPE = np.dtype([("threshold", np.float32), ("right", np.int32), ("feature", np.int32)])
 WIDE_DTYPE = np.dtype([("threshold", np.float64), ("right", np.int32), ("feature", np.int32)])
 
-# Entries before the words of a category set.
-_SET_HEAD = 2
+_SET_HEAD = int(PackedSet.SET_HEAD)
 
 
 @dataclass
