@@ -250,27 +250,12 @@ def bag(
     watch: Callable[[Any], float | None] | None = None,
     earlier: list[float] | None = None,
 ) -> BaggingResult:
-    """Grow trees on samples of the rows.
+    """Grow trees on samples of the rows; the result is the same for any number of threads.
 
-    Parameters
-    ----------
-    open_grower : callable
-        Returns a context manager that gives a grower; called once per thread.
-    grow : callable
-        ``grow(grower, counts, seed)`` grows a tree on a sample, given as the number of times
-        that each row is in it.
-    sampler : RowSampler
-    settings : BaggingSettings
-    seeds : SeedSequence
-    watch : callable, optional
-        Called with every tree, in order, by the calling thread; returns the error so far.
-    earlier : list of float, optional
-        Errors of the trees before the first.
-
-    Returns
-    -------
-    result : BaggingResult
-        The same for any number of threads.
+    `open_grower` returns a context manager that gives a grower, once per thread, and
+    ``grow(grower, counts, seed)`` grows a tree on a sample, given as the number of times that each
+    row is in it. The calling thread gives every tree, in order, to `watch`, which returns the
+    error so far; `earlier` are the errors of the trees of an earlier fit.
     """
     result: BaggingResult = BaggingResult(errors=list(earlier or ()))
     progress = _Progress(settings, watch is not None)
@@ -290,14 +275,7 @@ def bag(
 
 
 def has_settled(errors: list[float], grain: float = 0.0) -> bool:
-    """Whether the last errors vary little, and on average differ little from those before.
-
-    Parameters
-    ----------
-    errors : list of float
-    grain : float
-        See `BaggingSettings`.
-    """
+    """Whether the last errors vary by no more than `grain`, or little, around those before."""
     if len(errors) < 2 * SETTLED_TREES:
         return False
     before, last = np.array(errors[-2 * SETTLED_TREES :]).reshape(2, -1)
