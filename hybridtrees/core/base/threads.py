@@ -1,4 +1,4 @@
-"""How many threads to use: asked once per public call, passed down as an int."""
+"""How many threads to use: found once per public call, passed down as an int."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from hybridtrees.core.base._threads import openmp_max_threads
 
 # OpenMP ends the process when it cannot start as many threads as it is asked for.
 MOST_THREADS = 64
+
+# Threads wait for each other longer than they work on fewer entries of a table than this each.
+_ENTRIES_PER_THREAD = 16384
 
 # A child made by fork() inherits an OpenMP runtime whose worker threads are gone: a parallel
 # region there would wait for them for ever. Such a child computes with one thread.
@@ -66,3 +69,8 @@ def effective_threads(n_jobs: int | None) -> int:
         return int(min(n_jobs, max(MOST_THREADS, usable_cpus())))
     limit = min(usable_cpus(), openmp_max_threads())
     return max(1, limit if n_jobs is None else limit + 1 + int(n_jobs))
+
+
+def table_threads(n_jobs: int | None, n_rows: int, n_columns: int) -> int:
+    """Threads for work on a table of this size: those of `n_jobs`, fewer on a small table."""
+    return min(effective_threads(n_jobs), 1 + n_rows * n_columns // _ENTRIES_PER_THREAD)

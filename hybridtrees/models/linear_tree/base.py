@@ -9,7 +9,7 @@ import numpy as np
 from hybridtrees._parameters import check_boolean, check_option, check_real
 from hybridtrees.core.base.checks import check_type
 from hybridtrees.core.base.random_state import seed_sequence
-from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.core.base.threads import table_threads
 from hybridtrees.core.tree.tree import TreeEnsemble
 from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.models.linear_tree.columns import LinearColumns
@@ -163,12 +163,10 @@ class LinearTreeModel(SingleTree, LinearTreeParameters):
         check_real("ccp_alpha", self.ccp_alpha, 0)
         if self.validation_fraction is not None:
             check_real("validation_fraction", self.validation_fraction, 0, 1, closed="neither")
-        n_threads = effective_threads(self.n_jobs)
         seeds = seed_sequence(self.random_state)
         values = self._fit_features(X, categorical_features=self.categorical_features)
         n_rows = values.shape[0]
-        # Threads wait for each other longer than they work on a small table.
-        n_threads = min(n_threads, 1 + n_rows * values.shape[1] // 16384)
+        n_threads = table_threads(self.n_jobs, *values.shape)
         target = self._encode_target(y, n_rows)
         weight = check_sample_weight(sample_weight, n_rows)
         self._columns = self._read_columns()

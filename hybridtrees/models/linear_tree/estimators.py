@@ -97,13 +97,13 @@ class LinearTreeRegressor(LinearRegressionTarget, LinearTreeModel):
 
     Attributes
     ----------
+    n_features_in_, feature_names_in_ : int, ndarray
+        The features of `fit`; names only where the table had them.
     tree_ : Tree
         The fitted tree. Missing regressors count as their means in the whole table.
     n_outputs_ : int
     max_features_ : int
     feature_importances_ : ndarray of shape (n_features,)
-    n_features_in_, feature_names_in_ : int, ndarray
-        The features of `fit`; names only where the table had them.
 
     Notes
     -----

@@ -98,6 +98,8 @@ max_bins, keep_rows
 
     Attributes
     ----------
+    n_features_in_, feature_names_in_ : int, ndarray
+        The features of `fit`; names only where the table had them.
     coef_ : ndarray of shape (n_columns,) or (n_outputs, n_columns)
     intercept_ : float or ndarray of shape (n_outputs,)
     coef_names_ : ndarray of str
@@ -120,8 +122,6 @@ max_bins, keep_rows
         With `tune`: the setting of the smallest error, that error, and all of them.
     feature_importances_ : ndarray of shape (n_features,)
         Those of the forest.
-    n_features_in_, feature_names_in_ : int, ndarray
-        The features of `fit`; names only where the table had them.
 
     Examples
     --------
