@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._parameters import check_boolean, check_option, check_real
+from hybridtrees.base import RawScoreMixin
 from hybridtrees.core.base.checks import check_type
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import table_threads
@@ -149,7 +150,7 @@ class LinearClassTarget(ClassTarget):
         return max(2, self.n_classes_)
 
 
-class LinearTreeModel(SingleTree, LinearTreeParameters):
+class LinearTreeModel(RawScoreMixin, SingleTree, LinearTreeParameters):
     """A single linear tree: everything but the target."""
 
     ccp_alpha: float = 0.0
@@ -227,25 +228,14 @@ class LinearTreeModel(SingleTree, LinearTreeParameters):
 
     # -- predict --------------------------------------------------------------------------------
 
-    def _predict_values(self, X: Any) -> np.ndarray:
-        return self.predict_raw(X)
-
-    def predict_raw(self, X: Any) -> np.ndarray:
-        """Return the outputs of the leaves.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        raw : ndarray of shape (n_rows, n_outputs)
-            Predictions in regression; scores of the second of two classes, or of every class.
-        """
-        values = self._read_table(X)
-        raw = np.zeros((values.shape[0], self._trees.n_outputs))
-        self._trees.add_raw(values, raw, self._predict_threads(values.shape[0]))
+    def _raw_scores(self, X: Any) -> np.ndarray:
+        """Predictions in regression; scores of the second of two classes, or of every class."""
+        table = self._read_table(X)
+        raw = np.zeros((table.shape[0], self._trees.n_outputs))
+        self._trees.add_raw(table, raw, self._predict_threads(len(raw)))
         return raw
+
+    _predict_values = _raw_scores
 
     # -- reading the tree -----------------------------------------------------------------------
 
