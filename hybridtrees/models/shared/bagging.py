@@ -243,7 +243,7 @@ def tree_seeds(seeds: np.random.SeedSequence, index: int) -> tuple[int, int]:
 
 def bag(
     open_grower: Callable[[], Any],
-    grow: Callable[[Any, np.ndarray, int], Any],
+    grow: Callable[[Any, np.ndarray, np.ndarray | None, int], Any],
     sampler: RowSampler,
     settings: BaggingSettings,
     seeds: np.random.SeedSequence,
@@ -253,9 +253,10 @@ def bag(
     """Grow trees on samples of the rows; the result is the same for any number of threads.
 
     `open_grower` returns a context manager that gives a grower, once per thread, and
-    ``grow(grower, counts, seed)`` grows a tree on a sample, given as the number of times that each
-    row is in it. The calling thread gives every tree, in order, to `watch`, which returns the
-    error so far; `earlier` are the errors of the trees of an earlier fit.
+    ``grow(grower, counts, weight, seed)`` grows a tree on a sample, given as the number of times
+    that each row is in it and the weights that follow, None for all rows alike. The calling thread
+    gives every tree, in order, to `watch`, which returns the error so far; `earlier` are the
+    errors of the trees of an earlier fit.
     """
     result: BaggingResult = BaggingResult(errors=list(earlier or ()))
     progress = _Progress(settings, watch is not None)
@@ -290,17 +291,20 @@ def has_settled(errors: list[float], grain: float = 0.0) -> bool:
 
 def _grown_trees(
     open_grower: Callable[[], Any],
-    grow: Callable[[Any, np.ndarray, int], Any],
+    grow: Callable[[Any, np.ndarray, np.ndarray | None, int], Any],
     sampler: RowSampler,
     settings: BaggingSettings,
     seeds: np.random.SeedSequence,
     stack: ExitStack,
 ) -> Iterator[tuple[int, Any]]:
     """Yield the trees in their order; with several threads those next in turn are under way."""
+    weighted = sampler.weight is not None or sampler.leaves_out
 
     def grow_next(grower: Any, index: int) -> tuple[int, Any]:
         draw, growth = tree_seeds(seeds, index)
-        return draw, grow(grower, sampler.counts(draw), growth)
+        counts = sampler.counts(draw)
+        weight = sampler.row_weight(counts) if weighted else None
+        return draw, grow(grower, counts, weight, growth)
 
     numbers = iter(range(settings.first, settings.first + settings.n_trees))
     pool, n_threads = start_workers(min(settings.n_threads, settings.n_trees))
