@@ -30,6 +30,7 @@ from hybridtrees.metrics import accuracy_score, r2_score
 
 __all__ = [
     "ClassifierMixin",
+    "DecisionMixin",
     "Estimator",
     "NotFittedError",
     "RawScoreMixin",
@@ -433,14 +434,36 @@ class RawScoreMixin:
         return self._raw_scores(X)
 
 
-class ScoreClassifierMixin(ClassifierMixin):
+class DecisionMixin:
+    """Gives classifiers `decision_function`; a family brings `predict_raw`."""
+
+    # Score at which two classes are equally probable.
+    _border = 0.0
+
+    predict_raw: Callable[[Any], np.ndarray]
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores of the classes; of two, those of the second, positive where it is predicted.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_rows,) for two classes, else (n_rows, n_classes)
+        """
+        raw = self.predict_raw(X)
+        return raw[:, 0] - self._border if raw.shape[1] == 1 else raw
+
+
+class ScoreClassifierMixin(DecisionMixin, ClassifierMixin):
     """A classifier of raw scores: one for two classes, else one per class.
 
     A family brings `predict_raw`, and `_loss`, which turns scores into probabilities.
     """
 
     _loss: Any
-    predict_raw: Callable[[Any], np.ndarray]
 
     def _raw_codes(self, raw: np.ndarray) -> np.ndarray:
         """Position of the class of the best score in `classes_`."""
@@ -452,20 +475,6 @@ class ScoreClassifierMixin(ClassifierMixin):
     def _probabilities(self, X: Any) -> np.ndarray:
         raw = self.predict_raw(X)
         return self._loss.predict(raw)
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Raw scores: of the second class (its log-odds, or a multiple), or one per class.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        scores : ndarray of shape (n_rows,) for two classes, else (n_rows, n_classes)
-        """
-        raw = self.predict_raw(X)
-        return raw[:, 0] if raw.shape[1] == 1 else raw
 
 
 def _not_fitted_error(message: str) -> NotFittedError:

@@ -10,7 +10,7 @@ import pytest
 
 import hybridtrees
 from hybridtrees.core.base import _types
-from hybridtrees.core.base.threads import threads_for_table
+from hybridtrees.core.base.threads import effective_threads, table_threads
 from hybridtrees.core.search import _search
 
 ROOT = Path(hybridtrees.__file__).parent
@@ -65,5 +65,7 @@ def test_flags_leave_the_number_of_a_feature_alone():
 
 
 def test_small_tables_take_few_threads():
-    assert [threads_for_table(8, n, 16) for n in (0, 1023, 1024, 10**9)] == [1, 1, 2, 8]
-    assert threads_for_table(1, 10**9, 10) == 1
+    most = effective_threads(8)
+    for n, threads in ((0, 1), (1023, 1), (1024, 2), (10**9, 8)):
+        assert table_threads(8, n, 16) == min(threads, most)
+    assert table_threads(1, 10**9, 10) == 1

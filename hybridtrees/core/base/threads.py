@@ -1,4 +1,4 @@
-"""How many threads to use: asked once per public call, passed down as an int."""
+"""How many threads to use: found once per public call, passed down as an int."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hybridtrees.core.base._threads import openmp_max_threads
 # OpenMP ends the process when it cannot start as many threads as it is asked for.
 MOST_THREADS = 64
 
-# Numbers of a table that are worth a thread: with fewer, starting one takes longer than it saves.
-_NUMBERS_PER_THREAD = 16384
+# Threads wait for each other longer than they work on fewer entries of a table than this each.
+_ENTRIES_PER_THREAD = 16384
 
 # A child made by fork() inherits an OpenMP runtime whose worker threads are gone: a parallel
 # region there would wait for them for ever. Such a child computes with one thread.
@@ -71,6 +71,6 @@ def effective_threads(n_jobs: int | None) -> int:
     return max(1, limit if n_jobs is None else limit + 1 + int(n_jobs))
 
 
-def threads_for_table(n_threads: int, n_rows: int, n_columns: int) -> int:
-    """Threads that a table of this size keeps busy, at most `n_threads`."""
-    return min(n_threads, 1 + n_rows * n_columns // _NUMBERS_PER_THREAD)
+def table_threads(n_jobs: int | None, n_rows: int, n_columns: int) -> int:
+    """Threads for work on a table of this size: those of `n_jobs`, fewer on a small table."""
+    return min(effective_threads(n_jobs), 1 + n_rows * n_columns // _ENTRIES_PER_THREAD)

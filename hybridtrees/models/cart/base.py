@@ -10,7 +10,7 @@ import scipy.sparse
 from hybridtrees._parameters import check_option, check_real
 from hybridtrees.core.base.checks import check_arrays, check_numbers
 from hybridtrees.core.base.random_state import seed_sequence
-from hybridtrees.core.base.threads import effective_threads, threads_for_table
+from hybridtrees.core.base.threads import table_threads
 from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.tree.paths import leaf_weights
 from hybridtrees.core.tree.pruning import PruningPath, collapse_alphas, prune_nodes, pruning_path
@@ -47,11 +47,9 @@ class CARTModel(SingleTree, ImpurityTreeParameters):
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Grow the tree, and prune it."""
         self._check_parameters()
-        n_threads = effective_threads(self.n_jobs)
         seeds = seed_sequence(self.random_state)
         values = self._fit_features(X, categorical_features=self.categorical_features)
-        # Threads wait for each other longer than they work on a small table.
-        n_threads = threads_for_table(n_threads, *values.shape)
+        n_threads = table_threads(self.n_jobs, *values.shape)
         target = self._encode_target(y, values.shape[0])
         weight = check_sample_weight(sample_weight, values.shape[0])
         weight = self._row_weight(target, weight)

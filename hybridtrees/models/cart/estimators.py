@@ -83,6 +83,8 @@ default="squared_error"
 
     Attributes
     ----------
+    n_features_in_, feature_names_in_ : int, ndarray
+        The features of `fit`; names only where the table had them.
     tree_ : Tree
         The fitted tree.
     n_outputs_ : int
@@ -94,8 +96,6 @@ default="squared_error"
         With ``ccp_alpha="cv"``: the smallest alpha of every subtree, its mean validation error
         (of the criterion's kind; the smaller the better), and the standard error of that.
     feature_importances_ : ndarray of shape (n_features,)
-    n_features_in_, feature_names_in_ : int, ndarray
-        The features of `fit`; names only where the table had them.
 
     Examples
     --------

@@ -12,7 +12,7 @@ import numpy as np
 from hybridtrees._parameters import check_integer, check_option, check_real, check_rows, count_rows
 from hybridtrees.base import RawScoreMixin, atomic_fit
 from hybridtrees.core.base.random_state import seed_sequence
-from hybridtrees.core.base.threads import effective_threads, threads_for_table
+from hybridtrees.core.base.threads import effective_threads, table_threads
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.linear._base import RegressionParameters
@@ -140,8 +140,7 @@ class EBLRModel(OutputMixin, RawScoreMixin, RegressionParameters):
         target = self._encode_target(y, n_rows)
         weight = check_sample_weight(sample_weight, n_rows)
         sample = Sample(values, self._fit_design(values), target, weight)
-        # Threads wait for each other longer than they work on a small table.
-        n_threads = threads_for_table(options.n_threads, n_rows, n_features)
+        n_threads = table_threads(self.n_jobs, n_rows, n_features)
         options = replace(options, n_threads=n_threads)
         alpha = options.penalty.alpha
         if alpha is None:

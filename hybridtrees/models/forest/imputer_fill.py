@@ -139,17 +139,7 @@ class Present:
         missing: np.ndarray,
         out_of_bag: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return the rows with their missing entries filled anew.
-
-        Parameters
-        ----------
-        near : Proximities
-            Of the rows with the present entries.
-        leaves, filled, missing : ndarrays
-            Leaves of the rows to fill, the rows as they are, and where they have gaps.
-        out_of_bag : ndarray of bool, shape (n, n_trees), optional
-            Trees that count for the rows to fill.
-        """
+        """Return the rows with their missing entries filled anew, from those that are near."""
         made = filled.copy()
         for block, part in near.rows(leaves, out_of_bag):
             gaps, rows = missing[block], made[block]

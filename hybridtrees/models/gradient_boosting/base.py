@@ -12,7 +12,7 @@ from hybridtrees._parameters import check_boolean, check_integer, check_option, 
 from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.exact_sum import exact_sum
 from hybridtrees.core.base.random_state import seed_sequence
-from hybridtrees.core.base.threads import effective_threads, threads_for_table
+from hybridtrees.core.base.threads import table_threads
 from hybridtrees.core.grow.grower import Grower, MeanLeaves, NewtonLeaves
 from hybridtrees.core.grow.table import MIN_RANGE, Table
 from hybridtrees.core.tree.tree import TreeEnsemble
@@ -175,7 +175,6 @@ class GradientBoostingModel(FittedGB, TreeParameters):
         self._check_parameters()
         if monitor is not None and not callable(monitor):
             raise TypeError(f"monitor must be a callable or None, got {monitor!r}")
-        n_threads = effective_threads(self.n_jobs)
         again = bool(self.warm_start) and "trees_" in vars(self)
         if again and self.n_estimators < self.n_estimators_:
             raise ValueError(
@@ -191,8 +190,7 @@ class GradientBoostingModel(FittedGB, TreeParameters):
             values = self._fit_features(X, categorical_features=self.categorical_features)
         constraints = self._constraints()
         draws, holding = np.random.SeedSequence(**self._seeds).spawn(2)
-        # Threads wait for each other longer than they work on a small table.
-        n_threads = threads_for_table(n_threads, *values.shape)
+        n_threads = table_threads(self.n_jobs, *values.shape)
         part = self._weighted_part(X, values, y, sample_weight, again)
         self._loss = self._same_loss() if again else self._make_loss()
         self._loss.check_target(part.y)

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._parameters import check_boolean, check_option, check_real
+from hybridtrees.base import RawScoreMixin
 from hybridtrees.core.base.checks import check_type
 from hybridtrees.core.base.random_state import seed_sequence
-from hybridtrees.core.base.threads import effective_threads, threads_for_table
+from hybridtrees.core.base.threads import table_threads
 from hybridtrees.core.tree.tree import TreeEnsemble
 from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.models.linear_tree.columns import LinearColumns
@@ -149,7 +150,7 @@ class LinearClassTarget(ClassTarget):
         return max(2, self.n_classes_)
 
 
-class LinearTreeModel(SingleTree, LinearTreeParameters):
+class LinearTreeModel(RawScoreMixin, SingleTree, LinearTreeParameters):
     """A single linear tree: everything but the target."""
 
     ccp_alpha: float = 0.0
@@ -163,12 +164,10 @@ class LinearTreeModel(SingleTree, LinearTreeParameters):
         check_real("ccp_alpha", self.ccp_alpha, 0)
         if self.validation_fraction is not None:
             check_real("validation_fraction", self.validation_fraction, 0, 1, closed="neither")
-        n_threads = effective_threads(self.n_jobs)
         seeds = seed_sequence(self.random_state)
         values = self._fit_features(X, categorical_features=self.categorical_features)
         n_rows = values.shape[0]
-        # Threads wait for each other longer than they work on a small table.
-        n_threads = threads_for_table(n_threads, n_rows, values.shape[1])
+        n_threads = table_threads(self.n_jobs, *values.shape)
         target = self._encode_target(y, n_rows)
         weight = check_sample_weight(sample_weight, n_rows)
         self._columns = self._read_columns()
@@ -229,25 +228,14 @@ class LinearTreeModel(SingleTree, LinearTreeParameters):
 
     # -- predict --------------------------------------------------------------------------------
 
-    def _predict_values(self, X: Any) -> np.ndarray:
-        return self.predict_raw(X)
-
-    def predict_raw(self, X: Any) -> np.ndarray:
-        """Return the outputs of the leaves.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        raw : ndarray of shape (n_rows, n_outputs)
-            Predictions in regression; scores of the second of two classes, or of every class.
-        """
-        values = self._read_table(X)
-        raw = np.zeros((values.shape[0], self._trees.n_outputs))
-        self._trees.add_raw(values, raw, self._predict_threads(values.shape[0]))
+    def _raw_scores(self, X: Any) -> np.ndarray:
+        """Predictions in regression; scores of the second of two classes, or of every class."""
+        table = self._read_table(X)
+        raw = np.zeros((table.shape[0], self._trees.n_outputs))
+        self._trees.add_raw(table, raw, self._predict_threads(len(raw)))
         return raw
+
+    _predict_values = _raw_scores
 
     # -- reading the tree -----------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridtrees.base import DecisionMixin
 from hybridtrees.models.linear_tree.base import (
     LinearClassTarget,
     LinearRegressionTarget,
@@ -97,13 +98,13 @@ class LinearTreeRegressor(LinearRegressionTarget, LinearTreeModel):
 
     Attributes
     ----------
+    n_features_in_, feature_names_in_ : int, ndarray
+        The features of `fit`; names only where the table had them.
     tree_ : Tree
         The fitted tree. Missing regressors count as their means in the whole table.
     n_outputs_ : int
     max_features_ : int
     feature_importances_ : ndarray of shape (n_features,)
-    n_features_in_, feature_names_in_ : int, ndarray
-        The features of `fit`; names only where the table had them.
 
     Notes
     -----
@@ -126,7 +127,7 @@ class LinearTreeRegressor(LinearRegressionTarget, LinearTreeModel):
     """
 
 
-class LinearTreeClassifier(LinearClassTarget, LinearTreeModel):
+class LinearTreeClassifier(DecisionMixin, LinearClassTarget, LinearTreeModel):
     """A tree with a logistic (multinomial) regression in every leaf.
 
     Candidate splits are ranked by the quadratic (Newton) loss around the node's own fit, solved
@@ -180,20 +181,6 @@ max_bins, candidates
     >>> model.predict([[0.0], [1.5]])
     array(['inside', 'outside'], dtype='<U7')
     """
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Scores of the classes.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        scores : ndarray of shape (n_rows,) for two classes, else (n_rows, n_classes)
-        """
-        raw = self.predict_raw(X)
-        return raw[:, 0] if raw.shape[1] == 1 else raw
 
     def _probabilities(self, X: Any) -> np.ndarray:
         from hybridtrees.models.linear_tree.node_fitters import probabilities

@@ -52,6 +52,8 @@ categorical_effects
 
     Attributes
     ----------
+    n_features_in_, feature_names_in_ : int, ndarray
+        The features of `fit`; names only where the table had them.
     trees_ : TreeEnsemble
         Indexing gives a `Tree`.
     n_estimators_, n_outputs_, max_features_ : int
@@ -59,8 +61,6 @@ categorical_effects
         What the splits of a feature take off the loss, and how much trees differ in it.
     oob_score_, oob_curve_, oob_prediction_ : float, ndarray, ndarray
         With `oob_score`: the score, the error after each tree, and the predictions.
-    n_features_in_, feature_names_in_ : int, ndarray
-        The features of `fit`; names only where the table had them.
 
     Examples
     --------

@@ -72,15 +72,14 @@ class LinearForestFit:
 
         return nullcontext(LinearTreeGrower(self.table, self.target))
 
-    def grow(self, grower: Any, counts: np.ndarray, seed: int) -> BaggedTree:
-        """Grow a tree on a sample, given as the number of times that each row is in it."""
+    def grow(
+        self, grower: Any, counts: np.ndarray, weight: np.ndarray | None, seed: int
+    ) -> BaggedTree:
+        """Grow a tree on a sample: see `bag`."""
         from hybridtrees.models.linear_tree import leaves
         from hybridtrees.models.linear_tree.information import prune_by_information
 
         forest, sampler = self.forest, self.sampler
-        weight = sampler.row_weight(counts)
-        if sampler.weight is None and not sampler.leaves_out:
-            weight = None
         grown = grower.grow(weight, seed)
         criterion = forest._information()
         if criterion is not None:

@@ -39,18 +39,7 @@ def prune_by_information(
     *,
     resampled: bool = False,
 ) -> GrownTree:
-    """Undo the splits that do not pay for their coefficients.
-
-    Parameters
-    ----------
-    grown : GrownTree
-    grower : LinearTreeGrower
-        What the tree was grown by.
-    weight : ndarray of shape (n_rows,) or None
-    criterion : {"aic", "bic"}
-    resampled : bool
-        Whether the weights are the counts of a bootstrap sample.
-    """
+    """Undo the splits that do not pay; `resampled` weights are the counts of a bootstrap sample."""
     nodes, recipe = grown.grown.nodes, grower.table.recipe
     n_outputs = _n_outputs(grown, grower)
     inner = np.flatnonzero(nodes["left"] >= 0)

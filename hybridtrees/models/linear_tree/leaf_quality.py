@@ -15,24 +15,11 @@ Floats = NDArray[np.float64]
 def regression_errors(
     inner: Floats, loss: Floats, n_rows: int, total: float, mean: Floats, origin: Floats
 ) -> tuple[Floats, Floats]:
-    """Return standard errors of least squares in one leaf.
+    """Return standard errors of the coefficients and intercepts of least squares in one leaf.
 
-    Parameters
-    ----------
-    inner : ndarray of shape (p, p)
-        Weighted sums of products of standardised regressors about their means in the leaf.
-    loss : ndarray of shape (n_outputs,)
-        Weighted sums of squared residuals.
-    n_rows, total : int, float
-        Rows and their weight.
-    mean, origin : ndarrays of shape (p,)
-        Means of the regressors in the leaf, and where the intercept is measured.
-
-    Returns
-    -------
-    errors : ndarray of shape (n_outputs, p)
-        NaN for coefficients that the leaf does not determine.
-    intercept_errors : ndarray of shape (n_outputs,)
+    `inner` has the weighted products of standardised regressors about their `mean` in the leaf,
+    `loss` the weighted squared residuals of each output; intercepts are measured at `origin`.
+    NaN for coefficients that the leaf does not determine.
     """
     p = len(mean)
     errors, intercepts = np.full((len(loss), p), np.nan), np.full(len(loss), np.nan)
@@ -89,16 +76,7 @@ def logistic_errors(
 def leaf_facts(
     grown: GrownTree, theta: Floats, grower: LinearTreeGrower, weight: Floats | None
 ) -> tuple[NDArray, Floats, Floats, Floats, Floats, NDArray]:
-    """Return what `LeafFacts` holds.
-
-    Parameters
-    ----------
-    grown : GrownTree
-    theta : ndarray of shape (n_nodes, n_outputs, p + 1)
-        The final models of the nodes.
-    grower : LinearTreeGrower
-    weight : ndarray of shape (n_rows,) or None
-    """
+    """Return what `LeafFacts` holds, for the final models `theta` of the nodes."""
     table, recipe, segments = grower.table, grower.table.recipe, grown.grown
     leaves = np.flatnonzero(segments.nodes["left"] < 0)
     n_outputs, p = theta.shape[1], theta.shape[2] - 1

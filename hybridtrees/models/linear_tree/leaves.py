@@ -55,15 +55,7 @@ def prune_by_rows(
 ) -> GrownTree:
     """Reduced-error pruning: keep the splits that lower the loss on rows set aside.
 
-    Parameters
-    ----------
-    grown : GrownTree
-    leaf : ndarray of int32
-        Leaf of each of the rows.
-    row_losses : callable
-        ``row_losses(theta, rows)`` gives the weighted loss of a model on some rows.
-    rows : ndarray of int
-        The rows set aside.
+    ``row_losses(theta, rows)`` gives the weighted loss of a model on some rows.
     """
     nodes = grown.grown.nodes
     n = len(nodes)
@@ -116,21 +108,10 @@ def make_tree(
     extrapolate: str,
     factor: float,
 ) -> Tree:
-    """Return the tree with linear leaves.
+    """Return the tree with linear leaves, from models for standardised regressors.
 
-    Parameters
-    ----------
-    grown : GrownTree
-    theta : ndarray of shape (n_nodes, n_outputs, p + 1)
-        Models for standardised regressors.
-    table : LinearTable
-    values : ndarray or sparse array
-        The table as it came.
-    responses : ndarray of shape (n_rows, n_outputs) or None
-        What "bounded" keeps predictions in the range of; None for the models' own scores.
-    extrapolate : {"linear", "clip", "bounded"}
-    factor : float
-        Share of the range of the responses by which "bounded" widens it on both sides.
+    "bounded" keeps predictions in the range of the `responses` of a leaf (None for the models' own
+    scores), widened on both sides by `factor` times that range.
     """
     nodes, features = grown.grown.nodes, table.recipe.linear_features
     slope = theta[:, :, 1:] / table.units

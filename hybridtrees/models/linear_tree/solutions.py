@@ -44,20 +44,11 @@ class NodePenalty:
 def exact_solutions(
     problem: LinearProblem, cells: Floats, penalty: LinearPenalty, theta: Floats, loss: Floats
 ) -> None:
-    """Replace solutions that are only good enough to rank candidates.
+    """Replace solutions, in `theta` and `loss`, that are only good enough to rank candidates.
 
     These are lasso and elastic net, which the search solves to a loose tolerance, and dependent
     regressors, of which the search leaves out the later ones; here they share a coefficient in
     the solution of minimum norm.
-
-    Parameters
-    ----------
-    problem : LinearProblem
-    cells : ndarray of shape (n_nodes, cell_size)
-    penalty : LinearPenalty
-        That of the problem.
-    theta : ndarray of shape (n_nodes, n_targets, n_columns), changed in place
-    loss : ndarray of shape (n_nodes,), changed in place
     """
     constant = ~theta[:, :, 1:].any(axis=(1, 2))
     if penalty.has_l1:
@@ -73,10 +64,7 @@ def exact_solutions(
 def centred_products(gram: Floats, p: int) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Return sums of products about the means, from those of columns [1, regressors, targets].
 
-    Returns
-    -------
-    inner, cross, squares, mean, level
-        Of the regressors, of regressors and targets, of the targets; means of both.
+    They are of the regressors, of regressors and targets, of the targets; then the means of both.
     """
     mean, level = gram[0, 1:p] / gram[0, 0], gram[0, p:] / gram[0, 0]
     inner = gram[1:p, 1:p] - gram[0, 0] * np.outer(mean, mean)

@@ -10,14 +10,12 @@ import numpy as np
 
 from hybridtrees._parameters import (
     check_boolean,
-    check_integer,
     check_option,
-    check_real,
     declared_parameters,
 )
 from hybridtrees.core.base.random_state import seed_sequence
-from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.input.validation import check_sample_weight
+from hybridtrees.linear._base import RegressionParameters
 from hybridtrees.models.rerf import tuning
 from hybridtrees.models.rerf.forest import ReadTable, ResidualForest
 from hybridtrees.models.rerf.honest import honest_level
@@ -55,25 +53,17 @@ class _Rows:
     fits: LinearFits
 
 
-class RERFModel(RERFPredictions, SupervisedFit, ForestParameters):
+class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionParameters):
     """Parameters, the two fits, tuning and the sum: everything but the target."""
 
     _criteria = ResidualForest._criteria
 
     criterion: str = "squared_error"
     penalty: str | None = "ridge"
-    alpha: float | str = 1e-3
-    l1_ratio: float = 0.5
-    fit_intercept: bool = True
-    standardize: bool = True
     linear_features: Any = None
-    missing_indicator: bool = False
     categorical_encoding: str = "onehot"
     tune: Any = False
     tune_by: Any = "oob"
-    cv: Any = 5
-    max_iter: int
-    tol: float
 
     # -- what the two differ in -----------------------------------------------------------------
 
@@ -122,10 +112,6 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters):
 
     def _check_parameters(self) -> Options:
         """Check the parameters, all before any work."""
-        from hybridtrees.linear.path import check_cv, check_penalty
-        from hybridtrees.linear.regression import Options
-
-        check_boolean("missing_indicator", self.missing_indicator)
         check_option("categorical_encoding", self.categorical_encoding, ENCODINGS)
         check_boolean("oob_score", self.oob_score)
         if check_boolean("warm_start", self.warm_start) and self._tunes():
@@ -133,23 +119,9 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters):
                 "warm_start=True adds trees to one setting and cannot be combined with tune; "
                 f"got tune={self.tune!r}"
             )
-        cv = check_cv(self.cv)
-        tol = check_real("tol", self.tol, 0, closed="right")
-        max_iter = check_integer("max_iter", self.max_iter, 1, 2**31 - 1)
-        assert tol is not None and max_iter is not None
-        if not tol > 0:
-            raise ValueError(f"tol must be a real number greater than 0, got {self.tol!r}")
         self._check_bagging()
         self._check_tree_parameters()
-        return Options(
-            penalty=check_penalty(self.penalty, self.alpha, self.l1_ratio),
-            fit_intercept=check_boolean("fit_intercept", self.fit_intercept),
-            standardize=check_boolean("standardize", self.standardize),
-            tol=tol,
-            max_iter=max_iter,
-            n_threads=effective_threads(self.n_jobs),
-            cv=cv,
-        )
+        return self._options()
 
     def _tunes(self) -> bool:
         """Whether `tune` is anything but False, be it Python's or NumPy's."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hybridtrees.base import ClassifierMixin
+from hybridtrees.base import ClassifierMixin, DecisionMixin
 from hybridtrees.input.validation import check_target_classification
 from hybridtrees.metrics import accuracy_score
 from hybridtrees.models.rerf.base import RERFModel, _Rows
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hybridtrees.linear.regression import Line, Options
 
 
-class RERFClassifier(ClassifierMixin, RERFModel):
+class RERFClassifier(DecisionMixin, ClassifierMixin, RERFModel):
     """Logistic regression, and a random forest on what its probabilities leave.
 
     The forest is grown on the indicators of the classes less their probabilities under the
@@ -74,6 +74,9 @@ feature_importances_, n_features_in_, feature_names_in_
     array([ True, False,  True])
     """
 
+    # Sums that are not cut, since that would make ties; one half is the border of two classes.
+    _border = 0.5
+
     max_iter: int = 100
     tol: float = 1e-9
 
@@ -125,23 +128,6 @@ feature_importances_, n_features_in_, feature_names_in_
         self.oob_score_ = float("nan")
         if known.any():
             self.oob_score_ = float(accuracy_score(target[known], found, sample_weight=w))
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Sum of probability and forest as it is; of two classes, for the second less one half.
-
-        It is not cut to [0, 1], since that would make ties. One half is taken off so that the
-        border between two classes is at 0; `predict_raw` gives the plain sum.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        scores : ndarray of shape (n_rows,) for two classes, else (n_rows, n_classes)
-        """
-        raw = self.predict_raw(X)
-        return raw[:, 0] - 0.5 if raw.shape[1] == 1 else raw
 
     def _probabilities(self, X: Any) -> np.ndarray:
         """Return the sums cut to [0, 1], adding up to 1."""

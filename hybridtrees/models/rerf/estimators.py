@@ -98,6 +98,8 @@ max_bins, keep_rows
 
     Attributes
     ----------
+    n_features_in_, feature_names_in_ : int, ndarray
+        The features of `fit`; names only where the table had them.
     coef_ : ndarray of shape (n_columns,) or (n_outputs, n_columns)
     intercept_ : float or ndarray of shape (n_outputs,)
     coef_names_ : ndarray of str
@@ -120,8 +122,6 @@ max_bins, keep_rows
         With `tune`: the setting of the smallest error, that error, and all of them.
     feature_importances_ : ndarray of shape (n_features,)
         Those of the forest.
-    n_features_in_, feature_names_in_ : int, ndarray
-        The features of `fit`; names only where the table had them.
 
     Examples
     --------
@@ -135,8 +135,6 @@ max_bins, keep_rows
     """
 
     max_features: int | float | str | None = "sqrt"
-    max_iter: int = 10_000
-    tol: float = 1e-10
 
     def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
         target = read_regression_target(y, n_rows, type(self).__name__)
@@ -170,17 +168,7 @@ max_bins, keep_rows
         if known.any():
             self.oob_score_ = float(r2_score(target[known], total[known], sample_weight=w))
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict a number per row, or one for each output.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        prediction : ndarray of shape (n_rows,) or (n_rows, n_outputs)
-        """
+    def _predictions(self, X: Any) -> np.ndarray:
         raw = self.predict_raw(X)
         return raw[:, 0] if self._single else raw
 

@@ -33,15 +33,7 @@ def honest_level(
 ) -> Floats:
     """Predictions of the rows by regressions that have not seen them, (n_rows, n_values).
 
-    Parameters
-    ----------
-    fits : LinearFits
-    line : FittedLine
-        The regression on all rows, where the answer is kept.
-    options : Options
-        Those of the line, with its alpha.
-    level : callable
-        From scores to predictions.
+    They are kept with the `line` that was fitted to all rows; `level` turns scores to predictions.
     """
     if line.honest is None:
         found = _without_row(fits, line, options)

@@ -98,20 +98,7 @@ class RegressionColumns(Checked):
         drop_first: bool,
         indicators: bool,
     ) -> RegressionColumns:
-        """Learn the columns of a table.
-
-        Parameters
-        ----------
-        reader : FeatureReader
-        values : ndarray or sparse array
-        features : ndarray of int64
-        target : ndarray of shape (n_rows, n_means)
-            What categories are averaged over.
-        weight : ndarray or None
-        encoding : {"onehot", "target_mean"}
-        drop_first, indicators : bool
-            See `Design`.
-        """
+        """Learn the columns of a table; `target` is what the means of categories are taken of."""
         given = reader.feature_names_in
         names = [f"x{f}" if given is None else str(given[f]) for f in features]
         categories = [reader.categories[f] for f in features]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hybridtrees.base import Estimator
+from hybridtrees.base import Estimator, RawScoreMixin
 from hybridtrees.core.base.checks import check_type
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.linear._base import check_line
@@ -41,7 +41,7 @@ class VarianceShares(NamedTuple):
     forest: float
 
 
-class RERFPredictions(Estimator):
+class RERFPredictions(RawScoreMixin, Estimator):
     """Methods of a fitted RERF model."""
 
     penalty: str | None
@@ -76,19 +76,8 @@ class RERFPredictions(Estimator):
         raw = Line(*self._line).predict(self._columns.make(values), None, n_threads)
         return self._level(raw), self.forest_._predict_values(ReadTable(values, self._reader))
 
-    def predict_raw(self, X: Any) -> np.ndarray:
-        """Sum of the predictions of the regression and of the forest, not cut to a range.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        raw : ndarray of shape (n_rows, n_values)
-            In classification a value for every class, of two for the second alone; it may be
-            below 0 or above 1.
-        """
+    def _raw_scores(self, X: Any) -> np.ndarray:
+        """Sum of both parts; in classification it may be below 0 or above 1."""
         linear, forest = self._both(X)
         return linear + forest
 

@@ -34,14 +34,7 @@ class Candidate:
 
 
 def check_grid(tune: Any, known: tuple[str, ...]) -> list[dict[str, list[Any]]] | None:
-    """Check `tune`: grids of parameters to be tried, None for the one that the data suggest.
-
-    Parameters
-    ----------
-    tune : True, dict of lists, or list of such dicts
-    known : tuple of str
-        Parameters that may be tuned.
-    """
+    """Check `tune`: grids of parameters to be tried, None for the one that the data suggest."""
     if tune is True or isinstance(tune, np.bool_):
         return None
     grids = [tune] if isinstance(tune, Mapping) else tune
@@ -71,14 +64,7 @@ def default_grid(penalised: bool, alphas: Callable[[int], NDArray]) -> list[dict
 
 
 def best_of(errors: list[float], by: str) -> int:
-    """Return the number of the smallest error; settings without an error are passed over.
-
-    Parameters
-    ----------
-    errors : list of float
-    by : str
-        How settings were compared, for messages.
-    """
+    """Return the number of the smallest error that is one; `by` is for messages."""
     known = np.where(np.isnan(errors), np.inf, errors)
     if not np.isfinite(known).any():
         raise ValueError(

@@ -276,34 +276,20 @@ def tree_seeds(seeds: np.random.SeedSequence, index: int) -> tuple[int, int]:
 
 def bag(
     open_grower: Callable[[], Any],
-    grow: Callable[[Any, np.ndarray, int], Any],
+    grow: Callable[[Any, np.ndarray, np.ndarray | None, int], Any],
     sampler: RowSampler,
     settings: BaggingSettings,
     seeds: np.random.SeedSequence,
     watch: Callable[[Any], float | None] | None = None,
     earlier: list[float] | None = None,
 ) -> BaggingResult:
-    """Grow trees on samples of the rows.
+    """Grow trees on samples of the rows; the result is the same for any number of threads.
 
-    Parameters
-    ----------
-    open_grower : callable
-        Returns a context manager that gives a grower; called once per thread.
-    grow : callable
-        ``grow(grower, counts, seed)`` grows a tree on a sample, given as the number of times
-        that each row is in it.
-    sampler : RowSampler
-    settings : BaggingSettings
-    seeds : SeedSequence
-    watch : callable, optional
-        Called with every tree, in order, by the calling thread; returns the error so far.
-    earlier : list of float, optional
-        Errors of the trees before the first.
-
-    Returns
-    -------
-    result : BaggingResult
-        The same for any number of threads.
+    `open_grower` returns a context manager that gives a grower, once per thread, and
+    ``grow(grower, counts, weight, seed)`` grows a tree on a sample, given as the number of times
+    that each row is in it and the weights that follow, None for all rows alike. The calling thread
+    gives every tree, in order, to `watch`, which returns the error so far; `earlier` are the
+    errors of the trees of an earlier fit.
     """
     result: BaggingResult = BaggingResult(errors=list(earlier or ()))
     progress = _Progress(settings, watch is not None)
@@ -323,14 +309,7 @@ def bag(
 
 
 def has_settled(errors: list[float], grain: float = 0.0) -> bool:
-    """Whether the last errors vary little, and on average differ little from those before.
-
-    Parameters
-    ----------
-    errors : list of float
-    grain : float
-        See `BaggingSettings`.
-    """
+    """Whether the last errors vary by no more than `grain`, or little, around those before."""
     if len(errors) < 2 * SETTLED_TREES:
         return False
     before, last = np.array(errors[-2 * SETTLED_TREES :]).reshape(2, -1)
@@ -345,17 +324,20 @@ def has_settled(errors: list[float], grain: float = 0.0) -> bool:
 
 def _grown_trees(
     open_grower: Callable[[], Any],
-    grow: Callable[[Any, np.ndarray, int], Any],
+    grow: Callable[[Any, np.ndarray, np.ndarray | None, int], Any],
     sampler: RowSampler,
     settings: BaggingSettings,
     seeds: np.random.SeedSequence,
     stack: ExitStack,
 ) -> Iterator[tuple[int, Any]]:
     """Yield the trees in their order; with several threads those next in turn are under way."""
+    weighted = sampler.weight is not None or sampler.leaves_out
 
     def grow_next(grower: Any, index: int) -> tuple[int, Any]:
         draw, growth = tree_seeds(seeds, index)
-        return draw, grow(grower, sampler.counts(draw), growth)
+        counts = sampler.counts(draw)
+        weight = sampler.row_weight(counts) if weighted else None
+        return draw, grow(grower, counts, weight, growth)
 
     numbers = iter(range(settings.first, settings.first + settings.n_trees))
     pool, n_threads = start_workers(min(settings.n_threads, settings.n_trees))

@@ -14,7 +14,7 @@ from hybridtrees._parameters import check_integer, check_option, check_real
 from hybridtrees._persistence import load
 from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.random_state import seed_sequence
-from hybridtrees.core.base.threads import effective_threads, threads_for_table
+from hybridtrees.core.base.threads import table_threads
 from hybridtrees.core.grow.grower import Grower, NewtonLeaves
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import Table
@@ -216,15 +216,13 @@ class BoostedModel(BoostedPrediction):
         period = self.verbose if verbose is None else verbose
         if not isinstance(period, bool):
             check_integer("verbose", period, 0)
-        n_threads = effective_threads(self.n_jobs)
         seeds = seed_sequence(self.random_state)
         before = self._model_before(xgb_model)
         values = self._learn_table(X, before)
         n_rows, n_features = values.shape
         if self.monotone_constraints is not None or self.interaction_constraints is not None:
             params = self._constrained(params)
-        # Threads wait for each other longer than they work on a small table.
-        n_threads = threads_for_table(n_threads, n_rows, n_features)
+        n_threads = table_threads(self.n_jobs, n_rows, n_features)
         target, loss = self._encode_target(y, n_rows, before, params.max_delta_step)
         loss.check_target(target)
         if before is not None:

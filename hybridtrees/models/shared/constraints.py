@@ -23,19 +23,7 @@ def read_monotonic(
 ) -> np.ndarray | None:
     """Return monotone constraints as one int8 per feature, None where there are none.
 
-    Parameters
-    ----------
-    given : None, array-like, dict or str
-        One of -1, 0, 1 per feature, or by name or number of features; a string holds a tuple.
-    names : ndarray of str or None
-        Names of the features.
-    is_categorical : ndarray of bool, shape (n_features,)
-    parameter : str
-        Name of the parameter, for messages.
-
-    Returns
-    -------
-    constraints : ndarray of int8, shape (n_features,), or None
+    They are given as -1, 0 or 1 per feature, or by name or number; a string holds a tuple.
     """
     given = _evaluate(given, parameter)
     if given is None:
@@ -73,22 +61,9 @@ def read_interactions(
 ) -> np.ndarray | None:
     """Return interaction constraints as a bit set of groups per feature, None without any.
 
-    Parameters
-    ----------
-    given : None, sequence of sequences, or str
-        Groups of features, by name or number, that may stand on one path; a string holds a list,
-        or is "pairwise" (any two features) or "no_interactions".
-    names : ndarray of str or None
-    n_features : int
-    parameter : str
-        Name of the parameter, for messages.
-    rest_together : bool
-        Whether the features that are in no group make one more, as scikit-learn has it; otherwise
-        each of them stands alone, as in xgboost.
-
-    Returns
-    -------
-    groups : ndarray of uint64, shape (n_features,), or None
+    They are given as groups of features that may stand on one path; a string holds a list, or is
+    "pairwise" (any two features) or "no_interactions". The features that are in no group make one
+    more with `rest_together`, as in scikit-learn; otherwise each stands alone, as in xgboost.
     """
     if isinstance(given, str) and given == "no_interactions":
         return np.zeros(n_features, dtype=np.uint64)
@@ -119,18 +94,6 @@ def bounded_values(tree: Tree, values: np.ndarray, monotonic: np.ndarray) -> np.
 
     A constrained split parts the range of values at the middle of its children's, and all nodes
     below it stay on their side: so the leaves are in order, whatever rule has estimated them.
-
-    Parameters
-    ----------
-    tree : Tree
-        Parents stand before their children.
-    values : float64 array of shape (n_nodes,)
-        Estimates of all nodes, inner ones too.
-    monotonic : int8 array of shape (n_features,)
-
-    Returns
-    -------
-    values : float64 array of shape (n_nodes,)
     """
     nodes = tree.nodes
     kept = values.tolist()

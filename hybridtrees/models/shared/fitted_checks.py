@@ -17,17 +17,7 @@ from hybridtrees.models.shared.bagging import RowSampler
 def check_ensemble(
     model: Any, name: str, n_outputs: int, n_columns: int | None = None
 ) -> TreeEnsemble:
-    """Return trees that must be about the features and outputs of a model.
-
-    Parameters
-    ----------
-    model : Estimator
-    name : str
-        Attribute that holds the trees.
-    n_outputs : int
-    n_columns : int, optional
-        Columns that the trees read, where these are not the features.
-    """
+    """Return the trees of a model, which must read its features, or so many columns."""
     trees = check_type(model, name, TreeEnsemble)
     n_columns = model.n_features_in_ if n_columns is None else n_columns
     if trees.n_features != n_columns or trees.n_outputs != n_outputs:

@@ -15,16 +15,8 @@ _MAX_LISTED = 10
 def split_importance(ensemble: TreeEnsemble, kind: str) -> np.ndarray:
     """Return the importance of every feature, not normalised.
 
-    Parameters
-    ----------
-    ensemble : TreeEnsemble
-    kind : str
-        "weight": number of splits; "total_gain", "total_cover": sums of the gain and of the
-        hessians over a feature's splits; "gain", "cover": their means.
-
-    Returns
-    -------
-    importance : ndarray of shape (n_features,)
+    "weight" is the number of splits; "total_gain" and "total_cover" are sums of the gain and of
+    the hessians over a feature's splits, "gain" and "cover" their means.
     """
     if kind not in IMPORTANCE_TYPES:
         raise ValueError(f"importance_type must be one of {IMPORTANCE_TYPES}, got {kind!r}")

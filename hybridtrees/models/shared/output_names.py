@@ -71,25 +71,10 @@ def frame_kind(table: Any) -> str | None:
 def fill_column(
     frame: Any, j: int, gaps: np.ndarray, fills: np.ndarray, numbers: np.ndarray | None
 ) -> Any:
-    """Return a frame of pandas or polars with the gaps of one of its columns filled.
+    """Return a copy of a frame of pandas or polars with the gaps of column number `j` filled.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame or polars.DataFrame
-        Left as it is.
-    j : int
-        Place of the column; names may occur twice.
-    gaps : ndarray of bool
-        Rows to fill.
-    fills : ndarray
-        What to fill them with. A category type gets the labels that it lacks.
-    numbers : ndarray or None
-        The whole column where it holds numbers: means may be no whole numbers, so that its type
-        need not hold them.
-
-    Returns
-    -------
-    frame : pandas.DataFrame or polars.DataFrame
+    A category type gets the labels of `fills` that it lacks. `numbers` is the whole column where it
+    holds numbers: means may be no whole numbers, so that its type need not hold them.
     """
     fill = _fill_pandas if frame_kind(frame) == "pandas" else _fill_polars
     return fill(frame, j, gaps, fills, numbers)

@@ -95,17 +95,7 @@ class RegressionTarget(RegressorMixin):
         """Predictions in the shape of the target that `fit` was given."""
         return values[:, 0] if self.n_outputs_ == 1 else values
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the target of each row.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        prediction : ndarray of shape (n_rows,), or (n_rows, n_outputs) for several outputs
-        """
+    def _predictions(self, X: Any) -> np.ndarray:
         return self._squeeze(self._predict_values(X))  # type: ignore[attr-defined]
 
     def _outputs(self) -> str:

@@ -196,20 +196,7 @@ class TreeRecipe:
     n_threads: int
 
     def grow(self, values: Any, target: np.ndarray, weight: np.ndarray | None, seed: int) -> Grown:
-        """Grow one tree, not pruned.
-
-        Parameters
-        ----------
-        values : ndarray or sparse array of shape (n_rows, n_features)
-        target : ndarray
-            float64 of shape (n_rows, n_outputs), or int32 class codes.
-        weight : ndarray of shape (n_rows,) or None
-        seed : int
-
-        Returns
-        -------
-        grown : Grown
-        """
+        """Grow one tree, not pruned."""
         total = float(values.shape[0]) if weight is None else exact_sum(weight)
         params = self.grower_params(*values.shape, total)
         return grow_cart(

@@ -1,4 +1,4 @@
-"""Trees of a forest: grown on a sample, packed, and asked about the rows left out."""
+"""Trees of a forest: grown on a sample and packed, with predictions for the rows left out."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ForestTree:
     oob_rows : ndarray of uint32 or None
         Rows out of the bag.
     oob_values : ndarray of shape (n_oob, n_values) or None
-        What the tree says of them.
+        Predictions of the tree for them.
     """
 
     packed: PackedTree
@@ -65,7 +65,7 @@ class ForestFit:
         From the counts of a sample to a factor on the weight of each row.
     ccp_alpha : float
     watch_oob, keep_rows : bool
-        Whether trees are asked about rows out of the bag, and whether their rows are kept.
+        Whether trees predict rows out of the bag, and whether their rows are kept.
     """
 
     recipe: TreeRecipe
@@ -112,28 +112,18 @@ class ForestFit:
             expected = expected * self.class_factor(expected)
         return exact_sum(expected)
 
-    @property
-    def detailed(self) -> bool:
-        """Whether values of inner nodes are kept: see `pack_tree`."""
-        recipe = self.recipe
-        return (
-            recipe.criterion == "absolute_error"
-            or recipe.missing == "stop"
-            or recipe.monotonic is not None
-        )
-
     def open_grower(self) -> Grower:
         """Return a grower for one thread."""
         return Grower(self.table, self.params, TargetLeaves(self.ccp_alpha > 0))
 
-    def grow(self, grower: Grower, counts: np.ndarray, seed: int) -> ForestTree:
-        """Grow a tree on a sample, given as the number of times that each row is in it."""
+    def grow(
+        self, grower: Grower, counts: np.ndarray, weight: np.ndarray | None, seed: int
+    ) -> ForestTree:
+        """Grow a tree on a sample: see `bag`."""
         recipe = self.recipe
-        weight: np.ndarray | None = self.sampler.row_weight(counts)
         if self.class_factor is not None:
-            weight = weight * self.class_factor(counts)
-        elif self.sampler.weight is None and not self.sampler.leaves_out:
-            weight = None
+            factor = self.class_factor(counts)
+            weight = factor if weight is None else weight * factor
         statistics = TargetStatistics(self.target, weight, recipe.criterion, recipe.n_classes)
         grown = grower.grow(statistics, statistics.rows, seed)
         tree, leaf = grown.tree, grown.leaf
@@ -142,12 +132,18 @@ class ForestFit:
             tree, new_node = prune_nodes(tree, splits, grown.impurity)
             leaf = np.where(leaf < 0, leaf, new_node[leaf]).astype(np.int32)
         values = tree.values[:, 1:] if recipe.n_classes == 2 else tree.values
-        packed = pack_tree(tree, values, self.detailed)
+        # Values of inner nodes are kept where they cannot be had from those of the leaves.
+        detailed = (
+            recipe.criterion == "absolute_error"
+            or recipe.missing == "stop"
+            or recipe.monotonic is not None
+        )
+        packed = pack_tree(tree, values, detailed)
         oob_rows = oob_values = None
         if self.watch_oob:
             oob_rows = self.sampler.out_of_bag(counts)
             oob_values = values[packed.walk(self.values, oob_rows)]
-        rows = rows_by_leaf(leaf, tree.n_nodes) if self.keep_rows else None
+        rows = rows_by_leaf(leaf, len(tree.nodes)) if self.keep_rows else None
         return ForestTree(
             packed, _importance(tree, self.table.n_features), rows, oob_rows, oob_values
         )

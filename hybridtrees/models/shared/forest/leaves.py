@@ -31,17 +31,7 @@ Found = TypeVar("Found")
 def remembered(
     trees: PackedTrees, name: str, make: Callable[[], Found], size: Callable[[Found], int]
 ) -> Found:
-    """Return what `make` gives, from a cache if it was made for these trees before.
-
-    Parameters
-    ----------
-    trees : PackedTrees
-    name : str
-        What it is.
-    make : callable
-    size : callable
-        From what was made to its bytes.
-    """
+    """Return what `make` gives, kept for the next call unless its `size` in bytes is large."""
     kept = _remembered.setdefault(trees, {})
     if name in kept:
         return kept[name]
@@ -162,18 +152,7 @@ class Proximities:
     def of(
         self, leaves: np.ndarray, out_of_bag: np.ndarray | None = None
     ) -> scipy.sparse.csr_array:
-        """Proximities of rows with these leaves, (n, n_others).
-
-        Parameters
-        ----------
-        leaves : ndarray of int32, shape (n, n_trees)
-        out_of_bag : ndarray of bool, shape (n, n_trees), optional
-            Trees that count for these rows; all by default.
-
-        Returns
-        -------
-        proximities : csr_array
-        """
+        """Proximities of rows with these leaves, by trees that count for them, (n, n_others)."""
         first, last = self._groups.segments(leaves)
         if out_of_bag is not None:
             last = np.where(out_of_bag, last, first)
@@ -242,20 +221,7 @@ def quantiles(
 
 
 def sample_products(counts_of: Any, n_trees: int, n_rows: int) -> tuple[np.ndarray, float]:
-    """Inner products of the centred sample counts of trees, and their total variance.
-
-    Parameters
-    ----------
-    counts_of : callable
-        From the number of a tree to its counts, of shape (n_rows,).
-    n_trees, n_rows : int
-
-    Returns
-    -------
-    products : ndarray of shape (n_trees, n_trees)
-    variance : float
-        Variance of the counts over the trees, summed over the rows.
-    """
+    """Inner products of the centred sample counts of trees, and their total variance."""
     total = np.zeros(n_rows)
     for tree in range(n_trees):
         total += counts_of(tree)

@@ -57,24 +57,9 @@ def continue_oob(
     sampler: RowSampler,
     predict: Callable[[int, np.ndarray], np.ndarray],
 ) -> list[float]:
-    """Take over the out-of-bag predictions of the trees there are.
+    """Take over the out-of-bag predictions of the trees there are; returns the error after each.
 
-    Parameters
-    ----------
-    oob : OutOfBag
-        Of the fit that adds trees.
-    earlier : dict
-        Attributes of the forest so far.
-    sampler : RowSampler
-        Draws the samples of its trees again.
-    predict : callable
-        From the number of a tree and some rows to its predictions, used where the forest was
-        fitted without `oob_score`.
-
-    Returns
-    -------
-    curve : list of float
-        Error after each tree that there is.
+    Where the forest was fitted without `oob_score`, they are made by ``predict(tree, rows)``.
     """
     if "_oob_sums" not in earlier:
         curve = []
