@@ -54,7 +54,7 @@ def test_equal_shares_out_of_the_bag():
     np.testing.assert_array_equal(as_votes(thirds), [[0, 1, 0], [1, 0, 0]])
     X, y = even_classes(2)
     with pytest.warns(UserWarning, match="sample of every tree"):
-        forest = RandomForestClassifier(2, voting="hard", oob_score=True, random_state=4).fit(X, y)
+        forest = RandomForestClassifier(2, voting="hard", oob_score=True, random_state=2).fit(X, y)
     said = forest.oob_decision_function_
     known = ~np.isnan(said[:, 1])
     assert (said[:, 1] == 0.5).any()
