@@ -12,8 +12,6 @@ from hybridtrees.core.search._search cimport Column, make_column, sum_column
 
 import numpy as np
 
-from hybridtrees.core.tree._walk import group_rows
-
 
 # ---------------------------------------------------------------------------------------------
 # Passes over the rows of the leaves of a tree: moments of their regressors, and their outputs.
@@ -413,7 +411,8 @@ def add_lines(
 
 def leaf_means(
     const Node[::1] nodes, const float64_t[:, :] y, const float64_t[::1] weight,
-    const int32_t[::1] leaf, float64_t[:, ::1] value,
+    const uint32_t[::1] rows, const intp_t[::1] start, const intp_t[::1] stop,
+    float64_t[:, ::1] value,
 ):
     """Write the mean targets of the rows that end at each leaf; of one row, the row itself.
 
@@ -422,38 +421,40 @@ def leaf_means(
     nodes : array of NODE_DTYPE
     y : float64 array of shape (n_rows, n_outputs)
     weight : float64 array of shape (n_rows,), or None
-    leaf : int32 array of shape (n_rows,)
-        Node where each row ends, negative for rows that take no part.
+    rows : uint32 array
+    start, stop : intp arrays of shape (n_nodes,)
+        The rows of node i are ``rows[start[i]:stop[i]]``.
     value : float64 array of shape (n_nodes, n_outputs)
     """
-    cdef intp_t n_nodes = nodes.shape[0], n_outputs = y.shape[1], n = y.shape[0], k, node
+    cdef intp_t n_nodes = nodes.shape[0], n_outputs = y.shape[1], n = y.shape[0], i, k, node
     cdef int width = ht_vector_bytes()
     cdef float64_t total, mean
-    if (leaf.shape[0] != n or value.shape[0] != n_nodes or value.shape[1] != n_outputs
-            or (weight is not None and weight.shape[0] != n)):
+    if (start.shape[0] != n_nodes or stop.shape[0] != n_nodes or value.shape[0] != n_nodes
+            or value.shape[1] != n_outputs or (weight is not None and weight.shape[0] != n)):
         raise ValueError("rows, targets and nodes do not fit each other")
+    for i in range(rows.shape[0]):
+        if rows[i] >= n:
+            raise ValueError("a row is out of range")
     cdef const float64_t[:, ::1] weighted = np.ascontiguousarray(
         y if weight is None else np.multiply(y, np.asarray(weight)[:, None]))
     cdef Column weights = make_column(NULL, NULL if weight is None else &weight[0], 1, n)
     cdef Column column
-    cdef int64_t[::1] start = np.empty(n_nodes + 1, dtype=np.int64)
-    cdef uint32_t[::1] rows = np.empty(n, dtype=np.uint32)
-    group_rows(leaf, start, rows)
     for k in range(n_outputs):
         column = make_column(NULL, &weighted[0, k], n_outputs, n)
-        with nogil:
-            for node in range(n_nodes):
-                if nodes[node].left >= 0 or start[node] == start[node + 1]:
-                    continue
-                # A weight would round the mean of one row.
-                mean = y[rows[start[node]], k]
-                if start[node + 1] - start[node] > 1:
-                    sum_column(&weights, &rows[start[node]], start[node + 1] - start[node], width,
-                               NULL, &total)
-                    sum_column(&column, &rows[start[node]], start[node + 1] - start[node], width,
-                               NULL, &mean)
-                    mean /= total
-                value[node, k] = mean
+        for node in range(n_nodes):
+            if nodes[node].left >= 0 or start[node] == stop[node]:
+                continue
+            if not 0 <= start[node] < stop[node] <= rows.shape[0]:
+                raise ValueError("a leaf has rows out of range")
+            # A weight would round the mean of one row.
+            mean = y[rows[start[node]], k]
+            if stop[node] - start[node] > 1:
+                sum_column(&weights, &rows[start[node]], stop[node] - start[node], width, NULL,
+                           &total)
+                sum_column(&column, &rows[start[node]], stop[node] - start[node], width, NULL,
+                           &mean)
+                mean /= total
+            value[node, k] = mean
 
 
 def pair_gains(Node[::1] nodes, const float64_t[:, ::1] sums):

@@ -187,9 +187,9 @@ class TargetSums:
             impurity /= self.scale
         elif self.criterion == "poisson":
             value, impurity = poisson_values(nodes, sums, self._scaled, w, leaf)
-            value = mean_values(nodes, self.y, w, leaf, means)
+            value = mean_values(nodes, self.y, w, segments(), means)
         else:
-            value = mean_values(nodes, self.y, w, leaf, means)
+            value = mean_values(nodes, self.y, w, segments(), means)
             impurity = np.zeros(len(nodes))
             if impurities:
                 impurity = square_values(nodes, sums, self._scaled, w, leaf)[1]

@@ -60,15 +60,16 @@ def mean_values(
     nodes: NDArray,
     y: Floats,
     w: Floats | None,
-    leaf: NDArray,
+    segments: tuple[NDArray, NDArray, NDArray],
     inner: Floats,
 ) -> Floats:
     """Means of the targets as they are, so that a leaf of equal targets has just their value.
 
-    `inner` are the means of all nodes from centred sums, which do for the nodes above.
+    `segments` has the row ids node by node, and start and stop of each node among them. `inner`
+    are the means of all nodes from centred sums, which do for the nodes above.
     """
     value = np.array(inner, order="C")
-    leaf_means(nodes, y, None if w is None else np.ascontiguousarray(w), leaf, value)
+    leaf_means(nodes, y, None if w is None else np.ascontiguousarray(w), *segments, value)
     return value
 
 
