@@ -222,7 +222,9 @@ def test_means_and_gains_of_nodes(rng, weighted):
     y = rng.normal(size=(7, 2))
     weight = rng.uniform(0.5, 2.0, 7) if weighted else None
     value = np.full((5, 2), 9.0)
-    leaf_means(nodes, y, weight, leaf, value)
+    rows = np.argsort(leaf, kind="stable").astype(np.uint32)
+    start, stop = (np.searchsorted(leaf[rows], np.arange(5), side) for side in ("left", "right"))
+    leaf_means(nodes, y, weight, rows, start, stop, value)
     assert np.all(value[[0, 2]] == 9.0)
     np.testing.assert_array_equal(value[3], y[2])
     for node in (1, 4):

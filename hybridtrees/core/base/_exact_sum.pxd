@@ -1,14 +1,10 @@
 """Sums that depend on their terms alone; exact_sum.h says how."""
 
-from hybridtrees.core.base._types cimport int64_t, intp_t
+from hybridtrees.core.base._types cimport intp_t
 
 cdef extern from "exact_sum.h" nogil:
-    enum:
-        HT_SUM_EMPTY
     ctypedef struct HtExactSum:
-        int64_t top
-        int64_t word[3]
-        int64_t odd
+        pass
     float ht_largest_float(int width, const float* x, intp_t n)
     void ht_clear_sum(HtExactSum* sum)
     void ht_merge_sum(HtExactSum* sum, const HtExactSum* other)

@@ -33,7 +33,9 @@ def leaf_means(
     nodes: NDArray[np.void],
     y: NDArray[np.float64],
     weight: NDArray[np.float64] | None,
-    leaf: NDArray[np.int32],
+    rows: NDArray[np.uint32],
+    start: NDArray[np.intp],
+    stop: NDArray[np.intp],
     value: NDArray[np.float64],
 ) -> None: ...
 def pair_gains(nodes: NDArray[np.void], sums: NDArray[np.float64]) -> None: ...

@@ -3,14 +3,12 @@
 from cython.parallel cimport prange
 from libc.math cimport INFINITY
 
-from hybridtrees.core.base._exact_sum cimport (
-    HtExactSum, ht_add_term, ht_clear_sum, ht_sum_value,
-)
 from hybridtrees.core.base._simd cimport ht_vector_bytes
 from hybridtrees.core.base._threads cimport team_of
 from hybridtrees.core.base._types cimport (
     Node, float32_t, float64_t, int32_t, int64_t, intp_t, real_t, uint32_t, uint8_t,
 )
+from hybridtrees.core.search._search cimport Column, make_column, sum_column
 
 import numpy as np
 
@@ -328,8 +326,8 @@ cdef void add_line(
             else:
                 for r in range(n):
                     x[r] = <float64_t>column[<intp_t>rows[r] * row_step]
-            ht_add_line_term(x, <int>n, line.coef[j], line.center[j], line.low[j], line.high[j], total,
-                        width)
+            ht_add_line_term(x, <int>n, line.coef[j], line.center[j], line.low[j],
+                             line.high[j], total, width)
         for r in range(n):
             raw[<intp_t>rows[r] * raw_step] += min(
                 max(total[r] + line.constant, line.least), line.most)
@@ -413,7 +411,8 @@ def add_lines(
 
 def leaf_means(
     const Node[::1] nodes, const float64_t[:, :] y, const float64_t[::1] weight,
-    const int32_t[::1] leaf, float64_t[:, ::1] value,
+    const uint32_t[::1] rows, const intp_t[::1] start, const intp_t[::1] stop,
+    float64_t[:, ::1] value,
 ):
     """Write the mean targets of the rows that end at each leaf; of one row, the row itself.
 
@@ -422,42 +421,40 @@ def leaf_means(
     nodes : array of NODE_DTYPE
     y : float64 array of shape (n_rows, n_outputs)
     weight : float64 array of shape (n_rows,), or None
-    leaf : int32 array of shape (n_rows,)
-        Node where each row ends, negative for rows that take no part.
+    rows : uint32 array
+    start, stop : intp arrays of shape (n_nodes,)
+        The rows of node i are ``rows[start[i]:stop[i]]``.
     value : float64 array of shape (n_nodes, n_outputs)
     """
-    cdef intp_t n_nodes = nodes.shape[0], n_outputs = y.shape[1], i, k, node
-    cdef bint weighted = weight is not None
-    cdef float64_t w
-    cdef HtExactSum* sum_
-    if (leaf.shape[0] != y.shape[0] or value.shape[0] != n_nodes
-            or value.shape[1] != n_outputs or (weighted and weight.shape[0] != y.shape[0])):
+    cdef intp_t n_nodes = nodes.shape[0], n_outputs = y.shape[1], n = y.shape[0], i, k, node
+    cdef int width = ht_vector_bytes()
+    cdef float64_t total, mean
+    if (start.shape[0] != n_nodes or stop.shape[0] != n_nodes or value.shape[0] != n_nodes
+            or value.shape[1] != n_outputs or (weight is not None and weight.shape[0] != n)):
         raise ValueError("rows, targets and nodes do not fit each other")
-    cdef int64_t[:, ::1] room = np.empty(
-        (n_nodes * (n_outputs + 1), sizeof(HtExactSum) // 8), dtype=np.int64)
-    cdef HtExactSum* sums = <HtExactSum*>&room[0, 0]
-    cdef intp_t[::1] last = np.full(n_nodes, -1)          # row of the node, -2: several
-    with nogil:
-        for k in range(n_nodes * (n_outputs + 1)):
-            ht_clear_sum(&sums[k])
-        for i in range(leaf.shape[0]):
-            node = leaf[i]
-            if node < 0 or node >= n_nodes:
-                continue
-            w = weight[i] if weighted else 1.0
-            sum_ = sums + node * (n_outputs + 1)
-            for k in range(n_outputs):
-                ht_add_term(sum_ + k, w * y[i, k])
-            ht_add_term(sum_ + n_outputs, w)
-            last[node] = i if last[node] == -1 else -2
+    for i in range(rows.shape[0]):
+        if rows[i] >= n:
+            raise ValueError("a row is out of range")
+    cdef const float64_t[:, ::1] weighted = np.ascontiguousarray(
+        y if weight is None else np.multiply(y, np.asarray(weight)[:, None]))
+    cdef Column weights = make_column(NULL, NULL if weight is None else &weight[0], 1, n)
+    cdef Column column
+    for k in range(n_outputs):
+        column = make_column(NULL, &weighted[0, k], n_outputs, n)
         for node in range(n_nodes):
-            if nodes[node].left >= 0:
+            if nodes[node].left >= 0 or start[node] == stop[node]:
                 continue
-            sum_ = sums + node * (n_outputs + 1)
-            for k in range(n_outputs):
-                # A weight would round the mean of one row.
-                value[node, k] = y[last[node], k] if last[node] >= 0 else (
-                    ht_sum_value(sum_ + k) / ht_sum_value(sum_ + n_outputs))
+            if not 0 <= start[node] < stop[node] <= rows.shape[0]:
+                raise ValueError("a leaf has rows out of range")
+            # A weight would round the mean of one row.
+            mean = y[rows[start[node]], k]
+            if stop[node] - start[node] > 1:
+                sum_column(&weights, &rows[start[node]], stop[node] - start[node], width, NULL,
+                           &total)
+                sum_column(&column, &rows[start[node]], stop[node] - start[node], width, NULL,
+                           &mean)
+                mean /= total
+            value[node, k] = mean
 
 
 def pair_gains(Node[::1] nodes, const float64_t[:, ::1] sums):

@@ -23,6 +23,8 @@ from hybridtrees.core.search._criteria import weighted_medians
 from hybridtrees.core.tree.tree import Tree
 
 Floats = NDArray[np.float64]
+# Row ids node by node, and start and stop of each node among them.
+Segments = tuple[NDArray, NDArray, NDArray]
 
 ENGINE_CRITERIA = {
     "squared_error": "squares",
@@ -99,9 +101,9 @@ class TargetStatistics(Statistics):
             impurity /= self.scale
         elif self.criterion == "poisson":
             value, impurity = poisson_values(nodes, sums, self._scaled, w, leaf)
-            value = mean_values(nodes, self.y, w, leaf, means)
+            value = mean_values(nodes, self.y, w, grower.engine.segments(), means)
         else:
-            value = mean_values(nodes, self.y, w, leaf, means)
+            value = mean_values(nodes, self.y, w, grower.engine.segments(), means)
             impurity = np.zeros(len(nodes))
             if impurities:
                 impurity = square_values(nodes, sums, self._scaled, w, leaf)[1]
@@ -281,18 +283,14 @@ def _own_sums(leaf: NDArray, per_row: Floats, n_nodes: int) -> Floats:
 
 
 def mean_values(
-    nodes: NDArray,
-    y: Floats,
-    w: Floats | None,
-    leaf: NDArray,
-    inner: Floats,
+    nodes: NDArray, y: Floats, w: Floats | None, segments: Segments, inner: Floats
 ) -> Floats:
     """Means of the targets as they are, so that a leaf of equal targets has just their value.
 
     `inner` are the means of all nodes from centred sums, which do for the nodes above.
     """
     value = np.array(inner, order="C")
-    leaf_means(nodes, y, None if w is None else np.ascontiguousarray(w), leaf, value)
+    leaf_means(nodes, y, None if w is None else np.ascontiguousarray(w), *segments, value)
     return value
 
 
@@ -336,9 +334,7 @@ def poisson_values(
     return value, np.maximum(impurity, 0.0) / y.shape[1]
 
 
-def median_values(
-    y: Floats, w: Floats | None, segments: tuple[NDArray, NDArray, NDArray]
-) -> tuple[Floats, Floats]:
+def median_values(y: Floats, w: Floats | None, segments: Segments) -> tuple[Floats, Floats]:
     """Medians, and mean absolute deviations from them (averaged over the outputs).
 
     `segments` has the row ids node by node, and start and stop of each node among them.

@@ -1,5 +1,6 @@
 """What every search shares: nodes, the queue of open nodes, leaf sums, the contract."""
 
+from hybridtrees.core.base._exact_sum cimport HtExactSum
 from hybridtrees.core.base._types cimport (
     Bounds, NodeSums, SplitInfo, SplitRules, TargetView, float32_t, float64_t, int32_t, int64_t,
     int8_t, intp_t, uint32_t, uint64_t,
@@ -65,6 +66,23 @@ cdef class NodeStore:
 
 cdef enum:
     SUM_BLOCK = 4096      # rows of a leaf that a thread takes at a time
+
+
+cdef struct Column:
+    # One number of every row, float32 or float64; without either pointer it is 1.
+    const float32_t* single
+    const float64_t* double_
+    intp_t stride
+    bint whole            # whole numbers with sums below 2^53: plain sums are exact
+
+cdef Column make_column(
+    const float32_t* single, const float64_t* double_, intp_t stride, intp_t n
+) noexcept nogil
+
+cdef void sum_column(
+    const Column* column, const uint32_t* rows, intp_t n, int width, HtExactSum* part,
+    float64_t* out,
+) noexcept nogil
 
 cdef int sum_leaves(
     const float32_t* grad, const float32_t* hess, float64_t constant_hess,

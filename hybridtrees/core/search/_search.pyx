@@ -14,7 +14,7 @@ from hybridtrees.core.base._simd cimport ht_vector_bytes
 from hybridtrees.core.base._threads cimport team_of, team_stops, threads_for
 from hybridtrees.core.base._types cimport (
     BEST_FIRST, DEPTH_FIRST, STREAM_CHILD, STREAM_LEVEL, STREAM_NODE, STREAM_TREE,
-    TARGET_CLASS, TARGET_CLASS_WEIGHTED, TargetView, float32_t, float64_t, int32_t, int64_t,
+    TARGET_CLASS, TARGET_CLASS_WEIGHTED, TargetView, float32_t, float64_t, int32_t,
     int8_t, intp_t, uint32_t, uint64_t, uint8_t,
 )
 from hybridtrees.core.search._criteria cimport add_row
@@ -334,14 +334,6 @@ cdef intp_t[::1] by_place(const uint32_t* rows, intp_t[:, ::1] blocks):
     return order
 
 
-cdef struct Column:
-    # One number of every row, float32 or float64; without either pointer it is 1.
-    const float32_t* single
-    const float64_t* double_
-    intp_t stride
-    bint whole            # whole numbers with sums below 2^53: plain sums are exact
-
-
 cdef struct RowSums:
     # What the sums over the rows of all nodes share.
     Column* columns       # of each sum; NULL for sums by class
@@ -455,8 +447,9 @@ cdef int sum_by_node(
             part[block] = n_parts
             n_parts += 1
     n_threads = threads_for(<int>min(n_threads, n_blocks), n_rows, 4 * SUM_BLOCK)
-    cdef int64_t[:, :, ::1] kept = np.empty((n_parts + n_threads, work.n_sums, 5), dtype=np.int64)
-    parts = <HtExactSum*>&kept[0, 0, 0]
+    cdef uint8_t[::1] kept = np.empty(
+        (n_parts + n_threads) * work.n_sums * sizeof(HtExactSum), dtype=np.uint8)
+    parts = <HtExactSum*>&kept[0]
     scratch = parts + n_parts * work.n_sums
     with nogil:
         for k in range(n_parts * work.n_sums):

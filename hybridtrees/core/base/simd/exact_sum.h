@@ -20,11 +20,10 @@
 #define HT_SUM_BITS 30
 #define HT_SUM_EMPTY (-1000)
 
-/* `odd` has the bits 1, 2 and 4 for inf, -inf and NaN among the terms. */
 typedef struct {
-    int64_t top; /* j of the highest slice, HT_SUM_EMPTY while all terms are 0 */
     int64_t word[3];
-    int64_t odd;
+    int32_t top; /* j of the highest slice, HT_SUM_EMPTY while all terms are 0 */
+    int32_t odd; /* the bits 1, 2 and 4 for inf, -inf and NaN among the terms */
 } HtExactSum;
 
 static inline double ht_from_bits(uint64_t bits)
@@ -59,13 +58,14 @@ static inline float ht_largest_float(int width, const float *x, ptrdiff_t n)
 static inline void ht_clear_sum(HtExactSum *sum)
 {
     sum->top = HT_SUM_EMPTY;
-    sum->word[0] = sum->word[1] = sum->word[2] = sum->odd = 0;
+    sum->odd = 0;
+    sum->word[0] = sum->word[1] = sum->word[2] = 0;
 }
 
 /* Make room for terms whose highest slice is `top`. */
-static inline void ht_raise_sum(HtExactSum *sum, int64_t top)
+static inline void ht_raise_sum(HtExactSum *sum, int top)
 {
-    const int64_t by = top - sum->top;
+    const int by = top - sum->top;
     if (by <= 0)
         return;
     sum->word[2] = by == 1 ? sum->word[1] : by == 2 ? sum->word[0] : 0;
@@ -78,7 +78,7 @@ static inline void ht_merge_sum(HtExactSum *sum, const HtExactSum *other)
 {
     ht_raise_sum(sum, other->top);
     for (int k = 0; k < 3; k++) {
-        const int64_t at = sum->top - other->top + k;
+        const int at = sum->top - other->top + k;
         if (at < 3)
             sum->word[at] += other->word[k];
     }
@@ -99,8 +99,9 @@ static inline int ht_top_slice(uint64_t bits)
 static inline double ht_rounders(int top, double *c)
 {
     const int shift = top > 30 ? 4 : top < -30 ? -6 : 0;
-    for (int k = 0; k < 3; k++)
-        c[k] = 1.5 * ht_power_of_two(52 + HT_SUM_BITS * (top - shift - k));
+    c[0] = 1.5 * ht_power_of_two(52 + HT_SUM_BITS * (top - shift));
+    c[1] = c[0] / ((int64_t) 1 << HT_SUM_BITS);
+    c[2] = c[1] / ((int64_t) 1 << HT_SUM_BITS);
     return ht_power_of_two(-HT_SUM_BITS * shift);
 }
 
@@ -116,7 +117,7 @@ static inline void ht_add_term(HtExactSum *sum, double x)
         return;
     }
     ht_raise_sum(sum, ht_top_slice(bits));
-    rest = x * ht_rounders((int) sum->top, c);
+    rest = x * ht_rounders(sum->top, c);
     for (int k = 0; k < 3; k++) {
         moved = rest + c[k];
         sum->word[k] += (int64_t) (ht_to_bits(moved) - ht_to_bits(c[k]));
@@ -142,7 +143,7 @@ static inline void ht_add_terms(int width, HtExactSum *sum, const double *x, ptr
     HT_DISPATCH(width, ht_slices, x, n, factor, c, words);
     ht_raise_sum(sum, top);
     for (int k = 0; k < 3; k++) {
-        const int64_t at = sum->top - top + k;
+        const int at = sum->top - top + k;
         if (at < 3)
             sum->word[at] += (int64_t) (words[k] - (uint64_t) n * ht_to_bits(c[k]));
     }
@@ -166,8 +167,8 @@ static inline double ht_sum_value(const HtExactSum *sum)
     value += (double) (word[1] * ((int64_t) 1 << HT_SUM_BITS) + word[2]);
     value += high * 1152921504606846976.0;
     if (sum->top < -30) /* the unit is no ordinary number, or there is none */
-        return value == 0.0 ? 0.0 : ldexp(value, HT_SUM_BITS * ((int) sum->top - 2));
-    return value * ht_power_of_two(HT_SUM_BITS * ((int) sum->top - 2));
+        return value == 0.0 ? 0.0 : ldexp(value, HT_SUM_BITS * (sum->top - 2));
+    return value * ht_power_of_two(HT_SUM_BITS * (sum->top - 2));
 }
 
 #endif
