@@ -384,7 +384,8 @@ cdef void sum_column(
         else:
             for i in range(m):
                 terms[i] = column.double_[rows[first + i] * column.stride]
-        ht_add_terms(width, &own if part == NULL else part, terms, m)
+        # Wide vectors do not pay for the few rows of most leaves of a forest.
+        ht_add_terms(width if m >= 16 else 16, &own if part == NULL else part, terms, m)
         first += m
     if part == NULL:
         out[0] = total if column.whole else ht_sum_value(&own)
@@ -434,7 +435,7 @@ cdef int sum_by_node(
 ) except -1:
     """OUT sums over the rows of each node that has blocks; the others keep theirs."""
     cdef intp_t k, block, n_blocks = blocks.shape[0], n_rows = 0, n_parts = 0
-    cdef intp_t[::1] order = by_place(rows, blocks)
+    cdef intp_t[::1] order
     cdef intp_t[::1] part = np.full(n_blocks, -1, dtype=np.intp)
     cdef HtExactSum* parts
     cdef HtExactSum* scratch
@@ -446,6 +447,8 @@ cdef int sum_by_node(
                 block + 1 < n_blocks and blocks[block + 1, 0] == blocks[block, 0]):
             part[block] = n_parts
             n_parts += 1
+    # Small leaves are all over the table, but next to each other in `rows`.
+    order = by_place(rows, blocks) if n_rows > 256 * n_blocks else np.arange(n_blocks)
     n_threads = threads_for(<int>min(n_threads, n_blocks), n_rows, 4 * SUM_BLOCK)
     cdef uint8_t[::1] kept = np.empty(
         (n_parts + n_threads) * work.n_sums * sizeof(HtExactSum), dtype=np.uint8)
