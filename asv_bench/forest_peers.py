@@ -110,14 +110,7 @@ def print_targets(records: dict[str, dict[str, Figures]]) -> None:
                 up = ratio(ours[min(ours)], figures, figure) or 0.0
                 numbers = [f"{x:.3f}" for x in (value, goal, limit)]
                 rows.append(
-                    [
-                        key,
-                        figure,
-                        str(threads),
-                        *numbers,
-                        verdict(value, goal, limit),
-                        f"{up:.2f}",
-                    ]
+                    [key, figure, str(threads), *numbers, verdict(value, goal, limit), f"{up:.2f}"]
                 )
     measuring.print_rows(rows, "targets")
 

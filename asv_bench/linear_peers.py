@@ -108,12 +108,7 @@ def fit_ours(
 
 
 def fit_sklearn(
-    case: str,
-    X: np.ndarray,
-    y: np.ndarray,
-    grid: np.ndarray | None,
-    solver: str,
-    tol: float | None,
+    case: str, X: np.ndarray, y: np.ndarray, grid: np.ndarray | None, solver: str, tol: float | None
 ) -> list:
     from sklearn.linear_model import LogisticRegression, Ridge, enet_path
 

@@ -21,11 +21,7 @@ from pathlib import Path
 import lightgbm
 import numpy as np
 from benchmarks.datasets import make_data
-from benchmarks.piecewise_data import (
-    make_piecewise_linear,
-    make_time_slopes,
-    make_trend_changes,
-)
+from benchmarks.piecewise_data import make_piecewise_linear, make_time_slopes, make_trend_changes
 
 from hybridtrees import PLGBRegressor, XGBRegressor
 

@@ -30,12 +30,7 @@ def ratios(name: str, peer: str, options: argparse.Namespace) -> np.ndarray:
     found = []
     for seed in range(options.seeds):
         data = make_data(
-            n,
-            case.p,
-            case.task,
-            zero_inflated=case.zero_inflated,
-            seed=seed,
-            table=options.table,
+            n, case.p, case.task, zero_inflated=case.zero_inflated, seed=seed, table=options.table
         )
         scores = []
         for library in ("hybridtrees", peer):

@@ -22,13 +22,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from hybridtrees._archive import (
-    HEADER,
-    Archive,
-    ModelFileError,
-    check_dtype,
-    member_name,
-)
+from hybridtrees._archive import HEADER, Archive, ModelFileError, check_dtype, member_name
 from hybridtrees._parameters import check_integer
 from hybridtrees._replacing import find_target, replacing
 from hybridtrees._version import __version__

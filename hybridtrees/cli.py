@@ -367,9 +367,7 @@ def _check_predict(parser: argparse.ArgumentParser, options: argparse.Namespace)
 
 
 def _check_files(
-    parser: argparse.ArgumentParser,
-    inputs: dict[str, str | None],
-    outputs: dict[str, str | None],
+    parser: argparse.ArgumentParser, inputs: dict[str, str | None], outputs: dict[str, str | None]
 ) -> None:
     try:
         check_distinct(inputs, outputs)

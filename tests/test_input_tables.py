@@ -170,10 +170,7 @@ def test_polars_types(series, dtype, expected):
         ),
         (
             pa.chunked_array(
-                [
-                    pa.array(["b"]).dictionary_encode(),
-                    pa.array(["a", "b"]).dictionary_encode(),
-                ]
+                [pa.array(["b"]).dictionary_encode(), pa.array(["a", "b"]).dictionary_encode()]
             ),
             "float32",
             [0, 1, 0],

@@ -147,11 +147,7 @@ def test_table_of_metrics(rng):
     proba = rng.random(50)
     table = metrics.METRICS
     assert all(name == metric.name for name, metric in table.items())
-    assert {name for name, metric in table.items() if metric.maximize} == {
-        "auc",
-        "aucpr",
-        "r2",
-    }
+    assert {name for name, metric in table.items() if metric.maximize} == {"auc", "aucpr", "r2"}
     np.testing.assert_allclose(table["error"].function(y, proba), np.mean(y != (proba > 0.5)))
     np.testing.assert_allclose(table["logloss"].function(y, proba), peer.log_loss(y, proba))
     classes = rng.integers(0, 3, 50)

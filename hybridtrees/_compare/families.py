@@ -210,12 +210,7 @@ FAMILIES: tuple[Family, ...] = (
         "LinearForestRegressor",
         "LinearForestClassifier",
         ({"max_depth": [3, 1], "penalty": ["ridge"], "alpha": [0.01]},),
-        {
-            "n_estimators": 20,
-            "min_samples_leaf": 0.05,
-            "max_bins": 32,
-            "categorical_effects": True,
-        },
+        {"n_estimators": 20, "min_samples_leaf": 0.05, "max_bins": 32, "categorical_effects": True},
         # A logistic regression for each candidate takes its time.
         only={"classification": {"n_estimators": 10}},
     ),

@@ -142,11 +142,7 @@ def compare_data(
     start = clock.perf_counter()
     score = choose_score(score_name, data.task)
     plan = split_rows(
-        data.shape[0],
-        strata=data.strata,
-        time=data.time,
-        n_folds=folds,
-        random_state=limits.seed,
+        data.shape[0], strata=data.strata, time=data.time, n_folds=folds, random_state=limits.seed
     )
     progress = progress or Progress()
     try:

@@ -278,10 +278,7 @@ class SparseSource:
             if labels is None:
                 continue
             codes = encode_numbers(self._column(j), labels, column_label(j))
-            parts += [
-                matrix[:, start:j],
-                sparse.csc_array(codes.astype(matrix.dtype)[:, None]),
-            ]
+            parts += [matrix[:, start:j], sparse.csc_array(codes.astype(matrix.dtype)[:, None])]
             start = j + 1
         return sparse.hstack([*parts, matrix[:, start:]], format="csc")
 

@@ -108,13 +108,7 @@ def linear_pieces(
 
 
 def plot_pieces(
-    model: Any,
-    X: Any,
-    feature: int | str,
-    *,
-    at: Any = None,
-    output: int = 0,
-    ax: Any = None,
+    model: Any, X: Any, feature: int | str, *, at: Any = None, output: int = 0, ax: Any = None
 ) -> list[Any]:
     """Draw a linear tree as a function of one feature, a line per piece.
 

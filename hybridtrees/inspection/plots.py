@@ -112,12 +112,7 @@ class _Drawing:
     """The boxes of a tree, measured and placed in the axes."""
 
     def __init__(
-        self,
-        ax: Any,
-        named: NamedTree,
-        nodes: list[int],
-        texts: list[str],
-        fontsize: float | None,
+        self, ax: Any, named: NamedTree, nodes: list[int], texts: list[str], fontsize: float | None
     ) -> None:
         self.ax, self.nodes, self.texts = ax, nodes, texts
         place = {node: k for k, node in enumerate(nodes)}

@@ -237,11 +237,7 @@ def _careful_units(
 
 
 def standardised(
-    values: Any,
-    mean: Floats,
-    scale: Floats,
-    fill: Floats,
-    rows: NDArray[np.int64] | None = None,
+    values: Any, mean: Floats, scale: Floats, fill: Floats, rows: NDArray[np.int64] | None = None
 ) -> Any:
     """Return the compiled view of a table with (x - mean) / scale, 0 for constant columns."""
     from hybridtrees.linear._passes import Table

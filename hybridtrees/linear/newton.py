@@ -173,8 +173,7 @@ class _Newton:
         self.l1, self.l2 = problem.penalties()
         self.width = len(problem.l1) + 1
         self.free = np.tile(
-            np.append(np.ones(self.width - 1, dtype=bool), problem.fit_intercept),
-            problem.n_outputs,
+            np.append(np.ones(self.width - 1, dtype=bool), problem.fit_intercept), problem.n_outputs
         )
 
     def evaluate(self, theta: Floats, order: int) -> tuple[float, Floats, Floats | None]:

@@ -176,9 +176,7 @@ def _row_numbers(rows: Any, n_rows: int, name: str) -> Rows:
 
 
 def cross_validate(
-    alphas: Floats,
-    folds: list[tuple[Rows, Rows]],
-    fold_losses: Callable[[int, Rows, Rows], Floats],
+    alphas: Floats, folds: list[tuple[Rows, Rows]], fold_losses: Callable[[int, Rows, Rows], Floats]
 ) -> tuple[float, Floats]:
     """Return the largest alpha of minimum mean loss, and the losses (n_alphas, n_folds)."""
     losses = np.column_stack([fold_losses(k, *fold) for k, fold in enumerate(folds)])

@@ -12,11 +12,7 @@ from hybridtrees.losses._base import Loss
 from hybridtrees.losses.registry import Logistic, Softmax, SquaredError
 from hybridtrees.metrics import takes_weight
 
-_LINKS: dict[str, type[Loss]] = {
-    "identity": SquaredError,
-    "logistic": Logistic,
-    "softmax": Softmax,
-}
+_LINKS: dict[str, type[Loss]] = {"identity": SquaredError, "logistic": Logistic, "softmax": Softmax}
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 

@@ -32,11 +32,7 @@ XGBOOST_OBJECTIVES = names("xgboost")
 
 
 def friedman_loss(
-    name: str,
-    *,
-    n_classes: int = 0,
-    alpha: float | Sequence[float] = 0.9,
-    power: float = 1.5,
+    name: str, *, n_classes: int = 0, alpha: float | Sequence[float] = 0.9, power: float = 1.5
 ) -> Loss:
     """Return the loss of a name that scikit-learn's gradient boosting uses.
 

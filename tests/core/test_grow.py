@@ -10,15 +10,7 @@ import pytest
 from growers import newton_grower, tree_of
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import (
-    eighths,
-    grow_tree,
-    make_binned,
-    problems,
-    random_codes,
-    rule_sets,
-    values_of,
-)
+from strategies import eighths, grow_tree, make_binned, problems, random_codes, rule_sets, values_of
 
 from hybridtrees.core.bins.mapper import BinMapper
 from hybridtrees.core.grow._grow import TreeGrower

@@ -6,15 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tree_texts import (
-    LABELS,
-    TreeModel,
-    chain,
-    from_sklearn,
-    parse_text,
-    predict_text,
-    random_tree,
-)
+from tree_texts import LABELS, TreeModel, chain, from_sklearn, parse_text, predict_text, random_tree
 
 from hybridtrees import CARTRegressor, XGBClassifier, XGBRegressor
 from hybridtrees.core.base.errors import NotFittedError

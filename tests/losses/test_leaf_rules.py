@@ -294,11 +294,7 @@ def test_groups_out_of_range_are_refused():
     for rows, start in bad[:3]:
         with pytest.raises(ValueError):
             _kernels.leaf_sums(*arguments, 0, 0, 0, rows, start, 1, out, 1)
-    for changed in (
-        {"output": 1},
-        {"weight": np.zeros(3)},
-        {"y": np.zeros((3, 1))},
-    ):
+    for changed in ({"output": 1}, {"weight": np.zeros(3)}, {"y": np.zeros((3, 1))}):
         given = {"output": 0, "weight": None, "y": y[:, None]} | changed
         with pytest.raises(ValueError):
             _kernels.leaf_sums(

@@ -129,12 +129,7 @@ def test_validation_arguments_and_eval_set_are_the_same():
     a = make("regression", early_stopping_rounds=3)
     a.fit(X[:600], y[:600], X_val=X[600:], y_val=y[600:], sample_weight_val=weight[600:])
     b = make("regression", early_stopping_rounds=3)
-    b.fit(
-        X[:600],
-        y[:600],
-        eval_set=[(X[600:], y[600:])],
-        sample_weight_eval_set=[weight[600:]],
-    )
+    b.fit(X[:600], y[:600], eval_set=[(X[600:], y[600:])], sample_weight_eval_set=[weight[600:]])
     assert a.evals_result() == b.evals_result() and a.best_iteration == b.best_iteration
     c = make("regression", early_stopping_rounds=3)
     c.fit(X[:600], y[:600], eval_set=[(X[:600], y[:600])], X_val=X[600:], y_val=y[600:])

@@ -24,7 +24,7 @@ CONFIGURED = {
 # Where the constructors differ, and why.
 DIFFERENT = {
     # Said outright: "auto" is "hist" in xgboost too.
-    "tree_method": ("hist", "auto"),
+    "tree_method": ("hist", "auto")
 }
 
 # Parameters of this library's own.

@@ -78,10 +78,7 @@ def test_shallow_trees_of_tied_columns(splitter, n_classes):
             n_classes,
             tied_rows,
         )
-        for module, own in (
-            (forest, {"splitter": splitter, "min_samples_leaf": 1}),
-            (ensemble, {}),
-        )
+        for module, own in ((forest, {"splitter": splitter, "min_samples_leaf": 1}), (ensemble, {}))
     )
     assert_alike(mine, theirs)
 

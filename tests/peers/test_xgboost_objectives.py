@@ -31,7 +31,7 @@ SHAPE = {"n_estimators": 8, "max_depth": 3, "n_jobs": 1, "min_child_weight": 3.0
 
 # Where exact trees of the two libraries cannot be compared.
 NOT_EXACT = {
-    "binary:hinge": "rows beyond the margin have no gradient: cuts among them are equally good",
+    "binary:hinge": "rows beyond the margin have no gradient: cuts among them are equally good"
 }
 
 

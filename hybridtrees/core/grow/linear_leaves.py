@@ -27,11 +27,7 @@ from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 
 
 def linear_leaf_grower(
-    table: Table,
-    params: GrowerParams,
-    rules: LeafRules,
-    columns: RegressorColumns,
-    n_threads: int,
+    table: Table, params: GrowerParams, rules: LeafRules, columns: RegressorColumns, n_threads: int
 ) -> Grower:
     """Grow trees with linear leaves on a table in bins."""
     leaves = LinearLeaves(params, rules, columns, n_threads)

@@ -34,9 +34,5 @@ class LinearProblem:
     def solve(self, cells: Floats, start: Floats | None = None) -> tuple[Floats, Floats]: ...
     def products(self, cells: Floats) -> tuple[Floats, Floats]: ...
     def reweight(
-        self,
-        rows: NDArray[np.uint32],
-        regressors: Floats,
-        curvature: Floats,
-        targets: Floats,
+        self, rows: NDArray[np.uint32], regressors: Floats, curvature: Floats, targets: Floats
     ) -> None: ...

@@ -30,11 +30,7 @@ class PackedTree:
     gain: np.ndarray
 
     def walk(
-        self,
-        X: Any,
-        rows: np.ndarray,
-        swapped: int = -1,
-        others: np.ndarray | None = None,
+        self, X: Any, rows: np.ndarray, swapped: int = -1, others: np.ndarray | None = None
     ) -> np.ndarray:
         """Node where each of `rows` ends, feature `swapped` being taken from the rows `others`."""
         return walk_tree(self.nodes, self.sets, X, rows, swapped, others)

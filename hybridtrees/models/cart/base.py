@@ -17,12 +17,7 @@ from hybridtrees.core.tree.pruning import PruningPath, collapse_alphas, prune_no
 from hybridtrees.core.tree.tree import TreeEnsemble
 from hybridtrees.core.tree.walk import find_values
 from hybridtrees.input.validation import check_sample_weight
-from hybridtrees.models.cart.cross_validation import (
-    CV_RULES,
-    check_cv,
-    cross_validate,
-    make_folds,
-)
+from hybridtrees.models.cart.cross_validation import CV_RULES, check_cv, cross_validate, make_folds
 from hybridtrees.models.shared.fitted_checks import check_one_tree
 from hybridtrees.models.shared.importance import importance_lines
 from hybridtrees.models.shared.tree_models import SingleTree

@@ -7,11 +7,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees.models.cart.base import CARTModel
-from hybridtrees.models.shared.class_weights import (
-    check_class_weight,
-    class_factors,
-    weight_rows,
-)
+from hybridtrees.models.shared.class_weights import check_class_weight, class_factors, weight_rows
 from hybridtrees.models.shared.targets import ClassTarget, RegressionTarget
 
 

@@ -77,10 +77,7 @@ class LinearTreeParameters(GrowthParameters):
 
     def _read_columns(self) -> LinearColumns:
         return LinearColumns(
-            self._reader,
-            self.split_features,
-            self.linear_features,
-            bool(self.categorical_effects),
+            self._reader, self.split_features, self.linear_features, bool(self.categorical_effects)
         )
 
     def _recipe(self, n_threads: int) -> Any:

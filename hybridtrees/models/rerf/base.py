@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hybridtrees._parameters import (
-    check_boolean,
-    check_option,
-    declared_parameters,
-)
+from hybridtrees._parameters import check_boolean, check_option, declared_parameters
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.linear._base import RegressionParameters

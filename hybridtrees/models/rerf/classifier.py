@@ -107,12 +107,7 @@ feature_importances_, n_features_in_, feature_names_in_
 
         fits = rows.fits
         return LogisticClassifier(cv=self.cv)._choose_alpha(
-            fits.columns,
-            fits.target,
-            fits.weight,
-            self._n_outputs(),
-            options,
-            fits.open(options),
+            fits.columns, fits.target, fits.weight, self._n_outputs(), options, fits.open(options)
         )
 
     def _set_coef(self, line: Line) -> None:

@@ -41,11 +41,7 @@ class BoostedPrediction(BoostedTrees):
         return raw
 
     def predict_raw(
-        self,
-        X: Any,
-        iteration_range: tuple[int, int] | None = None,
-        *,
-        base_margin: Any = None,
+        self, X: Any, iteration_range: tuple[int, int] | None = None, *, base_margin: Any = None
     ) -> np.ndarray:
         """Add up the trees, before the link.
 

@@ -117,11 +117,7 @@ class BoostedClassifier(StagedClassifierMixin, BoostedModel):
         return self._loss.predict(raw)
 
     def decision_function(
-        self,
-        X: Any,
-        iteration_range: tuple[int, int] | None = None,
-        *,
-        base_margin: Any = None,
+        self, X: Any, iteration_range: tuple[int, int] | None = None, *, base_margin: Any = None
     ) -> np.ndarray:
         """Raw scores: log-odds of the second class, or one score per class; see `predict`.
 

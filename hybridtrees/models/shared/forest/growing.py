@@ -10,12 +10,7 @@ import numpy as np
 
 from hybridtrees.core.base.exact_sum import exact_sum
 from hybridtrees.core.grow._leaf_passes import feature_gains
-from hybridtrees.core.grow.cart import (
-    TargetLeaves,
-    TargetStatistics,
-    cart_params,
-    cart_table,
-)
+from hybridtrees.core.grow.cart import TargetLeaves, TargetStatistics, cart_params, cart_table
 from hybridtrees.core.grow.grower import Grower, uses_histograms
 from hybridtrees.core.tree._walk import group_rows
 from hybridtrees.core.tree.packing import PackedTree, pack_tree
