@@ -8,7 +8,7 @@ from growers import line_grower, tree_of
 
 from hybridtrees.core.bins.mapper import BinMapper
 from hybridtrees.core.grow._leaf_passes import add_lines, leaf_moments
-from hybridtrees.core.grow.leaf_fit import LeafRules
+from hybridtrees.core.grow.linear_leaves import LeafRules
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.regressor_columns import RegressorColumns
 from hybridtrees.core.search._histogram import BinnedView

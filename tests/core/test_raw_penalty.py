@@ -12,7 +12,7 @@ import pytest
 from growers import line_grower, tree_of
 
 from hybridtrees.core.bins.mapper import BinMapper
-from hybridtrees.core.grow.leaf_fit import LeafRules
+from hybridtrees.core.grow.linear_leaves import LeafRules
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.regressor_columns import RegressorColumns
 

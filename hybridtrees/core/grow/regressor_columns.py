@@ -57,7 +57,8 @@ class RegressorColumns:
         read = np.flatnonzero(allowed & (binned.is_categorical == 0) & (binned.n_bins > 1))
         if len(values) * len(read) < _FEW_VALUES:
             n_threads = 1
-        run_threads(lambda f: self._read(f, binned, weight), read.tolist(), n_threads)
+        parts = [read[k::n_threads].tolist() for k in range(n_threads)]
+        run_threads(lambda part: self._read(part, binned, weight), parts, n_threads)
 
     def in_raw_units(self) -> RegressorColumns:
         """Return the columns in the units of the table; they are still centred, for precision."""
@@ -69,28 +70,29 @@ class RegressorColumns:
         ]
         return raw
 
-    def _read(self, f: int, binned: BinnedMatrix, weight: np.ndarray | None) -> None:
-        column = self.values[:, f].astype(np.float64)
-        codes, n_bins = binned.columns[f], int(binned.n_bins[f])
-        if binned.has_missing[f]:
-            known = codes < n_bins
-            column, codes = column[known], codes[known]
-            weight = None if weight is None else weight[known]
-        if weight is not None and not weight.any():
-            return
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean = exact_mean(column, weight)
-            column -= mean
-            largest = np.abs(column if weight is None else column[weight > 0]).max()
-            if not (np.isfinite(mean) and 0 < largest < np.inf):
-                return
-            scale = largest * np.sqrt(exact_mean((column / largest) ** 2, weight))
-        if not (np.isfinite(scale) and scale > 0):
-            return
-        total = column if weight is None else column * weight
-        total = group_sums(codes, n_bins, total)
-        count = group_sums(codes, n_bins, weight)
-        self.mean[f], self.scale[f] = mean, scale
-        # A bin without rows is never looked up.
-        means = np.divide(total, count, out=np.zeros(n_bins), where=count > 0)
-        self.bin_values[f] = means / scale
+    def _read(self, features: list[int], binned: BinnedMatrix, weights: np.ndarray | None) -> None:
+        for f in features:
+            column, weight = self.values[:, f].astype(np.float64), weights
+            codes, n_bins = binned.columns[f], int(binned.n_bins[f])
+            if binned.has_missing[f]:
+                known = codes < n_bins
+                column, codes = column[known], codes[known]
+                weight = None if weight is None else weight[known]
+            if weight is not None and not weight.any():
+                continue
+            with np.errstate(over="ignore", invalid="ignore"):
+                mean = exact_mean(column, weight)
+                column -= mean
+                largest = np.abs(column if weight is None else column[weight > 0]).max()
+                if not (np.isfinite(mean) and 0 < largest < np.inf):
+                    continue
+                scale = largest * np.sqrt(exact_mean((column / largest) ** 2, weight))
+            if not (np.isfinite(scale) and scale > 0):
+                continue
+            total = column if weight is None else column * weight
+            total = group_sums(codes, n_bins, total)
+            count = group_sums(codes, n_bins, weight)
+            self.mean[f], self.scale[f] = mean, scale
+            # A bin without rows is never looked up.
+            means = np.divide(total, count, out=np.zeros(n_bins), where=count > 0)
+            self.bin_values[f] = means / scale

@@ -9,14 +9,19 @@ import numpy as np
 import scipy.sparse
 
 from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
-from hybridtrees.core.grow.leaf_fit import LeafRules
-from hybridtrees.core.grow.linear_leaves import linear_leaf_grower
+from hybridtrees.core.grow.grower import Grower
+from hybridtrees.core.grow.linear_leaves import LeafRules, LinearLeaves, linear_leaf_grower
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.regressor_columns import RegressorColumns
+from hybridtrees.losses import Loss
 from hybridtrees.models.plgb.reporting import BoostedLeafTable, boosted_leaf_table
-from hybridtrees.models.plgb.steps import PiecewiseSteps
+from hybridtrees.models.plgb.steps import ReweightedSteps
 from hybridtrees.models.shared.boosted_model import BoostedModel
+from hybridtrees.models.shared.boosting_steps import NewtonSteps
 from hybridtrees.models.shared.named_features import choose_features
+
+# Maximum output of a leaf where scores are logarithms: from even odds to one in twenty thousand.
+_LONGEST_STEP = 10.0
 
 LEAF_FITS = ("half_additive", "additive", "full")
 EXTRAPOLATIONS = ("clip", "linear", "bounded")
@@ -41,8 +46,6 @@ class PiecewiseLinearModel(BoostedModel):
     min_samples_leaf: int | None = None
     penalty_scale: str = "standard"
 
-    _steps = PiecewiseSteps
-
     def _check_parameters(self) -> GrowerParams:
         check_option("leaf_fit", self.leaf_fit, LEAF_FITS)
         check_integer("max_leaf_features", self.max_leaf_features, 0, MOST_LEAF_FEATURES)
@@ -59,6 +62,12 @@ class PiecewiseLinearModel(BoostedModel):
                 f"{self.reg_alpha!r}"
             )
         return params
+
+    def _steps(self, grower: Grower, loss: Loss, *given: Any) -> NewtonSteps:
+        """Return the steps of boosting that the loss asks for."""
+        if isinstance(grower.leaf_model, LinearLeaves) and loss.hessian_vanishes:
+            grower.leaf_model.longest_step = _LONGEST_STEP
+        return (ReweightedSteps if loss.adaptive_leaves else NewtonSteps)(grower, loss, *given)
 
     def _takes_smooth_losses(self) -> bool:
         # Lines are fitted to the losses themselves.

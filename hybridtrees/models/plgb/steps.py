@@ -3,52 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from hybridtrees.core.base.exact_sum import exact_mean, exact_sum
-from hybridtrees.core.grow.grower import Grower, Statistics
-from hybridtrees.core.grow.leaf_fit import LeafRows
-from hybridtrees.core.grow.linear_leaves import LinearLeaves
+from hybridtrees.core.grow.grower import Statistics
+from hybridtrees.core.grow.linear_leaves import LeafRows, LinearLeaves
 from hybridtrees.core.tree.tree import Tree
-from hybridtrees.losses import Loss
 from hybridtrees.models.shared.boosting_steps import NewtonSteps, estimate
 
 # Reweighted steps per tree. The next trees make up for what is left.
 _ROUNDS = 6
-# Largest output of a leaf where scores are logarithms: from even odds to one in twenty thousand.
-_LONGEST_STEP = 10.0
 # Least distance from a row to the line, as a share of the leaf's mean distance.
 _NEAREST = 1e-3
 
 
-class PiecewiseSteps(NewtonSteps):
-    """Newton steps; where the loss asks for leaves of its own, lines take the place of numbers.
+class ReweightedSteps(NewtonSteps):
+    """Steps for absolute and quantile errors, which have no curvature to step by.
 
-    Absolute and quantile errors have no curvature to step by. The lines of their leaves are found
-    by iteratively reweighted least squares: a row at distance d counts with the weight
-    ``level / d`` above the line and ``(1 - level) / d`` below it. What the loss makes of the
-    residuals around the slopes then is the intercept. A leaf whose line does no better than a
-    number keeps the number.
-
-    Parameters
-    ----------
-    grower : Grower
-        With lines where its leaves are `LinearLeaves`.
-    loss, y, weight, raw, learning_rate, n_threads, monotonic
-        As for `NewtonSteps`.
+    The lines of the leaves are found by iteratively reweighted least squares: a row at distance d
+    counts with the weight ``level / d`` above the line and ``(1 - level) / d`` below it. What the
+    loss makes of the residuals around the slopes then is the intercept. A leaf whose line does no
+    better than a number keeps the number.
     """
-
-    def __init__(self, grower: Grower, loss: Loss, *given: Any):
-        super().__init__(grower, loss, *given)
-        if isinstance(grower.leaf_model, LinearLeaves) and loss.hessian_vanishes:
-            grower.leaf_model.longest_step = _LONGEST_STEP
 
     def take(self, rows: np.ndarray | None, seeds: np.ndarray) -> list[Tree]:
         """Grow one tree per output on the rows, and add them to `raw` of all rows."""
-        if not self.loss.adaptive_leaves:
-            return super().take(rows, seeds)
         loss, hess = self.loss, self._hess
         loss.statistics(self.y, self.raw, self.weight, self._grad, hess, self.n_threads)
         trees = []
