@@ -122,9 +122,7 @@ def test_forests_of_older_files_draw_as_they_did():
 
 def test_a_continued_old_forest_keeps_its_way_of_drawing(rng):
     X = rng.standard_normal((200, 3))
-    forest = RandomForestRegressor(5, warm_start=True, random_state=0, oob_score=True).fit(
-        X, X[:, 0]
-    )
+    forest = RandomForestRegressor(5, warm_start=True, random_state=0).fit(X, X[:, 0])
     forest._sampler.keyed = False
     forest.set_params(n_estimators=6).fit(X, X[:, 0])
     assert not forest._sampler.keyed
