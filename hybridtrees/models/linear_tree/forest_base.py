@@ -26,45 +26,24 @@ _SMALL_TABLE = 200_000
 
 @dataclass
 class BaggedTree:
-    """A tree of the forest, and its predictions for the rows that it has not seen.
-
-    Attributes
-    ----------
-    tree : Tree
-    importance : ndarray of shape (n_features,)
-    oob_rows : ndarray of uint32 or None
-    oob_values : ndarray of shape (n_oob, n_values) or None
-    """
+    """A tree of the forest, and its predictions for the rows that it has not seen."""
 
     tree: Tree
     importance: np.ndarray
     oob_rows: np.ndarray | None
-    oob_values: np.ndarray | None
+    oob_values: np.ndarray | None  # (n_oob, n_values)
 
 
 @dataclass
 class LinearForestFit:
-    """What the growers of one fit share.
-
-    Attributes
-    ----------
-    forest : LinearForestModel
-    table : LinearTable
-        Bins and units are those of the whole table, once for all trees.
-    values : ndarray or sparse array
-        The table as it came.
-    target : ndarray
-    sampler : RowSampler
-    needs_oob : bool
-        Whether trees predict the rows out of the bag.
-    """
+    """What the growers of one fit share."""
 
     forest: LinearForestModel
-    table: Any
-    values: Any
+    table: Any  # `LinearTable` of all rows, once for all trees
+    values: Any  # the table as it came
     target: np.ndarray
     sampler: RowSampler
-    needs_oob: bool
+    needs_oob: bool  # whether trees predict the rows out of the bag
 
     def open_grower(self) -> Any:
         """Return a grower for one thread, as a context manager."""

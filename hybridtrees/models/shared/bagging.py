@@ -43,36 +43,19 @@ Made = TypeVar("Made")
 
 @register
 class RowSampler(Checked):
-    """Draws the rows of each tree; the same seed draws the same rows again.
+    """Draws the rows of each tree; the same seed draws the same rows again."""
 
-    Parameters
-    ----------
-    n_rows : int
-    n_drawn : int
-        Rows drawn for a tree.
-    replace : bool
-        With replacement: a bootstrap sample. The probability of a row is then proportional to its
-        weight; otherwise rows of positive weight are drawn alike, and weights are kept.
-    weight : ndarray of shape (n_rows,) or None
-    like : RowSampler, optional
-        Of the forest that is continued: draws are made in its way.
-
-    Attributes
-    ----------
-    keyed : bool
-        Whether a draw depends on the seed and its number alone. Forests of files that do not say
-        so drew from a generator, one number after the other, and draw so again.
-    """
-
+    # Whether a draw depends on the seed and its number alone. Forests of files that do not say so
+    # drew from a generator, one number after the other, and draw so again.
     keyed = False
 
     def __init__(
         self,
         n_rows: int,
-        n_drawn: int,
-        replace: bool,
+        n_drawn: int,  # for a tree
+        replace: bool,  # by weight, a bootstrap sample; else rows alike, and weights are kept
         weight: np.ndarray | None = None,
-        like: RowSampler | None = None,
+        like: RowSampler | None = None,  # of the forest that is continued
     ) -> None:
         if n_drawn > MAX_DRAWS * n_rows:
             raise ValueError(
@@ -224,47 +207,23 @@ class BaggingParameters(GrowthParameters):
 
 @dataclass
 class BaggingSettings:
-    """What the loop does, apart from the growth of single trees.
+    """What the loop does, apart from the growth of single trees."""
 
-    Attributes
-    ----------
-    n_trees : int
-        Trees to grow; their maximum number where `settle`.
-    settle : bool
-        Whether to stop when the last errors that `watch` returned differ little.
-    first : int
-        Number of the first tree: seeds depend on it, so that a forest can be continued.
-    verbose : int
-        A line for every so many trees, 0 for none.
-    grain : float
-        Differences of the error up to this are no change: that of single rows among few.
-    """
-
-    n_trees: int
-    settle: bool = False
-    first: int = 0
+    n_trees: int  # the maximum where `settle`
+    settle: bool = False  # stop when the last errors that `watch` returned differ little
+    first: int = 0  # number of the first tree, which seeds depend on: a forest can be continued
     n_threads: int = 1
-    verbose: int = 0
-    grain: float = 0.0
+    verbose: int = 0  # a line for every so many trees
+    grain: float = 0.0  # differences of the error up to this are no change
 
 
 @dataclass
 class BaggingResult(Generic[Made]):
-    """What the loop has made.
-
-    Attributes
-    ----------
-    trees : list
-        What the growers have made.
-    draw_seeds : list of int
-        Seeds of the samples.
-    errors : list of float
-        Error after each tree, where it was watched.
-    """
+    """What the loop has made."""
 
     trees: list[Made] = field(default_factory=list)
-    draw_seeds: list[int] = field(default_factory=list)
-    errors: list[float] = field(default_factory=list)
+    draw_seeds: list[int] = field(default_factory=list)  # of the samples
+    errors: list[float] = field(default_factory=list)  # after each tree, where watched
 
 
 def tree_seeds(seeds: np.random.SeedSequence, index: int) -> tuple[int, int]:

@@ -164,35 +164,18 @@ class ImpurityTreeParameters(TreeParameters):
 
 @dataclass(frozen=True)
 class TreeRecipe:
-    """How the trees of one fit are grown, on all or some of its rows.
+    """How the trees of one fit are grown, on all or some of its rows."""
 
-    Attributes
-    ----------
-    model : ImpurityTreeParameters
-        Gives the limits on growth for a number of rows.
-    max_features : int
-        Features drawn per node.
-    n_classes : int
-        0 in regression.
-    is_categorical : ndarray of bool, shape (n_features,)
-    monotonic : ndarray of int8 or None
-    random_ties : bool
-        Whether equal splits are drawn from, instead of taking the first.
-    n_threads : int
-    Others
-        The parameters of the estimators that have these names.
-    """
-
-    model: ImpurityTreeParameters
+    model: ImpurityTreeParameters  # gives the limits on growth for a number of rows
     criterion: str
     splitter: str
     max_bins: int
     missing: str
-    max_features: int
-    n_classes: int
+    max_features: int  # drawn per node
+    n_classes: int  # 0 in regression
     is_categorical: np.ndarray
     monotonic: np.ndarray | None
-    random_ties: bool
+    random_ties: bool  # draw among equal splits instead of taking the first
     n_threads: int
 
     def grow(self, values: Any, target: np.ndarray, weight: np.ndarray | None, seed: int) -> Grown:

@@ -41,38 +41,19 @@ _OOB_NAMES = (
 
 @dataclass
 class ForestData:
-    """What a fit is given, read and checked.
+    """What a fit is given, read and checked."""
 
-    Attributes
-    ----------
-    table : ndarray or sparse array
-        What trees are grown on.
-    target : ndarray
-        float64 of shape (n_rows, n_outputs), or int32 class codes.
-    weight : ndarray of shape (n_rows,) or None
-    factor : callable or None
-        From the counts of a sample to a factor on the weight of each row, by its class.
-    sampler : RowSampler
-    leaves_out : bool
-        Whether samples leave rows out.
-    n_threads : int
-    """
-
-    table: Any
-    target: np.ndarray
+    table: Any  # what trees are grown on
+    target: np.ndarray  # (n_rows, n_outputs), or int32 class codes
     weight: np.ndarray | None
-    factor: Callable[[np.ndarray], np.ndarray] | None
+    factor: Callable[[np.ndarray], np.ndarray] | None  # sample counts -> factors on row weights
     sampler: RowSampler
-    leaves_out: bool
+    leaves_out: bool  # whether samples leave rows out
     n_threads: int
 
 
 class Forest(TreeModel, BaggingParameters):
-    """Bagged trees: everything but the target and the trees.
-
-    A family brings the hooks below. The target comes from `RegressionForest` or
-    `ClassificationForest`.
-    """
+    """Bagged trees: everything but the target, and the hooks below, which a family brings."""
 
     _few_rows = 64
     _default_metric: str

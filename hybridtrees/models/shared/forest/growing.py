@@ -22,55 +22,27 @@ from hybridtrees.models.shared.tree_parameters import TreeRecipe
 
 @dataclass
 class ForestTree:
-    """A tree of a forest, and what is known of it while its sample is at hand.
-
-    Attributes
-    ----------
-    packed : PackedTree
-    importance : ndarray of shape (n_features,)
-        Impurity that the splits of each feature take off, summing to 1 (0 without splits).
-    leaf_rows : ndarray of uint32 or None
-        Rows of the sample, leaf by leaf.
-    oob_rows : ndarray of uint32 or None
-        Rows out of the bag.
-    oob_values : ndarray of shape (n_oob, n_values) or None
-        Predictions of the tree for them.
-    """
+    """A tree of a forest, and what is known of it while its sample is at hand."""
 
     packed: PackedTree
-    importance: np.ndarray
-    leaf_rows: np.ndarray | None
-    oob_rows: np.ndarray | None
-    oob_values: np.ndarray | None
+    importance: np.ndarray  # by feature, summing to 1 (0 without splits)
+    leaf_rows: np.ndarray | None  # of the sample, leaf by leaf
+    oob_rows: np.ndarray | None  # rows out of the bag
+    oob_values: np.ndarray | None  # predictions for them, (n_oob, n_values)
 
 
 @dataclass
 class ForestFit:
-    """What the growers of one fit share.
-
-    Attributes
-    ----------
-    recipe : TreeRecipe
-    values : ndarray or sparse array
-        The table; dense ones in C order where rows out of the bag are walked.
-    target : ndarray
-        float64 of shape (n_rows, n_outputs), or int32 class codes.
-    sampler : RowSampler
-    class_factor : callable or None
-        From the counts of a sample to a factor on the weight of each row.
-    ccp_alpha : float
-    watch_oob, keep_rows : bool
-        Whether trees predict rows out of the bag, and whether their rows are kept.
-    """
+    """What the growers of one fit share."""
 
     recipe: TreeRecipe
-    values: Any
-    target: np.ndarray
+    values: Any  # dense tables in C order where rows out of the bag are walked
+    target: np.ndarray  # (n_rows, n_outputs), or int32 class codes
     sampler: RowSampler
-    class_factor: Callable[[np.ndarray], np.ndarray] | None
+    class_factor: Callable[[np.ndarray], np.ndarray] | None  # sample counts -> factors on rows
     ccp_alpha: float
-    watch_oob: bool
-    keep_rows: bool
+    watch_oob: bool  # predict rows out of the bag
+    keep_rows: bool  # keep the rows of the leaves
     n_threads: int
 
     def __post_init__(self) -> None:
