@@ -8,9 +8,9 @@ from scipy import stats
 
 from hybridtrees import GradientBoostingRegressor, RandomForestRegressor, XGBRegressor
 from hybridtrees.core.base._threads import bootstrap_draws, count_bits, row_bits, rows_below
-from hybridtrees.models.shared.bagging import Sampler
+from hybridtrees.models.shared.bagging import RowSampler, bootstrap_counts
 from hybridtrees.models.shared.boosting import RoundDraws, draw_each, draw_share
-from hybridtrees.models.shared.row_draws import bootstrap_counts, draw_by_share, draw_of, draw_some
+from hybridtrees.models.shared.row_draws import draw_by_share, draw_of, draw_some
 
 
 def drawn(rows, n):
@@ -111,13 +111,13 @@ def test_weighted_bootstrap_samples():
 
 
 def test_forests_of_older_files_draw_as_they_did():
-    old, new = Sampler(100, 80, True), Sampler(100, 80, True)
+    old, new = RowSampler(100, 80, True), RowSampler(100, 80, True)
     del old.keyed
     drawn_before = np.random.default_rng(7).integers(0, 100, 80)
     np.testing.assert_array_equal(old.counts(7), np.bincount(drawn_before, minlength=100))
     assert not np.array_equal(old.counts(7), new.counts(7))
-    assert not Sampler(100, 80, True, None, old).keyed
-    assert Sampler(100, 80, True, None, new).keyed
+    assert not RowSampler(100, 80, True, None, old).keyed
+    assert RowSampler(100, 80, True, None, new).keyed
 
 
 def test_a_continued_old_forest_keeps_its_way_of_drawing(rng):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from hybridtrees.core.base.checks import check_arrays
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 from hybridtrees.models.linear_tree.base import LinearTreeParameters
-from hybridtrees.models.shared.bagging import BaggingResult, RowSampler
+from hybridtrees.models.shared.bagging import RowSampler
 from hybridtrees.models.shared.fitted_checks import check_ensemble, check_samples
 from hybridtrees.models.shared.forest.base import Forest, ForestData
 from hybridtrees.models.shared.forest.warm_start import checksum, target_checksum
@@ -45,11 +46,14 @@ class LinearForestFit:
     sampler: RowSampler
     needs_oob: bool  # whether trees predict the rows out of the bag
 
-    def open_grower(self) -> Any:
-        """Return a grower for one thread, as a context manager."""
+    @contextmanager
+    def open_grower(self) -> Iterator[Any]:
+        """Give a grower for one thread, while BLAS has no threads of its own."""
+        from hybridtrees.linear.blas import sequential_blas
         from hybridtrees.models.linear_tree.growing import LinearTreeGrower
 
-        return nullcontext(LinearTreeGrower(self.table, self.target))
+        with sequential_blas():
+            yield LinearTreeGrower(self.table, self.target)
 
     def grow(
         self, grower: Any, counts: np.ndarray, weight: np.ndarray | None, seed: int
@@ -129,12 +133,6 @@ class LinearForestModel(Forest, LinearTreeParameters):
         with sequential_blas():
             table = LinearTable(data.table, data.weight, recipe)
         return LinearForestFit(self, table, data.table, data.target, data.sampler, needs_oob)
-
-    def _bag(self, fit: LinearForestFit, *how: Any) -> BaggingResult:
-        from hybridtrees.linear.blas import sequential_blas
-
-        with sequential_blas():
-            return super()._bag(fit, *how)
 
     def _keep_trees(
         self, fit: LinearForestFit, grown: list[BaggedTree], earlier: dict[str, Any] | None

@@ -8,15 +8,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from numbers import Integral
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from hybridtrees._parameters import check_boolean, check_integer, check_real
 from hybridtrees._persistence import register, register_former_name
-from hybridtrees.core.base._threads import StopFlag
+from hybridtrees.core.base._threads import StopFlag, bootstrap_draws
 from hybridtrees.core.base.checks import (
     Checked,
     check_arrays,
@@ -25,11 +23,9 @@ from hybridtrees.core.base.checks import (
     check_type,
 )
 from hybridtrees.core.base.workers import start_workers
-from hybridtrees.models.shared.row_draws import bootstrap_counts, draw_of, draw_some
-from hybridtrees.models.shared.tree_parameters import GrowthParameters
+from hybridtrees.models.shared.row_draws import draw_of, draw_some
 
-# n_estimators="auto": the maximum number of trees, and when the last errors have settled.
-MAX_TREES = 1000
+# When the last errors have settled.
 SETTLED_TREES = 30
 SETTLED_CHANGE = 0.003
 SETTLED_RANGE = 0.02
@@ -137,72 +133,20 @@ class RowSampler(Checked):
 register_former_name("Sampler", RowSampler)
 
 
-class BaggingParameters(GrowthParameters):
-    """Parameters of samples and of the number of trees."""
+def bootstrap_counts(
+    seed: int, n_rows: int, n_drawn: int, weight: np.ndarray | None = None
+) -> np.ndarray:
+    """How often each row is drawn with replacement, by its weight; int64.
 
-    _positional = ("n_estimators",)
-
-    n_estimators: int | str = 100
-    bootstrap: bool = True
-    max_samples: int | float | None = None
-    oob_score: Any = False
-    warm_start: bool = False
-
-    def _check_bagging(self) -> None:
-        """Check all that can be checked without the data, except `oob_score`."""
-        if not isinstance(self.n_estimators, str):
-            check_integer("n_estimators", self.n_estimators, 1)
-        elif self.n_estimators != "auto":
-            raise ValueError(
-                "n_estimators must be an integer of at least 1 or 'auto', got "
-                f"{self.n_estimators!r}"
-            )
-        check_boolean("bootstrap", self.bootstrap)
-        check_boolean("warm_start", self.warm_start)
-        if isinstance(self.max_samples, Integral) and not isinstance(self.max_samples, bool):
-            check_integer("max_samples", self.max_samples, 1)
-        elif self.max_samples is not None:
-            check_real("max_samples", self.max_samples, 0, 1, closed="right")
-
-    def _asks_oob(self) -> bool:
-        """Whether `oob_score` is anything but False, be it Python's or NumPy's."""
-        return not isinstance(self.oob_score, bool | np.bool_) or bool(self.oob_score)
-
-    def _oob_purpose(self) -> str:
-        """Return what rows out of the bag are needed for, for messages."""
-        return "oob_score" if self._asks_oob() else "n_estimators='auto'"
-
-    def _n_trees(self, n_grown: int) -> tuple[int, bool]:
-        """Trees to grow, and whether to stop when the error has settled."""
-        if self.n_estimators == "auto":
-            return max(0, MAX_TREES - n_grown), True
-        n_trees = int(self.n_estimators) - n_grown
-        if n_trees < 0:
-            raise ValueError(
-                f"n_estimators must be at least {n_grown}, the number of trees there are, when "
-                f"warm_start=True, got {self.n_estimators}"
-            )
-        return n_trees, False
-
-    def _make_sampler(self, n_rows: int, weight: np.ndarray | None) -> RowSampler:
-        n_used = n_rows if weight is None else int(np.count_nonzero(weight))
-        if self.max_samples is None:
-            n_drawn = n_used
-        elif isinstance(self.max_samples, Integral):
-            n_drawn = int(self.max_samples)
-            if n_drawn > n_used and not self.bootstrap:
-                raise ValueError(
-                    f"max_samples must be at most {n_used}, the number of rows, with "
-                    f"bootstrap=False, got {n_drawn}"
-                )
-        else:
-            n_drawn = max(1, round(float(self.max_samples) * n_used))
-        if weight is not None:
-            # Equal weights are none: the draws are to be the same.
-            unit = weight[0] if self.bootstrap else 1.0
-            weight = None if unit > 0 and np.all(weight == unit) else weight
-        like = vars(self).get("_sampler") if self.warm_start else None
-        return RowSampler(n_rows, n_drawn, bool(self.bootstrap), weight, like)
+    Weights are whole steps of a unit, so that their sums do not depend on how rows are cut.
+    """
+    if weight is None:
+        return np.bincount(bootstrap_draws(seed, 0, n_drawn, n_rows), minlength=n_rows)
+    bits = 62 - int(n_rows).bit_length()
+    steps = np.rint(np.ldexp(weight / weight.max(), bits)).astype(np.int64)
+    bounds = np.cumsum(steps)
+    drawn = np.sort(bootstrap_draws(seed, 0, n_drawn, int(bounds[-1])))
+    return np.diff(np.searchsorted(drawn, bounds), prepend=0)
 
 
 @dataclass

@@ -15,7 +15,6 @@ from hybridtrees.core.grow.grower import Grower, uses_histograms
 from hybridtrees.core.tree._walk import group_rows
 from hybridtrees.core.tree.packing import PackedTree, pack_tree
 from hybridtrees.core.tree.pruning import collapse_alphas, prune_nodes
-from hybridtrees.core.tree.tree import Tree
 from hybridtrees.models.shared.bagging import RowSampler
 from hybridtrees.models.shared.tree_parameters import TreeRecipe
 
@@ -25,7 +24,7 @@ class ForestTree:
     """A tree of a forest, and what is known of it while its sample is at hand."""
 
     packed: PackedTree
-    importance: np.ndarray  # by feature, summing to 1 (0 without splits)
+    gains: np.ndarray  # impurity that the splits of each feature take off
     leaf_rows: np.ndarray | None  # of the sample, leaf by leaf
     oob_rows: np.ndarray | None  # rows out of the bag
     oob_values: np.ndarray | None  # predictions for them, (n_oob, n_values)
@@ -110,21 +109,10 @@ class ForestFit:
         if self.watch_oob:
             oob_rows = self.sampler.out_of_bag(counts)
             oob_values = values[packed.walk(self.values, oob_rows)]
-        rows = rows_by_leaf(leaf, len(tree.nodes)) if self.keep_rows else None
-        return ForestTree(
-            packed, _importance(tree, self.table.n_features), rows, oob_rows, oob_values
-        )
-
-
-def rows_by_leaf(leaf: np.ndarray, n_nodes: int) -> np.ndarray:
-    """Rows that have a leaf, leaf by leaf."""
-    rows = np.empty(np.count_nonzero(leaf >= 0), dtype=np.uint32)
-    group_rows(leaf, np.empty(n_nodes + 1, dtype=np.int64), rows)
-    return rows
-
-
-def _importance(tree: Tree, n_features: int) -> np.ndarray:
-    sums = np.zeros(n_features)
-    feature_gains(tree.nodes, sums)
-    total = sums.sum()
-    return sums / total if total > 0 else sums
+        rows = None
+        if self.keep_rows:
+            rows = np.empty(np.count_nonzero(leaf >= 0), dtype=np.uint32)
+            group_rows(leaf, np.empty(len(tree.nodes) + 1, dtype=np.int64), rows)
+        gains = np.zeros(self.table.n_features)
+        feature_gains(tree.nodes, gains)
+        return ForestTree(packed, gains, rows, oob_rows, oob_values)
