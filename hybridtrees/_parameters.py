@@ -67,25 +67,7 @@ def check_real(
     closed: str = "both",
     allow_none: bool = False,
 ) -> float | None:
-    """Check a real number.
-
-    Parameters
-    ----------
-    name : str
-        Name of the parameter.
-    value : object
-        What the caller gave.
-    low, high : float
-        Ends of the range; infinite where there is no limit.
-    closed : {"both", "left", "right", "neither"}
-        Which ends belong to the range. An infinite end never does.
-    allow_none : bool
-        Whether None is allowed; it is returned as it is.
-
-    Returns
-    -------
-    value : float or None
-    """
+    """Check a finite number; `closed` ("both", "left", ...) says which ends are in the range."""
     if value is None and allow_none:
         return None
     if not isinstance(value, Real) or isinstance(value, bool | np.bool_):
@@ -113,23 +95,7 @@ def check_integer(
     *,
     allow_none: bool = False,
 ) -> int | None:
-    """Check an integer between `low` and `high`, both allowed; booleans are no integers.
-
-    Parameters
-    ----------
-    name : str
-        Name of the parameter.
-    value : object
-        What the caller gave.
-    low, high : int
-        Ends of the range.
-    allow_none : bool
-        Whether None is allowed; it is returned as it is.
-
-    Returns
-    -------
-    value : int or None
-    """
+    """Check an integer between `low` and `high`, both allowed; booleans are no integers."""
     if value is None and allow_none:
         return None
     message = (
@@ -151,22 +117,7 @@ def check_boolean(name: str, value: Any) -> bool:
 
 
 def check_option(name: str, value: Any, options: Iterable[Any]) -> Any:
-    """Check that a value is one of several.
-
-    Parameters
-    ----------
-    name : str
-        Name of the parameter.
-    value : object
-        What the caller gave.
-    options : iterable
-        The allowed values.
-
-    Returns
-    -------
-    value : object
-        The option that equals `value`.
-    """
+    """Return the one of several options that equals a value."""
     options = tuple(options)
     for option in options:
         # The types are compared as well, so that 1 is not taken for True; a NumPy string is a
@@ -180,25 +131,7 @@ def check_option(name: str, value: Any, options: Iterable[Any]) -> Any:
 def check_rows(
     name: str, value: Any, low: int, *, closed: str, auto: bool = False
 ) -> int | float | str:
-    """Check a number of rows: an integer from `low` on, or a share of the rows.
-
-    Parameters
-    ----------
-    name : str
-        Name of the parameter.
-    value : object
-        What the caller gave.
-    low : int
-        Smallest number allowed.
-    closed : {"right", "neither"}
-        Whether a share of 1 is allowed.
-    auto : bool
-        Whether "auto" is allowed.
-
-    Returns
-    -------
-    value : int, float or "auto"
-    """
+    """Check a number of rows: an integer from `low` on, or a share, 1 if closed on the right."""
     if auto and isinstance(value, str) and value == "auto":
         return value
     if isinstance(value, Integral):

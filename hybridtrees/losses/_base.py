@@ -16,54 +16,21 @@ class Loss:
 
     Targets are float64 of shape (n_rows,), or (n_rows, n_outputs) where each output has a target
     of its own; raw scores are float64 of shape (n_rows, n_outputs).
-
-    Parameters
-    ----------
-    n_outputs : int
-        Raw scores per row.
-
-    Attributes
-    ----------
-    kind : str
-        Name of its kernel: that in `LossKind`, in lower case.
-    task : {"regression", "classification"}
-    friedman, xgboost : tuples of str
-        Names in scikit-learn's gradient boosting and among XGBoost's objectives; empty for none.
-    parameters : dict
-        Which parameters of the user shape the loss: their names, and those of the constructor.
-    most_classes : float
-        Largest number of classes; 0 in regression.
-    score_scale : {"identity", "log", "odds", "side", "shares"}
-        What raw scores stand for: predictions, their logarithms, log-odds of the second class, its
-        side, or logarithms of the shares of all classes.
-    hessian_vanishes : bool
-        Whether the hessian of a row far off is almost 0, so that a step needs a limit.
-    metrics : tuple of str
-        Metrics that can watch over its training, the default first.
-    constant_hessian : bool
-        Whether the hessian is 1 for every row (before weights).
-    leaf_is_mean : bool
-        Whether the mean of the residuals is what `leaf_values` gives, so that a regression tree
-        on them needs no second look.
-    adaptive_leaves : bool
-        Whether a tree grown on gradients and hessians gets its leaf values from `leaf_values`.
-    deviance_factor : float
-        Factor that makes `mean_loss` the deviance that scikit-learn reports as train score.
     """
 
-    kind: str
-    task = "regression"
-    friedman: tuple[str, ...] = ()
-    xgboost: tuple[str, ...] = ()
-    parameters: dict[str, str] = {}
-    most_classes: float = 0
-    score_scale = "identity"
-    hessian_vanishes = False
-    metrics: tuple[str, ...]
-    constant_hessian = False
-    leaf_is_mean = False
-    adaptive_leaves = False
-    deviance_factor = 1.0
+    kind: str  # name of its kernel: that in `LossKind`, in lower case
+    task = "regression"  # or "classification"
+    friedman: tuple[str, ...] = ()  # names in scikit-learn's gradient boosting
+    xgboost: tuple[str, ...] = ()  # names among XGBoost's objectives
+    parameters: dict[str, str] = {}  # the user's that shape it -> the constructor's
+    most_classes: float = 0  # 0 in regression
+    score_scale = "identity"  # what raw scores are: "identity", "log", "odds", "side", "shares"
+    hessian_vanishes = False  # far off it is almost 0, so that a step needs a limit
+    metrics: tuple[str, ...]  # that can watch over its training, the default first
+    constant_hessian = False  # 1 for every row, before weights
+    leaf_is_mean = False  # `leaf_values` are the means of the residuals
+    adaptive_leaves = False  # trees of Newton steps too get their leaves from `leaf_values`
+    deviance_factor = 1.0  # times `mean_loss` is scikit-learn's train score
 
     def __init__(self, n_outputs: int = 1):
         self.n_outputs = n_outputs
@@ -82,24 +49,10 @@ class Loss:
         """Adapt to the present raw scores, where a loss does that."""
 
     def check_target(self, y: np.ndarray, name: str = "y") -> None:
-        """Raise a ValueError if a target is outside the range of the loss.
-
-        Parameters
-        ----------
-        y : float64 array
-        name : str
-            Name of the argument, for the message.
-        """
+        """Raise a ValueError if a target is outside the range of the loss."""
 
     def check_start(self, y: np.ndarray) -> None:
-        """Raise a ValueError if no finite raw score is the best for all targets together.
-
-        For trainings that start from that score, as Friedman's do.
-
-        Parameters
-        ----------
-        y : float64 array
-        """
+        """Raise a ValueError if no finite raw score, to start from, is the best for all targets."""
 
     # -- loops over rows ------------------------------------------------------------------------
 
@@ -180,23 +133,9 @@ class Loss:
     ) -> np.ndarray:
         """Re-estimate leaf values: what to add to the raw scores of each leaf's rows.
 
-        Parameters
-        ----------
-        y, raw, weight
-            As in `residuals`.
-        residual : float64 array of shape (n_rows,) or None
-            Pseudo-residuals of the output; needed by `Softmax`, and spare `Logistic` its
-            exponentials where all targets are 0 or 1.
-        rows, start : uint32 and int64 arrays
-            Rows by leaf, see `group_rows`.
-        output : int
-            Column of `raw` that the tree belongs to.
-        n_threads : int
-
-        Returns
-        -------
-        values : float64 array of shape (n_leaves,)
-            Before shrinkage; 0 for a leaf without rows or weight.
+        They are before shrinkage, and 0 for a leaf without rows or weight; `group_rows` tells what
+        `rows` and `start` are. `Softmax` needs the pseudo-residuals of the output, which spare
+        `Logistic` its exponentials where all targets are 0 or 1.
         """
         out = np.empty(len(start) - 1)
         a, b = self._leaf_shape(output)
@@ -252,13 +191,7 @@ class Loss:
         return self.predict(raw)
 
     def metric(self, name: str) -> Metric:
-        """Return a metric by its name, with the parameters of this loss where it needs some.
-
-        Parameters
-        ----------
-        name : str
-            One of `metrics`, or one of these with a parameter behind an @.
-        """
+        """Return one of `metrics` by its name, with the parameters of this loss if it has some."""
         if not isinstance(name, str) or name.partition("@")[0] not in self.metrics:
             allowed = ", ".join(repr(metric) for metric in self.metrics)
             raise ValueError(f"eval_metric must be one of {allowed}, got {name!r}")

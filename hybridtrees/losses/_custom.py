@@ -17,18 +17,11 @@ _FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 class CallableLoss(Loss):
-    """Gradients and hessians by a Python function.
+    """Gradients and hessians by ``function(y_true, raw[, sample_weight]) -> grad, hess``.
 
-    Parameters
-    ----------
-    function : callable
-        ``function(y_true, y_pred[, sample_weight]) -> grad, hess``. `y_pred` are the raw scores,
-        of shape (n_rows,) for one output and (n_rows, n_outputs) for more; so are gradients and
-        hessians. With a parameter `sample_weight` it gets the weights (where there are some) and
-        has to apply them; without, they are applied to what it returns.
-    n_outputs : int
-    link : {"identity", "logistic", "softmax"}
-        How raw scores become predictions, and which metrics there are.
+    Scores and results have the shape (n_rows,) for one output, else (n_rows, n_outputs). With a
+    parameter `sample_weight` the function applies the weights; without, they are applied here.
+    `link` says how raw scores become predictions, and which metrics there are.
     """
 
     kind = "callable"

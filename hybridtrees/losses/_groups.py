@@ -9,20 +9,9 @@ from hybridtrees.losses import _kernels
 
 
 def group_rows(leaf: np.ndarray, n_leaves: int) -> tuple[np.ndarray, np.ndarray]:
-    """Sort rows by leaf.
+    """Sort rows by leaf; a negative leaf takes no part.
 
-    Parameters
-    ----------
-    leaf : int32 array of shape (n_rows,)
-        Leaf of each row, from 0 to n_leaves - 1; negative for a row that takes no part.
-    n_leaves : int
-
-    Returns
-    -------
-    rows : uint32 array
-        The rows of all leaves one after the other, ascending within a leaf.
-    start : int64 array of shape (n_leaves + 1,)
-        The rows of leaf j are ``rows[start[j]:start[j + 1]]``.
+    The rows of leaf j are ``rows[start[j]:start[j + 1]]``, ascending.
     """
     rows = np.empty(len(leaf), dtype=np.uint32)
     start = np.empty(n_leaves + 1, dtype=np.int64)
@@ -51,20 +40,9 @@ def quantile(
 ) -> float:
     """Quantile of all values.
 
-    Parameters
-    ----------
-    values : array of shape (n_rows,)
-    weight : float64 array of shape (n_rows,) or None
-    level : float
-        From 0 to 1.
-    rule : {"inverted_cdf", "weibull", "linear"}
-        What lies between two values, without weights: the upper one; an interpolation at the
-        rank level * (n + 1); one at the rank level * (n - 1). With weights the rule is always
-        the first: the least value up to which the share of the weights reaches the level.
-
-    Returns
-    -------
-    quantile : float
+    Without weights `rule` says what lies between two values: the upper one ("inverted_cdf"), or an
+    interpolation at the rank level * (n + 1) ("weibull") or level * (n - 1) ("linear"). With
+    weights it is the smallest value up to which their share reaches the level.
     """
     values = np.ascontiguousarray(values, dtype=np.float64)
     if rule == "linear" and weight is None:

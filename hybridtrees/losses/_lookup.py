@@ -34,23 +34,7 @@ XGBOOST_OBJECTIVES = names("xgboost")
 def friedman_loss(
     name: str, *, n_classes: int = 0, alpha: float | Sequence[float] = 0.9, power: float = 1.5
 ) -> Loss:
-    """Return the loss of a name that scikit-learn's gradient boosting uses.
-
-    Parameters
-    ----------
-    name : str
-        One of FRIEDMAN_LOSSES.
-    n_classes : int
-        Number of classes; 0 in regression.
-    alpha : float or sequence of floats
-        Level of "huber", level or levels of "quantile".
-    power : float
-        Variance power of "tweedie".
-
-    Returns
-    -------
-    loss : Loss
-    """
+    """Return the loss of a name that scikit-learn's gradient boosting uses."""
     row = _find("friedman", "loss", name, n_classes)
     return _make(row, n_classes, 1, {"alpha": alpha, "power": power})
 
@@ -69,29 +53,8 @@ def xgboost_loss(
 ) -> Loss:
     """Return the loss of an objective of XGBoost, or of a function in its style.
 
-    Parameters
-    ----------
-    objective : str or callable
-        One of XGBOOST_OBJECTIVES, or what `CallableLoss` takes.
-    n_classes : int
-        Number of classes; 0 in regression.
-    n_targets : int
-        Number of columns of y.
-    quantile_alpha, expectile_alpha : float or sequence of floats
-        Levels of "reg:quantileerror" and "reg:expectileerror", which need them.
-    huber_slope : float
-        Slope of "reg:pseudohubererror".
-    tweedie_variance_power : float
-        Variance power of "reg:tweedie", in [1, 2).
-    max_delta_step : float, optional
-        Of "count:poisson"; 0.7 by default.
-    smooth : bool
-        Whether the absolute and the quantile error are smoothed, as in XGBoost since 3.4, or
-        their leaves are quantiles of the residuals, as before.
-
-    Returns
-    -------
-    loss : Loss
+    `smooth` rounds the absolute and the quantile error, as XGBoost does since 3.4; otherwise their
+    leaves are quantiles of the residuals, as before.
     """
     if callable(objective):
         link = "identity" if not n_classes else "logistic" if n_classes == 2 else "softmax"

@@ -76,20 +76,13 @@ class QuantileLeaves(Loss):
 class SmoothedKink(Loss):
     """A robust loss whose kink is rounded in proportion to the residuals of the round.
 
-    Leaves are Newton steps, so that penalties and least weights count as for any other loss, and
+    Leaves are Newton steps, so that penalties and minimum weights count as for any other loss, and
     a split is scored by how far residuals reach and not by their signs alone. As in XGBoost since
     3.4 the scale of the residuals is the square of their mean root, which outliers hardly move.
     XGBoost starts one step away from the mean, which is not the best constant: a quantile is.
-
-    Attributes
-    ----------
-    kinked : type
-        The loss without rounding, of which it is the smooth form.
-    scale : tuple of floats
-        Scale of the residuals in the latest round, of each output.
     """
 
-    kinked: type[QuantileLeaves]
+    kinked: type[QuantileLeaves]  # the loss without rounding
 
     def __init__(self, n_outputs: int = 1):
         super().__init__(n_outputs)

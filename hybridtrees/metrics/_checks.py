@@ -129,14 +129,7 @@ def row_mean(
 ) -> Callable[[Metric], Callable[..., float]]:
     """Make a metric of a function of checked targets and predictions: its mean over the rows.
 
-    Parameters
-    ----------
-    pair, *more : str
-        What targets and predictions are, and further parameters, in the docstring.
-    note : str
-        What is said of the number it returns.
-    average : callable
-        Takes what the function returns, and the weights.
+    `pair` and `more` describe the parameters in the docstring, `note` the number it returns.
     """
 
     def decorate(loss: Metric) -> Callable[..., float]:

@@ -31,23 +31,11 @@ from hybridtrees.metrics._regression import (
 
 
 class Metric(NamedTuple):
-    """A function that can watch over training.
+    """A function that can watch over training."""
 
-    Attributes
-    ----------
-    name : str
-        The name by which it is asked for and reported.
-    function : callable
-        Takes targets (numbers, or codes of classes), predictions and `sample_weight`.
-        Predictions of classifiers are probabilities: of the second class for two classes, of
-        each class in columns for more.
-    maximize : bool
-        Whether larger is better.
-    """
-
-    name: str
-    function: Callable[..., float]
-    maximize: bool
+    name: str  # by which it is given and reported
+    function: Callable[..., float]  # of targets (or class codes), predictions, weights
+    maximize: bool  # whether larger is better
 
 
 def _rmse(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
@@ -153,18 +141,8 @@ _PARAMETERS: dict[str, tuple[str, float, float]] = {
 def get_metric(name: str, **parameters: Any) -> Metric:
     """Return the metric of a name, or raise a ValueError that lists the names there are.
 
-    Parameters
-    ----------
-    name : str
-        One of METRICS. A parameter can follow an @: the threshold of "error", the power of
-        "tweedie-nloglik", the slope of "mphe", the level of "quantile" and "expectile".
-    **parameters
-        Values of these by the names `threshold`, `rho`, `slope` and `alpha`; others than the
-        metric's own are ignored, and what follows an @ goes first.
-
-    Returns
-    -------
-    metric : Metric
+    A parameter can follow an @, and goes before one of `parameters`, of which others than the
+    metric's own are ignored.
     """
     base, _, text = name.partition("@") if isinstance(name, str) else (None, "", "")
     if base not in METRICS or ("@" in name and base not in _PARAMETERS):
@@ -204,17 +182,7 @@ def takes_weight(function: Callable[..., Any]) -> bool:
 def callable_metric(function: Callable[..., Any], maximize: bool = False) -> Metric:
     """Make a metric of a function ``function(y_true, y_pred[, sample_weight]) -> float``.
 
-    Parameters
-    ----------
-    function : callable
-        It is given `sample_weight` where there are weights and it has such a parameter. Its
-        `__name__` is the metric's.
-    maximize : bool
-        Whether larger is better; smaller is by default, as in xgboost.
-
-    Returns
-    -------
-    metric : Metric
+    It is given weights if it has such a parameter; its `__name__` is the metric's.
     """
     if not callable(function):
         raise TypeError(f"eval_metric must be a name or a callable, got {function!r}")

@@ -8,9 +8,9 @@ from scipy import stats
 
 from hybridtrees import GradientBoostingRegressor, RandomForestRegressor, XGBRegressor
 from hybridtrees.core.base._threads import bootstrap_draws, count_bits, row_bits, rows_below
-from hybridtrees.models.shared.bagging import RowSampler
+from hybridtrees.models.shared.bagging import RowSampler, bootstrap_counts
 from hybridtrees.models.shared.boosting import RoundDraws, draw_each, draw_share
-from hybridtrees.models.shared.row_draws import bootstrap_counts, draw_by_share, draw_of, draw_some
+from hybridtrees.models.shared.row_draws import draw_by_share, draw_of, draw_some
 
 
 def drawn(rows, n):

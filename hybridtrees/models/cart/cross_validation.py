@@ -27,21 +27,11 @@ RowLoss = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Curve(NamedTuple):
-    """Validation error by alpha.
+    """Validation error by alpha."""
 
-    Attributes
-    ----------
-    alphas : ndarray of shape (n_alphas,)
-        Smallest alpha of every subtree of the tree on all rows, ascending.
-    scores : ndarray of shape (n_alphas,)
-        Mean validation error of each.
-    errors : ndarray of shape (n_alphas,)
-        Standard error of that mean, from the spread over the folds.
-    """
-
-    alphas: np.ndarray
-    scores: np.ndarray
-    errors: np.ndarray
+    alphas: np.ndarray  # smallest of every subtree of the tree on all rows, ascending
+    scores: np.ndarray  # mean validation errors
+    errors: np.ndarray  # standard errors of these means, from the spread over the folds
 
     def choose(self, rule: str) -> float:
         """Alpha of the least error, or the largest within one standard error of it.
@@ -109,20 +99,7 @@ def make_folds(
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Training and validation rows of every fold.
 
-    Folds counted by a number are drawn at random; those of a classification have equal shares of
-    each class.
-
-    Parameters
-    ----------
-    cv : int, object with a method split, or iterable of pairs
-    target : ndarray
-        float64 of shape (n_rows, n_outputs), or int32 class codes.
-    weight : ndarray of shape (n_rows,) or None
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    folds : list of (train, test)
+    Folds counted by a number are drawn at random, with equal shares of each class.
     """
     n_rows = len(target)
     used = np.arange(n_rows) if weight is None else np.flatnonzero(weight)
@@ -188,25 +165,10 @@ def validation_errors(
     loss: RowLoss,
     alphas: np.ndarray,
 ) -> np.ndarray:
-    """Sum of the losses of rows under the subtrees of a tree.
+    """Sum of the losses of rows, which end in `leaves`, under the subtrees of each alpha.
 
-    Each split that a subtree keeps changes the losses of the rows that pass it by an amount of
-    its own, so that one walk of the rows up the tree serves every alpha.
-
-    Parameters
-    ----------
-    grown : Grown
-        The whole tree.
-    leaves : ndarray of shape (n_rows,)
-        Node of the whole tree where each row ends.
-    target, weight : ndarray
-        Of the rows.
-    loss : callable
-    alphas : ndarray of shape (n_alphas,)
-
-    Returns
-    -------
-    errors : ndarray of shape (n_alphas,)
+    Each split that a subtree keeps changes the losses of the rows that pass it by an amount of its
+    own, so that one walk of the rows up the tree serves every alpha.
     """
     tree = grown.tree
     nodes = tree.nodes
@@ -246,22 +208,6 @@ def cross_validate(
 
     A subtree is best for all alphas from its own to the next one's; the trees of the folds are
     pruned with the geometric mean of the two.
-
-    Parameters
-    ----------
-    recipe : TreeRecipe
-    grown : Grown
-        The tree on all rows.
-    values, target, weight
-        The rows, see `TreeRecipe.grow`.
-    folds : list of (train, test)
-    seeds : SeedSequence
-    verbose : int
-        Whether to print a line per fold.
-
-    Returns
-    -------
-    curve : Curve
     """
     loss = ROW_LOSSES[recipe.criterion]
     alphas = distinct_alphas(grown)

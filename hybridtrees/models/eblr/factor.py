@@ -37,17 +37,7 @@ _DEPENDENT = 1e-8
 
 
 class RowFactor:
-    """Factor of a standardised table that grows column by column.
-
-    Parameters
-    ----------
-    values : ndarray or CSR array
-    y : ndarray of shape (n_rows, 1)
-    weight : ndarray or None
-    moments : CrossProducts
-        Of these columns and y.
-    n_threads : int
-    """
+    """Factor of a standardised table that grows column by column."""
 
     def __init__(
         self, values: Any, y: Floats, weight: Floats | None, moments: CrossProducts, n_threads: int
@@ -110,17 +100,9 @@ class RowFactor:
     def append(
         self, values: Any, moments: CrossProducts, column: Floats, new: CrossProducts, cross: Floats
     ) -> None:
-        """Add a column.
+        """Add a column, which has the moments `new`, to the table of `values`.
 
-        Parameters
-        ----------
-        values, moments
-            The table without it.
-        column : ndarray of shape (n_rows, 1)
-        new : CrossProducts
-            Of the column.
-        cross : ndarray of shape (p,)
-            Mean products of the standardised columns and the new one.
+        `cross` are the mean products of the standardised columns and the new one.
         """
         with sequential_blas():
             left, size, right = np.linalg.svd(self._factor, full_matrices=False)

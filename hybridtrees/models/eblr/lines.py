@@ -38,16 +38,7 @@ _DEPENDENT = 1e-9
 
 
 class EnrichedTable:
-    """Columns of a regression, with room for those of rules behind them.
-
-    Parameters
-    ----------
-    values : ndarray or CSR array of shape (n_rows, n_columns)
-    n_more : int
-        Columns to come at most.
-    scale : ndarray of shape (n_columns,), optional
-        What the columns are divided by.
-    """
+    """Columns of a regression, divided by `scale`, with room for `n_more` of rules behind them."""
 
     def __init__(self, values: Any, n_more: int, scale: Floats | None = None) -> None:
         self.n_own = self.n_columns = values.shape[1]
@@ -119,24 +110,13 @@ def _indicator_moments(
 
 
 class GrowingLine:
-    """A regression on a table that gets one more column a round; see `open_line`.
+    """A regression on a table that gets one more column a round; see `open_line`."""
 
-    Attributes
-    ----------
-    table : EnrichedTable
-    options : Options
-        With the alpha in its penalty.
-    spreads : ndarray
-        Standard deviations of the columns of the features.
-    converged, n_iter : bool, int
-        Of all rounds.
-    """
-
-    spreads: Floats
+    spreads: Floats  # standard deviations of the columns of the features
 
     def __init__(self, table: EnrichedTable, options: Options) -> None:
         self.table = table
-        self.options = options
+        self.options = options  # with the alpha in its penalty
         alpha = options.penalty.alpha
         assert alpha is not None
         self._l1, self._l2 = options.penalty.parts(alpha)
@@ -437,19 +417,7 @@ def open_line(
     options: Options,
     n_more: int,
 ) -> GrowingLine:
-    """Choose the form by the shape of the table.
-
-    Parameters
-    ----------
-    values : ndarray or CSR array
-    target : ndarray of float64, or of int32 class codes
-    weight : ndarray or None
-    n_outputs : int
-        0 for least squares, 1 for two classes, else the number of classes.
-    options : Options
-    n_more : int
-        Columns to come at most.
-    """
+    """Choose the form by the shape of the table, of which `n_more` columns are to come at most."""
     n, p = values.shape[0], values.shape[1] + n_more
     large = (p + 1) * n_outputs > max(LARGEST_HESSIAN, 2 * n_outputs)
     if is_wide(n, p) or large:

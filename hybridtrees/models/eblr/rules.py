@@ -71,31 +71,16 @@ class _EnrichedTable(Table):
 
 
 class RuleFinder:
-    """Finds rules in small trees on residuals, one a round, each on one more column.
-
-    Parameters
-    ----------
-    values : ndarray or sparse array of shape (n_rows, n_features)
-        Features as they came: categories are codes, NaN is missing.
-    is_categorical : ndarray of bool
-    weight : ndarray or None
-    params : GrowerParams
-        Of all rounds, but for the depth.
-    depths : tuple of (int or None)
-        Maximum depth of each round's tree; the last one holds for the rounds that follow.
-    n_rules : int
-        Maximum number of rules.
-    n_threads : int
-    """
+    """Finds rules in small trees on residuals, one a round, each on one more column."""
 
     def __init__(
         self,
-        values: Any,
+        values: Any,  # features as they came
         is_categorical: NDArray,
         weight: Floats | None,
-        params: GrowerParams,
-        depths: tuple[int | None, ...],
-        n_rules: int,
+        params: GrowerParams,  # of all rounds, but for the depth
+        depths: tuple[int | None, ...],  # by round; the last holds for the rest
+        n_rules: int,  # maximum
         n_threads: int,
     ) -> None:
         self.n_features = values.shape[1]
@@ -163,26 +148,14 @@ def _best_leaves(grown: Grown, n_features: int) -> FoundRule:
 
 @register
 class RuleTree(Checked):
-    """A small tree and those of its leaves where a rule holds.
-
-    Attributes
-    ----------
-    ensemble : TreeEnsemble
-        The tree, in terms of the columns that it uses.
-    features : ndarray of int64
-        Number of each such column: a feature or, behind these, an earlier rule.
-    leaves : ndarray of int32
-        Nodes where the rule holds.
-    n_features : int
-        Features of the table, without rules.
-    """
+    """A small tree and those of its leaves where a rule holds."""
 
     def __init__(
         self,
-        ensemble: TreeEnsemble,
-        features: NDArray[np.int64],
-        leaves: NDArray[np.int32],
-        n_features: int,
+        ensemble: TreeEnsemble,  # the tree, in terms of the columns that it uses
+        features: NDArray[np.int64],  # their numbers; rules stand behind
+        leaves: NDArray[np.int32],  # where the rule holds
+        n_features: int,  # without rules
     ) -> None:
         self.ensemble = ensemble
         self.features = features
@@ -230,15 +203,7 @@ class RuleTree(Checked):
         return tree
 
     def holds(self, values: Any, earlier: NDArray, n_threads: int) -> NDArray[np.bool_]:
-        """Whether the rule holds for each row.
-
-        Parameters
-        ----------
-        values : ndarray or sparse array of shape (n_rows, n_features)
-        earlier : ndarray of shape (n_rows, n_rules or more)
-            Columns of the earlier rules.
-        n_threads : int
-        """
+        """Whether the rule holds for each row; `earlier` has the columns of the earlier rules."""
         table = np.empty((values.shape[0], len(self.features)), dtype=values.dtype)
         for j, f in enumerate(self.features):
             if f >= self.n_features:
@@ -270,12 +235,7 @@ class RuleTree(Checked):
 
 
 def check_enriched(model: Any) -> None:
-    """Refuse a fitted model whose rules are not about features and the rules before them.
-
-    Parameters
-    ----------
-    model : EBLRRegressor or EBLRClassifier
-    """
+    """Refuse a fitted model whose rules are not about features and the rules before them."""
     design, rules = check_type(model, "_design", Design), check_type(model, "_trees", list)
     design.check_reader(model._reader)
     n_rules = check_count(model, "n_rules_", len(rules), len(rules))
@@ -301,31 +261,15 @@ def check_enriched(model: Any) -> None:
 
 @dataclass
 class Condition:
-    """What a rule asks of one column.
+    """What a rule asks of one column."""
 
-    Attributes
-    ----------
-    feature : int
-        A feature or, from `n_features` on, an earlier rule.
-    low, high : float
-        The value must be above `low` and not above `high`.
-    codes : set of int or None
-        Categories that are allowed, in place of the range; None for all.
-    excluded : set of int
-        Categories that are not.
-    missing : bool
-        Whether a missing value is allowed.
-    rule : int
-        Number of the earlier rule, from 0; -1 for a feature.
-    """
-
-    feature: int
-    low: float = -math.inf
-    high: float = math.inf
-    codes: frozenset[int] | None = None
-    excluded: frozenset[int] = field(default_factory=frozenset)
-    missing: bool = True
-    rule: int = -1
+    feature: int  # or, from `n_features` on, an earlier rule
+    low: float = -math.inf  # the value must be above
+    high: float = math.inf  # and not above this
+    codes: frozenset[int] | None = None  # categories allowed, None for all
+    excluded: frozenset[int] = field(default_factory=frozenset)  # categories that are not
+    missing: bool = True  # whether a missing value is allowed
+    rule: int = -1  # number of the earlier rule, from 0; -1 for a feature
 
     def holds(self, column: NDArray) -> NDArray[np.bool_]:
         """Whether values of the column meet the condition; NaN is missing."""
@@ -445,17 +389,7 @@ def rule_text(
 ) -> str:
     """Write a rule: its leaves joined by "or", the conditions of each by "and".
 
-    Parameters
-    ----------
-    tree : RuleTree
-    names, rule_names : sequences of str
-        Of the features and of the rules.
-    categories : sequence of ndarray or None
-        Labels of the features that are categories.
-    with_missing : ndarray of bool
-        Features that had missing values in fit; of others it is not said where these go.
-    digits : int or None
-        Digits of thresholds; all that it takes to read the same number back by default.
+    Where missing values go is told of features `with_missing` in fit; None digits are all.
     """
     parts = []
     for path in tree.paths():

@@ -27,18 +27,9 @@ def equation(
     rules: Sequence[tuple[Rule, str, float]],
     max_terms: int | None,
 ) -> str:
-    """Write a regression with rules as a person would.
+    """Write a regression with rules as a person would, `title` left of the equals sign.
 
-    Parameters
-    ----------
-    title : str
-        What stands left of the equals sign.
-    names, coefs, effects
-        Columns that are no rules, and what a standard deviation of each changes.
-    rules : sequence of (Rule, str, float)
-        With the conditions and the coefficient to be written.
-    max_terms : int or None
-        Columns to be written, those of the largest effects.
+    At most `max_terms` columns are written, those of the largest `effects` of a standard deviation.
     """
     check_integer("max_terms", max_terms, 0, allow_none=True)
     used = np.flatnonzero(coefs)

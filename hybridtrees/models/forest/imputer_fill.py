@@ -38,10 +38,7 @@ def first_values_by_class(
     n_classes: int,
     overall: np.ndarray,
 ) -> np.ndarray:
-    """Return `first_values` of each class, (n_classes, n_features).
-
-    A class that does not know a column takes that of the whole table.
-    """
+    """Return `first_values` of each class; that of the whole table where a class knows none."""
     found = np.empty((n_classes, values.shape[1]))
     for k in range(n_classes):
         own = codes == k
@@ -63,24 +60,14 @@ def spreads(values: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, 
 
 
 class HeldOut:
-    """Known entries that are hidden while a table is filled, to see how well that is done.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_rows, n_features)
-    is_categorical : ndarray of bool, shape (n_features,)
-    weight : ndarray of shape (n_rows,) or None
-    share : float
-        Share of the known entries that is hidden.
-    seed : SeedSequence
-    """
+    """Known entries that are hidden while a table is filled, to see how well that is done."""
 
     def __init__(
         self,
         values: np.ndarray,
         is_categorical: np.ndarray,
         weight: np.ndarray | None,
-        share: float,
+        share: float,  # of the known entries that is hidden
         seed: np.random.SeedSequence,
     ):
         known = ~np.isnan(values)
@@ -109,15 +96,7 @@ class HeldOut:
 
 
 class Present:
-    """The entries of a table that are not missing, ready to be averaged.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_rows, n_features)
-        NaN where an entry is missing.
-    is_categorical : ndarray of bool, shape (n_features,)
-    weight : ndarray of shape (n_rows,) or None
-    """
+    """The entries of a table that are not missing (NaN), ready to be averaged."""
 
     def __init__(self, values: np.ndarray, is_categorical: np.ndarray, weight: np.ndarray | None):
         self.numeric = np.flatnonzero(~is_categorical)

@@ -19,22 +19,12 @@ _ROWS_OF_A_CLASS = 5
 
 @dataclass(frozen=True)
 class Training:
-    """What the forests of one fit are grown for.
-
-    Attributes
-    ----------
-    y : array-like or None
-    weight : ndarray of shape (n_rows,) or None
-    is_classification : bool
-    codes : ndarray of shape (n_rows,) or None
-        Classes of the rows, where the target has classes.
-    n_classes : int
-    """
+    """What the forests of one fit are grown for."""
 
     y: Any
     weight: np.ndarray | None
     is_classification: bool
-    codes: np.ndarray | None
+    codes: np.ndarray | None  # where the target has classes
     n_classes: int
 
     @classmethod

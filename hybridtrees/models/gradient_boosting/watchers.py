@@ -21,11 +21,7 @@ LOSS = Metric("loss", lambda *_args, **_named: math.nan, False)
 class LossCurves(Watcher):
     """Loss of the rows that a tree was grown on, and of those that were left out.
 
-    Attributes
-    ----------
-    train, oob, oob_improvement : list of float
-        One per round. The last two are NaN for rounds grown on all rows, and empty where all
-        rounds are.
+    The latter is NaN for rounds grown on all rows, and empty where all rounds are.
     """
 
     def __init__(self, loss: Loss, y: np.ndarray, weight: np.ndarray | None):

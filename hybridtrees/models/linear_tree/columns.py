@@ -28,23 +28,8 @@ MAX_REGRESSORS = 1000
 class LinearColumns(Checked):
     """Columns of the table that a linear tree reads: the features, then effects of categories.
 
-    Parameters
-    ----------
-    reader : FeatureReader
-    split_features, linear_features : object
-        As given to the estimator.
-    effects : bool
-        Whether categorical features have an effect of each category in the leaves; otherwise
-        they are only split on.
-
-    Attributes
-    ----------
-    split, linear : ndarrays of int
-        Numbers of the columns to split on, and of the regressors.
-    effects : ndarray of int, shape (n_effects, 2)
-        Feature and category code of each column behind the features.
-    names : list of str
-        Names of all columns.
+    `split` and `linear` are the numbers of the columns to split on and of the regressors; `effects`
+    has the feature and category code of each column behind the features.
     """
 
     def __init__(

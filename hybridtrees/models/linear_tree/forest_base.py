@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from hybridtrees.core.base.checks import check_arrays
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 from hybridtrees.models.linear_tree.base import LinearTreeParameters
-from hybridtrees.models.shared.bagging import BaggingResult, RowSampler
+from hybridtrees.models.shared.bagging import RowSampler
 from hybridtrees.models.shared.fitted_checks import check_ensemble, check_samples
 from hybridtrees.models.shared.forest.base import Forest, ForestData
 from hybridtrees.models.shared.forest.warm_start import checksum, target_checksum
@@ -26,51 +27,33 @@ _SMALL_TABLE = 200_000
 
 @dataclass
 class BaggedTree:
-    """A tree of the forest, and its predictions for the rows that it has not seen.
-
-    Attributes
-    ----------
-    tree : Tree
-    importance : ndarray of shape (n_features,)
-    oob_rows : ndarray of uint32 or None
-    oob_values : ndarray of shape (n_oob, n_values) or None
-    """
+    """A tree of the forest, and its predictions for the rows that it has not seen."""
 
     tree: Tree
     importance: np.ndarray
     oob_rows: np.ndarray | None
-    oob_values: np.ndarray | None
+    oob_values: np.ndarray | None  # (n_oob, n_values)
 
 
 @dataclass
 class LinearForestFit:
-    """What the growers of one fit share.
-
-    Attributes
-    ----------
-    forest : LinearForestModel
-    table : LinearTable
-        Bins and units are those of the whole table, once for all trees.
-    values : ndarray or sparse array
-        The table as it came.
-    target : ndarray
-    sampler : RowSampler
-    needs_oob : bool
-        Whether trees predict the rows out of the bag.
-    """
+    """What the growers of one fit share."""
 
     forest: LinearForestModel
-    table: Any
-    values: Any
+    table: Any  # `LinearTable` of all rows, once for all trees
+    values: Any  # the table as it came
     target: np.ndarray
     sampler: RowSampler
-    needs_oob: bool
+    needs_oob: bool  # whether trees predict the rows out of the bag
 
-    def open_grower(self) -> Any:
-        """Return a grower for one thread, as a context manager."""
+    @contextmanager
+    def open_grower(self) -> Iterator[Any]:
+        """Give a grower for one thread, while BLAS has no threads of its own."""
+        from hybridtrees.linear.blas import sequential_blas
         from hybridtrees.models.linear_tree.growing import LinearTreeGrower
 
-        return nullcontext(LinearTreeGrower(self.table, self.target))
+        with sequential_blas():
+            yield LinearTreeGrower(self.table, self.target)
 
     def grow(
         self, grower: Any, counts: np.ndarray, weight: np.ndarray | None, seed: int
@@ -150,12 +133,6 @@ class LinearForestModel(Forest, LinearTreeParameters):
         with sequential_blas():
             table = LinearTable(data.table, data.weight, recipe)
         return LinearForestFit(self, table, data.table, data.target, data.sampler, needs_oob)
-
-    def _bag(self, fit: LinearForestFit, *how: Any) -> BaggingResult:
-        from hybridtrees.linear.blas import sequential_blas
-
-        with sequential_blas():
-            return super()._bag(fit, *how)
 
     def _keep_trees(
         self, fit: LinearForestFit, grown: list[BaggedTree], earlier: dict[str, Any] | None

@@ -41,26 +41,10 @@ _SCREENED_SHARE, _LEAST_SCREENED = 0.1, 8
 
 @dataclass(frozen=True)
 class LinearRecipe:
-    """How to grow linear trees; shares of rows are turned into counts when the table is known.
-
-    Attributes
-    ----------
-    criterion : str
-    n_classes : int
-        0 in regression.
-    penalty : Penalty
-    split_features, linear_features : ndarrays of int
-        Numbers of the columns to split on, and of the regressors.
-    is_categorical : ndarray of bool, one per column
-    max_features : int
-        Features drawn per node, 0 for all.
-    n_threads : int
-    Others
-        The parameters of the estimators that have these names.
-    """
+    """How to grow linear trees; shares of rows are turned into counts when the table is known."""
 
     criterion: str
-    n_classes: int
+    n_classes: int  # 0 in regression
     penalty: Penalty
     standardize: bool
     alpha_scaling: str
@@ -72,10 +56,10 @@ class LinearRecipe:
     max_bins: int
     candidates: str
     search: str
-    split_features: NDArray[np.intp]
-    linear_features: NDArray[np.intp]
-    is_categorical: NDArray[np.bool_]
-    max_features: int = 0
+    split_features: NDArray[np.intp]  # numbers of the columns
+    linear_features: NDArray[np.intp]  # numbers of the regressors
+    is_categorical: NDArray[np.bool_]  # one per column
+    max_features: int = 0  # drawn per node, 0 for all
     n_threads: int = 1
 
     @property
@@ -117,23 +101,9 @@ def _count(value: int | float, n_rows: int) -> int:
 
 
 class LinearTable:
-    """A table made ready for linear trees: cut into bins, and its regressors standardised.
+    """A table made ready for linear trees: columns to split on in bins, regressors standardised.
 
-    Parameters
-    ----------
-    values : ndarray or sparse array of shape (n_rows, n_columns)
-        NaN is missing, categories are codes.
-    weight : ndarray of shape (n_rows,) or None
-    recipe : LinearRecipe
-
-    Attributes
-    ----------
-    splits : Table
-        The columns to split on, in bins.
-    regressors : ndarray of shape (n_rows, p)
-        Standardised, 0 where an entry is missing.
-    mean, scale : ndarrays of shape (p,)
-        Of the regressors as they came; the scale of a constant one is 0.
+    Missing regressors are 0. `mean` and `scale` are those as they came; of a constant one 0.
     """
 
     def __init__(self, values: Any, weight: Floats | None, recipe: LinearRecipe):
@@ -203,51 +173,24 @@ def quantiles(column: Floats, shares: Floats) -> Floats:
 
 @dataclass
 class GrownTree:
-    """A tree with a model in every node.
+    """A tree with a model in every node."""
 
-    Attributes
-    ----------
-    grown : GrownNodes
-        Features are columns of the table.
-    theta : ndarray of shape (n_nodes, n_outputs, p + 1)
-        Models for standardised regressors, the intercept first, in units of the target.
-    impurity : ndarray of shape (n_nodes,)
-        Mean of the criterion in every node.
-    """
-
-    grown: GrownNodes
-    theta: Floats
-    impurity: Floats
+    grown: GrownNodes  # features are columns of the table
+    theta: Floats  # (n_nodes, n_outputs, p + 1), the intercept first, in units of the target
+    impurity: Floats  # mean of the criterion in every node
 
 
 @dataclass
 class LinearTreeGrower:
-    """Grows trees on one table for one target.
-
-    Attributes
-    ----------
-    table : LinearTable
-    target : ndarray
-        float64 of shape (n_rows, n_outputs), or int32 class codes.
-    n_threads : int
-    problem : LinearProblem
-        That of the last tree.
-    """
+    """Grows trees on one table for one target."""
 
     table: LinearTable
-    target: NDArray
+    target: NDArray  # (n_rows, n_outputs), or int32 class codes
     n_threads: int = 1
-    problem: LinearProblem = field(init=False)
+    problem: LinearProblem = field(init=False)  # that of the last tree
 
     def grow(self, weight: Floats | None, seed: int) -> GrownTree:
-        """Grow a tree on rows of positive weight.
-
-        Parameters
-        ----------
-        weight : ndarray of shape (n_rows,) or None
-        seed : int
-            Seed of the draws of features.
-        """
+        """Grow a tree on rows of positive weight; `seed` draws features."""
         recipe, table = self.table.recipe, self.table
         rows = None
         if weight is not None and not weight.all():

@@ -110,8 +110,8 @@ def make_tree(
 ) -> Tree:
     """Return the tree with linear leaves, from models for standardised regressors.
 
-    "bounded" keeps predictions in the range of the `responses` of a leaf (None for the models' own
-    scores), widened on both sides by `factor` times that range.
+    "bounded" keeps predictions in the range of a leaf's `responses` (None: of its scores), widened
+    by `factor` times that range.
     """
     nodes, features = grown.grown.nodes, table.recipe.linear_features
     slope = theta[:, :, 1:] / table.units

@@ -34,44 +34,23 @@ _CONSTANT = 10 ** (-13 / 2)
 
 @dataclass
 class NodeFit:
-    """Model of a node.
+    """Model of a node."""
 
-    Attributes
-    ----------
-    theta : ndarray of shape (n_outputs, p + 1)
-        The intercept first.
-    loss : float
-        The criterion, summed over the rows.
-    """
-
-    theta: Floats
-    loss: float
+    theta: Floats  # (n_outputs, p + 1), the intercept first
+    loss: float  # the criterion, summed over the rows
 
 
 class NodeFitter:
-    """What fitters share: which candidates are tried, and what is remembered of them.
-
-    Parameters
-    ----------
-    regressors : ndarray of shape (n_rows, p)
-    weight : ndarray of shape (n_rows,) or None
-    columns : uint8 ndarray of shape (n_features, n_rows)
-        Codes of the features to split on.
-    penalty : NodePenalty
-    least_rows : int
-        Nodes with fewer rows get a constant.
-    min_gain : float
-        Least decrease of the summed criterion.
-    """
+    """What fitters share: which candidates are tried, and what is remembered of them."""
 
     def __init__(
         self,
         regressors: Floats,
         weight: Floats | None,
-        columns: NDArray[np.uint8],
+        columns: NDArray[np.uint8],  # codes of the features to split on
         penalty: NodePenalty,
-        least_rows: int,
-        min_gain: float,
+        least_rows: int,  # nodes with fewer rows get a constant
+        min_gain: float,  # of the summed criterion
         n_threads: int,
     ):
         self.regressors = regressors
@@ -141,15 +120,7 @@ class NodeFitter:
 
 
 class LogLossFitter(NodeFitter):
-    """Logistic and multinomial regression.
-
-    Parameters
-    ----------
-    codes : int32 ndarray of shape (n_rows,)
-        Class numbers.
-    n_classes : int
-    criterion : {"log_loss", "gini", "misclassification"}
-    """
+    """Logistic and multinomial regression."""
 
     def __init__(self, codes: NDArray[np.int32], n_classes: int, criterion: str, **shared: Any):
         super().__init__(**shared)
@@ -245,12 +216,7 @@ class LogLossFitter(NodeFitter):
 
 
 class AbsoluteFitter(NodeFitter):
-    """Least absolute deviations by reweighted least squares (Schlossmacher 1973).
-
-    Parameters
-    ----------
-    target : ndarray of shape (n_rows,)
-    """
+    """Least absolute deviations by reweighted least squares (Schlossmacher 1973)."""
 
     def __init__(self, target: Floats, **shared: Any):
         super().__init__(**shared)

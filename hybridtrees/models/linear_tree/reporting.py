@@ -21,29 +21,14 @@ Floats = NDArray[np.float64]
 @register
 @dataclass(eq=False)
 class LeafFacts(Checked):
-    """What fit has learned of the models in the leaves, apart from the models themselves.
+    """What fit has learned of the models in the leaves, apart from the models themselves."""
 
-    Attributes
-    ----------
-    leaves : ndarray of int
-        Numbers of the nodes.
-    loss : ndarray of shape (n_leaves,)
-        Mean of the criterion over the rows of the leaf.
-    quality : ndarray of shape (n_leaves, n_outputs)
-        R2 of each output; with classes one column, the deviance.
-    std_error : ndarray of shape (n_leaves, n_outputs, p)
-        Of the coefficients of the regressors; NaN where it is not defined.
-    intercept_error : ndarray of shape (n_leaves, n_outputs)
-    present : ndarray of bool, shape (n_leaves, n_classes)
-        Which classes the leaf has; without columns in regression.
-    """
-
-    leaves: NDArray
-    loss: Floats
-    quality: Floats
-    std_error: Floats
-    intercept_error: Floats
-    present: NDArray
+    leaves: NDArray  # numbers of the nodes
+    loss: Floats  # mean of the criterion
+    quality: Floats  # R2 of each output; with classes one column, the deviance
+    std_error: Floats  # (n_leaves, n_outputs, p), NaN where not defined
+    intercept_error: Floats  # (n_leaves, n_outputs)
+    present: NDArray  # which classes the leaf has; without columns in regression
 
     def _check_state(self) -> None:
         check_arrays(

@@ -18,21 +18,12 @@ _CONSTANT = 1e-13
 
 @dataclass(frozen=True)
 class NodePenalty:
-    """l1 and l2 for the mean loss, on standardised or on given units of the regressors.
-
-    Attributes
-    ----------
-    l1, l2 : float
-    scale : ndarray of shape (p,) or None
-        Units of the regressors; None for their spread among the rows of a fit.
-    by_sum : bool
-        Whether the penalty is added to the sum of the losses, instead of their mean.
-    """
+    """l1 and l2 for the mean loss, on standardised or on given units of the regressors."""
 
     l1: float
     l2: float
-    scale: Floats | None = None
-    by_sum: bool = False
+    scale: Floats | None = None  # units; None for the spread among the rows of a fit
+    by_sum: bool = False  # add it to the sum of the losses, not the mean
 
     def parts(self, spread: Floats, total: float) -> tuple[Floats, Floats]:
         """L1 and L2 of each regressor, for the mean loss of rows of a total weight."""

@@ -18,28 +18,14 @@ from hybridtrees.models.shared.tree_parameters import TreeRecipe
 
 @dataclass
 class ReadTable:
-    """A table that has been read, and the sorted or binned forms of it that forests have made.
-
-    Attributes
-    ----------
-    values : ndarray or sparse array
-    reader : FeatureReader
-    forms : dict
-    oob_target : ndarray or None
-        What predictions of rows out of the bag are compared with, if not the target: what a
-        regression leaves of rows that it has not seen.
-    oob_purpose : str
-        What rows out of the bag are for, for messages.
-    target_checksum : int
-        Of the target of the sum; residuals vary in their last digits.
-    """
+    """A table that has been read, and the sorted or binned forms of it that forests have made."""
 
     values: Any
     reader: FeatureReader
     forms: dict[tuple, ForestFit] = field(default_factory=dict)
-    oob_target: np.ndarray | None = None
-    oob_purpose: str = "oob_score"
-    target_checksum: int = 0
+    oob_target: np.ndarray | None = None  # what the regression leaves of rows it has not seen
+    oob_purpose: str = "oob_score"  # for messages
+    target_checksum: int = 0  # of the sum's target; residuals vary in their last digits
 
 
 class ResidualForest(PackedRegressionForest):

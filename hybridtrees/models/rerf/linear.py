@@ -45,24 +45,14 @@ def few_folds(
 
 @register
 class RegressionColumns(Checked):
-    """From the features of a table to the columns of the regression.
-
-    Attributes
-    ----------
-    features : ndarray of int64
-        Features that take part.
-    design : Design
-        One-hot columns of categories, or of a table whose categories are numbers already.
-    means : list of (ndarray of shape (n_codes, n_means) or None)
-        Mean targets of the categories of each feature that takes part, under "target_mean".
-    """
+    """From the features of a table to the columns of the regression."""
 
     def __init__(
         self, features: NDArray[np.int64], design: Design, means: list[Floats | None]
     ) -> None:
-        self.features = features
-        self.design = design
-        self.means = means
+        self.features = features  # that take part
+        self.design = design  # one-hot columns, or of a table whose categories are numbers already
+        self.means = means  # of each feature, under "target_mean": (n_codes, n_means)
 
     def _check_state(self) -> None:
         check_type(self, "design", Design)
@@ -208,49 +198,26 @@ def _encode(values: Any, means: list[Floats | None]) -> Any:
 
 @dataclass
 class FittedLine:
-    """A fitted regression and how its solver ended.
-
-    Attributes
-    ----------
-    line : Line
-    alpha : float
-    n_iter : int
-    converged : bool
-    honest : ndarray or None
-        Predictions of rows that were not learned from: see `honest_level`.
-    fitted_with : dict
-        What the regression depends on.
-    """
+    """A fitted regression and how its solver ended."""
 
     line: Line
     alpha: float
     n_iter: int
     converged: bool
-    honest: Floats | None = None
-    fitted_with: dict[str, Any] = field(default_factory=dict)
+    honest: Floats | None = None  # see `honest_level`
+    fitted_with: dict[str, Any] = field(default_factory=dict)  # what the regression depends on
 
 
 class LinearFits:
-    """Regressions of one table for several penalties; what does not depend on them is kept.
-
-    Parameters
-    ----------
-    columns : ndarray or CSR array
-    target : ndarray of float64 of shape (n_rows, n_targets), or int32 class codes
-    weight : ndarray or None
-    n_outputs : int
-        0 for least squares, 1 for two classes, else the number of classes.
-    rows : ndarray of int64, optional
-        Rows that are fitted to; all by default.
-    """
+    """Regressions of one table for several penalties; what does not depend on them is kept."""
 
     def __init__(
         self,
         columns: Any,
         target: NDArray,
         weight: Floats | None,
-        n_outputs: int,
-        rows: NDArray[np.int64] | None = None,
+        n_outputs: int,  # 0 for least squares, 1 for two classes, else their number
+        rows: NDArray[np.int64] | None = None,  # that are fitted to, all by default
     ) -> None:
         self.columns, self.target, self.weight = columns, target, weight
         self.n_outputs, self.rows = n_outputs, rows

@@ -8,15 +8,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from numbers import Integral
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from hybridtrees._parameters import check_boolean, check_integer, check_real
 from hybridtrees._persistence import register, register_former_name
-from hybridtrees.core.base._threads import StopFlag
+from hybridtrees.core.base._threads import StopFlag, bootstrap_draws
 from hybridtrees.core.base.checks import (
     Checked,
     check_arrays,
@@ -25,11 +23,9 @@ from hybridtrees.core.base.checks import (
     check_type,
 )
 from hybridtrees.core.base.workers import start_workers
-from hybridtrees.models.shared.row_draws import bootstrap_counts, draw_of, draw_some
-from hybridtrees.models.shared.tree_parameters import GrowthParameters
+from hybridtrees.models.shared.row_draws import draw_of, draw_some
 
-# n_estimators="auto": the maximum number of trees, and when the last errors have settled.
-MAX_TREES = 1000
+# When the last errors have settled.
 SETTLED_TREES = 30
 SETTLED_CHANGE = 0.003
 SETTLED_RANGE = 0.02
@@ -43,36 +39,19 @@ Made = TypeVar("Made")
 
 @register
 class RowSampler(Checked):
-    """Draws the rows of each tree; the same seed draws the same rows again.
+    """Draws the rows of each tree; the same seed draws the same rows again."""
 
-    Parameters
-    ----------
-    n_rows : int
-    n_drawn : int
-        Rows drawn for a tree.
-    replace : bool
-        With replacement: a bootstrap sample. The probability of a row is then proportional to its
-        weight; otherwise rows of positive weight are drawn alike, and weights are kept.
-    weight : ndarray of shape (n_rows,) or None
-    like : RowSampler, optional
-        Of the forest that is continued: draws are made in its way.
-
-    Attributes
-    ----------
-    keyed : bool
-        Whether a draw depends on the seed and its number alone. Forests of files that do not say
-        so drew from a generator, one number after the other, and draw so again.
-    """
-
+    # Whether a draw depends on the seed and its number alone. Forests of files that do not say so
+    # drew from a generator, one number after the other, and draw so again.
     keyed = False
 
     def __init__(
         self,
         n_rows: int,
-        n_drawn: int,
-        replace: bool,
+        n_drawn: int,  # for a tree
+        replace: bool,  # by weight, a bootstrap sample; else rows alike, and weights are kept
         weight: np.ndarray | None = None,
-        like: RowSampler | None = None,
+        like: RowSampler | None = None,  # of the forest that is continued
     ) -> None:
         if n_drawn > MAX_DRAWS * n_rows:
             raise ValueError(
@@ -154,117 +133,41 @@ class RowSampler(Checked):
 register_former_name("Sampler", RowSampler)
 
 
-class BaggingParameters(GrowthParameters):
-    """Parameters of samples and of the number of trees."""
+def bootstrap_counts(
+    seed: int, n_rows: int, n_drawn: int, weight: np.ndarray | None = None
+) -> np.ndarray:
+    """How often each row is drawn with replacement, by its weight; int64.
 
-    _positional = ("n_estimators",)
-
-    n_estimators: int | str = 100
-    bootstrap: bool = True
-    max_samples: int | float | None = None
-    oob_score: Any = False
-    warm_start: bool = False
-
-    def _check_bagging(self) -> None:
-        """Check all that can be checked without the data, except `oob_score`."""
-        if not isinstance(self.n_estimators, str):
-            check_integer("n_estimators", self.n_estimators, 1)
-        elif self.n_estimators != "auto":
-            raise ValueError(
-                "n_estimators must be an integer of at least 1 or 'auto', got "
-                f"{self.n_estimators!r}"
-            )
-        check_boolean("bootstrap", self.bootstrap)
-        check_boolean("warm_start", self.warm_start)
-        if isinstance(self.max_samples, Integral) and not isinstance(self.max_samples, bool):
-            check_integer("max_samples", self.max_samples, 1)
-        elif self.max_samples is not None:
-            check_real("max_samples", self.max_samples, 0, 1, closed="right")
-
-    def _asks_oob(self) -> bool:
-        """Whether `oob_score` is anything but False, be it Python's or NumPy's."""
-        return not isinstance(self.oob_score, bool | np.bool_) or bool(self.oob_score)
-
-    def _oob_purpose(self) -> str:
-        """Return what rows out of the bag are needed for, for messages."""
-        return "oob_score" if self._asks_oob() else "n_estimators='auto'"
-
-    def _n_trees(self, n_grown: int) -> tuple[int, bool]:
-        """Trees to grow, and whether to stop when the error has settled."""
-        if self.n_estimators == "auto":
-            return max(0, MAX_TREES - n_grown), True
-        n_trees = int(self.n_estimators) - n_grown
-        if n_trees < 0:
-            raise ValueError(
-                f"n_estimators must be at least {n_grown}, the number of trees there are, when "
-                f"warm_start=True, got {self.n_estimators}"
-            )
-        return n_trees, False
-
-    def _make_sampler(self, n_rows: int, weight: np.ndarray | None) -> RowSampler:
-        n_used = n_rows if weight is None else int(np.count_nonzero(weight))
-        if self.max_samples is None:
-            n_drawn = n_used
-        elif isinstance(self.max_samples, Integral):
-            n_drawn = int(self.max_samples)
-            if n_drawn > n_used and not self.bootstrap:
-                raise ValueError(
-                    f"max_samples must be at most {n_used}, the number of rows, with "
-                    f"bootstrap=False, got {n_drawn}"
-                )
-        else:
-            n_drawn = max(1, round(float(self.max_samples) * n_used))
-        if weight is not None:
-            # Equal weights are none: the draws are to be the same.
-            unit = weight[0] if self.bootstrap else 1.0
-            weight = None if unit > 0 and np.all(weight == unit) else weight
-        like = vars(self).get("_sampler") if self.warm_start else None
-        return RowSampler(n_rows, n_drawn, bool(self.bootstrap), weight, like)
+    Weights are whole steps of a unit, so that their sums do not depend on how rows are cut.
+    """
+    if weight is None:
+        return np.bincount(bootstrap_draws(seed, 0, n_drawn, n_rows), minlength=n_rows)
+    bits = 62 - int(n_rows).bit_length()
+    steps = np.rint(np.ldexp(weight / weight.max(), bits)).astype(np.int64)
+    bounds = np.cumsum(steps)
+    drawn = np.sort(bootstrap_draws(seed, 0, n_drawn, int(bounds[-1])))
+    return np.diff(np.searchsorted(drawn, bounds), prepend=0)
 
 
 @dataclass
 class BaggingSettings:
-    """What the loop does, apart from the growth of single trees.
+    """What the loop does, apart from the growth of single trees."""
 
-    Attributes
-    ----------
-    n_trees : int
-        Trees to grow; their maximum number where `settle`.
-    settle : bool
-        Whether to stop when the last errors that `watch` returned differ little.
-    first : int
-        Number of the first tree: seeds depend on it, so that a forest can be continued.
-    verbose : int
-        A line for every so many trees, 0 for none.
-    grain : float
-        Differences of the error up to this are no change: that of single rows among few.
-    """
-
-    n_trees: int
-    settle: bool = False
-    first: int = 0
+    n_trees: int  # the maximum where `settle`
+    settle: bool = False  # stop when the last errors that `watch` returned differ little
+    first: int = 0  # number of the first tree, which seeds depend on: a forest can be continued
     n_threads: int = 1
-    verbose: int = 0
-    grain: float = 0.0
+    verbose: int = 0  # a line for every so many trees
+    grain: float = 0.0  # differences of the error up to this are no change
 
 
 @dataclass
 class BaggingResult(Generic[Made]):
-    """What the loop has made.
-
-    Attributes
-    ----------
-    trees : list
-        What the growers have made.
-    draw_seeds : list of int
-        Seeds of the samples.
-    errors : list of float
-        Error after each tree, where it was watched.
-    """
+    """What the loop has made."""
 
     trees: list[Made] = field(default_factory=list)
-    draw_seeds: list[int] = field(default_factory=list)
-    errors: list[float] = field(default_factory=list)
+    draw_seeds: list[int] = field(default_factory=list)  # of the samples
+    errors: list[float] = field(default_factory=list)  # after each tree, where watched
 
 
 def tree_seeds(seeds: np.random.SeedSequence, index: int) -> tuple[int, int]:

@@ -49,37 +49,17 @@ class Steps(Protocol):
 
 @dataclass
 class Training:
-    """A run of the loop, as its watchers see it.
-
-    Attributes
-    ----------
-    steps : Steps
-    rounds : range
-        Numbers of the rounds to be run at most; a continued training does not start with 0.
-    eval_sets : sequence of EvalSet
-    trees : list of Tree
-        Trees of this run.
-    tree_output : list of int
-        Output that each tree belongs to.
-    round : int
-        Number of the present round.
-    n_done : int
-        Rounds of this run that are done.
-    rows : uint32 array or None
-        Rows drawn for the present round, None for all.
-    stopped : bool
-        Whether a watcher has ended the training.
-    """
+    """A run of the loop, as its watchers see it."""
 
     steps: Steps
-    rounds: range
+    rounds: range  # to be run at most; a continued training does not start with 0
     eval_sets: Sequence[EvalSet] = ()
     trees: list[Tree] = field(default_factory=list)
-    tree_output: list[int] = field(default_factory=list)
-    round: int = 0
-    n_done: int = 0
-    rows: np.ndarray | None = None
-    stopped: bool = False
+    tree_output: list[int] = field(default_factory=list)  # output of each tree
+    round: int = 0  # the present one
+    n_done: int = 0  # rounds of this run
+    rows: np.ndarray | None = None  # drawn for the present round, None for all
+    stopped: bool = False  # by a watcher
 
 
 class Watcher:
@@ -109,26 +89,10 @@ def boost(
     eval_sets: Sequence[EvalSet] = (),
     watchers: Sequence[Watcher] = (),
 ) -> Training:
-    """Take one step per round.
+    """Take one step per round, from `steps.raw` on.
 
-    Parameters
-    ----------
-    steps : Steps
-        Opened on the training table, `raw` at the scores to start from.
-    rounds : range
-        Numbers of the rounds. What is drawn in a round depends on its number and `seeds` alone,
-        so that a training in several parts draws what one in a single part draws.
-    sampler : callable
-        Draws the rows of a round; see `draw_each` and `draw_share`.
-    seeds : SeedSequence
-    eval_sets : sequence of EvalSet
-        Their raw scores follow the training.
-    watchers : sequence of Watcher
-        Asked in order; all of them see a round, though the first may end the training.
-
-    Returns
-    -------
-    training : Training
+    What is drawn in a round depends on its number and `seeds` alone, so that a training in several
+    parts draws what a single one draws. All watchers see a round, though the first may end it.
     """
     training = Training(steps, rounds, eval_sets)
     draws = RoundDraws(seeds)
@@ -181,12 +145,7 @@ def _blame_scores(training: Training, error: ValueError) -> None:
 
 
 class RoundDraws:
-    """A source of seeds for every round, far from those of the other rounds.
-
-    Parameters
-    ----------
-    seeds : SeedSequence
-    """
+    """A source of seeds for every round, far from those of the other rounds."""
 
     def __init__(self, seeds: np.random.SeedSequence):
         self._bits = np.random.PCG64(seeds)

@@ -17,33 +17,18 @@ Segments = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class NewtonSteps:
-    """XGBoost's rounds: trees on gradients and hessians.
-
-    Parameters
-    ----------
-    grower : Grower
-        Opened on the training table.
-    loss : Loss
-    y : float64 array of shape (n_rows,) or (n_rows, n_outputs)
-    weight : float64 array of shape (n_rows,) or None
-    raw : float64 array of shape (n_rows, n_outputs)
-        Scores to start from; changed from round to round.
-    learning_rate : float
-    n_threads : int
-    monotonic : int8 array of shape (n_features,), optional
-        Monotone constraints, for steps that estimate leaves anew; the grower keeps them itself.
-    """
+    """XGBoost's rounds: trees on gradients and hessians."""
 
     def __init__(
         self,
-        grower: Grower,
+        grower: Grower,  # opened on the training table
         loss: Loss,
         y: np.ndarray,
         weight: np.ndarray | None,
-        raw: np.ndarray,
+        raw: np.ndarray,  # scores to start from; changed from round to round
         learning_rate: float,
         n_threads: int,
-        monotonic: np.ndarray | None = None,
+        monotonic: np.ndarray | None = None,  # for steps that estimate leaves anew
     ):
         self.grower = grower
         self.loss = loss
@@ -73,21 +58,7 @@ class NewtonSteps:
 
 
 class FriedmanSteps:
-    """Friedman's rounds: regression trees on pseudo-residuals, leaves re-estimated by the loss.
-
-    Parameters
-    ----------
-    grower : Grower
-        Opened on the training table.
-    loss, y, weight, raw, learning_rate, n_threads
-        As for `NewtonSteps`.
-    ccp_alpha : float
-        Price of a leaf; a tree is pruned before its leaves are re-estimated.
-    monotonic : int8 array of shape (n_features,), optional
-        Monotone constraints, which hold for the values that are estimated anew too.
-    center : bool
-        Whether residuals may be far from 0 on average, so that digits are saved by centring.
-    """
+    """Friedman's rounds: regression trees on pseudo-residuals, leaves re-estimated by the loss."""
 
     def __init__(
         self,
@@ -98,9 +69,9 @@ class FriedmanSteps:
         raw: np.ndarray,
         learning_rate: float,
         n_threads: int,
-        ccp_alpha: float = 0.0,
-        monotonic: np.ndarray | None = None,
-        center: bool = False,
+        ccp_alpha: float = 0.0,  # price of a leaf; trees are pruned before leaves are estimated
+        monotonic: np.ndarray | None = None,  # holds for the estimated values too
+        center: bool = False,  # whether residuals may be far from 0 on average
     ):
         self.grower = grower
         self.loss = loss
@@ -203,24 +174,7 @@ def estimate(
     residual: np.ndarray | None,
     monotonic: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Values that the loss gives the leaves of a tree, within monotone constraints.
-
-    Parameters
-    ----------
-    steps : NewtonSteps or FriedmanSteps
-    tree : Tree
-    segments : tuple of arrays
-        Row ids, and start and stop of each node's own among them.
-    output : int
-    residual : float64 array of shape (n_rows,) or None
-    monotonic : int8 array of shape (n_features,) or None
-
-    Returns
-    -------
-    nodes : int array
-        The leaves; under constraints all nodes.
-    values : float64 array, one for each of them
-    """
+    """Return the leaves (all nodes under constraints) and the values that the loss gives them."""
     if monotonic is None:
         nodes, groups, start = leaf_groups(tree, segments)
     else:
@@ -241,20 +195,9 @@ def node_groups(segments: Segments) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def leaf_groups(tree: Tree, segments: Segments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows by leaf in compressed form, as losses take them.
+    """Return the leaves in the order of their rows, and the rows by leaf as losses take them.
 
-    Parameters
-    ----------
-    tree : Tree
-    segments : tuple of arrays
-        Row ids, and start and stop of each node's own among them.
-
-    Returns
-    -------
-    leaves : int array of shape (n_leaves,)
-        Nodes that are leaves, in the order of their rows.
-    rows, start : uint32 and int64 arrays
-        The rows of the j-th of these leaves are ``rows[start[j]:start[j + 1]]``.
+    Those of leaf j are ``rows[start[j]:start[j + 1]]``.
     """
     rows, begin, end = segments
     leaves = np.flatnonzero(tree.nodes["left"] < 0)

@@ -29,8 +29,7 @@ def check_class_weight(given: Any, names: tuple[str, ...] = ("balanced",)) -> No
 def class_factors(given: Any, target: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Return the factor of each class under "balanced" or a dict.
 
-    A dict may name classes that are not in `target`, as in a fold without them, but not instead
-    of one that is.
+    A dict may name classes that a fold lacks, but not instead of one that it has.
     """
     if isinstance(given, str):
         return len(target) / (len(classes) * np.bincount(target, minlength=len(classes)))
@@ -55,19 +54,10 @@ def weight_rows(
 
 @dataclass(frozen=True)
 class SampleFactors:
-    """Factors on the weights of the rows of a sample.
+    """Factors on the weights of the rows of a sample."""
 
-    Attributes
-    ----------
-    factors : ndarray of shape (n_classes,), or "balanced_subsample"
-        Of each class; or such that every class has the same total in a sample.
-    target : ndarray
-        Class codes of the rows.
-    n_classes : int
-    """
-
-    factors: np.ndarray | str
-    target: np.ndarray
+    factors: np.ndarray | str  # of each class; "balanced_subsample": equal totals
+    target: np.ndarray  # class codes of the rows
     n_classes: int
 
     def __call__(self, counts: np.ndarray) -> np.ndarray:

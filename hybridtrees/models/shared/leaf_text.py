@@ -10,21 +10,7 @@ from hybridtrees.core.tree.tree import Tree
 
 
 def node_path(tree: Tree, names: list[str], categories: Any, node: int) -> list[str]:
-    """Conditions on the way to a node, in words.
-
-    Parameters
-    ----------
-    tree : Tree
-    names : list of str
-        Of the features.
-    categories : sequence of (ndarray or None)
-        Labels of the categories of each feature.
-    node : int
-
-    Returns
-    -------
-    conditions : list of str, from the root down
-    """
+    """Conditions on the way to a node in words, from the root down."""
     nodes, words = tree.nodes, []
     while nodes["parent"][node] >= 0:
         up = int(nodes["parent"][node])

@@ -73,8 +73,7 @@ def fill_column(
 ) -> Any:
     """Return a copy of a frame of pandas or polars with the gaps of column number `j` filled.
 
-    A category type gets the labels of `fills` that it lacks. `numbers` is the whole column where it
-    holds numbers: means may be no whole numbers, so that its type need not hold them.
+    `numbers` is the whole column where it holds numbers: means may not fit its type.
     """
     fill = _fill_pandas if frame_kind(frame) == "pandas" else _fill_polars
     return fill(frame, j, gaps, fills, numbers)

@@ -46,19 +46,3 @@ def _smallest(seed: int, rows: np.ndarray, n_drawn: int, least: int = 0) -> np.n
     if n_over:  # rows of equal bits: those of lower numbers stay
         kept[np.flatnonzero(bits == largest)[-n_over:]] = False
     return rows[kept]
-
-
-def bootstrap_counts(
-    seed: int, n_rows: int, n_drawn: int, weight: np.ndarray | None = None
-) -> np.ndarray:
-    """How often each row is drawn with replacement, by its weight; int64.
-
-    Weights are whole steps of a unit, so that their sums do not depend on how rows are cut.
-    """
-    if weight is None:
-        return np.bincount(bootstrap_draws(seed, 0, n_drawn, n_rows), minlength=n_rows)
-    bits = 62 - int(n_rows).bit_length()
-    steps = np.rint(np.ldexp(weight / weight.max(), bits)).astype(np.int64)
-    bounds = np.cumsum(steps)
-    drawn = np.sort(bootstrap_draws(seed, 0, n_drawn, int(bounds[-1])))
-    return np.diff(np.searchsorted(drawn, bounds), prepend=0)

@@ -59,10 +59,7 @@ class SupervisedFit:
 
 
 class RegressionTarget(RegressorMixin):
-    """A target of one or more columns of numbers. Stands before the family among the bases.
-
-    A family brings `_predict_values`: the outputs of rows, (n_rows, n_outputs).
-    """
+    """A target of one or more numbers. Stands before the family, which brings `_predict_values`."""
 
     n_outputs_: int
 

@@ -97,9 +97,9 @@ class TreeParameters(GrowthParameters):
 
     def _grower_params(self, n_rows: int, n_features: int, total: float) -> GrowerParams:
         """Parameters of the engine for a table of so many rows and such a total weight."""
+        n_drawn = count_features(self.max_features, n_features)
         min_leaf = count_rows(self.min_samples_leaf, n_rows)
         min_split = max(2, count_rows(self.min_samples_split, n_rows), 2 * min_leaf)
-        n_drawn = count_features(self.max_features, n_features)
         return GrowerParams(
             frontier="depth-first" if self.max_leaf_nodes is None else "best-first",
             max_depth=min(int(self.max_depth or 0), 2**15 - 1),
@@ -140,7 +140,8 @@ class ImpurityTreeParameters(TreeParameters):
 
     def _recipe(self, n_threads: int, random_ties: bool | None = None) -> TreeRecipe:
         """How trees are grown; ties are drawn where a seed is given, unless told otherwise."""
-        reader, n_classes = self._reader, self._n_classes()
+        reader = self._reader
+        n_drawn = count_features(self.max_features, self.n_features_in_)
         monotonic = None
         if self.monotonic_cst is not None:
             names, mask = reader.feature_names_in, reader.is_categorical
@@ -153,8 +154,8 @@ class ImpurityTreeParameters(TreeParameters):
             splitter=str(self.splitter),
             max_bins=int(self.max_bins),
             missing=str(self.missing),
-            max_features=count_features(self.max_features, self.n_features_in_),
-            n_classes=n_classes,
+            max_features=n_drawn,
+            n_classes=self._n_classes(),
             is_categorical=reader.is_categorical,
             monotonic=monotonic,
             random_ties=self.random_state is not None if random_ties is None else random_ties,
@@ -164,35 +165,18 @@ class ImpurityTreeParameters(TreeParameters):
 
 @dataclass(frozen=True)
 class TreeRecipe:
-    """How the trees of one fit are grown, on all or some of its rows.
+    """How the trees of one fit are grown, on all or some of its rows."""
 
-    Attributes
-    ----------
-    model : ImpurityTreeParameters
-        Gives the limits on growth for a number of rows.
-    max_features : int
-        Features drawn per node.
-    n_classes : int
-        0 in regression.
-    is_categorical : ndarray of bool, shape (n_features,)
-    monotonic : ndarray of int8 or None
-    random_ties : bool
-        Whether equal splits are drawn from, instead of taking the first.
-    n_threads : int
-    Others
-        The parameters of the estimators that have these names.
-    """
-
-    model: ImpurityTreeParameters
+    model: ImpurityTreeParameters  # gives the limits on growth for a number of rows
     criterion: str
     splitter: str
     max_bins: int
     missing: str
-    max_features: int
-    n_classes: int
+    max_features: int  # drawn per node
+    n_classes: int  # 0 in regression
     is_categorical: np.ndarray
     monotonic: np.ndarray | None
-    random_ties: bool
+    random_ties: bool  # draw among equal splits instead of taking the first
     n_threads: int
 
     def grow(self, values: Any, target: np.ndarray, weight: np.ndarray | None, seed: int) -> Grown:

@@ -21,11 +21,7 @@ _HOOKS = ("before_training", "after_training", "before_iteration", "after_iterat
 
 
 class Evaluation(Watcher):
-    """Scores the validation tables by metrics, round by round.
-
-    `scores` are the curves, ``{"validation_0": {"rmse": [...]}, ...}``; those of an earlier part of
-    the training can be continued.
-    """
+    """Scores the validation tables by metrics, round by round; earlier `scores` are continued."""
 
     def __init__(self, loss: Loss, metrics: Sequence[Metric], scores: Scores | None = None):
         self.loss = loss
@@ -89,10 +85,9 @@ class Evaluation(Watcher):
 
 
 class EarlyStopping(Watcher):
-    """Ends the training when the last metric on the last table no longer improves.
+    """Ends the training `patience` rounds after the best score; with None it keeps track only.
 
-    It stops after `patience` rounds without a better score; with None it keeps track only. The
-    evaluation stands before it among the watchers.
+    The last metric on the last table counts. The evaluation stands before it among the watchers.
     """
 
     def __init__(self, evaluation: Evaluation, patience: int | None):
@@ -149,8 +144,7 @@ def check_callbacks(callbacks: Any) -> list[Any]:
 class Callbacks(Watcher):
     """Hands the training to the callbacks of the user, see `hybridtrees.callbacks`.
 
-    The evaluation stands before it among the watchers. `best_round` and `best_score` are what a
-    callback has named the best, if any has.
+    The evaluation stands before it among the watchers.
     """
 
     def __init__(self, callbacks: list[Any], estimator: Any, evaluation: Evaluation):
@@ -187,17 +181,15 @@ class Callbacks(Watcher):
 
 
 class Progress(Watcher):
-    """A line every so many rounds, with the time gone and the time to come.
+    """A line every so many rounds, with the time gone and to come; with tqdm a bar on terminals.
 
-    On a terminal a progress bar stands below the lines, if tqdm is installed. It goes last among
-    the watchers, to see that others have ended the training. `scores` returns what there is to
-    tell, a list of short texts; `ending` how a training that was stopped ended.
+    It goes last among the watchers, to see that others have ended the training.
     """
 
     def __init__(
         self,
         every: int,
-        scores: Callable[[], list[str]],
+        scores: Callable[[], list[str]],  # what there is to tell
         ending: Callable[[Training], str] = lambda training: "stopped early",
     ):
         self.every = every

@@ -11,22 +11,21 @@ from typing import Any
 
 import numpy as np
 
+from hybridtrees._parameters import check_boolean, check_integer, check_real
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.metrics import Metric, callable_metric, get_metric
-from hybridtrees.models.shared.bagging import (
-    BaggingParameters,
-    BaggingResult,
-    BaggingSettings,
-    RowSampler,
-    bag,
-)
+from hybridtrees.models.shared.bagging import BaggingSettings, RowSampler, bag
 from hybridtrees.models.shared.class_weights import drawable_weight
 from hybridtrees.models.shared.forest.out_of_bag import OutOfBag, of_classes
 from hybridtrees.models.shared.forest.warm_start import check_same_growth, continue_oob
 from hybridtrees.models.shared.importance import shares
 from hybridtrees.models.shared.tree_models import TreeModel
+from hybridtrees.models.shared.tree_parameters import GrowthParameters
+
+# The maximum number of trees under n_estimators="auto".
+MAX_TREES = 1000
 
 _OOB_NAMES = (
     "oob_score_",
@@ -39,40 +38,89 @@ _OOB_NAMES = (
 )
 
 
+class BaggingParameters(GrowthParameters):
+    """Parameters of samples and of the number of trees."""
+
+    _positional = ("n_estimators",)
+
+    n_estimators: int | str = 100
+    bootstrap: bool = True
+    max_samples: int | float | None = None
+    oob_score: Any = False
+    warm_start: bool = False
+
+    def _check_bagging(self) -> None:
+        """Check all that can be checked without the data, except `oob_score`."""
+        if not isinstance(self.n_estimators, str):
+            check_integer("n_estimators", self.n_estimators, 1)
+        elif self.n_estimators != "auto":
+            raise ValueError(
+                "n_estimators must be an integer of at least 1 or 'auto', got "
+                f"{self.n_estimators!r}"
+            )
+        check_boolean("bootstrap", self.bootstrap)
+        check_boolean("warm_start", self.warm_start)
+        if isinstance(self.max_samples, Integral) and not isinstance(self.max_samples, bool):
+            check_integer("max_samples", self.max_samples, 1)
+        elif self.max_samples is not None:
+            check_real("max_samples", self.max_samples, 0, 1, closed="right")
+
+    def _asks_oob(self) -> bool:
+        """Whether `oob_score` is anything but False, be it Python's or NumPy's."""
+        return not isinstance(self.oob_score, bool | np.bool_) or bool(self.oob_score)
+
+    def _oob_purpose(self) -> str:
+        """Return what rows out of the bag are needed for, for messages."""
+        return "oob_score" if self._asks_oob() else "n_estimators='auto'"
+
+    def _n_trees(self, n_grown: int) -> tuple[int, bool]:
+        """Trees to grow, and whether to stop when the error has settled."""
+        if self.n_estimators == "auto":
+            return max(0, MAX_TREES - n_grown), True
+        n_trees = int(self.n_estimators) - n_grown
+        if n_trees < 0:
+            raise ValueError(
+                f"n_estimators must be at least {n_grown}, the number of trees there are, when "
+                f"warm_start=True, got {self.n_estimators}"
+            )
+        return n_trees, False
+
+    def _make_sampler(self, n_rows: int, weight: np.ndarray | None) -> RowSampler:
+        n_used = n_rows if weight is None else int(np.count_nonzero(weight))
+        if self.max_samples is None:
+            n_drawn = n_used
+        elif isinstance(self.max_samples, Integral):
+            n_drawn = int(self.max_samples)
+            if n_drawn > n_used and not self.bootstrap:
+                raise ValueError(
+                    f"max_samples must be at most {n_used}, the number of rows, with "
+                    f"bootstrap=False, got {n_drawn}"
+                )
+        else:
+            n_drawn = max(1, round(float(self.max_samples) * n_used))
+        if weight is not None:
+            # Equal weights are none: the draws are to be the same.
+            unit = weight[0] if self.bootstrap else 1.0
+            weight = None if unit > 0 and np.all(weight == unit) else weight
+        like = vars(self).get("_sampler") if self.warm_start else None
+        return RowSampler(n_rows, n_drawn, bool(self.bootstrap), weight, like)
+
+
 @dataclass
 class ForestData:
-    """What a fit is given, read and checked.
+    """What a fit is given, read and checked."""
 
-    Attributes
-    ----------
-    table : ndarray or sparse array
-        What trees are grown on.
-    target : ndarray
-        float64 of shape (n_rows, n_outputs), or int32 class codes.
-    weight : ndarray of shape (n_rows,) or None
-    factor : callable or None
-        From the counts of a sample to a factor on the weight of each row, by its class.
-    sampler : RowSampler
-    leaves_out : bool
-        Whether samples leave rows out.
-    n_threads : int
-    """
-
-    table: Any
-    target: np.ndarray
+    table: Any  # what trees are grown on
+    target: np.ndarray  # (n_rows, n_outputs), or int32 class codes
     weight: np.ndarray | None
-    factor: Callable[[np.ndarray], np.ndarray] | None
+    factor: Callable[[np.ndarray], np.ndarray] | None  # sample counts -> factors on row weights
     sampler: RowSampler
-    leaves_out: bool
+    leaves_out: bool  # whether samples leave rows out
     n_threads: int
 
 
 class Forest(TreeModel, BaggingParameters):
-    """Bagged trees: everything but the target and the trees.
-
-    A family brings the hooks below. The target comes from `RegressionForest` or
-    `ClassificationForest`.
-    """
+    """Bagged trees: everything but the target, and the hooks below, which a family brings."""
 
     _few_rows = 64
     _default_metric: str
@@ -182,10 +230,14 @@ class Forest(TreeModel, BaggingParameters):
         grain = 0.0 if oob is None else oob.grain
         settings = BaggingSettings(n_trees, settle, n_first, data.n_threads, self.verbose, grain)
         add = None if oob is None else oob.add
-        result = self._bag(fit, data.sampler, settings, seeds, add, curve)
+        result = bag(fit.open_grower, fit.grow, data.sampler, settings, seeds, add, curve)
         if result.trees:
-            self._keep(fit, data.sampler, result, earlier)
-        self._keep_errors(oob, result, data.sampler)
+            self._keep_trees(fit, result.trees, earlier)
+            self._sampler = data.sampler
+            own = np.array(result.draw_seeds, dtype=np.uint64)
+            self._draw_seeds = np.append(earlier["_draw_seeds"], own) if earlier else own
+            self.n_estimators_ = len(self._draw_seeds)
+        self._keep_errors(oob, result.errors, data.sampler)
 
     def _read_data(self, X: Any, y: Any, sample_weight: Any) -> ForestData:
         """Read and check what a fit is given."""
@@ -198,10 +250,6 @@ class Forest(TreeModel, BaggingParameters):
         drawn = weight if factor is None else drawable_weight(factor, target, weight)
         sampler = self._make_sampler(n_rows, drawn)
         return ForestData(table, target, weight, factor, sampler, sampler.leaves_out, n_threads)
-
-    def _bag(self, fit: Any, *how: Any) -> BaggingResult:
-        """Grow the trees: see `bag`."""
-        return bag(fit.open_grower, fit.grow, *how)
 
     def _check_kept(self, earlier: dict[str, Any]) -> None:
         """Refuse to add trees with more kept of them than of those that there are."""
@@ -243,21 +291,7 @@ class Forest(TreeModel, BaggingParameters):
             metric = get_metric("merror")
         return OutOfBag(target, weight, metric, self._n_values(), n_classes, self._votes())
 
-    def _keep(
-        self, fit: Any, sampler: RowSampler, result: BaggingResult, earlier: dict[str, Any] | None
-    ) -> None:
-        """Keep the trees and how their samples were drawn."""
-        self._keep_trees(fit, result.trees, earlier)
-        seeds = np.array(result.draw_seeds, dtype=np.uint64)
-        if earlier is not None:
-            seeds = np.concatenate([earlier["_draw_seeds"], seeds])
-        self._draw_seeds = seeds
-        self._sampler = sampler
-        self.n_estimators_ = len(seeds)
-
-    def _keep_errors(
-        self, oob: OutOfBag | None, result: BaggingResult, sampler: RowSampler
-    ) -> None:
+    def _keep_errors(self, oob: OutOfBag | None, curve: list[float], sampler: RowSampler) -> None:
         """Keep the out-of-bag predictions and their error, and what a warm start continues."""
         for name in _OOB_NAMES:
             self.__dict__.pop(name, None)
@@ -270,7 +304,7 @@ class Forest(TreeModel, BaggingParameters):
                 UserWarning,
                 stacklevel=5,
             )
-        self.oob_curve_ = np.array(result.errors)
+        self.oob_curve_ = np.array(curve)
         default = isinstance(self.oob_score, bool | np.bool_)
         self.oob_score_ = self._default_score(oob) if default else oob.error()
         self._keep_oob(oob)

@@ -15,62 +15,33 @@ from hybridtrees.core.grow.grower import Grower, uses_histograms
 from hybridtrees.core.tree._walk import group_rows
 from hybridtrees.core.tree.packing import PackedTree, pack_tree
 from hybridtrees.core.tree.pruning import collapse_alphas, prune_nodes
-from hybridtrees.core.tree.tree import Tree
 from hybridtrees.models.shared.bagging import RowSampler
 from hybridtrees.models.shared.tree_parameters import TreeRecipe
 
 
 @dataclass
 class ForestTree:
-    """A tree of a forest, and what is known of it while its sample is at hand.
-
-    Attributes
-    ----------
-    packed : PackedTree
-    importance : ndarray of shape (n_features,)
-        Impurity that the splits of each feature take off, summing to 1 (0 without splits).
-    leaf_rows : ndarray of uint32 or None
-        Rows of the sample, leaf by leaf.
-    oob_rows : ndarray of uint32 or None
-        Rows out of the bag.
-    oob_values : ndarray of shape (n_oob, n_values) or None
-        Predictions of the tree for them.
-    """
+    """A tree of a forest, and what is known of it while its sample is at hand."""
 
     packed: PackedTree
-    importance: np.ndarray
-    leaf_rows: np.ndarray | None
-    oob_rows: np.ndarray | None
-    oob_values: np.ndarray | None
+    gains: np.ndarray  # impurity that the splits of each feature take off
+    leaf_rows: np.ndarray | None  # of the sample, leaf by leaf
+    oob_rows: np.ndarray | None  # rows out of the bag
+    oob_values: np.ndarray | None  # predictions for them, (n_oob, n_values)
 
 
 @dataclass
 class ForestFit:
-    """What the growers of one fit share.
-
-    Attributes
-    ----------
-    recipe : TreeRecipe
-    values : ndarray or sparse array
-        The table; dense ones in C order where rows out of the bag are walked.
-    target : ndarray
-        float64 of shape (n_rows, n_outputs), or int32 class codes.
-    sampler : RowSampler
-    class_factor : callable or None
-        From the counts of a sample to a factor on the weight of each row.
-    ccp_alpha : float
-    watch_oob, keep_rows : bool
-        Whether trees predict rows out of the bag, and whether their rows are kept.
-    """
+    """What the growers of one fit share."""
 
     recipe: TreeRecipe
-    values: Any
-    target: np.ndarray
+    values: Any  # dense tables in C order where rows out of the bag are walked
+    target: np.ndarray  # (n_rows, n_outputs), or int32 class codes
     sampler: RowSampler
-    class_factor: Callable[[np.ndarray], np.ndarray] | None
+    class_factor: Callable[[np.ndarray], np.ndarray] | None  # sample counts -> factors on rows
     ccp_alpha: float
-    watch_oob: bool
-    keep_rows: bool
+    watch_oob: bool  # predict rows out of the bag
+    keep_rows: bool  # keep the rows of the leaves
     n_threads: int
 
     def __post_init__(self) -> None:
@@ -138,21 +109,10 @@ class ForestFit:
         if self.watch_oob:
             oob_rows = self.sampler.out_of_bag(counts)
             oob_values = values[packed.walk(self.values, oob_rows)]
-        rows = rows_by_leaf(leaf, len(tree.nodes)) if self.keep_rows else None
-        return ForestTree(
-            packed, _importance(tree, self.table.n_features), rows, oob_rows, oob_values
-        )
-
-
-def rows_by_leaf(leaf: np.ndarray, n_nodes: int) -> np.ndarray:
-    """Rows that have a leaf, leaf by leaf."""
-    rows = np.empty(np.count_nonzero(leaf >= 0), dtype=np.uint32)
-    group_rows(leaf, np.empty(n_nodes + 1, dtype=np.int64), rows)
-    return rows
-
-
-def _importance(tree: Tree, n_features: int) -> np.ndarray:
-    sums = np.zeros(n_features)
-    feature_gains(tree.nodes, sums)
-    total = sums.sum()
-    return sums / total if total > 0 else sums
+        rows = None
+        if self.keep_rows:
+            rows = np.empty(np.count_nonzero(leaf >= 0), dtype=np.uint32)
+            group_rows(leaf, np.empty(len(tree.nodes) + 1, dtype=np.int64), rows)
+        gains = np.zeros(self.table.n_features)
+        feature_gains(tree.nodes, gains)
+        return ForestTree(packed, gains, rows, oob_rows, oob_values)

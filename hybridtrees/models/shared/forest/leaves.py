@@ -43,18 +43,10 @@ def remembered(
 
 @dataclass
 class LeafGroups:
-    """Rows leaf by leaf, for every tree.
+    """Rows leaf by leaf, for every tree."""
 
-    Attributes
-    ----------
-    rows : ndarray of uint32
-        Tree by tree, and within a tree in the order of its nodes.
-    starts : list of ndarray
-        For every tree, where the rows of each node begin, and where the last end.
-    """
-
-    rows: np.ndarray
-    starts: list[np.ndarray]
+    rows: np.ndarray  # tree by tree, in the order of the nodes
+    starts: list[np.ndarray]  # by tree, where the rows of each node begin, and where the last end
 
     @property
     def nbytes(self) -> int:
@@ -124,24 +116,13 @@ def bits_of(mask: np.ndarray) -> np.ndarray:
 
 
 class Proximities:
-    """Shares of trees in which rows end in the same leaf.
-
-    Parameters
-    ----------
-    leaves : ndarray of int32, shape (n_others, n_trees)
-        Leaves of the rows that others are compared with.
-    n_nodes : ndarray
-        Nodes of every tree.
-    out_of_bag : ndarray of bool, shape (n_others, n_trees), optional
-        Trees that count for these rows.
-    n_threads : int
-    """
+    """Shares of trees in which rows end in the same leaf."""
 
     def __init__(
         self,
-        leaves: np.ndarray,
-        n_nodes: np.ndarray,
-        out_of_bag: np.ndarray | None = None,
+        leaves: np.ndarray,  # of the rows that others are compared with
+        n_nodes: np.ndarray,  # of every tree
+        out_of_bag: np.ndarray | None = None,  # trees that count for a row
         n_threads: int = 1,
     ):
         self.n_others, self.n_trees = leaves.shape
@@ -194,8 +175,7 @@ def quantiles(
 ) -> np.ndarray:
     """Quantiles of one target under the weights of the leaves, (n, n_levels).
 
-    `weight` has one entry for every place of the groups. The quantile of a level is the smallest
-    target at which the weights of the targets up to it reach the level.
+    The smallest target at which the weights of the targets up to it reach the level.
     """
     order = np.argsort(target, kind="stable")
     rank = np.empty(len(target), dtype=np.uint32)

@@ -12,24 +12,12 @@ from hybridtrees.metrics import Metric
 
 @dataclass
 class OutOfBag:
-    """Predictions of rows by the trees whose samples they are not in, and their error.
+    """Predictions of rows by the trees whose samples they are not in, and their error."""
 
-    Attributes
-    ----------
-    target : ndarray
-        float64 of shape (n_rows, n_outputs), or int32 class codes.
-    weight : ndarray of shape (n_rows,) or None
-    metric : Metric
-    n_values : int
-        Numbers that a tree predicts for a row; 1 for two classes.
-    n_classes : int
-    votes : bool
-    """
-
-    target: np.ndarray
+    target: np.ndarray  # (n_rows, n_outputs), or int32 class codes
     weight: np.ndarray | None
     metric: Metric
-    n_values: int
+    n_values: int  # numbers that a tree predicts; 1 for two classes
     n_classes: int
     votes: bool
 

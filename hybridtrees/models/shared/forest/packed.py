@@ -12,8 +12,8 @@ from hybridtrees._parameters import check_real
 from hybridtrees._persistence import register
 from hybridtrees.core.tree.packed import PackedTrees
 from hybridtrees.core.tree.paths import decision_path
-from hybridtrees.models.shared.bagging import MAX_TREES, BaggingParameters, RowSampler
-from hybridtrees.models.shared.forest.base import ForestData
+from hybridtrees.models.shared.bagging import RowSampler
+from hybridtrees.models.shared.forest.base import MAX_TREES, BaggingParameters, ForestData
 from hybridtrees.models.shared.forest.growing import ForestFit, ForestTree
 from hybridtrees.models.shared.forest.reporting import ForestReports, in_c_order
 from hybridtrees.models.shared.forest.warm_start import checksum, columns_checksum, target_checksum
@@ -113,7 +113,9 @@ class PackedForest(ForestReports, ForestParameters):
         self, fit: ForestFit, grown: list[ForestTree], earlier: dict[str, Any] | None
     ) -> None:
         """Keep the trees, their importances and, where kept, the rows of their leaves."""
-        importance = np.array([tree.importance for tree in grown])
+        gains = np.array([tree.gains for tree in grown])
+        total = gains.sum(axis=1, keepdims=True)
+        importance = gains / np.where(total > 0, total, 1.0)
         moments = np.stack([importance.sum(axis=0), np.square(importance).sum(axis=0)])
         n_split = int(np.count_nonzero(importance.any(axis=1)))
         rows = [tree.leaf_rows for tree in grown] if fit.keep_rows else None

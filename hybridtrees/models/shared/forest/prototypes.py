@@ -76,8 +76,7 @@ def neighbour_counts(group: np.ndarray, n_neighbors: int | None) -> np.ndarray:
 def nearest_rows(part: scipy.sparse.csr_array, n_neighbors: int, first: int = 0) -> np.ndarray:
     """Columns of the largest entries of each row, the first of equal ones; -1 for want of more.
 
-    The rows are those from `first` on of a square matrix, and each is the nearest to itself:
-    where many are equally near, all rows would have the same neighbours otherwise.
+    Each row (of a square matrix, from `first` on) is nearest to itself: many are equally near.
     """
     nearest = np.full((part.shape[0], n_neighbors), -1)
     for i in range(part.shape[0]):
