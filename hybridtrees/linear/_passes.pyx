@@ -2,28 +2,57 @@
 
 from cython.parallel cimport prange
 from libc.math cimport log, sqrt
+from libc.string cimport memset
 from scipy.linalg.cython_blas cimport dgemm, dgemv, dsyrk
 
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
 from hybridtrees.core.base._simd cimport ht_exp, ht_vector_bytes
 from hybridtrees.core.base._threads cimport team_of
 from hybridtrees.core.base._types cimport float32_t, float64_t, int32_t, int64_t, intp_t, real_t
-from hybridtrees.linear._rows cimport (
-    ht_load_f32, ht_load_f64, ht_logit_rows, ht_scale_row, ht_sum_row,
-)
 
 import numpy as np
 
 
 # ---------------------------------------------------------------------------------------------
-# Tables in blocks of standardised rows; see the declarations.
+# Tables in blocks of standardised rows.
 
+
+# The folder of the engine is the one that the compiler looks in.
+cdef extern from "../linear/rows.h" nogil:
+    void ht_load_f32(
+        int width, const float* x, intp_t n, const double* center, const double* inv_scale,
+        const double* fill, double* out)
+    void ht_load_f64(
+        int width, const double* x, intp_t n, const double* center, const double* inv_scale,
+        const double* fill, double* out)
+    void ht_scale_row(int width, double* x, intp_t n, double factor)
+    void ht_sum_row(
+        int width, const double* x, intp_t n, double weight, double* sums, double* squares)
+    void ht_logit_rows(
+        int width, double* eta, const double* sign, const double* weight, intp_t n, double* curve,
+        double* linear, double* ones)
 
 cdef enum:
     BLOCK_CELLS = 32768        # 256 KB: a block stays in the second-level cache
     PART_ROWS = 4096           # rows that a partial sum of its own is worth
     MOST_PARTS = 64
     PART_CELLS = 1 << 22       # cells of all partial sums together
+
+
+cdef struct TableView:
+    const char* data
+    const int64_t* indptr          # NULL: the table is dense
+    const int64_t* indices
+    const int64_t* rows            # NULL: all rows in their order
+    const float64_t* center
+    const float64_t* inv_scale
+    const float64_t* fill
+    const float64_t* absent        # what an entry that a sparse table does not store becomes
+    intp_t row_stride              # in entries, dense only
+    intp_t column_stride
+    intp_t n_rows
+    intp_t n_columns
+    bint is_double
 
 
 cdef intp_t block_rows(intp_t n_columns) noexcept nogil:
@@ -40,6 +69,11 @@ cdef intp_t count_parts(intp_t n_rows, intp_t cells) noexcept nogil:
     return max(1, min(n_rows // PART_ROWS, most))
 
 
+cdef inline intp_t own_row(const TableView* t, intp_t row) noexcept nogil:
+    """Number of a row in the whole table."""
+    return t.rows[row] if t.rows != NULL else row
+
+
 cdef inline void load_rows(
     const TableView* t, const real_t* data, intp_t start, intp_t n, float64_t* out, intp_t stride
 ) noexcept nogil:
@@ -48,7 +82,7 @@ cdef inline void load_rows(
     cdef int vector = ht_vector_bytes()
     cdef const real_t* x
     for i in range(n):
-        row = t.rows[start + i] if t.rows != NULL else start + i
+        row = own_row(t, start + i)
         x = data + row * t.row_stride
         if real_t is float:
             ht_load_f32(vector, x, t.n_columns, t.center, t.inv_scale, t.fill, out)
@@ -70,7 +104,7 @@ cdef inline void load_columns(
         inv_scale = t.inv_scale[j]
         fill = t.fill[j]
         for i in range(n):
-            row = t.rows[start + i] if t.rows != NULL else start + i
+            row = own_row(t, start + i)
             value = <float64_t>x[row * t.row_stride]
             value = value if value == value else fill
             out[i * stride + j] = (value - center) * inv_scale
@@ -82,7 +116,7 @@ cdef inline void load_sparse(
     cdef intp_t i, j, k, row
     cdef float64_t value
     for i in range(n):
-        row = t.rows[start + i] if t.rows != NULL else start + i
+        row = own_row(t, start + i)
         for j in range(t.n_columns):
             out[j] = t.absent[j]
         for k in range(t.indptr[row], t.indptr[row + 1]):
@@ -114,11 +148,30 @@ cdef void load_block(
         load_any(table, <const float32_t*>table.data, start, n, out, out_stride)
 
 
+cdef struct Pass:
+    # What one pass over the rows reads.
+    const TableView* table
+    const TableView* other         # or NULL: the columns on the other side of products
+    const float64_t* targets       # (n_rows, n_targets) of the whole table, as what follows
+    intp_t n_targets
+    const float64_t* weight        # or NULL
+    const int32_t* codes           # numbers of classes
+    const float64_t* coef          # (width, n_outputs), the intercept last
+    intp_t n_outputs               # 1 for two classes
+    int order                      # of the derivatives that are wanted
+
+
 cdef class Table:
     """Standardised view of a table: (value - center) * inv_scale, with `fill` in place of NaN.
 
     Values are a dense array or a canonical CSR array; `rows` are taken in their order.
     """
+
+    cdef TableView view
+    cdef readonly intp_t n_rows
+    cdef readonly intp_t n_columns
+    cdef readonly intp_t n_whole   # rows of the table of which `rows` are taken
+    cdef tuple _kept               # the arrays behind the pointers
 
     def __init__(self, values, center, inv_scale, fill, rows=None):
         cdef const float64_t[::1] center_view, inv_scale_view, fill_view, absent_view
@@ -186,6 +239,16 @@ cdef class Table:
             )
         return 0
 
+    cdef Pass new_pass(self, const float64_t[::1] weight) except *:
+        """A pass over the rows with their weights, or None."""
+        cdef Pass job
+        memset(&job, 0, sizeof(Pass))
+        self.check_length(weight, "weight")
+        job.table = &self.view
+        if weight is not None:
+            job.weight = &weight[0]
+        return job
+
     def load(self, intp_t start, intp_t stop):
         """Return the standardised rows [start, stop) as a float64 array."""
         if not 0 <= start <= stop <= self.n_rows:
@@ -207,130 +270,123 @@ cdef class Table:
 # by the caller.
 
 
-cdef inline void append_row(
-    const TableView* t, const float64_t* targets, intp_t n_targets, const float64_t* weight,
-    intp_t row, float64_t* out, intp_t width,
-) noexcept nogil:
-    """Put targets and a one behind a loaded row, and multiply it by the root of its weight."""
-    cdef intp_t j, own = t.rows[row] if t.rows != NULL else row
-    for j in range(n_targets):
-        out[t.n_columns + j] = targets[own * n_targets + j]
-    out[t.n_columns + n_targets] = 1.0
-    if weight != NULL:
-        ht_scale_row(ht_vector_bytes(), out, width, sqrt(weight[own]))
+# Adds the rows [start, stop) to the sums; the buffer is the thread's own.
+ctypedef void (*add_part_t)(
+    const Pass* job, intp_t start, intp_t stop, float64_t* buffer, float64_t* sums) noexcept nogil
 
 
-cdef void gram_part(
-    const TableView* t, const float64_t* targets, intp_t n_targets, const float64_t* weight,
-    intp_t start, intp_t stop, float64_t* buffer, float64_t* sums,
+cdef sum_parts(
+    add_part_t add_part, const Pass* job, intp_t n_parts, intp_t step, intp_t n_sums,
+    intp_t buffer_size, int n_threads,
+):
+    """Sums over all rows: those of parts, merged in order. Parts are whole blocks of `step`."""
+    cdef intp_t n = job.table.n_rows, part
+    cdef intp_t share = ((n + n_parts - 1) // n_parts + step - 1) // step * step
+    n_threads = <int>max(1, min(n_threads, n_parts))
+    sums = np.zeros((n_parts, n_sums))
+    cdef float64_t[:, ::1] sums_view = sums, buffers = np.empty((n_threads, buffer_size))
+    for part in prange(n_parts, num_threads=team_of(n_threads), nogil=True, schedule="dynamic",
+                       chunksize=1):
+        add_part(job, min(n, part * share), min(n, (part + 1) * share),
+                 &buffers[omp_get_thread_num(), 0], &sums_view[part, 0])
+    total = sums[0]
+    for part in range(1, n_parts):
+        total += sums[part]
+    return total
+
+
+cdef void mirror_upper(float64_t[:, ::1] matrix) noexcept nogil:
+    """Copy the upper triangle of a square matrix to the lower one, tile by tile."""
+    cdef intp_t n = matrix.shape[0], i, j, row, column
+    for row in range(0, n, 32):
+        for column in range(0, row + 1, 32):
+            for i in range(row, min(row + 32, n)):
+                for j in range(column, min(column + 32, i)):
+                    matrix[i, j] = matrix[j, i]
+
+
+cdef inline float64_t weight_of(const Pass* job, intp_t row) noexcept nogil:
+    return job.weight[own_row(job.table, row)] if job.weight != NULL else 1.0
+
+
+cdef void add_gram(
+    const Pass* job, intp_t start, intp_t stop, float64_t* buffer, float64_t* sums
 ) noexcept nogil:
-    cdef intp_t width = t.n_columns + n_targets + 1, step = block_rows(width), first, n, i
+    """Products of the columns, the targets and a one, each row by the root of its weight."""
+    cdef const TableView* t = job.table
+    cdef intp_t width = t.n_columns + job.n_targets + 1, step = block_rows(width), n, i, j
     cdef int order = <int>width, count
     cdef double one = 1.0
-    first = start
-    while first < stop:
-        n = min(step, stop - first)
-        load_block(t, first, n, buffer, width)
+    cdef float64_t* row
+    while start < stop:
+        n = min(step, stop - start)
+        load_block(t, start, n, buffer, width)
         for i in range(n):
-            append_row(t, targets, n_targets, weight, first + i, buffer + i * width, width)
+            row = buffer + i * width
+            for j in range(job.n_targets):
+                row[t.n_columns + j] = job.targets[own_row(t, start + i) * job.n_targets + j]
+            row[width - 1] = 1.0
+            if job.weight != NULL:
+                ht_scale_row(ht_vector_bytes(), row, width, sqrt(weight_of(job, start + i)))
         count = <int>n
         dsyrk(b"L", b"N", &order, &count, &one, buffer, &order, &one, sums, &order)
-        first += n
+        start += n
 
 
-def gram(Table table, const float64_t[:, ::1] targets, weight, int n_threads):
+def gram(
+    Table table, const float64_t[:, ::1] targets, const float64_t[::1] weight, int n_threads
+):
     """Weighted sums of products of all pairs of columns, targets and one.
 
     The matrix is symmetric; its last row has the sums of columns and targets, and the weight.
     Targets and weights are those of all rows of the whole table.
     """
-    cdef intp_t k = targets.shape[1], width = table.n_columns + k + 1, n = table.n_rows
-    cdef intp_t n_parts = count_parts(n, width * width), part, share
-    cdef const float64_t[::1] weight_view
-    cdef const float64_t* weight_pointer = NULL
-    cdef const float64_t* target_pointer = NULL
+    cdef intp_t k = targets.shape[1], width = table.n_columns + k + 1, step = block_rows(width)
+    cdef Pass job = table.new_pass(weight)
     table.check_length(targets, "targets")
-    table.check_length(weight, "weight")
     if width > 40000:
         raise ValueError(f"{width} columns are too many for a table of their products")
-    if weight is not None:
-        weight_view = weight
-        weight_pointer = &weight_view[0]
+    job.n_targets = k
     if k:
-        target_pointer = &targets[0, 0]
-    # Whole blocks, so that the cuts between parts are cuts between blocks.
-    share = (n + n_parts - 1) // n_parts
-    share = (share + block_rows(width) - 1) // block_rows(width) * block_rows(width)
-    sums = np.zeros((n_parts, width, width))
-    n_threads = <int>max(1, min(n_threads, n_parts))
-    buffers = np.empty((n_threads, block_rows(width) * width))
-    cdef float64_t[:, :, ::1] sums_view = sums
-    cdef float64_t[:, ::1] buffers_view = buffers
-    for part in prange(n_parts, num_threads=team_of(n_threads), nogil=True, schedule="dynamic",
-                       chunksize=1):
-        gram_part(&table.view, target_pointer, k, weight_pointer, min(n, part * share),
-                  min(n, (part + 1) * share), &buffers_view[omp_get_thread_num(), 0],
-                  &sums_view[part, 0, 0])
-    total = sums[0]
-    for part in range(1, n_parts):
-        total += sums[part]
+        job.targets = &targets[0, 0]
+    total = sum_parts(add_gram, &job, count_parts(table.n_rows, width * width), step,
+                      width * width, step * width, n_threads).reshape(width, width)
     # BLAS has filled the half that is the upper one in our order of rows and columns.
-    lower = np.tril_indices(width, -1)
-    total[lower] = total.T[lower]
+    mirror_upper(total)
     return total
 
 
-cdef void cross_part(
-    const TableView* left, const TableView* right, const float64_t* weight, intp_t start,
-    intp_t stop, float64_t* buffer, float64_t* sums,
+cdef void add_cross(
+    const Pass* job, intp_t start, intp_t stop, float64_t* buffer, float64_t* sums
 ) noexcept nogil:
-    cdef intp_t a = left.n_columns, b = right.n_columns, step = block_rows(a + b), first, n, i, j
+    cdef intp_t a = job.table.n_columns, b = job.other.n_columns, step = block_rows(a + b), n, i, j
     cdef int rows = <int>b, columns = <int>a, count
     cdef double one = 1.0, w
     cdef float64_t* other = buffer + step * a
-    first = start
-    while first < stop:
-        n = min(step, stop - first)
-        load_block(left, first, n, buffer, a)
-        load_block(right, first, n, other, b)
-        if weight != NULL:
+    while start < stop:
+        n = min(step, stop - start)
+        load_block(job.table, start, n, buffer, a)
+        load_block(job.other, start, n, other, b)
+        if job.weight != NULL:
             for i in range(n):
-                w = weight[left.rows[first + i] if left.rows != NULL else first + i]
+                w = weight_of(job, start + i)
                 for j in range(b):
                     other[i * b + j] *= w
         count = <int>n
         dgemm(b"N", b"T", &rows, &columns, &count, &one, other, &rows, buffer, &columns, &one,
               sums, &rows)
-        first += n
+        start += n
 
 
-def cross(Table left, Table right, weight, int n_threads):
+def cross(Table left, Table right, const float64_t[::1] weight, int n_threads):
     """Weighted sums of products (left, right) of the columns of two tables of the same rows."""
-    cdef intp_t a = left.n_columns, b = right.n_columns, n = left.n_rows
-    cdef intp_t n_parts = count_parts(n, a * b), part, share, step = block_rows(a + b)
-    cdef const float64_t[::1] weight_view
-    cdef const float64_t* weight_pointer = NULL
-    if right.n_rows != n:
+    cdef intp_t a = left.n_columns, b = right.n_columns, step = block_rows(a + b)
+    cdef Pass job = left.new_pass(weight)
+    if right.n_rows != left.n_rows:
         raise ValueError("the two tables differ in their numbers of rows")
-    left.check_length(weight, "weight")
-    if weight is not None:
-        weight_view = weight
-        weight_pointer = &weight_view[0]
-    share = ((n + n_parts - 1) // n_parts + step - 1) // step * step
-    sums = np.zeros((n_parts, a, b))
-    n_threads = <int>max(1, min(n_threads, n_parts))
-    buffers = np.empty((n_threads, step * (a + b)))
-    cdef float64_t[:, :, ::1] sums_view = sums
-    cdef float64_t[:, ::1] buffers_view = buffers
-    for part in prange(n_parts, num_threads=team_of(n_threads), nogil=True, schedule="dynamic",
-                       chunksize=1):
-        cross_part(&left.view, &right.view, weight_pointer, min(n, part * share),
-                   min(n, (part + 1) * share), &buffers_view[omp_get_thread_num(), 0],
-                   &sums_view[part, 0, 0])
-    total = sums[0]
-    for part in range(1, n_parts):
-        total += sums[part]
-    return total
+    job.other = &right.view
+    return sum_parts(add_cross, &job, count_parts(left.n_rows, a * b), step, a * b,
+                     step * (a + b), n_threads).reshape(a, b)
 
 
 def project(Table table, const float64_t[:, ::1] coef, const float64_t[::1] intercept,
@@ -367,74 +423,49 @@ cdef void project_block(
           &one, out, &outputs)
 
 
-cdef void sums_part(
-    const TableView* t, const float64_t* weight, intp_t start, intp_t stop, float64_t* buffer,
-    float64_t* sums,
+cdef void add_squares(
+    const Pass* job, intp_t start, intp_t stop, float64_t* buffer, float64_t* sums
 ) noexcept nogil:
-    cdef intp_t p = t.n_columns, step = block_rows(p), first = start, n, i, own
+    cdef intp_t p = job.table.n_columns, step = block_rows(p), n, i
     cdef int vector = ht_vector_bytes()
-    while first < stop:
-        n = min(step, stop - first)
-        load_block(t, first, n, buffer, p)
+    while start < stop:
+        n = min(step, stop - start)
+        load_block(job.table, start, n, buffer, p)
         for i in range(n):
-            own = t.rows[first + i] if t.rows != NULL else first + i
-            ht_sum_row(vector, buffer + i * p, p, weight[own] if weight != NULL else 1.0, sums,
-                       sums + p)
-        first += n
+            ht_sum_row(vector, buffer + i * p, p, weight_of(job, start + i), sums, sums + p)
+        start += n
 
 
-def column_sums(Table table, weight, int n_threads):
+def column_sums(Table table, const float64_t[::1] weight, int n_threads):
     """Weighted sums of the columns and of their squares, (2, n_columns).
 
     NaN for a column with a missing entry that the table does not fill.
     """
-    cdef intp_t n = table.n_rows, p = table.n_columns, n_parts = count_parts(n, 2 * p), part
-    cdef intp_t step = block_rows(p), share
-    cdef const float64_t[::1] weight_view
-    cdef const float64_t* weight_pointer = NULL
-    table.check_length(weight, "weight")
-    if weight is not None:
-        weight_view = weight
-        weight_pointer = &weight_view[0]
-    share = ((n + n_parts - 1) // n_parts + step - 1) // step * step
-    n_threads = <int>max(1, min(n_threads, n_parts))
-    sums, buffers = np.zeros((n_parts, 2, p)), np.empty((n_threads, step * p))
-    cdef float64_t[:, :, ::1] sums_view = sums
-    cdef float64_t[:, ::1] buffers_view = buffers
-    for part in prange(n_parts, num_threads=team_of(n_threads), nogil=True, schedule="dynamic",
-                       chunksize=1):
-        sums_part(&table.view, weight_pointer, min(n, part * share), min(n, (part + 1) * share),
-                  &buffers_view[omp_get_thread_num(), 0], &sums_view[part, 0, 0])
-    total = sums[0]
-    for part in range(1, n_parts):
-        total += sums[part]
-    return total
+    cdef intp_t p = table.n_columns, step = block_rows(p)
+    cdef Pass job = table.new_pass(weight)
+    return sum_parts(add_squares, &job, count_parts(table.n_rows, 2 * p), step, 2 * p, step * p,
+                     n_threads).reshape(2, p)
 
 
-def column_ranges(Table table, weight):
+def column_ranges(Table table, const float64_t[::1] weight):
     """Means, minima, maxima and missing entries of the columns as they stand.
 
     The table must have been made with center 0, inv_scale 1 and fill NaN. NaN for a column without
     a value in a row of positive weight.
     """
-    cdef intp_t n = table.n_rows, p = table.n_columns, step = block_rows(p), first = 0, i, j, own
-    cdef const float64_t[::1] weight_view
-    table.check_length(weight, "weight")
-    if weight is not None:
-        weight_view = weight
+    cdef intp_t n = table.n_rows, p = table.n_columns, step = block_rows(p), first = 0, i, j
+    cdef Pass job = table.new_pass(weight)
     buffer, mean, total = np.empty((step, p)), np.zeros(p), np.zeros(p)
     low, high, n_missing = np.full(p, np.inf), np.full(p, -np.inf), np.zeros(p, dtype=np.int64)
     cdef float64_t[:, ::1] x = buffer
     cdef float64_t[::1] mean_view = mean, total_view = total, low_view = low, high_view = high
     cdef int64_t[::1] missing_view = n_missing
-    cdef bint weighted = weight is not None
     cdef float64_t w, value
     with nogil:
         while first < n:
             load_block(&table.view, first, min(step, n - first), &x[0, 0], p)
             for i in range(min(step, n - first)):
-                own = table.view.rows[first + i] if table.view.rows != NULL else first + i
-                w = weight_view[own] if weighted else 1.0
+                w = weight_of(&job, first + i)
                 for j in range(p):
                     value = x[i, j]
                     if value != value:
@@ -464,38 +495,27 @@ def column_ranges(Table table, weight):
 # Blocks of rows make a fixed number of partial sums that are merged in order, as above.
 
 
-cdef struct Pass:
-    # What one pass over the rows needs, and where it writes.
-    const float64_t* coef          # (width, n_outputs), the intercept last
-    const int32_t* codes
-    const float64_t* weight        # or NULL
-    intp_t n_outputs               # 1 for two classes
-    bint want_grad
-    bint want_hess
-
-
 cdef intp_t buffer_size(intp_t width, intp_t n_outputs, intp_t step) noexcept nogil:
     """Rows, their scores, and the weighted rows or what the logistic loss needs."""
     return step * (width + n_outputs + max(5, width * n_outputs))
 
 
 cdef float64_t logistic_rows(
-    const Pass* job, const TableView* t, intp_t start, intp_t n, float64_t* eta, float64_t* curve
+    const Pass* job, intp_t start, intp_t n, float64_t* eta, float64_t* curve
 ) noexcept nogil:
     """Turn scores into w (p - y), and write the roots of w p (1 - p); returns the loss.
 
     Behind `curve` there is room for 4 n more numbers.
     """
-    cdef intp_t i, own
+    cdef intp_t i
     cdef float64_t loss = 0.0, product = 1.0
     cdef float64_t* sign = curve + n
     cdef float64_t* weight = sign + n
     cdef float64_t* linear = weight + n
     cdef float64_t* ones = linear + n
     for i in range(n):
-        own = t.rows[start + i] if t.rows != NULL else start + i
-        sign[i] = 1.0 if job.codes[own] == 1 else -1.0
-        weight[i] = job.weight[own] if job.weight != NULL else 1.0
+        sign[i] = 1.0 if job.codes[own_row(job.table, start + i)] == 1 else -1.0
+        weight[i] = weight_of(job, start + i)
     ht_logit_rows(ht_vector_bytes(), eta, sign, weight, n, curve, linear, ones)
     for i in range(n):
         loss += linear[i]
@@ -513,21 +533,20 @@ cdef float64_t logistic_rows(
 
 
 cdef float64_t softmax_rows(
-    const Pass* job, const TableView* t, intp_t start, intp_t n, float64_t* eta, float64_t* root
+    const Pass* job, intp_t start, intp_t n, float64_t* eta, float64_t* root
 ) noexcept nogil:
     """Turn scores into probabilities; returns the loss. `root` gets the roots of the weights."""
-    cdef intp_t i, own, k, classes = job.n_outputs
+    cdef intp_t i, k, classes = job.n_outputs
     cdef float64_t top, total, w, chosen, loss = 0.0
     cdef float64_t* row
     for i in range(n):
-        own = t.rows[start + i] if t.rows != NULL else start + i
-        w = job.weight[own] if job.weight != NULL else 1.0
+        w = weight_of(job, start + i)
         root[i] = sqrt(w)
         row = eta + i * classes
         top = row[0]
         for k in range(1, classes):
             top = max(top, row[k])
-        chosen = row[job.codes[own]]
+        chosen = row[job.codes[own_row(job.table, start + i)]]
         total = 0.0
         for k in range(classes):
             row[k] = ht_exp(row[k] - top)
@@ -539,30 +558,30 @@ cdef float64_t softmax_rows(
 
 
 cdef void logistic_block(
-    const Pass* job, const TableView* t, intp_t start, intp_t n, float64_t* buffer,
-    float64_t* loss, float64_t* grad, float64_t* hess,
+    const Pass* job, intp_t start, intp_t n, float64_t* buffer, float64_t* loss, float64_t* grad,
+    float64_t* hess,
 ) noexcept nogil:
-    cdef intp_t width = t.n_columns + 1, i
+    cdef intp_t width = job.table.n_columns + 1, i
     cdef int order = <int>width, count = <int>n, step = 1, vector = ht_vector_bytes()
     cdef double one = 1.0, zero = 0.0
     cdef float64_t* eta = buffer + n * width
     cdef float64_t* curve = eta + n
     dgemv(b"T", &order, &count, &one, buffer, &order, <double*>job.coef, &step, &zero, eta, &step)
-    loss[0] += logistic_rows(job, t, start, n, eta, curve)
-    if job.want_grad:
+    loss[0] += logistic_rows(job, start, n, eta, curve)
+    if job.order >= 1:
         dgemv(b"N", &order, &count, &one, buffer, &order, eta, &step, &one, grad, &step)
-    if job.want_hess:
+    if job.order == 2:
         for i in range(n):
             ht_scale_row(vector, buffer + i * width, width, curve[i])
         dsyrk(b"L", b"N", &order, &count, &one, buffer, &order, &one, hess, &order)
 
 
 cdef void softmax_block(
-    const Pass* job, const TableView* t, intp_t start, intp_t n, float64_t* buffer,
-    float64_t* loss, float64_t* grad, float64_t* hess,
+    const Pass* job, intp_t start, intp_t n, float64_t* buffer, float64_t* loss, float64_t* grad,
+    float64_t* hess,
 ) noexcept nogil:
     """grad is (n_outputs, width); hess is (n_outputs * width) squared."""
-    cdef intp_t width = t.n_columns + 1, classes = job.n_outputs, i, j, k, own
+    cdef intp_t width = job.table.n_columns + 1, classes = job.n_outputs, i, j, k
     cdef int order = <int>width, count = <int>n, outputs = <int>classes
     cdef int big = <int>(width * classes)
     cdef double one = 1.0, zero = 0.0, minus = -1.0, w
@@ -572,8 +591,8 @@ cdef void softmax_block(
     cdef float64_t factor
     dgemm(b"N", b"N", &outputs, &count, &order, &one, <double*>job.coef, &outputs, buffer, &order,
           &zero, eta, &outputs)
-    loss[0] += softmax_rows(job, t, start, n, eta, root)
-    if job.want_hess:
+    loss[0] += softmax_rows(job, start, n, eta, root)
+    if job.order == 2:
         for i in range(n):
             ht_scale_row(ht_vector_bytes(), buffer + i * width, width, root[i])
         for i in range(n):
@@ -589,98 +608,66 @@ cdef void softmax_block(
                     wide[i * width + j] = buffer[i * width + j] * factor
             dsyrk(b"L", b"N", &order, &count, &one, wide, &order, &one,
                   hess + (k * width) * width * classes + k * width, &big)
-    if job.want_grad:
+    if job.order >= 1:
         for i in range(n):
-            own = t.rows[start + i] if t.rows != NULL else start + i
-            w = job.weight[own] if job.weight != NULL else 1.0
-            eta[i * classes + job.codes[own]] -= 1.0
+            w = weight_of(job, start + i)
+            eta[i * classes + job.codes[own_row(job.table, start + i)]] -= 1.0
             # The rows may have been multiplied by the root of the weight already.
-            factor = sqrt(w) if job.want_hess else w
+            factor = sqrt(w) if job.order == 2 else w
             for k in range(classes):
                 eta[i * classes + k] *= factor
         dgemm(b"N", b"T", &order, &outputs, &count, &one, buffer, &order, eta, &outputs, &one,
               grad, &order)
 
 
-cdef void run_part(
-    const Pass* job, const TableView* t, intp_t start, intp_t stop, intp_t step,
-    float64_t* buffer, float64_t* loss, float64_t* grad, float64_t* hess,
+cdef void add_log_loss(
+    const Pass* job, intp_t start, intp_t stop, float64_t* buffer, float64_t* sums
 ) noexcept nogil:
-    cdef intp_t first = start, n, i, width = t.n_columns + 1
-    while first < stop:
-        n = min(step, stop - first)
-        load_block(t, first, n, buffer, width)
+    """The sums are the hessian, where it is wanted, the gradient and the loss."""
+    cdef intp_t width = job.table.n_columns + 1, big = width * job.n_outputs, n, i
+    cdef intp_t step = block_rows(big)
+    cdef float64_t* grad = sums + (big * big if job.order == 2 else 0)
+    while start < stop:
+        n = min(step, stop - start)
+        load_block(job.table, start, n, buffer, width)
         for i in range(n):
-            buffer[i * width + t.n_columns] = 1.0
+            buffer[i * width + width - 1] = 1.0
         if job.n_outputs == 1:
-            logistic_block(job, t, first, n, buffer, loss, grad, hess)
+            logistic_block(job, start, n, buffer, grad + big, grad, sums)
         else:
-            softmax_block(job, t, first, n, buffer, loss, grad, hess)
-        first += n
-
-
-cdef void mirror_upper(float64_t[:, ::1] matrix) noexcept nogil:
-    """Copy the upper triangle of a square matrix to the lower one, tile by tile."""
-    cdef intp_t n = matrix.shape[0], i, j, row, column
-    for row in range(0, n, 32):
-        for column in range(0, row + 1, 32):
-            for i in range(row, min(row + 32, n)):
-                for j in range(column, min(column + 32, i)):
-                    matrix[i, j] = matrix[j, i]
+            softmax_block(job, start, n, buffer, grad + big, grad, sums)
+        start += n
 
 
 def log_loss_pass(
-    Table table, const int32_t[::1] codes, weight, const float64_t[:, ::1] coef, int order,
-    int n_threads,
+    Table table, const int32_t[::1] codes, const float64_t[::1] weight,
+    const float64_t[:, ::1] coef, int order, int n_threads,
 ):
     """Sum of losses and, for order 1 and 2, its derivatives in the order of `coef.T.ravel()`.
 
     `coef` is (n_columns + 1, n_outputs), the intercepts last. Codes, of all rows of the table,
     are 0 and 1 where there is one output, else numbers of classes.
     """
-    cdef intp_t n = table.n_rows, width = table.n_columns + 1, k = coef.shape[1]
-    cdef intp_t big = width * k, cells = big * big if order == 2 else big
-    cdef intp_t n_parts = count_parts(n, cells), part, share, step = block_rows(big)
-    cdef intp_t i, n_codes = max(2, k)
+    cdef intp_t width = table.n_columns + 1, k = coef.shape[1], big = width * k, i
+    cdef intp_t step = block_rows(big), n_hess = big * big if order == 2 else 0
     cdef bint outside = False
-    cdef Pass job
-    cdef const float64_t[::1] weight_view
+    cdef Pass job = table.new_pass(weight)
     table.check_length(codes, "codes")
-    table.check_length(weight, "weight")
     if coef.shape[0] != width or k == 0:
         raise ValueError("the coefficients do not fit the table")
     if order == 2 and big > 20000:
         raise ValueError(f"a hessian of order {big} is too large")
-    job.coef, job.codes, job.n_outputs = &coef[0, 0], &codes[0], k
-    job.want_grad, job.want_hess = order >= 1, order == 2
-    job.weight = NULL
-    if weight is not None:
-        weight_view = weight
-        job.weight = &weight_view[0]
     for i in range(codes.shape[0]):
-        outside |= codes[i] < 0 or codes[i] >= n_codes
+        outside |= codes[i] < 0 or codes[i] >= max(2, k)
     if outside:
         raise ValueError("codes must be numbers of classes")
-    share = ((n + n_parts - 1) // n_parts + step - 1) // step * step
-    losses, grads = np.zeros(n_parts), np.zeros((n_parts, big))
-    hessians = np.zeros((n_parts, cells if order == 2 else 1))
-    n_threads = <int>max(1, min(n_threads, n_parts))
-    buffers = np.empty((n_threads, buffer_size(width, k, step)))
-    cdef float64_t[::1] losses_view = losses
-    cdef float64_t[:, ::1] grads_view = grads, hessians_view = hessians, buffers_view = buffers
-    for part in prange(n_parts, num_threads=team_of(n_threads), nogil=True, schedule="dynamic",
-                       chunksize=1):
-        run_part(&job, &table.view, min(n, part * share), min(n, (part + 1) * share), step,
-                 &buffers_view[omp_get_thread_num(), 0], &losses_view[part],
-                 &grads_view[part, 0], &hessians_view[part, 0])
-    loss, grad, hess = 0.0, np.zeros(big), hessians[0]
-    for part in range(n_parts):
-        loss += losses[part]
-        grad += grads[part]
-        if part and order == 2:
-            hess += hessians[part]
+    job.coef, job.codes, job.n_outputs, job.order = &coef[0, 0], &codes[0], k, order
+    total = sum_parts(
+        add_log_loss, &job, count_parts(table.n_rows, n_hess if order == 2 else big), step,
+        n_hess + big + 1, buffer_size(width, k, step), n_threads)
+    loss, grad = float(total[n_hess + big]), total[n_hess:n_hess + big]
     if order < 2:
         return loss, grad if order else None, None
-    hess = hess.reshape(big, big)
+    hess = total[:n_hess].reshape(big, big)
     mirror_upper(hess)
     return loss, grad, hess

@@ -7,73 +7,60 @@ from numpy.typing import NDArray
 
 from hybridtrees.core.base._threads import ExactSum
 
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+U32 = NDArray[np.uint32]
+I64 = NDArray[np.int64]
+
 class LossKind(IntEnum): ...
 
 LOSS_KINDS: dict[str, int]
+QUANTILE_RULES: dict[str, int]
 
 def statistics(
     loss: str,
-    raw: NDArray[np.float64],
-    y: NDArray[np.float64],
-    weight: NDArray[np.float64] | None,
-    grad: NDArray[np.float32],
-    hess: NDArray[np.float32] | None,
+    raw: F64,
+    y: F64,
+    weight: F64 | None,
+    grad: F32,
+    hess: F32 | None,
     n_threads: int,
-    parameters: NDArray[np.float64] | None = None,
+    parameters: F64 | None = None,
     newton: bool = True,
 ) -> None: ...
 def residuals(
-    loss: str,
-    raw: NDArray[np.float64],
-    y: NDArray[np.float64],
-    out: NDArray[np.float64],
-    n_threads: int,
-    parameters: NDArray[np.float64] | None = None,
+    loss: str, raw: F64, y: F64, out: F64, n_threads: int, parameters: F64 | None = None
 ) -> None: ...
 def sum_loss(
-    loss: str,
-    raw: NDArray[np.float64],
-    y: NDArray[np.float64],
-    weight: NDArray[np.float64] | None,
-    n_threads: int,
-    parameters: NDArray[np.float64] | None = None,
+    loss: str, raw: F64, y: F64, weight: F64 | None, n_threads: int, parameters: F64 | None = None
 ) -> ExactSum: ...
-def sigmoid(raw: NDArray[np.float64], out: NDArray[np.float64]) -> None: ...
-
-QUANTILE_RULES: dict[str, int]
-
+def sigmoid(raw: F64, out: F64) -> None: ...
 def leaf_sums(
     loss: str,
-    raw: NDArray[np.float64],
-    y: NDArray[np.float64],
-    weight: NDArray[np.float64] | None,
-    residual: NDArray[np.float64] | None,
+    raw: F64,
+    y: F64,
+    weight: F64 | None,
+    residual: F64 | None,
     output: int,
     a: float,
     b: float,
-    rows: NDArray[np.uint32],
-    start: NDArray[np.int64],
+    rows: U32,
+    start: I64,
     factor: float,
-    out: NDArray[np.float64],
+    out: F64,
     n_threads: int,
 ) -> None: ...
 def leaf_quantiles(
-    values: NDArray[np.float64],
-    weight: NDArray[np.float64] | None,
-    rows: NDArray[np.uint32],
-    start: NDArray[np.int64],
+    values: F64,
+    weight: F64 | None,
+    rows: U32,
+    start: I64,
     level: float,
     rule: str,
-    scratch: NDArray[np.float64],
-    out: NDArray[np.float64],
+    scratch: F64,
+    out: F64,
     n_threads: int,
 ) -> None: ...
 def add_clipped_means(
-    values: NDArray[np.float64],
-    weight: NDArray[np.float64] | None,
-    rows: NDArray[np.uint32],
-    start: NDArray[np.int64],
-    delta: float,
-    out: NDArray[np.float64],
-    n_threads: int,
+    values: F64, weight: F64 | None, rows: U32, start: I64, delta: float, out: F64, n_threads: int
 ) -> None: ...

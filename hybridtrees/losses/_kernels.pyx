@@ -18,10 +18,9 @@ import numpy as np
 # ---------------------------------------------------------------------------------------------
 # Losses: gradient and hessian of every row, block by block.
 #
-# One function works on a block of rows; one loop over blocks serves all losses. Raw scores and
-# targets are float64. The statistics that steer the growth of trees are float32: they enter leaf
-# values through float64 sums. Pseudo-residuals are float64. The formulas are in
-# _kernels.pxd.
+# One loop over blocks of rows serves all losses; their formulas are in _kernels.pxd. Raw scores,
+# targets and pseudo-residuals are float64. The statistics that steer the growth of trees are
+# float32: they enter leaf values through float64 sums.
 
 
 cdef extern from "loss_kernels.h" nogil:
@@ -74,7 +73,6 @@ cdef inline float64_t top_of(const float64_t* row, int32_t n) noexcept nogil:
 cdef void squared_rows(
     const float64_t* raw, const float64_t* y, intp_t n, float32_t* grad
 ) noexcept nogil:
-    """L = (raw - y)^2 / 2: gradient raw - y."""
     cdef intp_t i
     for i in range(n):
         grad[i] = <float32_t>(raw[i] - y[i])
@@ -135,49 +133,30 @@ cdef void block_statistics(
 
 
 def statistics(
-    str loss, const float64_t[:, ::1] raw, y, weight, float32_t[:, ::1] grad, hess,
-    int n_threads, const float64_t[:, ::1] parameters=None, bint newton=True,
+    str loss, const float64_t[:, ::1] raw, y, const float64_t[::1] weight,
+    float32_t[:, ::1] grad, float32_t[:, ::1] hess, int n_threads,
+    const float64_t[:, ::1] parameters=None, bint newton=True,
 ):
-    """Write the gradients and hessians of all rows.
+    """OUT gradients and hessians of all rows, (n_outputs, n_rows).
 
-    Parameters
-    ----------
-    loss : str
-        A key of LOSS_KINDS.
-    raw : float64 array of shape (n_rows, n_outputs)
-    y : float64 array of shape (n_rows,) or (n_rows, n_outputs); class numbers for classes
-    weight : float64 array of shape (n_rows,) or None
-    grad : float32 array of shape (n_outputs, n_rows), written
-    hess : float32 array of shape (n_outputs, n_rows), written; or None where it is 1 throughout
-    n_threads : int
-    parameters : float64 array of shape (n_outputs, 2), optional
-        The numbers that shape the loss of each output.
-    newton : bool
-        Whether to write second derivatives; otherwise each hessian is the row's weight.
+    `hess` may be None where it is 1 throughout. Without `newton` each hessian is the row's weight.
+    `parameters` (n_outputs, 2) shape the loss of each output; `y` has one column, or n_outputs.
     """
     cdef int kind = LOSS_KINDS[loss], width = ht_vector_bytes()
     cdef intp_t n = raw.shape[0], n_blocks = (n + BLOCK - 1) // BLOCK, block
-    cdef float32_t[:, ::1] hess_view
     cdef float64_t[:, ::1] kept
     cdef float32_t* hess_pointer = NULL
     cdef const float64_t[:, ::1] targets = as_columns(y)
-    cdef const float64_t[::1] weights
     cdef Rows rows
-    fill_rows(&rows, loss, raw, targets, parameters)
+    fill_rows(&rows, loss, raw, targets, weight, parameters)
     if grad.shape[0] != raw.shape[1] or grad.shape[1] != n:
         raise ValueError("raw, y and grad do not fit together")
     if hess is not None:
-        hess_view = hess
-        if hess_view.shape[0] != raw.shape[1] or hess_view.shape[1] != n:
+        if hess.shape[0] != raw.shape[1] or hess.shape[1] != n:
             raise ValueError("grad and hess do not fit together")
-        hess_pointer = &hess_view[0, 0]
+        hess_pointer = &hess[0, 0]
     elif (newton and not has_unit_hessian(kind)) or weight is not None:
         raise ValueError("the hessian varies and needs an array")
-    if weight is not None:
-        weights = weight
-        if weights.shape[0] != n:
-            raise ValueError("weight and y do not fit together")
-        rows.weight = &weights[0]
     n_threads = threads_for(<int>min(n_threads, n_blocks), n * raw.shape[1], 2 * BLOCK)
     # Of each thread: what the softmax keeps of a few rows.
     kept = np.empty((n_threads, raw.shape[1] * HT_LOSS_ROWS if kind == SOFTMAX else 1))
@@ -223,18 +202,11 @@ def residuals(
     str loss, const float64_t[:, ::1] raw, y, float64_t[:, ::1] out, int n_threads,
     const float64_t[:, ::1] parameters=None,
 ):
-    """Write the negative gradients of all rows, unweighted, in float64.
-
-    Parameters
-    ----------
-    loss, raw, y, n_threads, parameters
-        As in `statistics`.
-    out : float64 array of shape (n_outputs, n_rows), written
-    """
+    """OUT negative gradients of all rows, unweighted, (n_outputs, n_rows); as in `statistics`."""
     cdef intp_t n = raw.shape[0], n_blocks = (n + BLOCK - 1) // BLOCK, block
     cdef const float64_t[:, ::1] targets = as_columns(y)
     cdef Rows rows
-    fill_rows(&rows, loss, raw, targets, parameters)
+    fill_rows(&rows, loss, raw, targets, None, parameters)
     if out.shape[0] != raw.shape[1] or out.shape[1] != n:
         raise ValueError("raw, y and out do not fit together")
     n_threads = threads_for(<int>min(n_threads, n_blocks), n * raw.shape[1], 2 * BLOCK)
@@ -295,32 +267,21 @@ cdef void block_loss(
 
 
 def sum_loss(
-    str loss, const float64_t[:, ::1] raw, y, weight, int n_threads,
+    str loss, const float64_t[:, ::1] raw, y, const float64_t[::1] weight, int n_threads,
     const float64_t[:, ::1] parameters=None,
 ):
-    """Return the weighted sum of the losses of all rows and outputs as an ExactSum.
+    """Weighted sum of the losses of all rows and outputs, as an ExactSum; as in `statistics`.
 
     Sums of parts of a table can be merged to that of the whole.
-
-    Parameters
-    ----------
-    loss, raw, y, weight, n_threads, parameters
-        As in `statistics`.
     """
     cdef intp_t n = raw.shape[0], n_blocks = (n + BLOCK - 1) // BLOCK, block
     cdef const float64_t[:, ::1] targets = as_columns(y)
-    cdef const float64_t[::1] weights
     cdef int64_t[:, ::1] partial = np.empty((n_blocks, sizeof(HtExactSum) // 8), dtype=np.int64)
     cdef HtExactSum* parts
     cdef int width = ht_vector_bytes()
     cdef Rows rows
     cdef ExactSum total = ExactSum()
-    fill_rows(&rows, loss, raw, targets, parameters)
-    if weight is not None:
-        weights = weight
-        if weights.shape[0] != n:
-            raise ValueError("weight and y do not fit together")
-        rows.weight = &weights[0]
+    fill_rows(&rows, loss, raw, targets, weight, parameters)
     parts = <HtExactSum*>&partial[0, 0]
     n_threads = threads_for(<int>min(n_threads, n_blocks), n * raw.shape[1], 2 * BLOCK)
     for block in prange(n_blocks, num_threads=team_of(n_threads), nogil=True, schedule="static"):
@@ -337,9 +298,18 @@ cdef object as_columns(y):
     return y.reshape(-1, 1) if y.ndim == 1 else y
 
 
+cdef const float64_t* start_of(const float64_t[::1] values, intp_t n, str name) except? NULL:
+    """Where n numbers begin, NULL for None."""
+    if values is None:
+        return NULL
+    if values.shape[0] != n:
+        raise ValueError(f"{name} and y do not fit together")
+    return &values[0]
+
+
 cdef int fill_rows(
     Rows* rows, str loss, const float64_t[:, ::1] raw, const float64_t[:, ::1] y,
-    const float64_t[:, ::1] parameters,
+    const float64_t[::1] weight, const float64_t[:, ::1] parameters,
 ) except -1:
     """Check that the arrays fit together, and note their places."""
     cdef int kind = LOSS_KINDS[loss]
@@ -356,7 +326,7 @@ cdef int fill_rows(
     rows.y_columns = <int32_t>y.shape[1]
     rows.raw = &raw[0, 0]
     rows.y = &y[0, 0]
-    rows.weight = NULL
+    rows.weight = start_of(weight, raw.shape[0], "weight")
     rows.parameters = NO_PARAMETERS
     if parameters is not None:
         if parameters.shape[0] != raw.shape[1] or parameters.shape[1] != 2:
@@ -405,9 +375,7 @@ QUANTILE_RULES = {"inverted_cdf": INVERTED_CDF, "weibull": WEIBULL}
 # ---- sums ---------------------------------------------------------------------------------------
 
 cdef struct Sums:
-    float64_t top
-    float64_t bottom
-    float64_t weight
+    float64_t top, bottom, weight
 
 
 cdef struct Sample:
@@ -464,35 +432,17 @@ cdef float64_t finish(int kind, Sums* sums, float64_t factor) noexcept nogil:
 
 
 def leaf_sums(
-    str loss, const float64_t[:, ::1] raw, const float64_t[:, ::1] y, weight, residual,
-    int32_t output, double a, double b, const uint32_t[::1] rows, const int64_t[::1] start,
-    double factor, float64_t[::1] out, int n_threads,
+    str loss, const float64_t[:, ::1] raw, const float64_t[:, ::1] y,
+    const float64_t[::1] weight, const float64_t[::1] residual, int32_t output, double a,
+    double b, const uint32_t[::1] rows, const int64_t[::1] start, double factor,
+    float64_t[::1] out, int n_threads,
 ):
-    """Write the leaf values that are ratios of sums, or logarithms of such ratios.
+    """OUT leaf values that are ratios of sums (times `factor`), or logarithms of such ratios.
 
-    Parameters
-    ----------
-    loss : str
-        A key of LOSS_KINDS.
-    raw : float64 array of shape (n_rows, n_outputs)
-    y : float64 array of shape (n_rows, 1) or (n_rows, n_outputs)
-    weight : float64 array of shape (n_rows,) or None
-    residual : float64 array of shape (n_rows,) or None
-        Pseudo-residuals of the output; needed by softmax, and spare the logistic loss its
-        exponentials where all targets are 0 or 1.
-    output : int
-        Column of `raw` that the tree belongs to.
-    a, b : float
-        The numbers that shape the loss.
-    rows, start : uint32 and int64 arrays
-        Rows by leaf.
-    factor : float
-        On every ratio.
-    out : float64 array of shape (n_leaves,), written
-    n_threads : int
+    `residual` (or None) has the pseudo-residuals of the output. Softmax needs them, and they spare
+    the logistic loss its exponentials where all targets are 0 or 1.
     """
     cdef intp_t n_leaves = out.shape[0], n_blocks, block, leaf
-    cdef const float64_t[::1] weights = weight, residuals = residual
     cdef int64_t[::1] first_block = np.zeros(n_leaves + 1, dtype=np.int64)
     cdef int64_t[:, ::1] partial
     cdef HtExactSum* parts
@@ -502,7 +452,7 @@ def leaf_sums(
     cdef int k, width = ht_vector_bytes()
     sample.kind, sample.output, sample.a, sample.b = LOSS_KINDS[loss], output, a, b
     check_groups(rows, start, raw.shape[0], n_leaves)
-    fill_sample(&sample, raw, y, weights, residuals)
+    fill_sample(&sample, raw, y, weight, residual)
     for leaf in range(n_leaves):
         first_block[leaf + 1] = (
             first_block[leaf] + (start[leaf + 1] - start[leaf] + BLOCK - 1) // BLOCK)
@@ -538,20 +488,12 @@ cdef int fill_sample(
         raise ValueError("raw, y and output do not fit together")
     if y.shape[1] != 1 and y.shape[1] != raw.shape[1]:
         raise ValueError("y must have one column, or one for each raw score")
-    if weight is not None and weight.shape[0] != n:
-        raise ValueError("weight and y do not fit together")
-    if residual is None:
-        if sample.kind == SOFTMAX:
-            raise ValueError("softmax needs the residuals")
-    elif residual.shape[0] != n:
-        raise ValueError("residual and y do not fit together")
+    if residual is None and sample.kind == SOFTMAX:
+        raise ValueError("softmax needs the residuals")
     sample.raw, sample.raw_stride = &raw[0, sample.output], raw.shape[1]
     sample.y, sample.y_stride = &y[0, sample.output if y.shape[1] > 1 else 0], y.shape[1]
-    sample.weight = sample.residual = NULL
-    if weight is not None:
-        sample.weight = &weight[0]
-    if residual is not None:
-        sample.residual = &residual[0]
+    sample.weight = start_of(weight, n, "weight")
+    sample.residual = start_of(residual, n, "residual")
     return 0
 
 
@@ -676,29 +618,18 @@ cdef void one_quantile(
 
 
 def leaf_quantiles(
-    const float64_t[::1] values, weight, const uint32_t[::1] rows, const int64_t[::1] start,
-    double level, str rule, float64_t[:, ::1] scratch, float64_t[::1] out, int n_threads,
+    const float64_t[::1] values, const float64_t[::1] weight, const uint32_t[::1] rows,
+    const int64_t[::1] start, double level, str rule, float64_t[:, ::1] scratch,
+    float64_t[::1] out, int n_threads,
 ):
-    """Write the quantile of the values in every leaf; 0 for a leaf without rows or weight.
+    """OUT quantile of the values in every leaf; 0 for a leaf without rows or weight.
 
-    Parameters
-    ----------
-    values : float64 array of shape (n_rows,)
-    weight : float64 array of shape (n_rows,) or None
-        With weights the rule is always "inverted_cdf".
-    rows, start : uint32 and int64 arrays
-        Rows by leaf.
-    level : float
-        From 0 to 1.
-    rule : {"inverted_cdf", "weibull"}
-    scratch : float64 array of shape (1, len(rows)), or (2, len(rows)) with weights
-    out : float64 array of shape (n_leaves,), written
-    n_threads : int
+    With weights the rule is always "inverted_cdf". `scratch` is (1, len(rows)), or (2, len(rows))
+    with weights.
     """
     cdef intp_t n_leaves = out.shape[0], leaf
     cdef int how = QUANTILE_RULES[rule]
-    cdef const float64_t[::1] weights
-    cdef const float64_t* weight_pointer = NULL
+    cdef const float64_t* weight_pointer = start_of(weight, values.shape[0], "weight")
     cdef float64_t* weight_scratch = NULL
     check_groups(rows, start, values.shape[0], n_leaves)
     if not 0 <= level <= 1:
@@ -709,10 +640,6 @@ def leaf_quantiles(
         out[:] = 0
         return
     if weight is not None:
-        weights = weight
-        if weights.shape[0] != values.shape[0]:
-            raise ValueError("weight and values do not fit together")
-        weight_pointer = &weights[0]
         weight_scratch = &scratch[1, 0]
     n_threads = threads_for(<int>min(n_threads, n_leaves), rows.shape[0], BLOCK)
     for leaf in prange(n_leaves, num_threads=team_of(n_threads), nogil=True, schedule="dynamic"):
@@ -752,30 +679,16 @@ cdef void clipped_mean(
 
 
 def add_clipped_means(
-    const float64_t[::1] values, weight, const uint32_t[::1] rows, const int64_t[::1] start,
-    double delta, float64_t[::1] out, int n_threads,
+    const float64_t[::1] values, const float64_t[::1] weight, const uint32_t[::1] rows,
+    const int64_t[::1] start, double delta, float64_t[::1] out, int n_threads,
 ):
-    """Add to every leaf's centre in `out` the mean deviation from it, cut off at `delta`.
-
-    Parameters
-    ----------
-    values, weight, rows, start, n_threads
-        As in `leaf_quantiles`.
-    delta : float
-    out : float64 array of shape (n_leaves,), changed
-    """
+    """Add to every leaf's centre in `out` the mean deviation from it, cut off at `delta`."""
     cdef intp_t n_leaves = out.shape[0], leaf
     cdef int width = ht_vector_bytes()
-    cdef const float64_t[::1] weights
-    cdef const float64_t* weight_pointer = NULL
+    cdef const float64_t* weight_pointer = start_of(weight, values.shape[0], "weight")
     check_groups(rows, start, values.shape[0], n_leaves)
     if rows.shape[0] == 0:
         return
-    if weight is not None:
-        weights = weight
-        if weights.shape[0] != values.shape[0]:
-            raise ValueError("weight and values do not fit together")
-        weight_pointer = &weights[0]
     n_threads = threads_for(<int>min(n_threads, n_leaves), rows.shape[0], BLOCK)
     for leaf in prange(n_leaves, num_threads=team_of(n_threads), nogil=True, schedule="dynamic"):
         clipped_mean(&values[0], weight_pointer, &rows[0] + start[leaf],
