@@ -54,7 +54,7 @@ _positive = _number(float, lambda value: 0 < value < float("inf"), "a positive n
 
 def _table_file(text: str) -> str:
     """Argument type of the file of predictions."""
-    from hybridtrees._compare.writing import table_writer
+    from hybridtrees._compare.files import table_writer
 
     if text != STREAM:
         try:
@@ -76,7 +76,7 @@ def _one_of(options: Callable[[], Sequence[str]]) -> Callable[[str], str]:
 
 
 def _datasets() -> list[str]:
-    from hybridtrees._compare.bundled import DATASETS
+    from hybridtrees._compare.files import DATASETS
 
     return list(DATASETS)
 
@@ -95,12 +95,10 @@ def _scores() -> list[str]:
 
 def _load(options: argparse.Namespace, name: str) -> Data:
     """Return the data set of a name: a bundled one, or the file of the command line."""
+    from hybridtrees._compare.files import load_bundled, load_file
+
     if options.file is None:
-        from hybridtrees._compare.bundled import load_bundled
-
         return load_bundled(name, options.seed)
-    from hybridtrees._compare.files import load_file
-
     return load_file(
         options.file, options.target, task=options.task, time=options.time, drop=options.drop
     )
@@ -167,8 +165,7 @@ def _run_compare(options: argparse.Namespace) -> int:
 def _run_predict(options: argparse.Namespace) -> int:
     """Write the predictions of a saved model for the rows of a file."""
     import hybridtrees
-    from hybridtrees._compare.files import predict_file
-    from hybridtrees._compare.writing import table_writer, write_csv
+    from hybridtrees._compare.files import predict_file, table_writer, write_csv
 
     printed = options.output in (None, STREAM)
     if not printed:

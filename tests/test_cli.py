@@ -17,11 +17,10 @@ from fresh_python import check_python, run_python
 import hybridtrees
 from hybridtrees import cli
 from hybridtrees._compare import run as running
-from hybridtrees._compare.bundled import DATASETS, load_bundled
 from hybridtrees._compare.families import choose_families
+from hybridtrees._compare.files import DATASETS, load_bundled, write_csv
 from hybridtrees._compare.reading import read_table
 from hybridtrees._compare.search import Limits
-from hybridtrees._compare.writing import write_csv
 from hybridtrees.datasets import make_house_prices, make_seasonal_series
 
 SCORE = re.compile(r"^\s*(\d+)\s+(.+?)\s{2,}(-?[\d.]+)\s+(-?[\d.]+)\s+(-?[\d.]+)\s+([+-][\d.]+)")

@@ -15,9 +15,9 @@ import pytest
 import hybridtrees
 from hybridtrees import cli
 from hybridtrees._compare import report
+from hybridtrees._compare.files import write_parquet
 from hybridtrees._compare.reading import read_table
 from hybridtrees._compare.result import Comparison
-from hybridtrees._compare.writing import write_parquet
 
 QUICK = ["--models", "cart", "baseline", "--jobs", "1", "--budget", "0.001"]
 

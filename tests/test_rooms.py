@@ -31,7 +31,7 @@ RANK = {f"hybridtrees.{room}": rank for rank, row in enumerate(ROOMS) for room i
 def test_the_walk_sees_imports():
     graph = imports()
     assert "hybridtrees._version" in graph["hybridtrees.cli"]
-    assert graph["hybridtrees._compare.bundled"]["hybridtrees.datasets"]
+    assert graph["hybridtrees._compare.files"]["hybridtrees.datasets"]
     assert not graph["hybridtrees.cli"]["hybridtrees._compare.run"]  # inside a function
     assert any(within(m, "hybridtrees.core") and edges for m, edges in graph.items())
     assert cython_imports("cimport a.b\nfrom c.d cimport (\n    e, f as g\n)\n    import h\n") == [

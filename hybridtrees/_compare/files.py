@@ -1,16 +1,50 @@
-"""Data sets from files for the command line, and predictions back into files."""
+"""Data sets for the command line, bundled or from files, and predictions back into files."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hybridtrees import datasets
 from hybridtrees._compare.data import Data, as_times, guess_task, make_data, names_rows
 from hybridtrees._compare.reading import Table, column_of, read_table, source_name, truth_values
+from hybridtrees._outputs import writing_to
+
+# Each takes the seed, for which the bundled tables have no use.
+DATASETS: dict[str, Callable[[int], datasets.Dataset]] = {
+    "breast_cancer": lambda seed: datasets.load_breast_cancer(),
+    "heart_failure": lambda seed: datasets.load_heart_failure(),
+    "house_prices": lambda seed: datasets.make_house_prices(1500, random_state=seed),
+    "seasonal_series": lambda seed: datasets.make_seasonal_series(1500, random_state=seed),
+}
+
+# Columns that order the rows.
+_TIME = {"seasonal_series": "time"}
+
+
+def load_bundled(name: str, seed: int) -> Data:
+    """Return a bundled or generated data set, ready to be compared on."""
+    if name not in DATASETS:
+        raise ValueError(f"data must be among {', '.join(DATASETS)}, got {name!r}")
+    dataset = DATASETS[name](seed)
+    table = dataset.data
+    if not isinstance(table, dict):
+        table = dict(zip(dataset.feature_names, table.T, strict=True))
+    return make_data(
+        table,
+        dataset.target,
+        task=dataset.task,
+        time=_TIME.get(name),
+        name=name,
+        target_name=dataset.target_name,
+    )
 
 
 def load_file(
@@ -155,3 +189,39 @@ def _finite(column: np.ndarray, name: str, spelled: set[str]) -> np.ndarray:
             raise ValueError(f"the column {name!r} held numbers in fit and holds {known[0]!r} now")
         return np.full(len(column), np.nan)
     return np.where(np.isinf(column), np.nan, column) if column.dtype.kind == "f" else column
+
+
+def write_csv(path_or_stream: Any, columns: dict[str, Any]) -> None:
+    """Write columns of one length as CSV."""
+    if isinstance(path_or_stream, str | PathLike):
+        with writing_to(path_or_stream) as stream:
+            text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
+            write_csv(text, columns)
+            text.detach()  # writes what is left, and leaves the file open
+        return
+    writer = csv.writer(path_or_stream, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+
+
+def write_parquet(path: str | PathLike[str], columns: dict[str, Any]) -> None:
+    """Write columns of one length as Parquet."""
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    with writing_to(path) as stream:
+        parquet.write_table(pa.table(columns), stream)
+
+
+_WRITERS = {".csv": write_csv, ".parquet": write_parquet, ".pq": write_parquet}
+
+
+def table_writer(path: str | PathLike[str]) -> Callable[[Any, dict[str, Any]], None]:
+    """Return the function that writes tables to files of such a name, or raise an error."""
+    write = _WRITERS.get(Path(path).suffix.lower())
+    if write is None:
+        *first, last = _WRITERS
+        raise ValueError(f"the file must end in {', '.join(first)} or {last}, got {str(path)!r}")
+    if write is write_parquet and find_spec("pyarrow") is None:
+        raise ImportError(f"writing {path} needs pyarrow: pip install pyarrow")
+    return write

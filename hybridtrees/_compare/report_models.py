@@ -8,13 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from hybridtrees._compare import svg
 from hybridtrees._compare.report_style import html_table, numbers
 from hybridtrees._compare.result import Comparison
-from hybridtrees._compare.tree_drawing import draw_tree
 from hybridtrees.inspection import export_text
+from hybridtrees.inspection._colors import CUT_COLOR, node_colors, text_color
+from hybridtrees.inspection._layout import tidy_positions
+from hybridtrees.inspection._named_tree import read_tree
+from hybridtrees.inspection._wording import NodeStyle, node_lines, wrap
 
 _TREE_DEPTH = 3
 _MOST_LINES, _LINE_WIDTH = 120, 130
+# Sizes in a drawn tree, in pixels.
+_CHAR, _LINE, _PAD = 6.8, 15, 8
+_GAP_X, _GAP_Y = 14, 34
+_STYLE = NodeStyle(impurity=False, max_categories=4, show_missing=False)
 
 
 def model_sections(comparison: Comparison) -> list[str]:
@@ -41,6 +49,45 @@ def _tree(model: Any, title: str) -> str:
         f"<h3>{title}</h3><p class='muted'>CART{cut}; rows that fulfil the condition go left</p>"
         f"<div class='wide'>{draw_tree(model, _TREE_DEPTH)}</div>"
     )
+
+
+def draw_tree(model: Any, max_depth: int = 3) -> str:
+    """Draw the tree of a model down to a depth."""
+    named = read_tree(model)
+    nodes = named.shown_nodes(max_depth)
+    place = {node: k for k, node in enumerate(nodes)}
+    left, right = (
+        [place.get(side[node], -1) for node in nodes] for side in (named.left, named.right)
+    )
+    cut = [named.depths[node] == max_depth and not named.is_leaf(node) for node in nodes]
+    lines = [
+        ["..."] if is_cut else wrap(node_lines(named, node, _STYLE), 34)
+        for node, is_cut in zip(nodes, cut, strict=True)
+    ]
+    widths = [2 * _PAD + _CHAR * max(map(len, part)) for part in lines]
+    x = tidy_positions(left, right, widths, _GAP_X)
+    depths = np.array([named.depths[node] for node in nodes])
+    heights = np.array([2 * _PAD + _LINE * len(part) for part in lines], dtype=float)
+    tall = [heights[depths == level].max() for level in range(depths.max() + 1)]
+    tops = np.concatenate([[0.0], np.cumsum(np.array(tall) + _GAP_Y)])[depths] + 4
+    colors = node_colors(named)
+    parts = []
+    for k in range(len(nodes)):
+        for child in (left[k], right[k]):
+            if child >= 0:
+                parts.append(svg.line(x[k], tops[k] + heights[k], x[child], tops[child], "branch"))
+    for k, node in enumerate(nodes):
+        fill = CUT_COLOR if cut[k] else colors[node]
+        parts.append(
+            f'<rect x="{x[k] - widths[k] / 2:.1f}" y="{tops[k]:.1f}" width="{widths[k]:.1f}" '
+            f'height="{heights[k]:.1f}" rx="5" fill="{fill}" class="node"/>'
+        )
+        for row, content in enumerate(lines[k]):
+            y = tops[k] + _PAD + _LINE * (row + 0.75)
+            words = svg.text(x[k], y, content, "nodetext", "middle")
+            parts.append(words.replace("<text ", f'<text fill="{text_color(fill)}" ', 1))
+    width = float(max(x + np.array(widths) / 2)) + 4
+    return svg.page(width, float((tops + heights).max()) + 6, "decision tree", parts)
 
 
 def _rules(model: Any) -> str:

@@ -16,6 +16,8 @@ from hybridtrees._compare.scores import Score
 from hybridtrees._compare.search import Limits, Trial
 from hybridtrees._compare.splits import Split
 from hybridtrees._outputs import write_text
+from hybridtrees.input.labels_text import aligned
+from hybridtrees.inspection.plots import pyplot
 
 
 @dataclass
@@ -229,9 +231,18 @@ class Comparison:
         -------
         ax : matplotlib axes
         """
-        from hybridtrees._compare.plots import plot_ranking
-
-        return plot_ranking(self, ax)
+        rows = [row for row in self.table if row["error"] is None]
+        ax, places = self._rows_of_plot(ax, rows)
+        for name, style in (
+            ("train", {"facecolors": "none", "edgecolors": "tab:blue"}),
+            ("validation", {"color": "lightsteelblue"}),
+            ("test", {"color": "tab:blue"}),
+        ):
+            ax.scatter([row[name] for row in rows], places, label=name, zorder=3, **style)
+        ax.set_xlabel(self.score.label)
+        ax.set_title(self.data.name)
+        ax.legend()
+        return ax
 
     def plot_times(self, ax: Any = None) -> Any:
         """Draw the times to fit and to predict on a logarithmic axis; needs matplotlib.
@@ -244,9 +255,30 @@ class Comparison:
         -------
         ax : matplotlib axes
         """
-        from hybridtrees._compare.plots import plot_times
+        rows = [row for row in self.table if row["error"] is None]
+        rows.sort(key=lambda row: row["fit_seconds"])
+        ax, places = self._rows_of_plot(ax, rows)
+        hollow = {"facecolors": "none", "edgecolors": "tab:blue"}
+        times = [row["predict_seconds"] for row in rows]
+        ax.scatter(times, places, label=f"predict {len(self.plan.test)} rows", **hollow)
+        ax.scatter([row["fit_seconds"] for row in rows], places, label="fit", color="tab:blue")
+        ax.set_xscale("log")
+        ax.set_xlabel("seconds")
+        ax.set_title(self.data.name)
+        ax.legend()
+        return ax
 
-        return plot_times(self, ax)
+    @staticmethod
+    def _rows_of_plot(ax: Any, rows: list[dict[str, Any]]) -> tuple[Any, np.ndarray]:
+        """Return axes, new ones by default, and the place of each row on them."""
+        if ax is None:
+            size = (7, 1.2 + 0.35 * len(rows))
+            ax = pyplot().subplots(figsize=size, layout="constrained")[1]
+        places = np.arange(len(rows))
+        ax.set_yticks(places, [row["model"] for row in rows])
+        ax.invert_yaxis()
+        ax.grid(axis="x", alpha=0.3)
+        return ax, places
 
     def _text(self, rows: list[dict[str, Any]]) -> str:
         label = self.score.label
@@ -295,15 +327,3 @@ def number(value: float) -> str:
     if not np.isfinite(value):
         return "-"
     return f"{value:.4f}" if abs(value) < 10 else f"{value:.5g}"
-
-
-def aligned(rows: list[list[str]], left: set[int]) -> list[str]:
-    """Pad cells so that columns line up, those in `left` to the left."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if j in left else cell.rjust(width)
-            for j, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

@@ -1,10 +1,10 @@
-"""Names and labels as they stand in text that people read."""
+"""Names, labels and tables as they stand in text that people read."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 # What would end a line, or hide in one.
@@ -34,3 +34,15 @@ def category_list(labels: Sequence[Any], limit: int | None) -> str:
     if len(shown) < len(labels):
         shown.append(f"... {len(labels) - len(shown)} more")
     return "{" + ", ".join(shown) + "}"
+
+
+def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
+    """Write a table of text as lines; the columns in `left` stand to the left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if j in left else cell.rjust(width)
+            for j, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

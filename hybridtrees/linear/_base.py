@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,6 +16,7 @@ from hybridtrees.linear.design import Design
 
 # The solvers are imported where they are used, to keep `import hybridtrees` quick.
 if TYPE_CHECKING:
+    from hybridtrees.linear.path import AlphaChoice
     from hybridtrees.linear.regression import Line, Options
 
 
@@ -146,33 +146,14 @@ class LinearModel(RawScoreMixin, RegressionParameters):
         self.coef_names_ = np.array(self._design.names, dtype=object)
         return columns
 
-    def _find_alpha(
-        self,
-        options: Options,
-        model: Any,
-        n_rows: int,
-        codes: np.ndarray | None,
-        weight: np.ndarray | None,
-        fold_losses: Callable[[np.ndarray, list], Callable],
-    ) -> float:
-        """Return the alpha that is given, or the best by cross-validation, which is then kept.
-
-        `fold_losses` makes of alphas and folds what `cross_validate` takes.
-        """
-        from hybridtrees.linear import path
-
+    def _keep_alpha(self, choice: AlphaChoice, unit: float) -> float:
+        """Keep an alpha, and what a cross-validation has tried; return it for the mean loss."""
         for name in ("alphas_", "cv_scores_"):
             self.__dict__.pop(name, None)
-        penalty = options.penalty
-        if penalty.alpha is not None:
-            return penalty.alpha
-        cv = path.check_cv(self.cv) if options.cv is None else options.cv
-        folds = path.make_folds(cv, n_rows, codes, weight)
-        unit, given = self._alpha_unit(n_rows, weight), path.check_alphas(self.alphas)
-        alphas = path.alpha_grid(given, model.steepest(), penalty.l1_ratio, unit)
-        alpha, scores = path.cross_validate(alphas, folds, fold_losses(alphas, folds))
-        self.cv_scores_, self.alphas_ = scores, alphas * unit
-        return alpha
+        if choice.alphas is not None:
+            self.cv_scores_, self.alphas_ = choice.losses, choice.alphas * unit
+        self.alpha_ = choice.alpha * unit
+        return choice.alpha
 
     def _keep_line(self, line: Line, intercept: np.ndarray) -> None:
         """Keep what predictions need beside `coef_` and `intercept_`."""

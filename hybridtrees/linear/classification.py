@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hybridtrees.linear.blas import sequential_blas
 from hybridtrees.linear.cross_products import column_scales, standardised
 from hybridtrees.linear.newton import (
     LogisticFit,
     LogLoss,
+    Newton,
     fit_log_loss,
     null_intercepts,
     null_start,
 )
-from hybridtrees.linear.path import Rows, follow_path
+from hybridtrees.linear.path import AlphaChoice, Rows, choose_alpha, follow_path
 from hybridtrees.linear.regression import Line, Options
 from hybridtrees.linear.solvers import solve_ridge
 from hybridtrees.linear.wide import is_wide, open_wide
@@ -26,18 +28,21 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
 
 
+class Sample(NamedTuple):
+    """The rows of a table that a classification is about."""
+
+    values: Any
+    codes: Codes
+    weight: Floats | None
+    rows: Rows | None  # None for all
+    n_outputs: int
+
+
 class NarrowClassification:
     """Newton's method on the rows of a table."""
 
-    def __init__(
-        self,
-        values: Any,
-        codes: Codes,
-        weight: Floats | None,
-        rows: Rows | None,
-        n_outputs: int,
-        options: Options,
-    ) -> None:
+    def __init__(self, sample: Sample, options: Options) -> None:
+        values, _, weight, rows, _ = sample
         mean, scale, fill = column_scales(
             values, weight, centred=options.fit_intercept, rows=rows, n_threads=options.n_threads
         )
@@ -45,17 +50,13 @@ class NarrowClassification:
             scale = np.where(scale > 0, 1.0, 0.0)
         self.mean, self.scale, self.fill = mean, scale, fill
         self.options = options
-        p = values.shape[1]
         self.problem = LogLoss(
             lambda chosen: standardised(values, mean, scale, fill, chosen),
-            codes,
-            weight,
-            rows,
-            n_outputs,
-            np.zeros(p),
-            np.zeros(p),
-            options.fit_intercept,
-            options.n_threads,
+            *sample[1:],
+            l1=np.zeros(len(mean)),
+            l2=np.zeros(len(mean)),
+            fit_intercept=options.fit_intercept,
+            n_threads=options.n_threads,
         )
 
     def steepest(self) -> float:
@@ -63,23 +64,10 @@ class NarrowClassification:
         grad = self.derivatives(null_start(self.problem), 1)[0]
         return float(np.abs(grad.reshape(self.problem.n_outputs, -1)[:, :-1]).max(initial=0.0))
 
-    def derivatives(self, theta: Floats, order: int) -> tuple[Floats, Floats]:
+    def derivatives(self, theta: Floats, order: int) -> tuple[Floats, Floats | None]:
         """Gradient and hessian of the mean loss."""
-        from hybridtrees.linear import _passes
-        from hybridtrees.linear.blas import sequential_blas
-
-        problem = self.problem
         with sequential_blas():
-            _, grad, hess = _passes.log_loss_pass(
-                problem.make_table(problem.rows),
-                problem.codes,
-                problem.weight,
-                np.ascontiguousarray(theta.T),
-                order,
-                problem.n_threads,
-            )
-        assert grad is not None
-        return grad / problem.total, np.zeros(0) if hess is None else hess / problem.total
+            return Newton(self.problem).evaluate(theta.ravel(), order)[1:]
 
     def solve(self, alpha: float, start: Floats | None = None, verbose: int = 0) -> LogisticFit:
         """Solve for one alpha."""
@@ -101,15 +89,8 @@ class NarrowClassification:
 class WideClassification:
     """Methods for tables with too many columns."""
 
-    def __init__(
-        self,
-        values: Any,
-        codes: Codes,
-        weight: Floats | None,
-        rows: Rows | None,
-        n_outputs: int,
-        options: Options,
-    ) -> None:
+    def __init__(self, sample: Sample, options: Options) -> None:
+        values, codes, weight, rows, n_outputs = sample
         self.wide = open_wide(
             values, weight, centred=options.fit_intercept, scaled=options.scaled, rows=rows
         )
@@ -148,10 +129,8 @@ class WideClassification:
 
     def line(self, fit: LogisticFit) -> Line:
         """Return the solution as a function of the columns as they came."""
-        wide = self.wide
-        coef = np.zeros((len(wide.mean), self.problem.n_outputs))
-        coef[wide.varies] = fit.theta[:, :-1].T / wide.scale[wide.varies][:, None]
-        return Line(coef, wide.mean, wide.fill, fit.theta[:, -1].copy())
+        coef = self.wide.unscaled(fit.theta[:, :-1].T)
+        return Line(coef, self.wide.mean, self.wide.fill, fit.theta[:, -1].copy())
 
 
 def open_classification(
@@ -166,12 +145,34 @@ def open_classification(
     n, p = values.shape
     large = (p + 1) * n_outputs > max(LARGEST_HESSIAN, 2 * n_outputs)
     kind = WideClassification if is_wide(n, p) or large else NarrowClassification
-    return kind(values, codes, weight, rows, n_outputs, options)
+    return kind(Sample(values, codes, weight, rows, n_outputs), options)
 
 
-def path(model: NarrowClassification | WideClassification, alphas: Floats) -> Iterator[LogisticFit]:
-    """Fits for alphas from large to small, each starting from the one before."""
-    return follow_path(model.solve, alphas, lambda fit: fit.theta)
+def choose_classification_alpha(
+    values: Any,
+    codes: Codes,
+    weight: Floats | None,
+    n_outputs: int,
+    model: NarrowClassification | WideClassification,
+    alphas: Any = 30,
+    unit: float = 1.0,
+    verbose: int = 0,
+) -> AlphaChoice:
+    """Choose the alpha by the log-loss; `model` is that of all rows."""
+    options = model.options
+
+    def losses(grid: Floats, folds: list[tuple[Rows, Rows]]) -> Iterator[Floats]:
+        for fold, (train, test) in enumerate(folds):
+            part = open_classification(values, codes, weight, train, n_outputs, options)
+            w = None if weight is None else weight[test]
+            lines = map(part.line, follow_path(part.solve, grid, lambda fit: fit.theta))
+            scores = (line.predict(values, test, options.n_threads) for line in lines)
+            found = np.array([mean_log_loss(score, codes[test], w) for score in scores])
+            if verbose:
+                print(f"fold {fold}: least log-loss {found.min():.6g}")
+            yield found
+
+    return choose_alpha(model, losses, len(codes), codes, weight, alphas, unit)
 
 
 def mean_log_loss(scores: Floats, codes: Codes, weight: Floats | None) -> float:

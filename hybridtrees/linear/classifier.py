@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -102,7 +101,10 @@ class LogisticClassifier(ScoreClassifierMixin, LinearModel):
     def _fit_rows(
         self, values: Any, y: Any, weight: np.ndarray | None, options: Options, unit: float
     ) -> None:
-        from hybridtrees.linear.classification import open_classification
+        from hybridtrees.linear.classification import (
+            choose_classification_alpha,
+            open_classification,
+        )
         from hybridtrees.linear.solvers import warn_not_converged
 
         name = type(self).__name__
@@ -111,7 +113,10 @@ class LogisticClassifier(ScoreClassifierMixin, LinearModel):
         )
         n_outputs = 1 if len(classes) == 2 else len(classes)
         model = open_classification(values, codes, weight, None, n_outputs, options)
-        alpha = self._choose_alpha(values, codes, weight, n_outputs, options, model)
+        choice = choose_classification_alpha(
+            values, codes, weight, n_outputs, model, self.alphas, unit, int(self.verbose)
+        )
+        alpha = self._keep_alpha(choice, unit)
         fit = model.solve(alpha, verbose=int(self.verbose))
         if alpha == 0 and fit.loss < SEPARATED:
             warn_separated(stacklevel=5)
@@ -123,38 +128,8 @@ class LogisticClassifier(ScoreClassifierMixin, LinearModel):
         self.intercept_ = line.intercept if options.fit_intercept else np.zeros(n_outputs)
         self._keep_line(line, self.intercept_)
         self.n_iter_ = fit.n_iter
-        self.alpha_ = alpha * unit
         self._loss = Logistic() if n_outputs == 1 else Softmax(n_outputs)
         self._facts = self._describe(model, fit, weight, alpha)
-
-    def _choose_alpha(
-        self,
-        values: Any,
-        codes: np.ndarray,
-        weight: np.ndarray | None,
-        n_outputs: int,
-        options: Options,
-        model: Any,
-    ) -> float:
-        from hybridtrees.linear import classification
-
-        def fold_losses(alphas: np.ndarray, folds: list) -> Callable:
-            def losses(fold: int, train: np.ndarray, test: np.ndarray) -> np.ndarray:
-                part = classification.open_classification(
-                    values, codes, weight, train, n_outputs, options
-                )
-                found = []
-                for fit in classification.path(part, alphas):
-                    scores = part.line(fit).predict(values, test, options.n_threads)
-                    w = None if weight is None else weight[test]
-                    found.append(classification.mean_log_loss(scores, codes[test], w))
-                if self.verbose:
-                    print(f"fold {fold}: least log-loss {min(found):.6g}")
-                return np.array(found)
-
-            return losses
-
-        return self._find_alpha(options, model, len(codes), codes, weight, fold_losses)
 
     def _describe(
         self, model: Any, fit: LogisticFit, weight: np.ndarray | None, alpha: float

@@ -128,8 +128,8 @@ def fit_log_loss(
             small = replace(problem, rows=part)
             n_classes = max(2, problem.n_outputs)
             if small.total > 0 and len(np.unique(problem.codes[part])) == n_classes:
-                start = _Newton(small).run(null_start(small), 1e-4, 8, 0).theta
-        newton = _Newton(problem)
+                start = Newton(small).run(null_start(small), 1e-4, 8, 0).theta
+        newton = Newton(problem)
         return newton.run(null_start(problem) if start is None else start, tol, max_iter, verbose)
 
 
@@ -161,7 +161,7 @@ def _shares(codes: NDArray[np.int32], weight: Floats | None, n_outputs: int) -> 
     return np.bincount(codes, weight, max(2, n_outputs)) / float(total)
 
 
-class _Newton:
+class Newton:
     """State of one fit."""
 
     def __init__(self, problem: LogLoss) -> None:
@@ -188,6 +188,7 @@ class _Newton:
         return objective, grad, None if hess is None else hess / problem.total
 
     def penalty(self, theta: Floats) -> float:
+        """Penalty on all coefficients."""
         return float(self.l1 @ np.abs(theta) + 0.5 * self.l2 @ theta**2)
 
     def _anchored(self, hess: Floats) -> Floats:

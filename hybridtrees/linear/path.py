@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,12 +175,34 @@ def _row_numbers(rows: Any, n_rows: int, name: str) -> Rows:
     return rows.astype(np.int64)
 
 
-def cross_validate(
-    alphas: Floats, folds: list[tuple[Rows, Rows]], fold_losses: Callable[[int, Rows, Rows], Floats]
-) -> tuple[float, Floats]:
-    """Return the largest alpha of minimum mean loss, and the losses (n_alphas, n_folds)."""
-    losses = np.column_stack([fold_losses(k, *fold) for k, fold in enumerate(folds)])
-    return float(alphas[int(np.argmin(losses.mean(axis=1)))]), losses
+class AlphaChoice(NamedTuple):
+    """An alpha, and what was tried to find it by cross-validation."""
+
+    alpha: float
+    alphas: Floats | None = None
+    losses: Floats | None = None  # (n_alphas, n_folds)
+
+
+def choose_alpha(
+    model: Any,
+    fold_losses: Callable[[Floats, list[tuple[Rows, Rows]]], Iterable[Floats]],
+    n_rows: int,
+    codes: NDArray | None,
+    weight: Floats | None,
+    alphas: Any,
+    unit: float,
+) -> AlphaChoice:
+    """Return the alpha that is given, or the largest one of minimum mean loss over the folds.
+
+    `fold_losses` gives, for each fold, the loss on its test rows at each alpha.
+    """
+    penalty, cv = model.options.penalty, model.options.cv
+    if penalty.alpha is not None:
+        return AlphaChoice(penalty.alpha)
+    folds = make_folds(cv, n_rows, codes, weight)
+    grid = alpha_grid(check_alphas(alphas), model.steepest(), penalty.l1_ratio, unit)
+    losses = np.column_stack(list(fold_losses(grid, folds)))
+    return AlphaChoice(float(grid[int(np.argmin(losses.mean(axis=1)))]), grid, losses)
 
 
 def follow_path(

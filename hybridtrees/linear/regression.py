@@ -17,7 +17,7 @@ from hybridtrees.linear.cross_products import (
     merge_products,
     standardised,
 )
-from hybridtrees.linear.path import Penalty, Rows, follow_path
+from hybridtrees.linear.path import AlphaChoice, Penalty, Rows, choose_alpha, follow_path
 from hybridtrees.linear.solvers import (
     Solution,
     check_coefficients,
@@ -36,8 +36,7 @@ _FEW_ROWS = 16
 class Options:
     """What the solvers need to know beside the data.
 
-    `cv` is what `check_cv` made of the parameter of the estimator that is fitted, which is read
-    once as it may be an iterator; None for that of the estimator that chooses the alpha.
+    `cv` is what `check_cv` made of the parameter, which is read once as it may be an iterator.
     """
 
     penalty: Penalty
@@ -46,7 +45,7 @@ class Options:
     tol: float = 1e-10
     max_iter: int = 10_000
     n_threads: int = 1
-    cv: int | list[tuple[Any, Any]] | None = None
+    cv: int | list[tuple[Any, Any]] = 5
 
     @property
     def scaled(self) -> bool:
@@ -251,12 +250,15 @@ class WideRegression:
 
     def line(self, solution: Solution) -> Line:
         """Return the solution as a function of the columns as they came."""
-        wide = self.wide
-        coef = np.zeros((len(wide.mean), self.y.shape[1]))
         with np.errstate(over="ignore"):
-            coef[wide.varies] = solution.beta * self.y_scale / wide.scale[wide.varies][:, None]
+            coef = self.wide.unscaled(solution.beta * self.y_scale)
         check_coefficients(coef)
-        return Line(coef, wide.mean, wide.fill, self.y_mean)
+        return Line(coef, self.wide.mean, self.wide.fill, self.y_mean)
+
+    def loss(self, solution: Solution, y: Floats, weight: Floats | None, *rows: Any) -> float:
+        """Mean squared error on other rows: `rows` are the table and their numbers."""
+        left = y - self.line(solution).predict(*rows, self.options.n_threads)
+        return float(np.average((left**2).mean(axis=1), weights=weight))
 
 
 def open_regression(
@@ -268,53 +270,42 @@ def open_regression(
     return NarrowRegression.collect(values, y, weight, None, options)
 
 
-class FoldLosses:
-    """Mean squared errors on test rows along a path of alphas.
+def choose_regression_alpha(
+    values: Any,
+    y: Floats,
+    weight: Floats | None,
+    model: NarrowRegression | WideRegression,
+    alphas: Any = 100,
+    unit: float = 1.0,
+) -> AlphaChoice:
+    """Choose the alpha by the mean squared error; `model` is that of all rows."""
+    options = model.options
 
-    Products are collected once for each fold's test rows. Where the folds cut the rows into
-    disjoint parts the training products are those of the other folds together.
-    """
+    def collect(rows: Rows, fill: Floats) -> NarrowRegression:
+        return NarrowRegression.collect(values, y, weight, rows, options, fill)
 
-    def __init__(
-        self,
-        values: Any,
-        y: Floats,
-        weight: Floats | None,
-        alphas: Floats,
-        options: Options,
-        full: NarrowRegression | WideRegression,
-        folds: list[tuple[Rows, Rows]],
-    ) -> None:
-        self.data = (values, y, weight)
-        self.alphas = alphas
-        self.options = options
-        self.tests: list[CrossProducts] = []
-        self.complementary = False
-        if isinstance(full, NarrowRegression):
-            self.fill = full.moments.fill
-            self.tests = [self._moments(test) for _, test in folds]
-            seen = np.bincount(np.concatenate([test for _, test in folds]), minlength=len(y))
-            sizes = all(len(train) + len(test) == len(y) for train, test in folds)
-            disjoint = all(not np.isin(train, test).any() for train, test in folds)
-            self.complementary = bool((seen == 1).all() and sizes and disjoint and len(folds) > 1)
-
-    def _moments(self, rows: Rows) -> CrossProducts:
-        return NarrowRegression.collect(*self.data, rows, self.options, self.fill).moments
-
-    def __call__(self, fold: int, train: Rows, test: Rows) -> Floats:
-        """Mean squared error for each alpha."""
-        values, y, weight = self.data
-        if self.tests:
-            if self.complementary:
-                moments = merge_products([m for k, m in enumerate(self.tests) if k != fold])
+    def narrow_losses(grid: Floats, folds: list[tuple[Rows, Rows]]) -> Iterator[Floats]:
+        # Products are collected once for each fold's test rows. Where the folds cut the rows into
+        # disjoint parts, the training products are those of the other folds together.
+        fill = model.moments.fill
+        tests = [collect(test, fill).moments for _, test in folds]
+        seen = np.bincount(np.concatenate([test for _, test in folds]), minlength=len(y))
+        parted = len(folds) > 1 and (seen == 1).all()
+        parted &= all(len(train) + len(test) == len(y) for train, test in folds)
+        parted &= all(not np.isin(train, test).any() for train, test in folds)
+        for fold, (train, _) in enumerate(folds):
+            if parted:
+                others = [moments for k, moments in enumerate(tests) if k != fold]
+                part = NarrowRegression(merge_products(others), options)
             else:
-                moments = self._moments(train)
-            model = NarrowRegression(moments, self.options)
-            return np.array([model.loss(s, self.tests[fold]) for s in model.path(self.alphas)])
-        wide = WideRegression(values, y, weight, train, self.options)
-        losses = []
-        for solution in wide.path(self.alphas):
-            prediction = wide.line(solution).predict(values, test, self.options.n_threads)
-            squares = ((y[test] - prediction) ** 2).mean(axis=1)
-            losses.append(np.average(squares, weights=None if weight is None else weight[test]))
-        return np.array(losses)
+                part = collect(train, fill)
+            yield np.array([part.loss(solution, tests[fold]) for solution in part.path(grid)])
+
+    def wide_losses(grid: Floats, folds: list[tuple[Rows, Rows]]) -> Iterator[Floats]:
+        for train, test in folds:
+            part = WideRegression(values, y, weight, train, options)
+            held_out = y[test], None if weight is None else weight[test], values, test
+            yield np.array([part.loss(solution, *held_out) for solution in part.path(grid)])
+
+    losses = narrow_losses if isinstance(model, NarrowRegression) else wide_losses
+    return choose_alpha(model, losses, len(y), None, weight, alphas, unit)

@@ -111,6 +111,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
     ) -> None:
         from hybridtrees.linear.regression import (
             NarrowRegression,
+            choose_regression_alpha,
             exact_least_squares,
             open_regression,
         )
@@ -122,7 +123,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
             raise ValueError("y has no columns: at least one target is needed")
         targets = target.reshape(len(target), -1)
         model = open_regression(values, targets, weight, options)
-        alpha = self._choose_alpha(values, targets, weight, options, model)
+        choice = choose_regression_alpha(values, targets, weight, model, self.alphas, unit)
+        alpha = self._keep_alpha(choice, unit)
         plain = alpha == 0 and isinstance(model, NarrowRegression)
         if isinstance(model, NarrowRegression):
             solution = model.solve(alpha, want_inverse=plain)
@@ -140,31 +142,10 @@ class LinearRegressor(RegressorMixin, LinearModel):
         self.intercept_ = float(intercept[0]) if single else intercept
         self.n_iter_ = solution.n_iter
         self.rank_ = solution.rank
-        self.alpha_ = alpha * unit
         self._facts = self._describe(values, targets, weight, options, model, solution, line)
         if self.verbose:
             about = f"alpha {self.alpha_:.6g}, rank {self.rank_}, {self.n_iter_} iteration(s)"
             print(f"{name}: {about}")
-
-    def _choose_alpha(
-        self,
-        values: Any,
-        targets: np.ndarray,
-        weight: np.ndarray | None,
-        options: Options,
-        model: Any,
-    ) -> float:
-        from hybridtrees.linear.regression import FoldLosses
-
-        data = values, targets, weight
-        return self._find_alpha(
-            options,
-            model,
-            len(targets),
-            None,
-            weight,
-            lambda alphas, folds: FoldLosses(*data, alphas, options, model, folds),
-        )
 
     def _describe(
         self,

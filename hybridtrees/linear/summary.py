@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hybridtrees.input.labels_text import aligned
+
 Floats = NDArray[np.float64]
 
 
@@ -62,16 +64,8 @@ class LinearSummary:
         rows = [
             [name, *(_show(column[i]) for column in columns)] for i, name in enumerate(self.names)
         ]
-        widths = [max(map(len, cells)) for cells in zip(header, *rows, strict=True)]
-        lines = [
-            "  ".join(
-                cell.ljust(w) if j == 0 else cell.rjust(w)
-                for j, (cell, w) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in [header, *rows]
-        ]
         facts = [f"{name}: {_show(value)}" for name, value in self.facts.items()]
-        return "\n".join([self.title, *lines, *facts])
+        return "\n".join([self.title, *aligned([header, *rows]), *facts])
 
 
 def _show(value: Any) -> str:

@@ -54,6 +54,12 @@ class WideTable:
         """Number of rows."""
         return self.columns.n_rows
 
+    def unscaled(self, beta: Floats) -> Floats:
+        """Coefficients for all columns as they came, from those of the columns that vary."""
+        coef = np.zeros((len(self.mean), beta.shape[1]))
+        coef[self.varies] = beta / self.scale[self.varies][:, None]
+        return coef
+
 
 def open_wide(
     values: Any,

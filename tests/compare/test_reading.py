@@ -10,9 +10,8 @@ import pytest
 
 from hybridtrees import CARTRegressor, LogisticClassifier
 from hybridtrees._compare import reading
-from hybridtrees._compare.files import load_file, predict_file
+from hybridtrees._compare.files import load_file, predict_file, write_csv
 from hybridtrees._compare.reading import read_table
-from hybridtrees._compare.writing import write_csv
 
 
 def write(tmp_path, text, name="table.csv", encoding="utf-8"):

@@ -16,7 +16,7 @@ from hybridtrees._compare.fitting import Fit, FitJob, Part
 from hybridtrees._compare.helpers import Helpers
 from hybridtrees._compare.insight import importances, learning_curves
 from hybridtrees._compare.report import make_report, write_report
-from hybridtrees._compare.tree_drawing import draw_tree
+from hybridtrees._compare.report_models import draw_tree
 from hybridtrees.datasets import load_heart_failure, make_house_prices
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}

@@ -9,7 +9,7 @@ import numpy as np
 
 from hybridtrees.base import ScoreClassifierMixin
 from hybridtrees.input.validation import check_target_classification
-from hybridtrees.linear.classifier import SEPARATED, LogisticClassifier, warn_separated
+from hybridtrees.linear.classifier import SEPARATED, warn_separated
 from hybridtrees.losses import Logistic, Softmax
 from hybridtrees.models.eblr import residuals
 from hybridtrees.models.eblr.base import EBLRModel
@@ -89,12 +89,14 @@ feature_names_in_
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
     def _choose_alpha(self, sample: Sample, options: Options) -> float:
-        from hybridtrees.linear.classification import open_classification
+        from hybridtrees.linear.classification import (
+            choose_classification_alpha,
+            open_classification,
+        )
 
-        chooser = LogisticClassifier()
-        data = sample.columns, sample.target, sample.weight
-        model = open_classification(*data, None, self._n_outputs(), options)
-        return chooser._choose_alpha(*data, self._n_outputs(), options, model)
+        data, n_outputs = (sample.columns, sample.target, sample.weight), self._n_outputs()
+        model = open_classification(*data, None, n_outputs, options)
+        return choose_classification_alpha(*data, n_outputs, model).alpha
 
     def _keep_line(self, line: Line) -> None:
         self.coef_ = np.ascontiguousarray(line.coef.T)

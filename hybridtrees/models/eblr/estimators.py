@@ -9,7 +9,6 @@ import numpy as np
 
 from hybridtrees.base import RegressorMixin
 from hybridtrees.input.validation import check_target_regression
-from hybridtrees.linear.regressor import LinearRegressor
 from hybridtrees.models.eblr import residuals
 from hybridtrees.models.eblr.base import EBLRModel
 from hybridtrees.models.eblr.classifier import EBLRClassifier
@@ -142,12 +141,10 @@ max_iter, tol
         return target
 
     def _choose_alpha(self, sample: Sample, options: Options) -> float:
-        from hybridtrees.linear.regression import open_regression
+        from hybridtrees.linear.regression import choose_regression_alpha, open_regression
 
-        chooser = LinearRegressor()
-        targets = sample.target[:, None]
-        model = open_regression(sample.columns, targets, sample.weight, options)
-        return chooser._choose_alpha(sample.columns, targets, sample.weight, options, model)
+        data = sample.columns, sample.target[:, None], sample.weight
+        return choose_regression_alpha(*data, open_regression(*data, options)).alpha
 
     def _keep_line(self, line: Line) -> None:
         self.coef_ = line.coef[:, 0].copy()

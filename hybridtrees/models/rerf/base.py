@@ -70,9 +70,6 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
         """Return the target as what the forest's residuals are taken from, (n_rows, n_values)."""
         raise NotImplementedError
 
-    def _choose_alpha(self, rows: _Rows, options: Options) -> float:
-        raise NotImplementedError
-
     def _set_coef(self, line: Line) -> None:
         raise NotImplementedError
 
@@ -183,7 +180,7 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
         options = replace(options, penalty=penalty)
         alpha = penalty.alpha
         if alpha is None:
-            alpha = self._choose_alpha(rows, options)
+            alpha = rows.fits.choose_alpha(options)
             options = replace(options, penalty=replace(penalty, alpha=alpha))
         return rows.fits.fit(options, alpha), options
 

@@ -9,11 +9,11 @@ import numpy as np
 from hybridtrees.base import ClassifierMixin, DecisionMixin
 from hybridtrees.input.validation import check_target_classification
 from hybridtrees.metrics import accuracy_score
-from hybridtrees.models.rerf.base import RERFModel, _Rows
+from hybridtrees.models.rerf.base import RERFModel
 from hybridtrees.models.rerf.linear import probabilities
 
 if TYPE_CHECKING:
-    from hybridtrees.linear.regression import Line, Options
+    from hybridtrees.linear.regression import Line
 
 
 class RERFClassifier(DecisionMixin, ClassifierMixin, RERFModel):
@@ -101,14 +101,6 @@ feature_importances_, n_features_in_, feature_names_in_
 
     def _level(self, raw: np.ndarray) -> np.ndarray:
         return probabilities(raw)
-
-    def _choose_alpha(self, rows: _Rows, options: Options) -> float:
-        from hybridtrees.linear.classifier import LogisticClassifier
-
-        fits = rows.fits
-        return LogisticClassifier(cv=self.cv)._choose_alpha(
-            fits.columns, fits.target, fits.weight, self._n_outputs(), options, fits.open(options)
-        )
 
     def _set_coef(self, line: Line) -> None:
         self.coef_ = np.ascontiguousarray(line.coef.T)

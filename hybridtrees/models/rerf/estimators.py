@@ -8,12 +8,12 @@ import numpy as np
 
 from hybridtrees.base import RegressorMixin
 from hybridtrees.metrics import r2_score
-from hybridtrees.models.rerf.base import RERFModel, _Rows
+from hybridtrees.models.rerf.base import RERFModel
 from hybridtrees.models.rerf.classifier import RERFClassifier
 from hybridtrees.models.shared.targets import read_regression_target
 
 if TYPE_CHECKING:
-    from hybridtrees.linear.regression import Line, Options
+    from hybridtrees.linear.regression import Line
 
 __all__ = ["RERFClassifier", "RERFRegressor"]
 
@@ -146,14 +146,6 @@ max_bins, keep_rows
 
     def _level(self, raw: np.ndarray) -> np.ndarray:
         return raw
-
-    def _choose_alpha(self, rows: _Rows, options: Options) -> float:
-        from hybridtrees.linear.regressor import LinearRegressor
-
-        fits = rows.fits
-        return LinearRegressor(cv=self.cv)._choose_alpha(
-            fits.columns, fits.target, fits.weight, options, fits.open(options)
-        )
 
     def _set_coef(self, line: Line) -> None:
         intercept = line.intercept if self.fit_intercept else np.zeros(line.coef.shape[1])

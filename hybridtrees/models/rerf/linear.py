@@ -245,6 +245,16 @@ class LinearFits:
         self._model.options = options
         return self._model
 
+    def choose_alpha(self, options: Options) -> float:
+        """Return the best alpha by cross-validation."""
+        from hybridtrees.linear.classification import choose_classification_alpha
+        from hybridtrees.linear.regression import choose_regression_alpha
+
+        data, model = (self.columns, self.target, self.weight), self.open(options)
+        if self.n_outputs:
+            return choose_classification_alpha(*data, self.n_outputs, model).alpha
+        return choose_regression_alpha(*data, model).alpha
+
     def fit(self, options: Options, alpha: float) -> FittedLine:
         """Fit for one penalty; one that has been fitted already is not fitted again."""
         key = options.penalty.l1_ratio, alpha, options.scaled, options.fit_intercept
