@@ -34,23 +34,12 @@ SUBTREE_ROWS_FEW_FEATURES = 16384
 
 @dataclass(frozen=True)
 class RowTarget:
-    """Targets of the exact search.
+    """Targets of the exact search."""
 
-    Attributes
-    ----------
-    data : float64 array of shape (n_rows, width), C order
-        What a row holds; see `TargetLayout`.
-    layout : int
-    n_sums : int
-        Outputs or classes.
-    binary : bool
-        Whether the one output is 0 or 1, one of two classes.
-    """
-
-    data: NDArray[np.float64]
+    data: NDArray[np.float64]  # (n_rows, width), C order; the layout says what a row holds
     layout: int
-    n_sums: int
-    binary: bool = False
+    n_sums: int  # outputs or classes
+    binary: bool = False  # whether the one output is 0 or 1, one of two classes
 
 
 class Statistics:

@@ -64,24 +64,12 @@ class LinearStatistics(Statistics):
 
 @dataclass
 class GrownNodes:
-    """A tree without models.
-
-    Attributes
-    ----------
-    nodes : ndarray of NODE_DTYPE
-        Features are those of the binned table.
-    categories : ndarray of uint32
-        Category sets.
-    cells : float64 array of shape (n_nodes, cell_size)
-        Sums of products of every node, for `LinearProblem.solve`; without columns with a fitter.
-    rows, start, stop : ndarrays
-        Row ids node by node: those of node i are ``rows[start[i]:stop[i]]``.
-    """
+    """A tree without models; features are those of the binned table."""
 
     nodes: NDArray[Any]
     categories: NDArray[np.uint32]
-    cells: Floats
-    rows: NDArray[np.uint32]
+    cells: Floats  # sums of products of every node, for `LinearProblem.solve`; empty with a fitter
+    rows: NDArray[np.uint32]  # node by node: those of node i are rows[start[i]:stop[i]]
     start: NDArray[np.intp]
     stop: NDArray[np.intp]
 
@@ -115,17 +103,9 @@ def grow_linear(
 
 
 def bin_at(values: NDArray, edges: Sequence[Floats]) -> BinnedMatrix:
-    """Cut columns of numbers at given edges.
+    """Cut columns of numbers at given edges, at most 254 of each, ascending.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n_rows, n_features)
-    edges : sequence of ascending arrays
-        At most 254 of each column; code b stands for ``edges[b - 1] < x <= edges[b]``.
-
-    Returns
-    -------
-    binned : BinnedMatrix
+    Code b stands for ``edges[b - 1] < x <= edges[b]``.
     """
     n_rows, n_features = values.shape
     n_bins = np.array([len(e) + 1 for e in edges], dtype=np.int32)

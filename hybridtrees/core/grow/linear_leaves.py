@@ -25,86 +25,46 @@ _CONSTANT = 1e-10
 class LeafRules:
     """How leaves are fitted.
 
-    Attributes
-    ----------
-    fit : {"half_additive", "additive", "full"}
-        Which coefficients of a leaf are free: a factor for the linear part of its parent and the
-        coefficient of the feature that was split on last; the latter only; all.
-    refit : bool
-        Fit all coefficients of the leaves in any case.
-    max_regressors : int
-    reg_lambda, reg_alpha : float
-        L2 and L1 penalties of coefficients.
-    raw_penalty : bool
-        Penalise coefficients in the units of the table and the output where every feature is 0
-        (Shi, Li and Li 2019), rather than coefficients in standard units and the output at the
-        means of the leaf. There is no L1 penalty then.
-    monotonic : int8 array, optional
-        Signs of the coefficients of each feature, 0 for any.
-    extrapolation : {"linear", "clip", "bounded"}
-        What happens to values outside the range that a leaf was fitted in: nothing; they are
-        moved to its ends, once they are more than `margin` standard deviations away; the output
-        stays within that of the rows of the leaf.
-    margin : float
-    sample_rows : int
-        See `MomentSearch`.
+    `fit` says which coefficients of a leaf are free: a factor for the linear part of its parent
+    and the coefficient of the feature that was split on last ("half_additive"), the latter only
+    ("additive"), or all ("full"). `raw_penalty` is on coefficients in the units of the table and
+    the output where every feature is 0 (Shi, Li and Li 2019), instead of standard units and the
+    means of the leaf; there is no L1 penalty then. Outside the range that a leaf was fitted in,
+    `extrapolation` is "linear", values are moved to its ends ("clip"), once they are more than
+    `margin` standard deviations away, or the output stays within that of its rows ("bounded").
     """
 
     fit: str = "half_additive"
-    refit: bool = True
+    refit: bool = True  # fit all coefficients of the leaves in any case
     max_regressors: int = 5
     reg_lambda: float = 1.0
     reg_alpha: float = 0.0
     raw_penalty: bool = False
-    monotonic: np.ndarray | None = None
+    monotonic: np.ndarray | None = None  # signs of the coefficients of each feature, 0 for any
     extrapolation: str = "clip"
     margin: float = 1.5
-    sample_rows: int = 8192
+    sample_rows: int = 8192  # see `MomentSearch`
 
 
 @dataclass
 class LeafRows:
-    """Leaves of a tree, with their rows and regressors.
+    """Leaves of a tree, with their rows and regressors."""
 
-    Attributes
-    ----------
-    leaves : int array of shape (n_leaves,)
-        Node numbers.
-    rows : uint32 array
-    start, stop : int64 arrays of shape (n_leaves,)
-        The rows of a leaf are ``rows[start:stop]``.
-    n_columns : int32 array of shape (n_leaves,)
-    feature : int32 array of shape (n_leaves, width)
-        Regressors, of which the first `n_columns` count.
-    """
-
-    leaves: np.ndarray
+    leaves: np.ndarray  # node numbers
     rows: np.ndarray
-    start: np.ndarray
+    start: np.ndarray  # the rows of a leaf are rows[start:stop]
     stop: np.ndarray
     n_columns: np.ndarray
-    feature: np.ndarray
+    feature: np.ndarray  # (n_leaves, width), of which the first n_columns count
 
 
 @dataclass
 class LeafMoments:
-    """Centred moments of the leaves' regressors, in the units of `RegressorColumns`.
+    """Centred moments of the leaves' regressors, in the units of `RegressorColumns`."""
 
-    Attributes
-    ----------
-    matrix : float64 array of shape (n_leaves, width, width)
-        Sums of h z z'; zero rows and columns where a column has no spread.
-    grad : float64 array of shape (n_leaves, width)
-        Sums of g z.
-    mean : float64 array of shape (n_leaves, width)
-        Where the columns are centred, in units of the table.
-    low, high : float64 arrays of shape (n_leaves, width)
-        Range of the values, in units of the table.
-    """
-
-    matrix: np.ndarray
-    grad: np.ndarray
-    mean: np.ndarray
+    matrix: np.ndarray  # sums of h z z', (n_leaves, width, width); 0 without spread
+    grad: np.ndarray  # sums of g z
+    mean: np.ndarray  # where columns are centred, and their range, in units of the table
     low: np.ndarray
     high: np.ndarray
 

@@ -17,28 +17,10 @@ _FEW_VALUES = 1 << 19
 class RegressorColumns:
     """Units that the columns of a table are fitted in, and the means of their bins.
 
-    Parameters
-    ----------
-    values : float32 or float64 array of shape (n_rows, n_features)
-        NaN is missing.
-    binned : BinnedMatrix
-        The same table.
-    allowed : bool array of shape (n_features,)
-        Columns that may regress; categories and constant columns never do.
-    weight : float64 array of shape (n_rows,), optional
-    n_threads : int
-
-    Attributes
-    ----------
-    values : the table
-    mean, scale : float64 arrays of shape (n_features,)
-        A column is fitted as ``(x - mean) / scale``: in standard units, unless `in_raw_units`
-        was asked for. Users never need to rescale: what is computed in standard units does not
-        depend on theirs.
-    deviation : float64 array of shape (n_features,)
-        Standard deviations.
-    bin_values : list of (float64 array or None)
-        Mean of the values in each bin, in these units; None where the column cannot regress.
+    Columns may regress where they are `allowed`, but categories and constants never do. A column
+    is fitted as ``(x - mean) / scale``, in standard units unless `in_raw_units`, so that the
+    result does not depend on the user's. `bin_values` has the mean of each bin in these units,
+    None where a column cannot regress.
     """
 
     def __init__(
