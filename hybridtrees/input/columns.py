@@ -30,7 +30,9 @@ def column_index(given: Any, n_columns: int, names: Names, parameter: str) -> in
     return int(given) % n_columns
 
 
-def column_indices(given: Any, n_columns: int, names: Names, parameter: str) -> NDArray[np.int64]:
+def column_indices(
+    given: Any, n_columns: int, names: Names, parameter: str, *, required: bool = False
+) -> NDArray[np.int64]:
     """Sorted positions of columns that are given by names, numbers or a mask; all for None."""
     if given is None:
         return np.arange(n_columns, dtype=np.int64)
@@ -48,6 +50,10 @@ def column_indices(given: Any, n_columns: int, names: Names, parameter: str) -> 
             raise ValueError(
                 f"{parameter} is a mask of {len(items)} entries, but X has {n_columns} features"
             )
-        return np.flatnonzero(items)
-    numbers = [column_index(item, n_columns, names, parameter) for item in items]
-    return np.unique(np.array(numbers, dtype=np.int64))
+        found = np.flatnonzero(items)
+    else:
+        numbers = [column_index(item, n_columns, names, parameter) for item in items]
+        found = np.unique(np.array(numbers, dtype=np.int64))
+    if required and not len(found):
+        raise ValueError(f"{parameter} must name at least one feature")
+    return found

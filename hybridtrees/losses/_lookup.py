@@ -86,11 +86,12 @@ def xgboost_loss(
 def _find(whose: str, parameter: str, name: Any, n_classes: int) -> type[Loss]:
     """Return the row of a name that suits the number of classes."""
     task = "classification" if n_classes else "regression"
-    check_option(parameter, name, names(whose)[task])
     rows = [row for row in LOSSES.values() if row.task == task]
     for row in rows:
-        if name in getattr(row, whose) and n_classes <= row.most_classes:
+        known = isinstance(name, str) and name in getattr(row, whose)
+        if known and n_classes <= row.most_classes:
             return row
+    check_option(parameter, name, names(whose)[task])
     many = next(getattr(row, whose)[0] for row in rows if row.most_classes >= n_classes)
     raise ValueError(
         f"{parameter}={name!r} is for two classes, but y holds {n_classes}; use {many!r}"

@@ -7,8 +7,7 @@ import pytest
 from eblr_oracle import enrich, linear_residual, plain_linear, read_rule
 
 import hybridtrees
-from hybridtrees.models.eblr.classifier import EBLRClassifier
-from hybridtrees.models.eblr.estimators import EBLRRegressor
+from hybridtrees.models.eblr.estimators import EBLRClassifier, EBLRRegressor
 
 
 def planted(rng, n=600, noise=0.1):

@@ -15,9 +15,8 @@ from hybridtrees.models.shared.class_weights import (
     class_factors,
     weight_rows,
 )
-from hybridtrees.models.shared.forest.packed import PackedForest
-from hybridtrees.models.shared.forest.regression import PackedRegressionForest
-from hybridtrees.models.shared.forest.targets import ClassificationForest
+from hybridtrees.models.shared.forest.base import ClassificationForest
+from hybridtrees.models.shared.forest.packed import PackedForest, PackedRegressionForest
 
 _VOTING = ("soft", "hard")
 _CLASS_WEIGHTS = ("balanced", "balanced_subsample")

@@ -37,9 +37,9 @@ class LinearColumns(Checked):
     ):
         given, n_features = reader.feature_names_in, reader.n_features_in
         self.n_features = int(n_features)
-        self.split = column_indices(split_features, n_features, given, "split_features")
-        if not len(self.split):
-            raise ValueError("split_features must name at least one feature")
+        self.split = column_indices(
+            split_features, n_features, given, "split_features", required=True
+        )
         linear = column_indices(linear_features, n_features, given, "linear_features")
         mask = reader.is_categorical
         if linear_features is not None and mask[linear].any() and not effects:

@@ -8,7 +8,7 @@ import numpy as np
 
 from hybridtrees.models.linear_tree.base import LinearClassTarget, LinearRegressionTarget
 from hybridtrees.models.linear_tree.forest_base import LinearForestModel
-from hybridtrees.models.shared.forest.targets import ClassificationForest, RegressionForest
+from hybridtrees.models.shared.forest.base import ClassificationForest, RegressionForest
 
 
 class LinearForestRegressor(LinearRegressionTarget, RegressionForest, LinearForestModel):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hybridtrees._parameters import count_rows
 from hybridtrees.core.base._types import Limit
 from hybridtrees.core.bins.matrix import BinnedMatrix
 from hybridtrees.core.grow.linear import (
@@ -73,7 +74,7 @@ class LinearRecipe:
         if isinstance(least, str):
             # Enough that a fit without a penalty has rows left to be wrong about.
             return min(max(10, 2 * (len(self.linear_features) + 1)), max(1, n_rows // 2))
-        return _count(least, n_rows)
+        return count_rows(least, n_rows)
 
     def least_rows(self) -> int:
         """Rows below which a model is a constant: none can be fitted, or none be trusted."""
@@ -88,16 +89,12 @@ class LinearRecipe:
             frontier="depth-first" if self.max_leaf_nodes is None else "best-first",
             max_depth=self.max_depth or 0,
             max_leaves=min(self.max_leaf_nodes or 0, n_rows),
-            min_samples_split=max(2, _count(self.min_samples_split, n_rows), 2 * least),
+            min_samples_split=max(2, count_rows(self.min_samples_split, n_rows), 2 * least),
             min_samples_leaf=least,
             min_child_weight=0.0,
             min_gain=min_gain,
             max_features=self.max_features,
         )
-
-
-def _count(value: int | float, n_rows: int) -> int:
-    return min(value, n_rows + 1) if isinstance(value, int) else math.ceil(value * n_rows)
 
 
 class LinearTable:

@@ -17,8 +17,6 @@ from hybridtrees.models.linear_tree.growing import GrownTree, LinearTable
 
 Floats = NDArray[np.float64]
 
-EXTRAPOLATE = ("linear", "clip", "bounded")
-
 
 def bare_tree(grown: GrownTree) -> Tree:
     """Return the tree without its models."""

@@ -65,11 +65,11 @@ class NodeFitter:
 
     def fit(self, rows: Rows, start: Floats | None = None, *, final: bool = False) -> NodeFit:
         """Fit some rows."""
-        raise AttributeError("each loss brings this")
+        raise NotImplementedError
 
     def working(self, rows: Rows, fit: NodeFit) -> tuple[Floats, Floats]:
         """Curvatures and working targets at a fit."""
-        raise AttributeError("each loss brings this")
+        raise NotImplementedError
 
     def prepare(self, rows: Rows) -> tuple[Floats, Floats] | None:
         """Fit a node; None where its loss cannot fall by as much as is asked for."""

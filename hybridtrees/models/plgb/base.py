@@ -13,12 +13,12 @@ from hybridtrees.core.grow.grower import Grower
 from hybridtrees.core.grow.linear_leaves import LeafRules, LinearLeaves, linear_leaf_grower
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.regressor_columns import RegressorColumns
+from hybridtrees.input.columns import column_indices
 from hybridtrees.losses import Loss
 from hybridtrees.models.plgb.reporting import BoostedLeafTable, boosted_leaf_table
 from hybridtrees.models.plgb.steps import ReweightedSteps
 from hybridtrees.models.shared.boosted_model import BoostedModel
 from hybridtrees.models.shared.boosting_steps import NewtonSteps
-from hybridtrees.models.shared.named_features import choose_features
 
 # Maximum output of a leaf where scores are logarithms: from even odds to one in twenty thousand.
 _LONGEST_STEP = 10.0
@@ -77,8 +77,10 @@ class PiecewiseLinearModel(BoostedModel):
         self, values: Any, weight: np.ndarray | None, params: GrowerParams, n_threads: int
     ) -> Any:
         """Return the grower, to be opened; without lines that of XGB."""
-        allowed = np.zeros(values.shape[1], dtype=bool)
-        allowed[choose_features(self.linear_features, self._reader)] = True
+        n_features, names = values.shape[1], self._reader.feature_names_in
+        lines = column_indices(
+            self.linear_features, n_features, names, "linear_features", required=True
+        )
         if self.max_leaf_features == 0:
             return super()._open_grower(values, weight, params, n_threads)
         table = self._bin_table(values, weight, n_threads)
@@ -99,6 +101,7 @@ class PiecewiseLinearModel(BoostedModel):
             margin=float(self.extrapolation_margin),
             sample_rows=int(self.search_rows or 0),
         )
+        allowed = np.isin(np.arange(n_features), lines)
         columns = RegressorColumns(dense, table.binned, allowed, weight, n_threads)
         return linear_leaf_grower(table, params, rules, columns, n_threads)
 

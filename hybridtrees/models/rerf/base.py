@@ -10,6 +10,7 @@ import numpy as np
 
 from hybridtrees._parameters import check_boolean, check_option, declared_parameters
 from hybridtrees.core.base.random_state import seed_sequence
+from hybridtrees.input.columns import column_indices
 from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.linear._base import RegressionParameters
 from hybridtrees.models.rerf import tuning
@@ -24,7 +25,6 @@ from hybridtrees.models.shared.forest.warm_start import (
     columns_checksum,
     target_checksum,
 )
-from hybridtrees.models.shared.named_features import choose_features
 from hybridtrees.models.shared.targets import SupervisedFit
 
 # The solvers are imported where they are used, to keep `import hybridtrees` quick.
@@ -155,10 +155,14 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
         )
 
     def _open_rows(self, table: ReadTable, target: np.ndarray, weight: np.ndarray | None) -> _Rows:
+        n_features, names = table.values.shape[1], table.reader.feature_names_in
+        features = column_indices(
+            self.linear_features, n_features, names, "linear_features", required=True
+        )
         columns = RegressionColumns.learn(
             table.reader,
             table.values,
-            choose_features(self.linear_features, table.reader),
+            features,
             self._indicators(target),
             weight,
             encoding=self.categorical_encoding,

@@ -12,7 +12,7 @@ from hybridtrees.input.validation import FeatureReader
 from hybridtrees.models.shared.forest.base import ForestData
 from hybridtrees.models.shared.forest.growing import ForestFit
 from hybridtrees.models.shared.forest.out_of_bag import OutOfBag
-from hybridtrees.models.shared.forest.regression import PackedRegressionForest
+from hybridtrees.models.shared.forest.packed import PackedRegressionForest
 from hybridtrees.models.shared.tree_parameters import TreeRecipe
 
 

@@ -14,15 +14,17 @@ LARGEST_TARGET = 1e100
 
 
 def read_regression_target(
-    y: Any, n_rows: int, estimator_name: str, *, several: bool = True
+    y: Any, n_rows: int, estimator_name: str, *, several: bool = True, name: str = "y"
 ) -> np.ndarray:
     """Return the target of a regression, (n_rows,) or (n_rows, n_outputs)."""
-    target = check_target_regression(y, n_rows, multi_output=several, estimator_name=estimator_name)
+    target = check_target_regression(
+        y, n_rows, multi_output=several, name=name, estimator_name=estimator_name
+    )
     if not target.size:
         raise ValueError("y must have at least one output, got an array without columns")
     largest = np.abs(target).max()
     if largest > LARGEST_TARGET:
-        raise ValueError(f"y must not exceed {LARGEST_TARGET} in magnitude, got {largest:.3g}")
+        raise ValueError(f"{name} must not exceed {LARGEST_TARGET} in magnitude, got {largest:.3g}")
     return target
 
 

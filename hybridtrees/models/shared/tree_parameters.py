@@ -102,7 +102,7 @@ class TreeParameters(GrowthParameters):
         min_split = max(2, count_rows(self.min_samples_split, n_rows), 2 * min_leaf)
         return GrowerParams(
             frontier="depth-first" if self.max_leaf_nodes is None else "best-first",
-            max_depth=min(int(self.max_depth or 0), 2**15 - 1),
+            max_depth=min(int(self.max_depth or 0), _DEEPEST),
             max_leaves=min(int(self.max_leaf_nodes or 0), n_rows),
             min_samples_split=min_split,
             min_samples_leaf=min_leaf,
