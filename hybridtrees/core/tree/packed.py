@@ -10,6 +10,7 @@ import numpy as np
 from hybridtrees.core.base._types import PackedFlag
 from hybridtrees.core.base.checks import (
     MOST,
+    Checked,
     check_arrays,
     check_contiguous,
     check_count,
@@ -42,7 +43,7 @@ _CRITERIA = (
 )
 
 
-class PackedTrees(Sequence):
+class PackedTrees(Checked, Sequence):
     """The trees of a forest, in 12 or 16 bytes a node and little more.
 
     Indexing gives a tree as `Tree`, made anew each time. Values that do not fit into the leaves
@@ -277,17 +278,9 @@ class PackedTrees(Sequence):
 
     __getstate__ = to_state
 
-    def __setstate__(self, state: dict) -> None:
-        self.__dict__.update(state)
+    def _check_state(self) -> None:
         self._plain = None
         check_forest(self)
-
-    @classmethod
-    def from_state(cls, state: dict) -> PackedTrees:
-        """Rebuild from `to_state`; the arrays are checked."""
-        forest = cls.__new__(cls)
-        forest.__setstate__(state)
-        return forest
 
 
 def _join(parts: Sequence[np.ndarray]) -> np.ndarray:
