@@ -43,15 +43,8 @@ def learning_curves(comparison: Comparison, helpers: Helpers) -> list[Curve]:
     sizes = sorted({max(10, math.ceil(share * most)) for share in _SHARES})
     subsets = nested_parts(fold.train, sizes, plan.by_time, data.strata, limits.seed)
     held_out = data.part(fold.validation)
-    job = FitJob(
-        [Part(*data.part(rows), *held_out) for rows in subsets],
-        data.task,
-        data.categorical,
-        data.n_classes,
-        comparison.score.name,
-        limits.seed,
-        helpers.threads_each,
-    )
+    parts = [Part(*data.part(rows), *held_out) for rows in subsets]
+    job = FitJob.on(data, parts, comparison.score.name, limits.seed, helpers.threads_each)
     wanted = [r for r in comparison.results if r.error is None and r.family.key != "baseline"]
     # The search has fitted the settings to all rows, unless it had several folds or a budget.
     searched = most == len(fold.train) and len(plan.folds) == 1
