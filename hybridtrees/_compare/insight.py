@@ -91,13 +91,15 @@ def importances(comparison: Comparison, most: int = 12) -> Importances | None:
     scoring = "rmse" if data.task == "regression" else "logloss"
     shares = np.zeros((data.shape[1], len(results)))
     for k, result in enumerate(results):
+        # The log-loss needs rows of every class that a model knows.
+        has_all = data.n_classes < 2 or len(np.unique(y)) == len(result.model.classes_)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = permutation_importance(
                 result.model,
                 X,
                 y,
-                scoring=scoring if data.n_classes < 2 or _has_all(y, result.model) else "accuracy",
+                scoring=scoring if has_all else "accuracy",
                 n_repeats=2,
                 random_state=comparison.limits.seed,
                 features=features,
@@ -110,11 +112,6 @@ def importances(comparison: Comparison, most: int = 12) -> Importances | None:
         [result.family.name for result in results],
         shares[order],
     )
-
-
-def _has_all(y: np.ndarray, model: Any) -> bool:
-    """Whether the rows hold every class that a model knows, which the log-loss needs."""
-    return len(np.unique(y)) == len(model.classes_)
 
 
 def _candidates(models: list[Any], n_features: int) -> list[int]:

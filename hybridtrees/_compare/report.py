@@ -218,7 +218,8 @@ def _importances(found: Importances) -> str:
     for name, shares in zip(found.features, found.shares, strict=True):
         cells = "".join(
             f"<td class='num heat' style='--share:{min(1.0, 1.6 * share):.3f}'>"
-            f"{_per_cent(share)}</td>"
+            # What rounds to nothing is left empty, so that the rest stands out.
+            f"{f'{share:.0%}' if share >= 0.005 else ''}</td>"
             for share in shares
         )
         rows.append(f"<tr><th>{escape(name)}</th>{cells}</tr>")
@@ -227,11 +228,6 @@ def _importances(found: Importances) -> str:
         "total"
     )
     return part("Importances", about, html_table(["feature", *found.models], rows))
-
-
-def _per_cent(share: float) -> str:
-    """Write a share; what rounds to nothing is left empty, so that the rest stands out."""
-    return f"{share:.0%}" if share >= 0.005 else ""
 
 
 def _all_scores(comparison: Comparison) -> str:

@@ -38,7 +38,8 @@ def model_sections(comparison: Comparison) -> list[str]:
     if "linear_tree" in models:
         parts.append(_linear_leaves(models["linear_tree"]))
     if "linear" in models:
-        parts.append(_coefficients(models["linear"]))
+        listing = _listing(str(models["linear"].summary()).splitlines())
+        parts.append(f"<details><summary>The linear model</summary>{listing}</details>")
     return parts
 
 
@@ -143,8 +144,3 @@ def _folded(line: str) -> list[str]:
         else:
             current += (" " if k else "") + term
     return [*lines, current]
-
-
-def _coefficients(model: Any) -> str:
-    listing = _listing(str(model.summary()).splitlines())
-    return f"<details><summary>The linear model</summary>{listing}</details>"

@@ -119,7 +119,7 @@ class Search:
         def attempt(trial: Trial, run: Callable[[Fit], Fitted]) -> Trial | None:
             late = self._end is not None and time.perf_counter() > self._end
             if late and first.get(trial.family.key) != id(trial):
-                self.progress.skip(trial.family.key)
+                self.progress.done(trial.family.key)
                 return None
             start = time.perf_counter()
             fitted = run(Fit(trial.family, trial.setting))

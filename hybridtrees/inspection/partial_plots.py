@@ -10,8 +10,12 @@ import numpy as np
 from hybridtrees._parameters import check_boolean, check_integer, check_option
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.inspection._columns import open_columns
-from hybridtrees.inspection._grid import weighted_quantiles
-from hybridtrees.inspection.partial_dependence import KINDS, PartialDependence, partial_dependence
+from hybridtrees.inspection.partial_dependence import (
+    KINDS,
+    PartialDependence,
+    partial_dependence,
+    weighted_quantiles,
+)
 from hybridtrees.inspection.plots import pyplot
 
 _DECILES = np.linspace(0.1, 0.9, 9)

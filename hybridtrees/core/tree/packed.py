@@ -92,20 +92,13 @@ class PackedTrees(Checked, Sequence):
                     f"forests of different layouts cannot be joined: {name} is {mine!r} in one "
                     f"and {other!r} in the other"
                 )
-        both = PackedTrees.__new__(PackedTrees)
-        both.__dict__.update(self.__dict__)
-        both._plain = None
+        # Each forest is put in as if it were one tree.
+        wholes = [
+            PackedTree(f.nodes, f.sets, f.table, f.n_samples, f.weight, f.gain)
+            for f in (self, more)
+        ]
+        both = PackedTrees(wholes, self.n_features, self.criterion, self.n_classes)
         both.tree_start = np.concatenate([self.tree_start, more.tree_start[1:] + len(self.nodes)])
-        wide = WIDE_DTYPE in (self.nodes.dtype, more.nodes.dtype)
-        first, second = (
-            _widened(forest.nodes) if wide else forest.nodes for forest in (self, more)
-        )
-        both.nodes = np.concatenate([first, second])
-        shift_nodes(both.nodes[len(self.nodes) :], len(self.table), len(self.sets))
-        for name in ("sets", "table", "gain"):
-            setattr(both, name, np.concatenate([getattr(self, name), getattr(more, name)]))
-        for name in ("n_samples", "weight"):
-            setattr(both, name, _join([getattr(self, name), getattr(more, name)]))
         return both
 
     @property
@@ -287,14 +280,6 @@ def _join(parts: Sequence[np.ndarray]) -> np.ndarray:
     """Concatenate numbers of several widths; whole numbers stay whole."""
     dtype = np.result_type(*{part.dtype for part in parts})
     return np.concatenate([part.astype(dtype, copy=False) for part in parts])
-
-
-def _widened(nodes: np.ndarray) -> np.ndarray:
-    if nodes.dtype == WIDE_DTYPE:
-        return nodes
-    wide = np.empty(len(nodes), dtype=WIDE_DTYPE)
-    widen_nodes(nodes, wide)
-    return wide
 
 
 def _restore_gains(nodes: np.ndarray, values: np.ndarray, criterion: str, n_classes: int) -> None:
