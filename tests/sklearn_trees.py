@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hybridtrees.core.base.dtypes import NODE_DTYPE
-from hybridtrees.core.tree.pruning import reorder
+from hybridtrees.core.tree.pruning import collapse_alphas, prune_nodes
 from hybridtrees.core.tree.tree import Tree
 
 
@@ -104,3 +104,13 @@ def assert_same_up_to_ties(ours: Tree, theirs: Tree, X: np.ndarray, *, rtol: flo
             todo += [(one["left"], other["right"], rows[side == 1])]
             todo += [(one["right"], other["left"], rows[side == 0])]
     return compared
+
+
+def prune(tree, alpha):
+    """Return the smallest subtree of minimum cost at `alpha`, in preorder."""
+    return prune_nodes(tree, collapse_alphas(tree) > alpha)[0]
+
+
+def reorder(tree, impurity=None):
+    """Return the tree in preorder, and the new number of every old node."""
+    return prune_nodes(tree, np.ones(tree.n_nodes, dtype=bool), impurity)

@@ -214,20 +214,13 @@ def _take_time(columns: Columns, time: Any) -> tuple[Columns, np.ndarray, list[s
 
 def _time_values(columns: Columns, index: int) -> np.ndarray:
     """Values of a column, dates among them, which are no features and so unknown to `Columns`."""
-    table = columns.table
-    if hasattr(table, "iloc"):  # pandas
-        series = table.iloc[:, index]
-        if getattr(series.dtype, "tz", None) is not None:
-            return series.dt.tz_convert(None).to_numpy()
-    elif hasattr(table, "to_series"):  # polars
-        series = table.to_series(index)
-        if series.dtype.is_temporal():
-            return series.to_numpy()
-    elif hasattr(table, "schema"):  # pyarrow
-        series = table.column(index)
-        if str(series.type).startswith(("timestamp", "date")):
-            return series.to_numpy()
-    return columns.column(index)
+    series = columns.series(index)
+    dtype = getattr(series, "dtype", None)
+    if getattr(dtype, "tz", None) is not None:  # pandas
+        return series.dt.tz_convert(None).to_numpy()
+    arrow = str(getattr(series, "type", "")).startswith(("timestamp", "date"))
+    polars = hasattr(dtype, "is_temporal") and dtype.is_temporal()
+    return series.to_numpy() if arrow or polars else columns.column(index)
 
 
 def _without(columns: Columns, index: int) -> Columns:

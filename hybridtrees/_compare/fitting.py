@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridtrees._compare.data import Data
 from hybridtrees._compare.families import FAMILIES, Family, Setting
 from hybridtrees._compare.scores import SCORES, predict
 
@@ -59,6 +60,11 @@ class FitJob:
     score: str  # Name of the score
     seed: int
     n_threads: int
+
+    @classmethod
+    def on(cls, data: Data, parts: list[Part], score: str, seed: int, n_threads: int) -> FitJob:
+        """Fits to parts of a data set."""
+        return cls(parts, data.task, data.categorical, data.n_classes, score, seed, n_threads)
 
     def run(self, item: Fit) -> Fitted:
         """Fit one setting and score it on training and validation rows, averaged over the parts.

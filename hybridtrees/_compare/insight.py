@@ -43,15 +43,8 @@ def learning_curves(comparison: Comparison, helpers: Helpers) -> list[Curve]:
     sizes = sorted({max(10, math.ceil(share * most)) for share in _SHARES})
     subsets = nested_parts(fold.train, sizes, plan.by_time, data.strata, limits.seed)
     held_out = data.part(fold.validation)
-    job = FitJob(
-        [Part(*data.part(rows), *held_out) for rows in subsets],
-        data.task,
-        data.categorical,
-        data.n_classes,
-        comparison.score.name,
-        limits.seed,
-        helpers.threads_each,
-    )
+    parts = [Part(*data.part(rows), *held_out) for rows in subsets]
+    job = FitJob.on(data, parts, comparison.score.name, limits.seed, helpers.threads_each)
     wanted = [r for r in comparison.results if r.error is None and r.family.key != "baseline"]
     # The search has fitted the settings to all rows, unless it had several folds or a budget.
     searched = most == len(fold.train) and len(plan.folds) == 1
@@ -98,13 +91,15 @@ def importances(comparison: Comparison, most: int = 12) -> Importances | None:
     scoring = "rmse" if data.task == "regression" else "logloss"
     shares = np.zeros((data.shape[1], len(results)))
     for k, result in enumerate(results):
+        # The log-loss needs rows of every class that a model knows.
+        has_all = data.n_classes < 2 or len(np.unique(y)) == len(result.model.classes_)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = permutation_importance(
                 result.model,
                 X,
                 y,
-                scoring=scoring if data.n_classes < 2 or _has_all(y, result.model) else "accuracy",
+                scoring=scoring if has_all else "accuracy",
                 n_repeats=2,
                 random_state=comparison.limits.seed,
                 features=features,
@@ -117,11 +112,6 @@ def importances(comparison: Comparison, most: int = 12) -> Importances | None:
         [result.family.name for result in results],
         shares[order],
     )
-
-
-def _has_all(y: np.ndarray, model: Any) -> bool:
-    """Whether the rows hold every class that a model knows, which the log-loss needs."""
-    return len(np.unique(y)) == len(model.classes_)
 
 
 def _candidates(models: list[Any], n_features: int) -> list[int]:

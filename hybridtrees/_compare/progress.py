@@ -38,17 +38,12 @@ class Progress:
             for key, count in fits.items():
                 self._left[key] = self._left.get(key, 0.0) + count
 
-    def done(self, key: str, seconds: float) -> None:
-        """Note that a fit has ended."""
+    def done(self, key: str, seconds: float | None = None) -> None:
+        """Note that a fit has ended, or without a time that it will not take place."""
         with self._lock:
             self._left[key] = max(0.0, self._left.get(key, 0.0) - 1)
-            self._spent.setdefault(key, []).append(seconds)
-            self._draw(key)
-
-    def skip(self, key: str) -> None:
-        """Note that a fit will not take place."""
-        with self._lock:
-            self._left[key] = max(0.0, self._left.get(key, 0.0) - 1)
+            if seconds is not None:
+                self._spent.setdefault(key, []).append(seconds)
             self._draw(key)
 
     @property

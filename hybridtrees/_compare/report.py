@@ -12,7 +12,7 @@ from hybridtrees._compare import svg
 from hybridtrees._compare.helpers import Helpers, helping
 from hybridtrees._compare.insight import Curve, Importances, importances, learning_curves
 from hybridtrees._compare.report_models import model_sections
-from hybridtrees._compare.report_style import STYLE, html_table, numbers
+from hybridtrees._compare.report_style import STYLE, html_table, numbers, part, wide
 from hybridtrees._compare.result import Comparison, number
 from hybridtrees._compare.scores import SCORES
 from hybridtrees._compare.svg import Series
@@ -156,10 +156,9 @@ def _ranking(comparison: Comparison) -> str:
         ],
     )
     better = "right" if comparison.score.maximize else "left"
-    return (
-        f"<h3>Ranking</h3><p class='muted'>{escape(comparison.score.label)}: better towards the "
-        f"{better}; the numbers are those of the test</p><div class='wide'>{drawing}</div>"
-    )
+    label = escape(comparison.score.label)
+    about = f"{label}: better towards the {better}; the numbers are those of the test"
+    return part("Ranking", about, wide(drawing))
 
 
 def _times(comparison: Comparison) -> str:
@@ -183,10 +182,9 @@ def _times(comparison: Comparison) -> str:
         log=True,
         seconds=True,
     )
-    return (
-        "<h3>Times</h3><p class='muted'>logarithmic; the fit of the final model alone, on "
-        f"{comparison.limits.n_threads} thread(s)</p><div class='wide'>{drawing}</div>"
-    )
+    n_threads = comparison.limits.n_threads
+    about = f"logarithmic; the fit of the final model alone, on {n_threads} thread(s)"
+    return part("Times", about, wide(drawing))
 
 
 def _curves(comparison: Comparison, curves: Sequence[Curve]) -> str:
@@ -209,11 +207,10 @@ def _curves(comparison: Comparison, curves: Sequence[Curve]) -> str:
     key = svg.legend(
         [Series("train", [], "first"), Series("validation", [], "second")], 0, 14, True
     )
-    return (
-        f"<h3>Learning curves</h3><p class='muted'>{escape(comparison.score.label)} of the chosen "
-        f"setting with more and more training rows</p>{svg.page(220, 20, 'legend', key)}"
-        f"<div class='grid-of'>{''.join(drawings)}</div>"
-    )
+    label = escape(comparison.score.label)
+    about = f"{label} of the chosen setting with more and more training rows"
+    legend = svg.page(220, 20, "legend", key)
+    return part("Learning curves", about, f"{legend}<div class='grid-of'>{''.join(drawings)}</div>")
 
 
 def _importances(found: Importances) -> str:
@@ -221,20 +218,16 @@ def _importances(found: Importances) -> str:
     for name, shares in zip(found.features, found.shares, strict=True):
         cells = "".join(
             f"<td class='num heat' style='--share:{min(1.0, 1.6 * share):.3f}'>"
-            f"{_per_cent(share)}</td>"
+            # What rounds to nothing is left empty, so that the rest stands out.
+            f"{f'{share:.0%}' if share >= 0.005 else ''}</td>"
             for share in shares
         )
         rows.append(f"<tr><th>{escape(name)}</th>{cells}</tr>")
-    return (
-        "<h3>Importances</h3><p class='muted'>what each model's test score loses when a feature "
-        "is shuffled, in shares of the model's total</p>"
-        + html_table(["feature", *found.models], rows)
+    about = (
+        "what each model's test score loses when a feature is shuffled, in shares of the model's "
+        "total"
     )
-
-
-def _per_cent(share: float) -> str:
-    """Write a share; what rounds to nothing is left empty, so that the rest stands out."""
-    return f"{share:.0%}" if share >= 0.005 else ""
+    return part("Importances", about, html_table(["feature", *found.models], rows))
 
 
 def _all_scores(comparison: Comparison) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._compare import svg
-from hybridtrees._compare.report_style import html_table, numbers
+from hybridtrees._compare.report_style import html_table, numbers, part, wide
 from hybridtrees._compare.result import Comparison
 from hybridtrees.inspection import export_text
 from hybridtrees.inspection._colors import CUT_COLOR, node_colors, text_color
@@ -38,17 +38,16 @@ def model_sections(comparison: Comparison) -> list[str]:
     if "linear_tree" in models:
         parts.append(_linear_leaves(models["linear_tree"]))
     if "linear" in models:
-        parts.append(_coefficients(models["linear"]))
+        listing = _listing(str(models["linear"].summary()).splitlines())
+        parts.append(f"<details><summary>The linear model</summary>{listing}</details>")
     return parts
 
 
 def _tree(model: Any, title: str) -> str:
     depth = model.get_depth() if hasattr(model, "get_depth") else _TREE_DEPTH
     cut = f", the first {_TREE_DEPTH} levels of {depth}" if depth > _TREE_DEPTH else ""
-    return (
-        f"<h3>{title}</h3><p class='muted'>CART{cut}; rows that fulfil the condition go left</p>"
-        f"<div class='wide'>{draw_tree(model, _TREE_DEPTH)}</div>"
-    )
+    about = f"CART{cut}; rows that fulfil the condition go left"
+    return part(title, about, wide(draw_tree(model, _TREE_DEPTH)))
 
 
 def draw_tree(model: Any, max_depth: int = 3) -> str:
@@ -97,7 +96,7 @@ def _rules(model: Any) -> str:
     for rule in model.rules_:
         found.setdefault(rule.text, []).append(rule)
     if not found:
-        return "<h3>Rules of EBLR</h3><p class='muted'>none: the regression alone did best</p>"
+        return part("Rules of EBLR", "none: the regression alone did best", "")
     total = {words: float(sum(rule.gain for rule in same)) for words, same in found.items()}
     rows = []
     for words in sorted(found, key=lambda words: -total[words]):
@@ -110,23 +109,18 @@ def _rules(model: Any) -> str:
             + "</tr>"
         )
     loss = "mean log-loss" if hasattr(model, "classes_") else "mean squared error"
-    return (
-        "<h3>Rules of EBLR</h3><p class='muted'>columns that were added to the regression; the "
-        f"gain is by how much the {loss} on the training rows fell</p>"
-        + html_table(["if", "coefficient", "rows", "share", "gain"], rows)
+    about = (
+        "columns that were added to the regression; the gain is by how much the "
+        f"{loss} on the training rows fell"
     )
+    table = html_table(["if", "coefficient", "rows", "share", "gain"], rows)
+    return part("Rules of EBLR", about, table)
 
 
 def _linear_leaves(model: Any) -> str:
-    lines = [
-        part
-        for line in export_text(model, show_missing=False).splitlines()
-        for part in _folded(line)
-    ]
-    return (
-        "<h3>Leaves of the linear tree</h3><p class='muted'>an equation in every leaf</p>"
-        + _listing(lines)
-    )
+    text = export_text(model, show_missing=False)
+    lines = [piece for line in text.splitlines() for piece in _folded(line)]
+    return part("Leaves of the linear tree", "an equation in every leaf", _listing(lines))
 
 
 def _listing(lines: list[str]) -> str:
@@ -150,8 +144,3 @@ def _folded(line: str) -> list[str]:
         else:
             current += (" " if k else "") + term
     return [*lines, current]
-
-
-def _coefficients(model: Any) -> str:
-    listing = _listing(str(model.summary()).splitlines())
-    return f"<details><summary>The linear model</summary>{listing}</details>"

@@ -9,16 +9,24 @@ def numbers(*cells: object) -> str:
     return "".join(f"<td class='num'>{cell}</td>" for cell in cells)
 
 
+def part(title: str, about: str, body: str) -> str:
+    """Part of a section: its title, a line about it, and what it shows."""
+    return f"<h3>{title}</h3><p class='muted'>{about}</p>{body}"
+
+
+def wide(body: str) -> str:
+    """Body that may be wider than the page."""
+    return f"<div class='wide'>{body}</div>"
+
+
 def html_table(heads: Sequence[str], rows: Sequence[str], text: Collection[int] = (0,)) -> str:
     """Table of ready rows; columns but those in `text` have numbers."""
     cells = "".join(
         f"<th{'' if k in text else ' class=num'}>{escape(head)}</th>"
         for k, head in enumerate(heads)
     )
-    return (
-        f"<div class='wide'><table><thead><tr>{cells}</tr></thead>"
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
-    )
+    body = "".join(rows)
+    return wide(f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>")
 
 
 STYLE = """

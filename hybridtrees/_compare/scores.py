@@ -17,25 +17,20 @@ class Prediction:
     """Predictions of a model for some rows."""
 
     value: np.ndarray  # (n_rows,): numbers; for classes the code of the likeliest
-    proba: np.ndarray | None = None  # (n_rows, n_classes): probabilities of all classes
+    proba: Any = None  # (n_rows, n_classes): probabilities of all classes
     # (n_rows,): what orders the rows of two classes. Not always a function of the probability:
     # RERF clips its sums into probabilities, which makes ties
-    rank: np.ndarray | None = None
+    rank: Any = None
 
     @property
     def codes(self) -> list[int]:
         """Codes of all classes."""
-        return list(range(self._shares.shape[1]))
+        return list(range(self.proba.shape[1]))
 
     @property
     def positive(self) -> np.ndarray:
         """Probability of the second of two classes, or of each of more."""
-        return self._shares[:, 1] if self._shares.shape[1] == 2 else self._shares
-
-    @property
-    def _shares(self) -> np.ndarray:
-        assert self.proba is not None
-        return self.proba
+        return self.proba[:, 1] if self.proba.shape[1] == 2 else self.proba
 
 
 def predict(model: Any, X: Any, n_classes: int) -> Prediction:
@@ -58,7 +53,6 @@ def _auc(y: np.ndarray, predicted: Prediction) -> float:
     if np.count_nonzero(counts) < 2:
         return math.nan
     if n_classes == 2:
-        assert predicted.rank is not None
         return metrics.roc_auc_score(y, predicted.rank)
     areas = metrics.roc_auc_score(
         y, predicted.positive, average=None, multi_class="ovr", labels=predicted.codes

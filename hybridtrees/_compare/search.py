@@ -113,20 +113,13 @@ class Search:
         """Evaluate trials, side by side where they are small, and return those that ran."""
         first = {trial.family.key: id(trial) for trial in reversed(trials)} if must else {}
         small = parts[-1].X.shape[0] * parts[-1].X.shape[1] < _SMALL_TABLE
-        job = FitJob(
-            parts,
-            self.data.task,
-            self.data.categorical,
-            self.data.n_classes,
-            self.score.name,
-            self.limits.seed,
-            self.helpers.threads_each if small else self.limits.n_threads,
-        )
+        n_threads = self.helpers.threads_each if small else self.limits.n_threads
+        job = FitJob.on(self.data, parts, self.score.name, self.limits.seed, n_threads)
 
         def attempt(trial: Trial, run: Callable[[Fit], Fitted]) -> Trial | None:
             late = self._end is not None and time.perf_counter() > self._end
             if late and first.get(trial.family.key) != id(trial):
-                self.progress.skip(trial.family.key)
+                self.progress.done(trial.family.key)
                 return None
             start = time.perf_counter()
             fitted = run(Fit(trial.family, trial.setting))

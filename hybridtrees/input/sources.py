@@ -7,7 +7,7 @@ columns are categories by their own type, and, given the categories learned in f
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -41,20 +41,26 @@ from hybridtrees.input.tables import Column, Table, open_table
 Categories = list[np.ndarray | None]
 
 
-class Source(Protocol):
-    """A table as the user passed it."""
+class Source:
+    """A table as the user passed it; columns are numbers unless a subclass knows better."""
 
     shape: tuple[int, int]
-    names: list | None
+    names: list | None = None
 
     def is_category(self, index: int) -> bool:
         """Whether a column holds categories by its own type."""
+        return False
 
     def learn(self, index: int) -> np.ndarray:
         """Distinct labels of a column that is to be a category."""
+        return learn_numbers(self._numbers(index))
+
+    def _numbers(self, index: int) -> np.ndarray:
+        raise NotImplementedError
 
     def values(self, categories: Categories) -> Any:
         """Return the values, with the columns that have categories encoded."""
+        raise NotImplementedError
 
 
 def open_source(X: Any, missing: float, declared: Callable[[int], np.ndarray]) -> Source:
@@ -156,7 +162,7 @@ def _mark_missing(values: np.ndarray, missing: float) -> np.ndarray:
     return values
 
 
-class DenseSource:
+class DenseSource(Source):
     """A real 2-D array, float32 or float64."""
 
     def __init__(self, values: np.ndarray, missing: float, names: list | None = None) -> None:
@@ -164,13 +170,8 @@ class DenseSource:
         self.shape = values.shape
         self.names = names
 
-    def is_category(self, index: int) -> bool:
-        """Return False: the dtype of an array does not tell categories from numbers."""
-        return False
-
-    def learn(self, index: int) -> np.ndarray:
-        """Distinct values of a column."""
-        return learn_numbers(self._values[:, index])
+    def _numbers(self, index: int) -> np.ndarray:
+        return self._values[:, index]
 
     def values(self, categories: Categories) -> np.ndarray:
         """Return the array itself unless a code differs from the value it stands for."""
@@ -187,7 +188,7 @@ class DenseSource:
         return values
 
 
-class ColumnSource:
+class ColumnSource(Source):
     """Columns of several types: a data frame, a dict, or an array of Python objects."""
 
     def __init__(self, table: Table, missing: float) -> None:
@@ -203,9 +204,7 @@ class ColumnSource:
     def learn(self, index: int) -> np.ndarray:
         """Distinct labels of a column."""
         column = self._columns[index]
-        if column.is_category:
-            return learn_factors(column.factors)
-        return learn_numbers(self._numbers(column))
+        return learn_factors(column.factors) if column.is_category else super().learn(index)
 
     def values(self, categories: Categories) -> np.ndarray:
         """One array in column order: float32 if every column fits, else float64."""
@@ -220,14 +219,15 @@ class ColumnSource:
                     raise ValueError(f"{column.label} of X held numbers in fit, categories now")
                 values[:, j] = np.nan
             elif labels is None:
-                values[:, j] = self._numbers(column)
+                values[:, j] = self._numbers(j)
             elif column.is_category:
                 values[:, j] = encode_factors(column.factors, labels, column.label)
             else:
-                values[:, j] = encode_numbers(self._numbers(column), labels, column.label)
+                values[:, j] = encode_numbers(self._numbers(j), labels, column.label)
         return values
 
-    def _numbers(self, column: Column) -> np.ndarray:
+    def _numbers(self, index: int) -> np.ndarray:
+        column = self._columns[index]
         numbers = _mark_missing(to_float(column.numbers()), self._missing)
         infinite = np.isinf(numbers)
         if infinite.any():
@@ -235,10 +235,8 @@ class ColumnSource:
         return numbers
 
 
-class SparseSource:
+class SparseSource(Source):
     """A scipy.sparse matrix or array, in which an absent entry is the number zero."""
-
-    names = None
 
     def __init__(self, X: Any, missing: float) -> None:
         if X.dtype.kind == "c":
@@ -254,15 +252,7 @@ class SparseSource:
         self._matrix.data = _mark_missing(self._matrix.data, missing)
         self.shape = X.shape
 
-    def is_category(self, index: int) -> bool:
-        """Return False: a sparse matrix holds numbers."""
-        return False
-
-    def learn(self, index: int) -> np.ndarray:
-        """Distinct values of a column, zero among them if an entry is absent."""
-        return learn_numbers(self._column(index))
-
-    def _column(self, index: int) -> np.ndarray:
+    def _numbers(self, index: int) -> np.ndarray:
         self._matrix = self._matrix.tocsc()
         return self._matrix[:, [index]].toarray().ravel()
 
@@ -277,7 +267,7 @@ class SparseSource:
         for j, labels in enumerate(categories):
             if labels is None:
                 continue
-            codes = encode_numbers(self._column(j), labels, column_label(j))
+            codes = encode_numbers(self._numbers(j), labels, column_label(j))
             parts += [matrix[:, start:j], sparse.csc_array(codes.astype(matrix.dtype)[:, None])]
             start = j + 1
         return sparse.hstack([*parts, matrix[:, start:]], format="csc")

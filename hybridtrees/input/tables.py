@@ -7,7 +7,7 @@ recognised by looking up the classes of libraries that the caller has already im
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -72,16 +72,19 @@ def open_table(X: Any) -> Table | None:
     if isinstance(X, _loaded_classes("pandas", "DataFrame")):
         return _open_pandas(X)
     if isinstance(X, _loaded_classes("polars", "DataFrame")):
-        return _open_polars(X)
+        names = list(X.columns)
+        return Table(names, X.height, _labelled(_polars_column, X.get_columns(), names))
     if isinstance(X, _loaded_classes("polars", "LazyFrame")):
         raise TypeError("X is a polars LazyFrame; pass X.collect()")
-    if isinstance(X, _loaded_classes("pyarrow", "Table", "RecordBatch")):
-        return _open_arrow(X)
-    if hasattr(X, "__arrow_c_stream__") and hasattr(X, "columns"):
+    arrow = isinstance(X, _loaded_classes("pyarrow", "Table", "RecordBatch"))
+    if not arrow and hasattr(X, "__arrow_c_stream__") and hasattr(X, "columns"):
         # Another library's frame that speaks Arrow's own interchange.
         import pyarrow
 
-        return _open_arrow(pyarrow.table(X))
+        arrow, X = True, pyarrow.table(X)
+    if arrow:
+        names = list(X.schema.names)
+        return Table(names, X.num_rows, _labelled(arrow_column, X.columns, names))
     if isinstance(X, Mapping):
         return _open_mapping(X)
     return None
@@ -92,6 +95,10 @@ def _loaded_classes(module: str, *names: str) -> tuple[type[Any], ...]:
     loaded = sys.modules.get(module)
     found = (getattr(loaded, name, None) for name in names)
     return tuple(cls for cls in found if isinstance(cls, type))
+
+
+def _labelled(read: Callable[[Any, str], Column], columns: Iterable, names: list) -> list[Column]:
+    return [read(column, column_label(j, names)) for j, column in enumerate(columns)]
 
 
 def _unsupported(label: str, dtype: Any, advice: str = CONVERT) -> TypeError:
@@ -118,9 +125,7 @@ def _open_pandas(frame: Any) -> Table:
         table.array = frame.to_numpy()
     else:
         columns = (frame.iloc[:, j] for j in range(len(names)))
-        table.columns = [
-            _pandas_column(series, column_label(j, names)) for j, series in enumerate(columns)
-        ]
+        table.columns = _labelled(_pandas_column, columns, names)
     return table
 
 
@@ -128,7 +133,8 @@ def _pandas_column(series: Any, label: str) -> Column:
     dtype = series.dtype
     family = type(dtype).__name__
     if family == "CategoricalDtype":
-        return Column(label, None, lambda: _pandas_categories(series))
+        cat = series.cat
+        return Column(label, None, lambda: make_factors(cat.codes.to_numpy(), cat.categories, True))
     if family == "StringDtype":
         return Column(label, None, lambda: make_factors(*series.factorize(), ordered=False))
     if family == "ArrowDtype":
@@ -163,20 +169,10 @@ def _numpy_column(values: np.ndarray, label: str) -> Column:
     raise _unsupported(label, values.dtype)
 
 
-def _pandas_categories(series: Any) -> Factors:
-    return make_factors(series.cat.codes.to_numpy(), series.cat.categories, ordered=True)
-
-
 # ---------------------------------------------------------------------------------------------
 # polars
 
-
-def _open_polars(frame: Any) -> Table:
-    columns = [
-        _polars_column(series, column_label(j, frame.columns))
-        for j, series in enumerate(frame.get_columns())
-    ]
-    return Table(list(frame.columns), frame.height, columns)
+_NARROW_POLARS = ("Boolean", "Int8", "Int16", "UInt8", "UInt16", "Float16", "Float32")
 
 
 def _polars_column(series: Any, label: str) -> Column:
@@ -194,14 +190,7 @@ def _polars_column(series: Any, label: str) -> Column:
     if dtype == polars.Null:
         return Column(label, FLOAT32, lambda: np.full(len(series), np.nan, dtype=np.float32))
     if dtype == polars.Boolean or dtype.is_numeric():
-        narrow = dtype == polars.Boolean or str(dtype) in (
-            "Int8",
-            "Int16",
-            "UInt8",
-            "UInt16",
-            "Float16",
-            "Float32",
-        )
+        narrow = str(dtype) in _NARROW_POLARS
         target = polars.Float32 if narrow else polars.Float64
         return Column(label, FLOAT32 if narrow else FLOAT64, lambda: series.cast(target).to_numpy())
     raise _unsupported(label, dtype, CONVERT_TIME if dtype.is_temporal() else CONVERT)
@@ -226,14 +215,6 @@ def _polars_codes(series: Any) -> np.ndarray:
 # pyarrow
 
 
-def _open_arrow(table: Any) -> Table:
-    names = list(table.schema.names)
-    columns = [
-        arrow_column(table.column(j), column_label(j, names)) for j in range(table.num_columns)
-    ]
-    return Table(names, table.num_rows, columns)
-
-
 def arrow_column(array: Any, label: str) -> Column:
     """Column of an Arrow array, chunked or not."""
     import pyarrow
@@ -242,7 +223,8 @@ def arrow_column(array: Any, label: str) -> Column:
     dtype = array.type
     if types.is_dictionary(dtype):
         return Column(label, None, lambda: _arrow_factors(array, ordered=True))
-    if _is_arrow_text(dtype):
+    is_view = getattr(types, "is_string_view", lambda _: False)
+    if types.is_string(dtype) or types.is_large_string(dtype) or is_view(dtype):
         return Column(label, None, lambda: _arrow_factors(array, ordered=False))
     if types.is_null(dtype):
         return Column(label, FLOAT32, lambda: np.full(len(array), np.nan, dtype=np.float32))
@@ -254,13 +236,6 @@ def arrow_column(array: Any, label: str) -> Column:
         target = float_dtype(np.dtype(dtype.to_pandas_dtype()))
         return Column(label, target, lambda: _arrow_numbers(array))
     raise _unsupported(label, dtype, CONVERT_TIME if types.is_temporal(dtype) else CONVERT)
-
-
-def _is_arrow_text(dtype: Any) -> bool:
-    from pyarrow import types
-
-    is_view = getattr(types, "is_string_view", lambda _: False)
-    return types.is_string(dtype) or types.is_large_string(dtype) or is_view(dtype)
 
 
 def _arrow_numbers(array: Any) -> np.ndarray:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._persistence import register
-from hybridtrees.core.base.checks import check_array, check_arrays, check_count, check_type
+from hybridtrees.core.base.checks import Checked, check_array, check_arrays, check_count, check_type
 from hybridtrees.input.arrays import FLOAT32, FLOAT64, _has_infinity
 from hybridtrees.input.columns import column_indices
 from hybridtrees.input.sources import Categories, Source, open_source
@@ -37,7 +37,7 @@ _MAX_NAMES_SHOWN = 5
 
 
 @register
-class FeatureReader:
+class FeatureReader(Checked):
     """Turns tables of the kind seen in fit into values.
 
     Values are either a 2-D ndarray of float32 or float64 (any strides, perhaps read-only, and
@@ -130,10 +130,6 @@ class FeatureReader:
             )
         elif not np.array_equal(fitted, names):
             raise ValueError(_describe_mismatch(fitted, names))
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._check_state()
 
     def _check_state(self) -> None:
         """Refuse names or categories that are not those of so many features."""

@@ -7,9 +7,8 @@ that they were fitted on: a data frame stays one, with its types.
 from __future__ import annotations
 
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -20,13 +19,14 @@ from hybridtrees.input.sources import _as_array
 from hybridtrees.input.tables import _loaded_classes
 
 
-class Columns(ABC):
+class Columns:
     """A table whose columns can be exchanged."""
 
-    def __init__(self, table: Any, names: list[Any] | None = None) -> None:
+    def __init__(self, table: Any) -> None:
         self.table = table
         self.shape: tuple[int, ...] = tuple(table.shape)
-        self.names = names
+        names = getattr(table, "column_names", getattr(table, "columns", None))
+        self.names: list[Any] | None = None if names is None else list(names)
 
     def index(self, feature: Any, parameter: str = "features") -> int:
         """Position of a column that the caller names or numbers."""
@@ -39,25 +39,33 @@ class Columns(ABC):
             return [f"feature_{j}" for j in range(self.shape[1])]
         return [str(name) for name in names]
 
-    @abstractmethod
-    def take(self, rows: np.ndarray) -> Columns:
+    def take(self, rows: np.ndarray) -> Self:
         """Return the rows at the given positions."""
+        return type(self)(self.table[rows])
 
-    @abstractmethod
+    def series(self, index: int) -> Any:
+        """Return a column in the type that the table has for it."""
+        raise NotImplementedError
+
+    def exchanged(self, columns: dict[int, Any]) -> Any:
+        """Return the table with other columns, of the types that the table has for them."""
+        raise NotImplementedError
+
     def column(self, index: int) -> np.ndarray:
         """Return the values of a column: numbers, or objects."""
+        return _values(self.series(index))
 
-    @abstractmethod
     def is_category(self, index: int) -> bool:
-        """Whether a column holds categories by its own type."""
+        """Whether a column holds categories by its own type, or text."""
+        return _is_category(self.series(index))
 
     def permuted(self, index: int, order: np.ndarray) -> Any:
         """Return the table with the entries of a column in another order."""
-        return self.replaced({index: self.column(index)[order]})
+        return self.exchanged({index: _pick(self.series(index), order)})
 
-    @abstractmethod
     def replaced(self, columns: dict[int, np.ndarray]) -> Any:
         """Return the table with new values in some columns."""
+        return self.exchanged({j: _like(self.series(j), new) for j, new in columns.items()})
 
 
 def open_columns(X: Any) -> Columns:
@@ -83,18 +91,16 @@ def open_columns(X: Any) -> Columns:
     return _check_shape(ArrayColumns(open_array(X)))
 
 
-def _open_column(values: Any) -> Columns:
-    """Open one column of a dict as a table of a single column."""
+def _open_series(values: Any) -> Any:
+    """Open one column of a dict."""
     if isinstance(values, _loaded_classes("pandas", "Series", "Categorical")):
-        return PandasColumns(sys.modules["pandas"].DataFrame({"": values}).reset_index(drop=True))
-    if isinstance(values, _loaded_classes("polars", "Series")):
-        return PolarsColumns(values.to_frame())
-    if isinstance(values, _loaded_classes("pyarrow", "Array", "ChunkedArray")):
-        return ArrowColumns(sys.modules["pyarrow"].table({"": values}))
+        return sys.modules["pandas"].Series(values).reset_index(drop=True)
+    if _library(values) in ("polars", "pyarrow"):
+        return values
     array = open_array(values)
     if array.ndim != 1:
         raise ValueError(f"X is a dict with a column of the shape {array.shape}, not of one axis")
-    return ArrayColumns(array[:, None])
+    return array
 
 
 def open_array(values: Any) -> np.ndarray:
@@ -119,24 +125,84 @@ def is_missing(values: np.ndarray) -> np.ndarray:
     return np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
 
 
+# ---------------------------------------------------------------------------------------------
+# One column in the type of its library
+
+
+def _library(series: Any) -> str:
+    return type(series).__module__.partition(".")[0]
+
+
+def _is_category(series: Any) -> bool:
+    """Whether a column has a category or string type, or holds strings."""
+    library = _library(series)
+    if library == "polars":
+        return str(series.dtype.base_type()) in ("String", "Categorical", "Enum")
+    if library == "pyarrow":
+        return str(series.type).startswith(("dictionary", "string", "large_string"))
+    kind = type(series.dtype).__name__
+    if kind in ("CategoricalDtype", "StringDtype") or "string" in str(series.dtype):
+        return True
+    return series.dtype.kind in "OUT" and any(isinstance(value, str) for value in series)
+
+
+def _values(series: Any) -> np.ndarray:
+    """Values of a column: numbers, or objects."""
+    library = _library(series)
+    if library not in ("pandas", "polars", "pyarrow"):
+        return series
+    if _is_category(series):
+        return np.array(series.to_pylist() if library == "pyarrow" else series.to_list(), object)
+    if library == "pyarrow":
+        return np.array(series.to_pylist(), dtype=np.float64)
+    if library == "polars":
+        return series.cast(sys.modules["polars"].Float64).to_numpy()
+    if isinstance(series.dtype, np.dtype):
+        return series.to_numpy()
+    return series.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _pick(series: Any, rows: np.ndarray) -> Any:
+    """Entries of a column at the given positions."""
+    if _library(series) == "pandas":
+        return series.iloc[rows].reset_index(drop=True)
+    return series.take(rows) if _library(series) == "pyarrow" else series[rows]
+
+
+def _like(series: Any, values: np.ndarray) -> Any:
+    """Return values as a column of the same library: categories of the same type, or numbers."""
+    library = _library(series)
+    if library == "pandas":
+        same = series.dtype if _is_category(series) else None
+        return sys.modules["pandas"].Series(values, dtype=same)
+    if library == "polars":
+        polars = sys.modules["polars"]
+        dtype = series.dtype if _is_category(series) else polars.Float64
+        return polars.Series(series.name, values.tolist(), dtype=dtype)
+    if library == "pyarrow":
+        pyarrow = sys.modules["pyarrow"]
+        array = pyarrow.array(values.tolist())
+        return array.dictionary_encode() if pyarrow.types.is_dictionary(series.type) else array
+    return values.astype(_common_type(series.dtype, values.dtype), copy=False)
+
+
+def _common_type(*dtypes: np.dtype) -> Any:
+    """Integers would cut the values of a grid, and floats of few digits round them."""
+    return np.result_type(*dtypes) if all(d.kind in "biuf" for d in dtypes) else object
+
+
+# ---------------------------------------------------------------------------------------------
+# Tables
+
+
 class ArrayColumns(Columns):
     """A NumPy array, or what becomes one."""
 
-    def take(self, rows: np.ndarray) -> ArrayColumns:
-        return ArrayColumns(self.table[rows])
-
-    def column(self, index: int) -> np.ndarray:
+    def series(self, index: int) -> np.ndarray:
         return self.table[:, index]
 
-    def is_category(self, index: int) -> bool:
-        """Whether a column holds text."""
-        values = self.table[:, index]
-        return values.dtype.kind in "OUT" and any(isinstance(value, str) for value in values)
-
-    def replaced(self, columns: dict[int, np.ndarray]) -> np.ndarray:
-        # Integers would cut the values of a grid, and floats of few digits round them.
-        dtypes = [self.table.dtype, *(values.dtype for values in columns.values())]
-        dtype = np.result_type(*dtypes) if all(d.kind in "biuf" for d in dtypes) else object
+    def exchanged(self, columns: dict[int, Any]) -> np.ndarray:
+        dtype = _common_type(self.table.dtype, *(values.dtype for values in columns.values()))
         changed = self.table.astype(dtype, order="K")
         for index, values in columns.items():
             changed[:, index] = values
@@ -146,156 +212,67 @@ class ArrayColumns(Columns):
 class PandasColumns(Columns):
     """A pandas DataFrame."""
 
-    def __init__(self, table: Any) -> None:
-        super().__init__(table, list(table.columns))
-
     def take(self, rows: np.ndarray) -> PandasColumns:
         return PandasColumns(self.table.iloc[rows].reset_index(drop=True))
 
-    def column(self, index: int) -> np.ndarray:
-        series = self.table.iloc[:, index]
-        if self.is_category(index):
-            return series.astype(object).to_numpy()
-        if isinstance(series.dtype, np.dtype):
-            return series.to_numpy()
-        return series.to_numpy(dtype=np.float64, na_value=np.nan)
+    def series(self, index: int) -> Any:
+        return self.table.iloc[:, index]
 
-    def is_category(self, index: int) -> bool:
-        """Whether a column has a category or string type, or holds strings."""
-        series = self.table.iloc[:, index]
-        kind = type(series.dtype).__name__
-        if kind in ("CategoricalDtype", "StringDtype") or "string" in str(series.dtype):
-            return True
-        return series.dtype == object and any(isinstance(value, str) for value in series)
-
-    def permuted(self, index: int, order: np.ndarray) -> Any:
+    def exchanged(self, columns: dict[int, Any]) -> Any:
         changed = self.table.copy(deep=False)
-        changed.isetitem(index, self.table.iloc[:, index].array.take(order))
-        return changed
-
-    def replaced(self, columns: dict[int, np.ndarray]) -> Any:
-        import pandas  # type: ignore[import-untyped]
-
-        changed = self.table.copy(deep=False)
-        for index, values in columns.items():
-            same = self.table.dtypes.iloc[index] if self.is_category(index) else None
-            changed.isetitem(index, pandas.array(values, dtype=same) if same else values)
+        for index, series in columns.items():
+            changed.isetitem(index, series.array)  # whatever the index of the frame
         return changed
 
 
 class PolarsColumns(Columns):
     """A polars DataFrame."""
 
-    def __init__(self, table: Any) -> None:
-        super().__init__(table, list(table.columns))
+    def series(self, index: int) -> Any:
+        return self.table.to_series(index)
 
-    def take(self, rows: np.ndarray) -> PolarsColumns:
-        return PolarsColumns(self.table[rows])
-
-    def column(self, index: int) -> np.ndarray:
-        series = self.table.to_series(index)
-        if self.is_category(index):
-            return np.array(series.to_list(), dtype=object)
-        return series.cast(sys.modules["polars"].Float64).to_numpy()
-
-    def is_category(self, index: int) -> bool:
-        """Whether a column has a string or category type."""
-        return str(self.table.dtypes[index].base_type()) in ("String", "Categorical", "Enum")
-
-    def permuted(self, index: int, order: np.ndarray) -> Any:
-        return self.table.with_columns(self.table.to_series(index)[order])
-
-    def replaced(self, columns: dict[int, np.ndarray]) -> Any:
-        import polars
-
-        series = []
-        for index, values in columns.items():
-            dtype = self.table.dtypes[index] if self.is_category(index) else polars.Float64
-            series.append(polars.Series(self.table.columns[index], values.tolist(), dtype=dtype))
-        return self.table.with_columns(series)
+    def exchanged(self, columns: dict[int, Any]) -> Any:
+        return self.table.with_columns(list(columns.values()))
 
 
 class ArrowColumns(Columns):
     """A pyarrow Table."""
 
-    def __init__(self, table: Any) -> None:
-        super().__init__(table, list(table.column_names))
-
     def take(self, rows: np.ndarray) -> ArrowColumns:
         return ArrowColumns(self.table.take(rows))
 
-    def column(self, index: int) -> np.ndarray:
-        values = self.table.column(index).to_pylist()
-        return np.array(values, dtype=object if self.is_category(index) else np.float64)
+    def series(self, index: int) -> Any:
+        return self.table.column(index)
 
-    def is_category(self, index: int) -> bool:
-        """Whether a column has a string or dictionary type."""
-        dtype = str(self.table.schema.field(index).type)
-        return dtype.startswith(("dictionary", "string", "large_string"))
-
-    def permuted(self, index: int, order: np.ndarray) -> Any:
-        moved = self.table.column(index).take(order)
-        return self.table.set_column(index, self.table.schema.field(index), moved)
-
-    def replaced(self, columns: dict[int, np.ndarray]) -> Any:
-        import pyarrow
-
+    def exchanged(self, columns: dict[int, Any]) -> Any:
         changed = self.table
-        for index, values in columns.items():
-            array = pyarrow.array(values.tolist())
-            if pyarrow.types.is_dictionary(self.table.schema.field(index).type):
-                array = array.dictionary_encode()
-            changed = changed.set_column(index, self.table.column_names[index], array)
+        for index, series in columns.items():
+            changed = changed.set_column(index, self.table.column_names[index], series)
         return changed
 
 
 class DictColumns(Columns):
-    """A dict from names to columns, each of which is a table of its own kind."""
+    """A dict from names to columns, each of any library."""
 
     def __init__(self, table: Any) -> None:
         self.table = table
         self.names = list(table)
-        self._parts = [_open_column(values) for values in table.values()]
-        lengths = {part.shape[0] for part in self._parts} or {0}
+        self._series = [_open_series(values) for values in table.values()]
+        lengths = set(map(len, self._series)) or {0}
         if len(lengths) > 1:
             raise ValueError(f"X is a dict, whose columns differ in length: {sorted(lengths)}")
         self.shape = (lengths.pop(), len(self.names))
 
     def take(self, rows: np.ndarray) -> DictColumns:
-        return DictColumns(
-            {
-                name: _only_column(part.take(rows).table)
-                for name, part in zip(self.table, self._parts, strict=True)
-            }
-        )
+        picked = (_pick(series, rows) for series in self._series)
+        return DictColumns(dict(zip(self.table, picked, strict=True)))
 
-    def column(self, index: int) -> np.ndarray:
-        return self._parts[index].column(0)
+    def series(self, index: int) -> Any:
+        return self._series[index]
 
-    def is_category(self, index: int) -> bool:
-        """Whether a column holds text, or has a category or string type."""
-        return self._parts[index].is_category(0)
-
-    def permuted(self, index: int, order: np.ndarray) -> Any:
-        moved = _only_column(self._parts[index].permuted(0, order))
-        return {**self.table, list(self.table)[index]: moved}
-
-    def replaced(self, columns: dict[int, np.ndarray]) -> Any:
+    def exchanged(self, columns: dict[int, Any]) -> Any:
         names = list(self.table)
-        new = {
-            names[index]: _only_column(self._parts[index].replaced({0: values}))
-            for index, values in columns.items()
-        }
-        return {**self.table, **new}
-
-
-def _only_column(table: Any) -> Any:
-    """Return the column of a table that has but one."""
-    if isinstance(table, np.ndarray):
-        return table[:, 0]
-    if hasattr(table, "iloc"):
-        return table.iloc[:, 0]
-    return table.to_series(0) if hasattr(table, "to_series") else table.column(0)
+        return {**self.table, **{names[index]: series for index, series in columns.items()}}
 
 
 class SparseColumns(Columns):
@@ -304,18 +281,11 @@ class SparseColumns(Columns):
     def __init__(self, table: Any) -> None:
         super().__init__(table.tocsc())
 
-    def take(self, rows: np.ndarray) -> SparseColumns:
-        return SparseColumns(self.table[rows])
-
-    def column(self, index: int) -> np.ndarray:
-        """Return the values of a column, zeros among them."""
+    def series(self, index: int) -> np.ndarray:
+        """Return a column, zeros among its values."""
         return np.asarray(self.table[:, [index]].toarray(), dtype=np.float64).ravel()
 
-    def is_category(self, index: int) -> bool:
-        """Return False: a sparse matrix holds numbers."""
-        return False
-
-    def replaced(self, columns: dict[int, np.ndarray]) -> Any:
+    def exchanged(self, columns: dict[int, Any]) -> Any:
         parts, start = [], 0
         for index in sorted(columns):
             new = sparse.csc_array(np.asarray(columns[index], dtype=np.float64)[:, None])

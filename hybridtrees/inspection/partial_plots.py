@@ -10,8 +10,12 @@ import numpy as np
 from hybridtrees._parameters import check_boolean, check_integer, check_option
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.inspection._columns import open_columns
-from hybridtrees.inspection._grid import weighted_quantiles
-from hybridtrees.inspection.partial_dependence import KINDS, PartialDependence, partial_dependence
+from hybridtrees.inspection.partial_dependence import (
+    KINDS,
+    PartialDependence,
+    partial_dependence,
+    weighted_quantiles,
+)
 from hybridtrees.inspection.plots import pyplot
 
 _DECILES = np.linspace(0.1, 0.9, 9)
@@ -92,12 +96,18 @@ def plot_partial_dependence(
         name = result.output_names[outputs[0]]
         axis.set_xlabel(result.feature_names[0])
         axis.set_ylabel("partial dependence" + ("" if name == "y" else f" ({name})"))
+        rows = None
+        if result.individual is not None:
+            outputs = outputs[:1]
+            rows = result.individual[outputs[0]]
+            if len(rows) > max_lines:
+                rows = rows[np.sort(rng.choice(len(rows), max_lines, replace=False))]
         if result.is_categorical[0]:
-            _draw_levels(axis, result, outputs, kind, max_lines, rng)
+            _draw_levels(axis, result, outputs, rows, rng)
         else:
-            _draw_lines(axis, result, outputs, kind, centered, max_lines, rng)
+            _draw_lines(axis, result, outputs, rows, centered)
             _mark_deciles(axis, columns.column(result.feature_indices[0]))
-        if len(outputs) > 1 and kind == "average":
+        if len(outputs) > 1:
             axis.set_ylabel("partial dependence")
             axis.legend(fontsize="small")
     return axes
@@ -138,61 +148,35 @@ def _outputs(estimator: Any, result: PartialDependence, target: Any) -> list[int
     return [known.index(target)]
 
 
-def _individual(
-    result: PartialDependence, output: int, max_lines: int, rng: np.random.Generator
-) -> np.ndarray:
-    assert result.individual is not None
-    lines = result.individual[output]
-    if len(lines) > max_lines:
-        lines = lines[np.sort(rng.choice(len(lines), max_lines, replace=False))]
-    return lines
-
-
 def _draw_lines(
-    axis: Any,
-    result: PartialDependence,
-    outputs: list[int],
-    kind: str,
-    centered: bool,
-    max_lines: int,
-    rng: np.random.Generator,
+    axis: Any, result: PartialDependence, outputs: list[int], rows: Any, centered: bool
 ) -> None:
+    """Lines for the means, thin ones for the rows."""
     x = result.grid_values[0]
-    if kind != "average":
-        lines = _individual(result, outputs[0], max_lines, rng)
-        lines = lines - lines[:, :1] if centered else lines
-        strength = min(0.5, max(0.08, 10 / len(lines)))
-        axis.plot(x, lines.T, color="tab:blue", alpha=strength, linewidth=0.8)
-    if result.average is None:
-        return
-    for k in outputs if kind == "average" else outputs[:1]:
+    if rows is not None:
+        rows = rows - rows[:, :1] if centered else rows
+        strength = min(0.5, max(0.08, 10 / len(rows)))
+        axis.plot(x, rows.T, color="tab:blue", alpha=strength, linewidth=0.8)
+    for k in outputs if result.average is not None else ():
         y = result.average[k]
-        color = None if kind == "average" else "tab:orange"
         y = y - y[0] if centered else y
+        color = None if rows is None else "tab:orange"
         axis.plot(x, y, color=color, linewidth=2, label=result.output_names[k])
 
 
 def _draw_levels(
-    axis: Any,
-    result: PartialDependence,
-    outputs: list[int],
-    kind: str,
-    max_lines: int,
-    rng: np.random.Generator,
+    axis: Any, result: PartialDependence, outputs: list[int], rows: Any, rng: np.random.Generator
 ) -> None:
     """Bars for the means of the levels, dots for the rows."""
     x = np.arange(len(result.grid_values[0]))
-    if result.average is not None:
-        shown = outputs if kind == "average" else outputs[:1]
-        width = 0.8 / len(shown)
-        for place, k in enumerate(shown):
-            shift = (place - (len(shown) - 1) / 2) * width
-            name = result.output_names[k]
-            axis.bar(x + shift, result.average[k], width, label=name, alpha=0.85)
-    if kind != "average":
-        lines = _individual(result, outputs[0], max_lines, rng)
-        spread = x + rng.uniform(-0.2, 0.2, size=lines.shape)
-        axis.plot(spread.ravel(), lines.ravel(), ".", color="black", alpha=0.25, markersize=3)
+    width = 0.8 / len(outputs)
+    for place, k in enumerate(outputs if result.average is not None else ()):
+        shift = (place - (len(outputs) - 1) / 2) * width
+        name = result.output_names[k]
+        axis.bar(x + shift, result.average[k], width, label=name, alpha=0.85)
+    if rows is not None:
+        spread = x + rng.uniform(-0.2, 0.2, size=rows.shape)
+        axis.plot(spread.ravel(), rows.ravel(), ".", color="black", alpha=0.25, markersize=3)
     _name_levels(axis, axis.xaxis, result.grid_values[0], rotate=True)
 
 

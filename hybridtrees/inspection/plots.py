@@ -48,31 +48,12 @@ def plot_tree(
 
     Parameters
     ----------
-    estimator : fitted estimator or Tree
-        With ``tree_``, or with ``trees_``, of which `tree_index` picks one.
-    tree_index : int, default=0
-        Which tree of an ensemble; negative numbers count from the last.
-    max_depth : int, optional
-        Deepest level that is drawn; what lies below is shown as "(...)".
-    feature_names, class_names : sequence of str, optional
-        Names instead of those known from fit; ``class_names=False`` leaves the classes out.
-    label : {"all", "root", "none"}, default="all"
-        In which nodes the numbers are preceded by their names.
-    filled : bool, default=False
-        Colour the nodes by their class and its share, or by their value.
-    impurity, node_ids : bool
-        Show the impurity of the nodes, if the tree keeps it, and their numbers.
-    proportion : bool, default=False
-        Show shares of rows and of class weights instead of their amounts.
-    rounded : bool, default=False
-        Round the corners of the boxes.
-    precision : int or None, default=3
-        Digits after the point; None writes every number in full.
-    show_missing : bool, default=True
-        Say where rows with a missing value go: the condition of a node names them if they go
-        with those that meet it.
-    max_categories : int or None, default=10
-        Labels of a category set that are named.
+    estimator, tree_index, max_depth, feature_names, class_names
+        As in `export_dot`.
+    label, filled, impurity, node_ids, proportion, rounded, precision
+        As in `export_dot`.
+    show_missing, max_categories
+        As in `export_dot`.
     ax : matplotlib Axes, optional
         By default the current ones.
     fontsize : float, optional

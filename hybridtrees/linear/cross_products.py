@@ -200,18 +200,13 @@ def _sums_about_means(
     )
     if not np.isfinite(found).all():
         center, unit, fill = _careful_units(values, weight, rows, centred, fill)
-    elif centred and _is_far(drift, square):
+    elif centred and (drift**2 > _FARTHEST**2 * (square - drift**2)).any():
         center = center + unit * drift
     else:
         return found, drift, center, unit, fill
     table = Table(values, center, 1.0 / unit, empty if fill is None else fill, rows)
     found, drift, _ = sums(table)
     return found, drift, center, unit, fill
-
-
-def _is_far(drift: Floats, square: Floats) -> bool:
-    """Whether the guessed center is so far from a mean that squares about it lose digits."""
-    return bool((drift**2 > _FARTHEST**2 * (square - drift**2)).any())
 
 
 def _careful_units(

@@ -262,12 +262,12 @@ class WideRegression:
 
 
 def open_regression(
-    values: Any, y: Floats, weight: Floats | None, options: Options
+    values: Any, y: Floats, weight: Floats | None, options: Options, rows: Rows | None = None
 ) -> NarrowRegression | WideRegression:
     """Choose the form by the shape of the table."""
     if wide_tables.is_wide(*values.shape):
-        return WideRegression(values, y, weight, None, options)
-    return NarrowRegression.collect(values, y, weight, None, options)
+        return WideRegression(values, y, weight, rows, options)
+    return NarrowRegression.collect(values, y, weight, rows, options)
 
 
 def choose_regression_alpha(

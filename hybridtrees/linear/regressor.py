@@ -158,6 +158,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
         line: Line,
     ) -> dict[str, np.ndarray]:
         """Collect standard errors and the numbers that `summary` shows, one entry per target."""
+        from hybridtrees.linear.regression import NarrowRegression
+
         p, k = line.coef.shape
         facts: dict[str, Any] = {
             "std_error": np.full((k, p), np.nan),
@@ -165,7 +167,10 @@ class LinearRegressor(RegressorMixin, LinearModel):
         }
         w = np.ones(len(targets)) if weight is None else weight
         n_rows, total = int(np.count_nonzero(w)), float(w.sum())
-        explained = self._explained(model, solution)
+        explained = None
+        if isinstance(model, NarrowRegression):  # the share of the variance of y, from moments
+            b, m = solution.beta, model.moments
+            explained = 2.0 * (b * m.xy).sum(axis=0) - (b * (m.corr @ b)).sum(axis=0)
         with np.errstate(over="ignore"):  # the square of a huge target is infinite
             if explained is None or (explained > 1 - 1e-6).any():
                 # What is left is lost in the rounding of the sums: look at the rows.
@@ -193,16 +198,6 @@ class LinearRegressor(RegressorMixin, LinearModel):
             m = model.moments.mean[varies] / scale
             facts["intercept_error"] = np.sqrt(variance / total * (1 + m @ solution.inverse @ m))
         return facts
-
-    @staticmethod
-    def _explained(model: Any, solution: Solution) -> np.ndarray | None:
-        """Share of the variance of y that is explained, from moments."""
-        from hybridtrees.linear.regression import NarrowRegression
-
-        if not isinstance(model, NarrowRegression):
-            return None
-        b, m = solution.beta, model.moments
-        return 2.0 * (b * m.xy).sum(axis=0) - (b * (m.corr @ b)).sum(axis=0)
 
     def _predictions(self, X: Any) -> np.ndarray:
         raw = self._raw_scores(X)

@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn_trees import prune, reorder
 
 from hybridtrees.core.base.dtypes import NODE_DTYPE
 from hybridtrees.core.tree.pruning import (
     branch_sizes,
     collapse_alphas,
     impurity_decrease,
-    prune,
     prune_nodes,
     pruning_path,
-    reorder,
 )
 from hybridtrees.core.tree.tree import Tree
 

@@ -8,11 +8,11 @@ import pytest
 import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn_trees import reorder
 from strategies import random_tree
 
 from hybridtrees.core.tree._walk import TreeWalk
 from hybridtrees.core.tree.paths import decision_path, leaf_weights
-from hybridtrees.core.tree.pruning import reorder
 from hybridtrees.core.tree.tree import TreeEnsemble
 from hybridtrees.core.tree.walk import find_leaves, find_values
 

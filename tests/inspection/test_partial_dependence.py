@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hybridtrees import XGBClassifier, XGBRegressor
 from hybridtrees.inspection import partial_dependence, plot_partial_dependence
-from hybridtrees.inspection._grid import weighted_quantiles
+from hybridtrees.inspection.partial_dependence import weighted_quantiles
 
 
 def data(rng, n=120):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cart_data import integer_table, noisy_classes, smooth_table, whole_weights
+from sklearn_trees import prune
 
 from hybridtrees import CARTClassifier, CARTRegressor
-from hybridtrees.core.tree.pruning import prune
 
 MODELS = pytest.mark.parametrize(
     "model",

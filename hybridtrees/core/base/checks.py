@@ -6,7 +6,7 @@ Each class that is stored checks itself once, when it is read from a file or unp
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -27,6 +27,13 @@ class Checked:
     def _check_state(self) -> None:
         """Refuse a state whose parts do not fit together."""
         raise AttributeError("each class brings its own")
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Rebuild an object from its state, which is checked."""
+        made = cls.__new__(cls)
+        made.__setstate__(state)
+        return made
 
 
 def check_count(holder: Any, name: str, least: int = 0, most: int = MOST) -> int:

@@ -1,4 +1,4 @@
-"""What the bins of a table are learned from, be it dense or sparse.
+"""What is learned of the columns of a table, be it dense or sparse, and the bins that follow.
 
 A table is a two-dimensional float32 or float64 ndarray of any strides, or a canonical CSC matrix
 of such numbers. NaN is missing, and what a sparse table does not store is 0.
@@ -7,6 +7,7 @@ of such numbers. NaN is missing, and what a sparse table does not store is 0.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -251,3 +252,102 @@ def category_bins(counts: Floats, max_bins: int) -> tuple[NDArray[np.uint8], int
             own[heaviest] = True
         bins = np.where(own, np.cumsum(own) - 1, n_bins - 1)
     return np.where(seen, bins, n_bins).astype(np.uint8), n_bins
+
+
+@dataclass
+class Learned:
+    """What was learned of the columns from all rows."""
+
+    distinct: list[Floats | None]  # sorted distinct values, None where there are too many
+    counts: list[Floats | None]  # weights of the categories of the categorical columns
+    all_narrow: bool  # whether only float32 numbers were seen
+
+    def many(self, mask: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """Numeric columns with too many values."""
+        return np.array(
+            [f for f, values in enumerate(self.distinct) if values is None and not mask[f]],
+            dtype=np.int64,
+        )
+
+    def ends(self, f: int) -> Pair:
+        """Neighbouring distinct values of a column."""
+        return self.distinct[f][:-1], self.distinct[f][1:]
+
+    def joined(self, other: Learned, max_bins: int) -> Learned:
+        """Both together."""
+        distinct: list[Floats | None] = []
+        for mine, others in zip(self.distinct, other.distinct, strict=True):
+            both = None if mine is None or others is None else np.union1d(mine, others)
+            distinct.append(None if both is None or len(both) > max_bins else both)
+        counts: list[Floats | None] = []
+        for mine, others in zip(self.counts, other.counts, strict=True):
+            if mine is not None and others is not None:
+                short, long = sorted((mine, others), key=len)
+                mine = long.copy()
+                mine[: len(short)] += short
+            counts.append(mine)
+        return Learned(distinct, counts, self.all_narrow and other.all_narrow)
+
+
+@dataclass
+class Settled:
+    """The bins that follow from what was learned."""
+
+    edges: list[Floats | None]
+    n_bins: NDArray[np.int32]
+    category_to_bin: list[NDArray[np.uint8] | None]
+
+    def codec(self, dtype: np.dtype, mask: NDArray[np.uint8]) -> _bins.BinCodec:
+        """Tables for values of one width."""
+        edges = np.full((len(mask), _bins.EDGE_ROOM), np.inf, dtype=dtype)
+        for f, own in enumerate(self.edges):
+            if own is not None:
+                # x <= edge is the same question as x <= round_down(edge) for a float32 x.
+                edges[f, : len(own)] = own if dtype == np.float64 else round_down(own)
+        bins = [np.empty(0, np.uint8) if b is None else b for b in self.category_to_bin]
+        start = np.append(0, np.cumsum([len(b) for b in bins])).astype(np.int64)
+        padded = np.concatenate([*bins, np.zeros(1, dtype=np.uint8)])
+        return _bins.BinCodec(edges, self.n_bins, mask, padded, start)
+
+
+def learn(
+    X: Any, weights: Floats | None, mask: NDArray[np.uint8], max_bins: int, n_threads: int
+) -> Learned:
+    """Learn distinct values and categories, which take all rows; `mask` tells the categorical."""
+    found = distinct_values(X, weights, max_bins, n_threads)
+    counts: list[Floats | None] = [None] * len(mask)
+    if mask.any():
+        counts = run_threads(
+            lambda f: category_weights(X, weights, f) if mask[f] else None,
+            range(len(mask)),
+            n_threads,
+        )
+    return Learned(found, counts, X.dtype == np.float32)
+
+
+def settle(learned: Learned, mask: NDArray[np.uint8], cuts: list[Pair], max_bins: int) -> Settled:
+    """Edges and bins; `cuts` are those of the numeric columns with too many values."""
+    many = learned.many(mask)
+    edges: list[Floats | None] = [None] * len(mask)
+    few = np.flatnonzero((mask == 0) & ~np.isin(np.arange(len(mask)), many))
+    # Midpoints of few float32 values stay as they are: they divide the range exactly.
+    _set_edges(edges, few, [learned.ends(f) for f in few], not learned.all_narrow)
+    _set_edges(edges, many, cuts, True)
+    n_bins = np.array([1 if e is None else len(e) + 1 for e in edges], dtype=np.int32)
+    category_to_bin: list[NDArray[np.uint8] | None] = [None] * len(mask)
+    for f in np.flatnonzero(mask):
+        category_to_bin[f], n_bins[f] = category_bins(learned.counts[f], max_bins)
+    return Settled(edges, n_bins, category_to_bin)
+
+
+def _set_edges(
+    edges: list[Floats | None], features: NDArray[np.int64], pairs: list, narrow: bool
+) -> None:
+    """Fill in the edges of some columns, all at once."""
+    if len(features):
+        lower, upper = (np.concatenate([pair[side] for pair in pairs]) for side in (0, 1))
+        stops = np.cumsum([len(pair[0]) for pair in pairs])
+        for f, own in zip(
+            features, np.split(edges_between(lower, upper, narrow), stops[:-1]), strict=True
+        ):
+            edges[f] = own

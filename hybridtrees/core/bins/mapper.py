@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from hybridtrees.core.base._types import Limit
 from hybridtrees.core.base.errors import NotFittedError
 from hybridtrees.core.base.random_state import spawn_seeds
-from hybridtrees.core.base.workers import run_threads
 from hybridtrees.core.bins import _bins
 from hybridtrees.core.bins import columns as tables
 from hybridtrees.core.bins import shared as shared_bins
@@ -19,7 +17,6 @@ from hybridtrees.core.bins.matrix import BinnedMatrix, empty_codes
 from hybridtrees.core.bins.sketch import QuantileSketch, check_integer, check_weights
 
 Floats = NDArray[np.float64]
-Pair = tuple[Floats, Floats]
 
 MAX_BINS = int(Limit.MAX_BINS)
 
@@ -87,6 +84,7 @@ class BinMapper:
         random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> None:
+        self._forget()
         check_integer(max_bins, "max_bins", 2, MAX_BINS)
         if subsample is not None:
             check_integer(subsample, "subsample", 1)
@@ -95,7 +93,6 @@ class BinMapper:
         self.subsample = subsample
         self.random_state = random_state
         self.n_jobs = n_jobs
-        self._forget()
 
     def fit(self, X: Any, sample_weight: ArrayLike | None = None) -> BinMapper:
         """Learn the bins of a table, forgetting what was learned before.
@@ -163,7 +160,7 @@ class BinMapper:
         mask = self._categorical_mask(table.shape[1])
         table, weights = self._check_rows(table, sample_weight)
         n_threads = self._threads(table)
-        learned = self._look(table, weights, mask, n_threads)
+        learned = tables.learn(table, weights, mask, self.max_bins, n_threads)
         if self._sketches is None:
             self._start(mask)
             error = tables.sketch_error(self.max_bins)
@@ -233,42 +230,27 @@ class BinMapper:
         self._forget()
 
     def _forget(self) -> None:
-        self._learned: Learned | None = None
-        self._cuts: list[Pair] | None = None
+        self._learned: tables.Learned | None = None
         self._sketches: list[QuantileSketch] | None = None
-        self._settled: Settled | None = None
+        self._settled: tables.Settled | None = None
         self._codecs: dict[np.dtype, _bins.BinCodec] = {}
 
     def _fit(self, table: Any, sample_weight: ArrayLike | None) -> int:
         """Learn the bins; returns the threads that the table is worth."""
-        seed = int(spawn_seeds(self.random_state, 1)[0])
         mask = self._categorical_mask(table.shape[1])
         table, weights = self._check_rows(table, sample_weight)
         n_threads = self._threads(table)
+        seed = int(spawn_seeds(self.random_state, 1)[0])
         rows = self._sample(table.shape[0], weights, seed)
-        learned = self._look(table, weights, mask, n_threads)
+        learned = tables.learn(table, weights, mask, self.max_bins, n_threads)
         many = learned.many(mask)
         cuts = tables.sample_cuts(table, weights, rows, many, self.max_bins, n_threads)
+        settled = tables.settle(learned, mask, cuts, self.max_bins)
         self._start(mask)
-        self._learned, self._cuts = learned, cuts
-        self._settle()
+        self._learned, self._settled = learned, settled
         return n_threads
 
-    def _look(
-        self, table: Any, weights: Floats | None, mask: NDArray[np.uint8], n_threads: int
-    ) -> Learned:
-        """Learn distinct values and categories, which take all rows."""
-        found = tables.distinct_values(table, weights, self.max_bins, n_threads)
-        counts: list[Floats | None] = [None] * len(mask)
-        if mask.any():
-            counts = run_threads(
-                lambda f: tables.category_weights(table, weights, f) if mask[f] else None,
-                range(len(mask)),
-                n_threads,
-            )
-        return Learned(found, counts, table.dtype == np.float32)
-
-    def _join(self, learned: Learned) -> None:
+    def _join(self, learned: tables.Learned) -> None:
         self._learned = (
             learned if self._learned is None else self._learned.joined(learned, self.max_bins)
         )
@@ -283,7 +265,7 @@ class BinMapper:
         drawn = _bins.sample_rows(n_usable, self.subsample, seed)
         return drawn if rows is None else rows[drawn]
 
-    def _settle(self) -> Settled:
+    def _settle(self) -> tables.Settled:
         """Edges and bins from what was learned so far."""
         learned = self._learned
         if learned is None:
@@ -291,21 +273,10 @@ class BinMapper:
         if self._settled is not None:
             return self._settled
         mask = self.is_categorical_
-        many = learned.many(mask)
-        cuts = self._cuts
-        if self._sketches is not None:
-            sketch_of = dict(zip(np.flatnonzero(mask == 0), self._sketches, strict=True))
-            cuts = [sketch_of[f].cuts(self.max_bins) for f in many]
-        edges: list[Floats | None] = [None] * len(mask)
-        few = np.flatnonzero((mask == 0) & ~np.isin(np.arange(len(mask)), many))
-        # Midpoints of few float32 values stay as they are: they divide the range exactly.
-        set_edges(edges, few, [learned.ends(f) for f in few], not learned.all_narrow)
-        set_edges(edges, many, cuts, True)
-        n_bins = np.array([1 if e is None else len(e) + 1 for e in edges], dtype=np.int32)
-        category_to_bin: list[NDArray[np.uint8] | None] = [None] * len(mask)
-        for f in np.flatnonzero(mask):
-            category_to_bin[f], n_bins[f] = tables.category_bins(learned.counts[f], self.max_bins)
-        self._settled = Settled(edges, n_bins, category_to_bin)
+        assert self._sketches is not None  # `fit` settles at once
+        sketch_of = dict(zip(np.flatnonzero(mask == 0), self._sketches, strict=True))
+        cuts = [sketch_of[f].cuts(self.max_bins) for f in learned.many(mask)]
+        self._settled = tables.settle(learned, mask, cuts, self.max_bins)
         return self._settled
 
     def _encode(self, table: Any, n_threads: int) -> BinnedMatrix:
@@ -384,72 +355,3 @@ class BinMapper:
             )
         mask[chosen] = 1
         return mask
-
-
-@dataclass
-class Learned:
-    """What was learned of the columns from all rows."""
-
-    distinct: list[Floats | None]  # sorted distinct values, None where there are too many
-    counts: list[Floats | None]  # weights of the categories of the categorical columns
-    all_narrow: bool  # whether only float32 numbers were seen
-
-    def many(self, mask: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Numeric columns with too many values."""
-        return np.array(
-            [f for f, values in enumerate(self.distinct) if values is None and not mask[f]],
-            dtype=np.int64,
-        )
-
-    def ends(self, f: int) -> Pair:
-        """Neighbouring distinct values of a column."""
-        return self.distinct[f][:-1], self.distinct[f][1:]
-
-    def joined(self, other: Learned, max_bins: int) -> Learned:
-        """Both together."""
-        distinct: list[Floats | None] = []
-        for mine, others in zip(self.distinct, other.distinct, strict=True):
-            both = None if mine is None or others is None else np.union1d(mine, others)
-            distinct.append(None if both is None or len(both) > max_bins else both)
-        counts: list[Floats | None] = []
-        for mine, others in zip(self.counts, other.counts, strict=True):
-            if mine is not None and others is not None:
-                short, long = sorted((mine, others), key=len)
-                mine = long.copy()
-                mine[: len(short)] += short
-            counts.append(mine)
-        return Learned(distinct, counts, self.all_narrow and other.all_narrow)
-
-
-@dataclass
-class Settled:
-    """The bins that follow from what was learned."""
-
-    edges: list[Floats | None]
-    n_bins: NDArray[np.int32]
-    category_to_bin: list[NDArray[np.uint8] | None]
-
-    def codec(self, dtype: np.dtype, mask: NDArray[np.uint8]) -> _bins.BinCodec:
-        """Tables for values of one width."""
-        edges = np.full((len(mask), _bins.EDGE_ROOM), np.inf, dtype=dtype)
-        for f, own in enumerate(self.edges):
-            if own is not None:
-                # x <= edge is the same question as x <= round_down(edge) for a float32 x.
-                edges[f, : len(own)] = own if dtype == np.float64 else tables.round_down(own)
-        bins = [np.empty(0, np.uint8) if b is None else b for b in self.category_to_bin]
-        start = np.append(0, np.cumsum([len(b) for b in bins])).astype(np.int64)
-        padded = np.concatenate([*bins, np.zeros(1, dtype=np.uint8)])
-        return _bins.BinCodec(edges, self.n_bins, mask, padded, start)
-
-
-def set_edges(
-    edges: list[Floats | None], features: NDArray[np.int64], pairs: list, narrow: bool
-) -> None:
-    """Fill in the edges of some columns, all at once."""
-    if len(features):
-        lower, upper = (np.concatenate([pair[side] for pair in pairs]) for side in (0, 1))
-        stops = np.cumsum([len(pair[0]) for pair in pairs])
-        for f, own in zip(
-            features, np.split(tables.edges_between(lower, upper, narrow), stops[:-1]), strict=True
-        ):
-            edges[f] = own

@@ -10,6 +10,7 @@ import numpy as np
 from hybridtrees.core.base._types import PackedFlag
 from hybridtrees.core.base.checks import (
     MOST,
+    Checked,
     check_arrays,
     check_contiguous,
     check_count,
@@ -42,7 +43,7 @@ _CRITERIA = (
 )
 
 
-class PackedTrees(Sequence):
+class PackedTrees(Checked, Sequence):
     """The trees of a forest, in 12 or 16 bytes a node and little more.
 
     Indexing gives a tree as `Tree`, made anew each time. Values that do not fit into the leaves
@@ -91,20 +92,13 @@ class PackedTrees(Sequence):
                     f"forests of different layouts cannot be joined: {name} is {mine!r} in one "
                     f"and {other!r} in the other"
                 )
-        both = PackedTrees.__new__(PackedTrees)
-        both.__dict__.update(self.__dict__)
-        both._plain = None
+        # Each forest is put in as if it were one tree.
+        wholes = [
+            PackedTree(f.nodes, f.sets, f.table, f.n_samples, f.weight, f.gain)
+            for f in (self, more)
+        ]
+        both = PackedTrees(wholes, self.n_features, self.criterion, self.n_classes)
         both.tree_start = np.concatenate([self.tree_start, more.tree_start[1:] + len(self.nodes)])
-        wide = WIDE_DTYPE in (self.nodes.dtype, more.nodes.dtype)
-        first, second = (
-            _widened(forest.nodes) if wide else forest.nodes for forest in (self, more)
-        )
-        both.nodes = np.concatenate([first, second])
-        shift_nodes(both.nodes[len(self.nodes) :], len(self.table), len(self.sets))
-        for name in ("sets", "table", "gain"):
-            setattr(both, name, np.concatenate([getattr(self, name), getattr(more, name)]))
-        for name in ("n_samples", "weight"):
-            setattr(both, name, _join([getattr(self, name), getattr(more, name)]))
         return both
 
     @property
@@ -277,31 +271,15 @@ class PackedTrees(Sequence):
 
     __getstate__ = to_state
 
-    def __setstate__(self, state: dict) -> None:
-        self.__dict__.update(state)
+    def _check_state(self) -> None:
         self._plain = None
         check_forest(self)
-
-    @classmethod
-    def from_state(cls, state: dict) -> PackedTrees:
-        """Rebuild from `to_state`; the arrays are checked."""
-        forest = cls.__new__(cls)
-        forest.__setstate__(state)
-        return forest
 
 
 def _join(parts: Sequence[np.ndarray]) -> np.ndarray:
     """Concatenate numbers of several widths; whole numbers stay whole."""
     dtype = np.result_type(*{part.dtype for part in parts})
     return np.concatenate([part.astype(dtype, copy=False) for part in parts])
-
-
-def _widened(nodes: np.ndarray) -> np.ndarray:
-    if nodes.dtype == WIDE_DTYPE:
-        return nodes
-    wide = np.empty(len(nodes), dtype=WIDE_DTYPE)
-    widen_nodes(nodes, wide)
-    return wide
 
 
 def _restore_gains(nodes: np.ndarray, values: np.ndarray, criterion: str, n_classes: int) -> None:

@@ -65,11 +65,6 @@ def pruning_path(tree: Tree, impurity: np.ndarray | None = None) -> PruningPath:
     return PruningPath(np.concatenate([[0.0], alphas[events]]), impurities)
 
 
-def prune(tree: Tree, alpha: float, impurity: np.ndarray | None = None) -> Tree:
-    """Return the smallest subtree of minimum cost at `alpha`, the price of a leaf; in preorder."""
-    return prune_nodes(tree, collapse_alphas(tree, impurity) > alpha, impurity)[0]
-
-
 def prune_nodes(
     tree: Tree, splits: np.ndarray, impurity: np.ndarray | None = None
 ) -> tuple[Tree, np.ndarray]:
@@ -106,11 +101,6 @@ def prune_nodes(
     pruned = Tree(made, tree.values[kept], categories, **_gather_terms(tree, kept))
     pruned.impurity = None if impurity is None else np.asarray(impurity)[kept]
     return pruned, new_node
-
-
-def reorder(tree: Tree, impurity: np.ndarray | None = None) -> tuple[Tree, np.ndarray]:
-    """Return the tree with its nodes in preorder, and the new number of every old node."""
-    return prune_nodes(tree, np.ones(tree.n_nodes, dtype=bool), impurity)
 
 
 def branch_sizes(tree: Tree) -> np.ndarray:

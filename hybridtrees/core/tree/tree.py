@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from hybridtrees.core.base.checks import check_nodes
+from hybridtrees.core.base.checks import Checked, check_nodes
 from hybridtrees.core.base.dtypes import NODE_DTYPE
 from hybridtrees.core.tree._layout import EnsembleLayout
 from hybridtrees.core.tree._predict import add_predictions, find_leaves
@@ -159,7 +159,7 @@ class Tree:
         return abs(limit) if limit else 32 * int(self.nodes["category_words"][node])
 
 
-class TreeEnsemble:
+class TreeEnsemble(Checked):
     """Trees in one set of arrays; each adds to its `tree_output`, or has one value per output."""
 
     def __init__(
@@ -260,20 +260,12 @@ class TreeEnsemble:
     def __getstate__(self) -> dict:
         return {name: value for name, value in self.__dict__.items() if name != "_layout"}
 
-    def __setstate__(self, state: dict) -> None:
-        self.__dict__.update(state)
-        self._layout = None
-        check_nodes(self)
-
     # The arrays are the state, for files as for pickles.
     to_state = __getstate__
 
-    @classmethod
-    def from_state(cls, state: dict) -> TreeEnsemble:
-        """Rebuild from `to_state`; the arrays are checked."""
-        ensemble = cls.__new__(cls)
-        ensemble.__setstate__(state)
-        return ensemble
+    def _check_state(self) -> None:
+        self._layout = None
+        check_nodes(self)
 
 
 def dense_blocks(X: Any, c_order: bool = False) -> Iterator[tuple[np.ndarray, slice]]:

@@ -227,20 +227,17 @@ class LinearFits:
 
     def open(self, options: Options) -> Any:
         """Return the problem; its sums over the rows are those of the last penalty, if any."""
-        from hybridtrees.linear import regression
         from hybridtrees.linear.classification import open_classification
-        from hybridtrees.linear.wide import is_wide
+        from hybridtrees.linear.regression import open_regression
 
         # Some problems divide their columns by their scales, or do not, when opened.
         key = (options.fit_intercept, options.scaled)
         if self._key != key:
-            data = self.columns, self.target, self.weight, self.rows
+            data = self.columns, self.target, self.weight
             if self.n_outputs:
-                self._model = open_classification(*data, self.n_outputs, options)
-            elif is_wide(*self.columns.shape):
-                self._model = regression.WideRegression(*data, options)
+                self._model = open_classification(*data, self.rows, self.n_outputs, options)
             else:
-                self._model = regression.NarrowRegression.collect(*data, options)
+                self._model = open_regression(*data, options, self.rows)
             self._key = key
         self._model.options = options
         return self._model
