@@ -34,14 +34,14 @@ class Curve(NamedTuple):
     errors: np.ndarray  # standard errors of these means, from the spread over the folds
 
     def choose(self, rule: str) -> float:
-        """Alpha of the least error, or the largest within one standard error of it.
+        """Alpha of the minimum error, or the largest within one standard error of it.
 
         Equal errors go to the smaller tree.
         """
-        least = len(self.scores) - 1 - int(np.argmin(self.scores[::-1]))
+        best = len(self.scores) - 1 - int(np.argmin(self.scores[::-1]))
         if rule == "best":
-            return float(self.alphas[least])
-        limit = self.scores[least] + self.errors[least]
+            return float(self.alphas[best])
+        limit = self.scores[best] + self.errors[best]
         return float(self.alphas[np.flatnonzero(self.scores <= limit)[-1]])
 
 

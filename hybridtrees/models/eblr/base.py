@@ -79,7 +79,7 @@ class EBLRModel(OutputMixin, RawScoreMixin, RegressionParameters):
             min_samples_split=max(2, count_rows(self.min_samples_split, n_rows), 2 * min_leaf),
             min_samples_leaf=min_leaf,
             min_child_weight=0.0,
-            # As in CART: a split that brings nothing is taken unless something is asked for.
+            # As in CART: a split that brings nothing is taken unless there is a limit.
             min_gain=float(self.min_impurity_decrease) * total or -math.inf,
             max_cat_to_onehot=0,
         )
@@ -188,7 +188,7 @@ class EBLRModel(OutputMixin, RawScoreMixin, RegressionParameters):
         return Sample(values, self._design.expand(values), target, weight)
 
     def _count_rules(self, job: Job, sample: Sample, rng: np.random.Generator) -> int:
-        """Find the number of rules on a part of the rows, judged by the others."""
+        """Find the number of rules on a part of the rows, scored on the others."""
         from hybridtrees.models.eblr.growing import grow_rules, split_rows
 
         train, val = split_rows(
@@ -314,15 +314,7 @@ class EBLRModel(OutputMixin, RawScoreMixin, RegressionParameters):
         self._check_is_fitted()
         if input_features is None:
             return self.coef_names_.copy()
-        given = np.asarray(input_features, dtype=object)
-        known = self._reader.feature_names_in
-        if known is not None and not np.array_equal(known, given):
-            raise ValueError("input_features is not equal to feature_names_in_")
-        if len(given) != self.n_features_in_:
-            raise ValueError(
-                "input_features should have length equal to number of features "
-                f"({self.n_features_in_}), got {len(given)}"
-            )
+        given, known = self._check_input_features(input_features), self._reader.feature_names_in
         names = []
         for name in self._design.names:
             # Names made of numbers: x3, x3=label, "x3 is missing".

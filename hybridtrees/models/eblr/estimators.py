@@ -54,11 +54,11 @@ class EBLRRegressor(RegressorMixin, EBLRModel):
         ... round; its last entry holds for all rounds that follow, so that ``[1, 2]`` begins with
         a rule of one condition and goes on with rules of up to two.
     min_samples_split, min_samples_leaf : int or float, default=2 and 1
-        Least rows of a node that is split and of a leaf, or their shares of all rows.
+        Minimum number of rows of a node that is split and of a leaf, or their shares of all rows.
     max_leaf_nodes : int, optional
-        Most leaves; the trees are then grown best split first.
+        Maximum number of leaves; the trees are then grown best split first.
     min_impurity_decrease : float, default=0
-        Least decrease of the squared error by a split, weighted by its share of the rows.
+        Minimum decrease of the squared error by a split, weighted by its share of the rows.
     alpha : float or "cv", default=0.001
         Strength of the penalty, per unit of weight; "cv" chooses it by cross-validation of the
         regression without rules.

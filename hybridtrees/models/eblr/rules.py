@@ -342,37 +342,16 @@ def _narrow(met: dict[int, Condition], tree: Tree, node: int, left: bool, n_feat
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule of a fitted model.
+    """One rule of a fitted model."""
 
-    Attributes
-    ----------
-    name : str
-        Name of its column.
-    text : str
-        The conditions under which it holds.
-    coef : float or ndarray of shape (n_classes,)
-        Coefficient of its column.
-    support : int
-        Training rows, of positive weight, for which it holds.
-    share : float
-        Their share of the weight.
-    gain : float
-        By how much the regression with the rule lowers the training loss of that without it: the
-        mean squared error, or the mean log-loss.
-    residual : float or ndarray of shape (n_classes,)
-        Mean residual of these rows when the rule was found.
-    tree : RuleTree
-        The tree that it is a leaf of.
-    """
-
-    name: str
-    text: str
-    coef: Any
-    support: int
-    share: float
-    gain: float
-    residual: Any
-    tree: RuleTree
+    name: str  # of its column
+    text: str  # the conditions under which it holds
+    coef: Any  # of its column; one per class
+    support: int  # training rows, of positive weight, for which it holds
+    share: float  # of them in the weight
+    gain: float  # by how much the rule lowers the training loss of the regression
+    residual: Any  # mean of these rows when the rule was found
+    tree: RuleTree  # that it is a leaf of
 
     def __str__(self) -> str:
         coef = np.array2string(np.asarray(self.coef), precision=6, separator=", ")

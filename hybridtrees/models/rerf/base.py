@@ -15,8 +15,13 @@ from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.linear._base import RegressionParameters
 from hybridtrees.models.rerf import tuning
 from hybridtrees.models.rerf.forest import ReadTable, ResidualForest
-from hybridtrees.models.rerf.honest import honest_level
-from hybridtrees.models.rerf.linear import ENCODINGS, FittedLine, LinearFits, RegressionColumns
+from hybridtrees.models.rerf.linear import (
+    ENCODINGS,
+    FittedLine,
+    LinearFits,
+    RegressionColumns,
+    honest_level,
+)
 from hybridtrees.models.rerf.reporting import RERFPredictions
 from hybridtrees.models.shared.forest.packed import ForestParameters
 from hybridtrees.models.shared.forest.warm_start import (

@@ -16,26 +16,14 @@ from hybridtrees.models.shared.fitted_checks import check_categories
 
 
 class Parts(NamedTuple):
-    """Predictions of the two parts of the model; their sum is the prediction.
-
-    Attributes
-    ----------
-    linear, forest : ndarrays
-        Of the shape of the prediction: see `RERFRegressor.partial`.
-    """
+    """Predictions of the two parts of the model; their sum is the prediction."""
 
     linear: np.ndarray
     forest: np.ndarray
 
 
 class VarianceShares(NamedTuple):
-    """Shares of the variance of the predictions, which add up to 1.
-
-    Attributes
-    ----------
-    linear, forest : float
-        Covariance of a part with the sum, over the variance of the sum.
-    """
+    """Covariance of each part with the sum, over the variance of the sum; they add up to 1."""
 
     linear: float
     forest: float

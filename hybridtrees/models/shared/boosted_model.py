@@ -40,7 +40,7 @@ from hybridtrees.models.shared.watchers import (
     check_callbacks,
 )
 
-MOST_CATEGORIES = 2**15  # more than the bins of a feature, fewer than a C int holds
+MAX_CATEGORIES = 2**15  # more than the bins of a feature, fewer than a C int holds
 GROW_POLICIES = {"depthwise": "depth-wise", "lossguide": "best-first"}
 
 
@@ -121,7 +121,7 @@ class BoostedModel(BoostedPrediction):
                 check_real("colsample_bynode", self.colsample_bynode, 0, 1, closed="right"),
             ),
             # xgboost asks for fewer categories than the parameter says, the grower for at most.
-            max_cat_to_onehot=min(onehot - 1, MOST_CATEGORIES),
+            max_cat_to_onehot=min(onehot - 1, MAX_CATEGORIES),
         )
 
     # -- what families and targets differ in ----------------------------------------------------
