@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hybridtrees.base import RegressorMixin, ScoreClassifierMixin
 from hybridtrees.input.validation import check_target_classification
+from hybridtrees.linear.classification import open_classification
 from hybridtrees.linear.classifier import SEPARATED, LogisticClassifier, warn_separated
+from hybridtrees.linear.regression import Line, Options, open_regression
 from hybridtrees.linear.regressor import LinearRegressor
 from hybridtrees.losses import Logistic, Softmax
 from hybridtrees.models.eblr import residuals
 from hybridtrees.models.eblr.base import EBLRModel
+from hybridtrees.models.eblr.growing import Sample
 from hybridtrees.models.shared.targets import read_regression_target
-
-if TYPE_CHECKING:
-    from hybridtrees.linear.regression import Line, Options
-    from hybridtrees.models.eblr.growing import Sample
 
 
 class EBLRRegressor(RegressorMixin, EBLRModel):
@@ -134,8 +133,6 @@ max_iter, tol
         return target
 
     def _choose_alpha(self, sample: Sample, options: Options) -> float:
-        from hybridtrees.linear.regression import open_regression
-
         chooser = LinearRegressor()
         targets = sample.target[:, None]
         model = open_regression(sample.columns, targets, sample.weight, options)
@@ -256,8 +253,6 @@ feature_names_in_
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
     def _choose_alpha(self, sample: Sample, options: Options) -> float:
-        from hybridtrees.linear.classification import open_classification
-
         chooser = LogisticClassifier()
         data = sample.columns, sample.target, sample.weight
         model = open_classification(*data, None, self._n_outputs(), options)

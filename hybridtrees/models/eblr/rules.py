@@ -25,6 +25,7 @@ from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import ALL_KEYS, Table
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
+from hybridtrees.input.labels_text import category_list, one_line
 from hybridtrees.linear._base import check_line
 from hybridtrees.linear.design import Design
 from hybridtrees.models.shared.fitted_checks import check_categories
@@ -293,8 +294,6 @@ class Condition:
         """Write the condition; without a number of digits thresholds are written in full."""
         if self.rule >= 0:
             return ("" if self.low == 0.5 else "not ") + rule_names[self.rule]
-        from hybridtrees.input.labels_text import one_line
-
         name = one_line(str(names[self.feature]))
         text = self._range(name, digits) if labels is None else self._categories(name, labels)
         if not text:
@@ -313,8 +312,6 @@ class Condition:
         return f"{low} < {name} <= {high}"
 
     def _categories(self, name: str, labels: NDArray) -> str:
-        from hybridtrees.input.labels_text import category_list
-
         every = range(len(labels)) if self.codes is None else sorted(self.codes)
         allowed = [labels[k] for k in every if k < len(labels) and k not in self.excluded]
         if len(allowed) in (0, len(labels)):

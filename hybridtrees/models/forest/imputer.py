@@ -19,13 +19,14 @@ from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.input.validation import FeatureReader
 from hybridtrees.models.forest.estimators import RandomForestClassifier, RandomForestRegressor
 from hybridtrees.models.forest.imputer_fill import (
+    TASKS,
     HeldOut,
     Present,
+    Training,
     check_fills,
     first_values,
     first_values_by_class,
 )
-from hybridtrees.models.forest.imputer_training import TASKS, Training
 from hybridtrees.models.shared.forest.leaves import Proximities
 from hybridtrees.models.shared.forest.packed import PackedForest
 from hybridtrees.models.shared.output_names import OutputMixin, fill_column, frame_kind

@@ -273,7 +273,7 @@ class GradientBoostingModel(FittedGB, TreeParameters):
         with self._open_grower(part, constraints, n_threads) as grower:
             steps = FriedmanSteps(
                 grower, self._loss, part.y, part.weight, raw, float(self.learning_rate),
-                n_threads, float(self.ccp_alpha), constraints["monotonic"], self.init is not None,
+                n_threads, constraints["monotonic"], float(self.ccp_alpha), self.init is not None,
             )  # fmt: skip
             training = boost(
                 steps,

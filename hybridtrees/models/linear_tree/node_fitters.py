@@ -187,15 +187,10 @@ class LogLossFitter(NodeFitter):
         if self.n_outputs == 1:
             return found
         theta = constant.copy()
-        if pair:
-            # One score of two classes: half of it each, around their common level.
-            level = theta[present, 0].mean()
-            theta[present] = np.vstack([-found[0], found[0]]) / 2
-            theta[present, 0] += level
-        else:
-            level = theta[present, 0].mean()
-            theta[present] = found
-            theta[present, 0] += level
+        level = theta[present, 0].mean()
+        # One score of two classes: half of it each, around their common level.
+        theta[present] = np.vstack([-found[0], found[0]]) / 2 if pair else found
+        theta[present, 0] += level
         return theta
 
     def working(self, rows: Rows, fit: NodeFit) -> tuple[Floats, Floats]:

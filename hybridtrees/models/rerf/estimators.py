@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hybridtrees.base import ClassifierMixin, DecisionMixin, RegressorMixin
 from hybridtrees.input.validation import check_target_classification
+from hybridtrees.linear.classifier import LogisticClassifier
+from hybridtrees.linear.regression import Line, Options
+from hybridtrees.linear.regressor import LinearRegressor
 from hybridtrees.metrics import accuracy_score, r2_score
 from hybridtrees.models.rerf.base import RERFModel, _Rows
 from hybridtrees.models.rerf.linear import probabilities
 from hybridtrees.models.shared.targets import read_regression_target
-
-if TYPE_CHECKING:
-    from hybridtrees.linear.regression import Line, Options
 
 
 class RERFRegressor(RegressorMixin, RERFModel):
@@ -147,8 +147,6 @@ max_bins, keep_rows
         return raw
 
     def _choose_alpha(self, rows: _Rows, options: Options) -> float:
-        from hybridtrees.linear.regressor import LinearRegressor
-
         fits = rows.fits
         return LinearRegressor(cv=self.cv)._choose_alpha(
             fits.columns, fits.target, fits.weight, options, fits.open(options)
@@ -244,14 +242,9 @@ feature_importances_, n_features_in_, feature_names_in_
     tol: float = 1e-9
 
     def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
-        name = type(self).__name__
-        codes, classes = check_target_classification(y, n_rows, estimator_name=name)
-        if len(classes) < 2:
-            raise ValueError(
-                f"{name} needs at least two classes, but y holds the one class "
-                f"{classes.tolist()[0]!r}"
-            )
-        self.classes_ = classes
+        codes, self.classes_ = check_target_classification(
+            y, n_rows, at_least_two=True, estimator_name=type(self).__name__
+        )
         return codes
 
     def _n_outputs(self) -> int:
@@ -266,8 +259,6 @@ feature_importances_, n_features_in_, feature_names_in_
         return probabilities(raw)
 
     def _choose_alpha(self, rows: _Rows, options: Options) -> float:
-        from hybridtrees.linear.classifier import LogisticClassifier
-
         fits = rows.fits
         return LogisticClassifier(cv=self.cv)._choose_alpha(
             fits.columns, fits.target, fits.weight, self._n_outputs(), options, fits.open(options)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +26,13 @@ from hybridtrees.core.base.checks import (
 )
 from hybridtrees.core.base.exact_sum import exact_mean, group_sums
 from hybridtrees.input.validation import FeatureReader
+from hybridtrees.linear import regression
+from hybridtrees.linear.blas import sequential_blas
+from hybridtrees.linear.classification import open_classification
 from hybridtrees.linear.design import Design
-
-if TYPE_CHECKING:
-    from hybridtrees.linear.regression import Line, Options
+from hybridtrees.linear.path import make_folds
+from hybridtrees.linear.regression import Line, NarrowRegression, Options, exact_least_squares
+from hybridtrees.linear.wide import is_wide
 
 Floats = NDArray[np.float64]
 
@@ -47,8 +50,6 @@ def few_folds(
     n_rows: int, codes: NDArray | None = None, weight: Floats | None = None
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Training and test rows of a few folds, the same every time; none for a single row."""
-    from hybridtrees.linear.path import make_folds
-
     counted = n_rows if weight is None else int(np.count_nonzero(weight))
     number = min(N_FOLDS, counted)
     return make_folds(number, n_rows, codes, weight) if number > 1 else []
@@ -164,10 +165,6 @@ def _mean_names(name: str, n_means: int) -> list[str]:
     return [f"mean of {name}"] if n_means == 1 else [f"mean {k} of {name}" for k in range(n_means)]
 
 
-def _codes(values: Any, j: int) -> NDArray:
-    return values[:, [j]].toarray().ravel() if hasattr(values, "indptr") else values[:, j]
-
-
 def _category_means(
     values: Any,
     j: int,
@@ -177,7 +174,7 @@ def _category_means(
     overall: Floats | None = None,
 ) -> Floats:
     """Mean target of each category, with a little of the overall mean."""
-    codes = _codes(values, j)
+    codes = values[:, [j]].toarray().ravel() if hasattr(values, "indptr") else values[:, j]
     known = ~np.isnan(codes)
     w = np.ones(len(codes)) if weight is None else weight
     if overall is None:
@@ -238,10 +235,6 @@ class LinearFits:
 
     def open(self, options: Options) -> Any:
         """Return the problem; its sums over the rows are those of the last penalty, if any."""
-        from hybridtrees.linear import regression
-        from hybridtrees.linear.classification import open_classification
-        from hybridtrees.linear.wide import is_wide
-
         # Some problems divide their columns by their scales, or do not, when opened.
         key = (options.fit_intercept, options.scaled)
         if self._key != key:
@@ -264,8 +257,6 @@ class LinearFits:
         return self._fits[key]
 
     def _solve(self, options: Options, alpha: float) -> FittedLine:
-        from hybridtrees.linear.regression import NarrowRegression, exact_least_squares
-
         model = self.open(options)
         solution = model.solve(alpha)
         if alpha == 0 and isinstance(model, NarrowRegression) and solution.spectral:
@@ -294,9 +285,6 @@ def honest_level(
 def _without_row(fits: LinearFits, line: FittedLine, options: Options) -> Floats | None:
     """Leave-one-out predictions, None where there is no closed form."""
     from scipy.linalg import pinvh
-
-    from hybridtrees.linear.blas import sequential_blas
-    from hybridtrees.linear.regression import NarrowRegression
 
     model = fits.open(options)
     if fits.n_outputs or options.penalty.has_l1 or not isinstance(model, NarrowRegression):

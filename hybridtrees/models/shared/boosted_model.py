@@ -22,14 +22,14 @@ from hybridtrees.core.tree.tree import TreeEnsemble
 from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.losses import Loss, check_levels, xgboost_loss
 from hybridtrees.models.shared.boosted_prediction import BoostedPrediction
-from hybridtrees.models.shared.boosting import Steps, Training, Watcher, boost, draw_each
+from hybridtrees.models.shared.boosting import Training, Watcher, boost, draw_each
 from hybridtrees.models.shared.boosting_evaluation import (
     read_eval_sets,
     read_margin,
     read_margins,
     read_metrics,
 )
-from hybridtrees.models.shared.boosting_steps import NewtonSteps
+from hybridtrees.models.shared.boosting_steps import BoostingSteps, NewtonSteps
 from hybridtrees.models.shared.constraints import read_interactions, read_monotonic
 from hybridtrees.models.shared.importance import IMPORTANCE_TYPES
 from hybridtrees.models.shared.watchers import (
@@ -82,7 +82,7 @@ class BoostedModel(BoostedPrediction):
     n_jobs: int | None = None
     verbose: int = 0
 
-    _steps: Callable[..., Steps] = NewtonSteps
+    _steps: Callable[..., BoostingSteps] = NewtonSteps
 
     def _check_parameters(self) -> GrowerParams:
         """Check all that can be checked without the data; returns what the engine needs."""
