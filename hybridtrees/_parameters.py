@@ -70,20 +70,15 @@ def check_real(
     """Check a finite number; `closed` ("both", "left", ...) says which ends are in the range."""
     if value is None and allow_none:
         return None
+    wanted = f"a real number{_range(low, high, closed)}{' or None' if allow_none else ''}"
     if not isinstance(value, Real) or isinstance(value, bool | np.bool_):
-        raise TypeError(
-            f"{name} must be a real number{_range(low, high, closed)}{_or_none(allow_none)}, "
-            f"got {_shown(value)}"
-        )
+        raise TypeError(f"{name} must be {wanted}, got {_shown(value)}")
     try:
         number = float(value)
     except OverflowError:  # an integer beyond all floats
         number = math.inf
     if not math.isfinite(number) or not _inside(number, low, high, closed):
-        raise ValueError(
-            f"{name} must be a real number{_range(low, high, closed)}{_or_none(allow_none)}, "
-            f"got {_shown(value)}"
-        )
+        raise ValueError(f"{name} must be {wanted}, got {_shown(value)}")
     return number
 
 
@@ -98,14 +93,11 @@ def check_integer(
     """Check an integer between `low` and `high`, both allowed; booleans are no integers."""
     if value is None and allow_none:
         return None
-    message = (
-        f"{name} must be an integer{_range(low, high, 'both')}{_or_none(allow_none)}, "
-        f"got {_shown(value)}"
-    )
+    wanted = f"an integer{_range(low, high, 'both')}{' or None' if allow_none else ''}"
     if not isinstance(value, Integral) or isinstance(value, bool | np.bool_):
-        raise TypeError(message)
+        raise TypeError(f"{name} must be {wanted}, got {_shown(value)}")
     if not low <= value <= high:
-        raise ValueError(message)
+        raise ValueError(f"{name} must be {wanted}, got {_shown(value)}")
     return int(value)
 
 
@@ -188,8 +180,6 @@ def _equal(option: Any, value: Any) -> bool:
 
 
 def _inside(value: float, low: float, high: float, closed: str) -> bool:
-    if closed not in _BRACKETS:
-        raise ValueError(f"closed must be one of {', '.join(_BRACKETS)}, got {closed!r}")
     above = value >= low if closed in ("both", "left") else value > low
     below = value <= high if closed in ("both", "right") else value < high
     return above and below
@@ -197,6 +187,8 @@ def _inside(value: float, low: float, high: float, closed: str) -> bool:
 
 def _range(low: float, high: float, closed: str) -> str:
     """Return the range in words, or nothing if there is no limit."""
+    if closed not in _BRACKETS:
+        raise ValueError(f"closed must be one of {', '.join(_BRACKETS)}, got {closed!r}")
     if math.isinf(low) and math.isinf(high):
         return ""
     if math.isinf(high):
@@ -205,10 +197,6 @@ def _range(low: float, high: float, closed: str) -> str:
         return f" of at most {high}" if closed in ("both", "right") else f" less than {high}"
     left, right = _BRACKETS[closed]
     return f" in {left}{low}, {high}{right}"
-
-
-def _or_none(allow_none: bool) -> str:
-    return " or None" if allow_none else ""
 
 
 def short_repr(value: Any) -> str:

@@ -23,7 +23,7 @@ class Loss:
     friedman: tuple[str, ...] = ()  # names in scikit-learn's gradient boosting
     xgboost: tuple[str, ...] = ()  # names among XGBoost's objectives
     parameters: dict[str, str] = {}  # the user's that shape it -> the constructor's
-    most_classes: float = 0  # 0 in regression
+    max_classes: float = 0  # 0 in regression
     score_scale = "identity"  # what raw scores are: "identity", "log", "odds", "side", "shares"
     hessian_vanishes = False  # far off it is almost 0, so that a step needs a limit
     metrics: tuple[str, ...]  # that can watch over its training, the default first

@@ -89,10 +89,10 @@ def _find(whose: str, parameter: str, name: Any, n_classes: int) -> type[Loss]:
     rows = [row for row in LOSSES.values() if row.task == task]
     for row in rows:
         known = isinstance(name, str) and name in getattr(row, whose)
-        if known and n_classes <= row.most_classes:
+        if known and n_classes <= row.max_classes:
             return row
     check_option(parameter, name, names(whose)[task])
-    many = next(getattr(row, whose)[0] for row in rows if row.most_classes >= n_classes)
+    many = next(getattr(row, whose)[0] for row in rows if row.max_classes >= n_classes)
     raise ValueError(
         f"{parameter}={name!r} is for two classes, but y holds {n_classes}; use {many!r}"
     )

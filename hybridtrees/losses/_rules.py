@@ -22,8 +22,8 @@ _START_RULES = {"friedman": "linear", "xgboost": "weibull"}
 _LEAF_RULES = {"friedman": "inverted_cdf", "xgboost": "weibull"}
 
 _LARGEST_LOG = 709.0  # of a float64
-_LEAST_MEAN = 1e-16  # a start has to be finite even if all targets are 0
-_LEAST_SHARE = 1e-7  # of a class; its log-odds have to be finite
+_MIN_MEAN = 1e-16  # a start has to be finite even if all targets are 0
+_MIN_SHARE = 1e-7  # of a class; its log-odds have to be finite
 
 
 # -- starts: a loss takes one of these as its method `_start` ---------------------------------
@@ -164,7 +164,7 @@ class LogLink(Loss):
     power: float
 
     def _start(self, y, weight, output):
-        return math.log(max(exact_mean(y, weight), _LEAST_MEAN))
+        return math.log(max(exact_mean(y, weight), _MIN_MEAN))
 
     def _leaf_shape(self, output):
         return self.power, 0.0
@@ -206,14 +206,14 @@ class TwoClasses(Loss):
 
     task = "classification"
     score_scale = "odds"
-    most_classes = 2
+    max_classes = 2
     odds_scale = 1.0
     between = False  # whether targets may lie between 0 and 1
 
     def _start(self, y, weight, output):
         """Return the log-odds of the second class, kept finite when there is only one."""
         share = exact_mean(y, weight)
-        return self.link(np.clip(share, _LEAST_SHARE, 1 - _LEAST_SHARE))
+        return self.link(np.clip(share, _MIN_SHARE, 1 - _MIN_SHARE))
 
     def link(self, base_score):
         """Return the raw score of a probability."""
@@ -252,12 +252,12 @@ class ManyClasses(Loss):
 
     task = "classification"
     score_scale = "shares"
-    most_classes = math.inf
+    max_classes = math.inf
 
     def init_raw(self, y, weight):
         """Return the logarithms of the class shares, centred."""
         shares = group_sums(y, self.n_outputs, weight)
-        logs = np.log(np.clip(shares / shares.sum(), _LEAST_SHARE, None))
+        logs = np.log(np.clip(shares / shares.sum(), _MIN_SHARE, None))
         return logs - logs.mean()
 
     def predict(self, raw):

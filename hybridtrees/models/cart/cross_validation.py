@@ -34,48 +34,39 @@ class Curve(NamedTuple):
     errors: np.ndarray  # standard errors of these means, from the spread over the folds
 
     def choose(self, rule: str) -> float:
-        """Alpha of the least error, or the largest within one standard error of it.
+        """Alpha of the minimum error, or the largest within one standard error of it.
 
         Equal errors go to the smaller tree.
         """
-        least = len(self.scores) - 1 - int(np.argmin(self.scores[::-1]))
+        best = len(self.scores) - 1 - int(np.argmin(self.scores[::-1]))
         if rule == "best":
-            return float(self.alphas[least])
-        limit = self.scores[least] + self.errors[least]
+            return float(self.alphas[best])
+        limit = self.scores[best] + self.errors[best]
         return float(self.alphas[np.flatnonzero(self.scores <= limit)[-1]])
 
 
-def squared_loss(target: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """Squared error, mean over the outputs."""
+def _squared_loss(target: np.ndarray, value: np.ndarray) -> np.ndarray:
     return np.square(target - value).mean(axis=1)
 
 
-def absolute_loss(target: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """Absolute error, mean over the outputs."""
-    return np.abs(target - value).mean(axis=1)
-
-
-def poisson_loss(target: np.ndarray, value: np.ndarray) -> np.ndarray:
+def _poisson_loss(target: np.ndarray, value: np.ndarray) -> np.ndarray:
     """Half the Poisson deviance, mean over the outputs."""
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.where(target > 0, target * np.log(target / value), 0.0)
     return (logs - target + value).mean(axis=1)
 
 
-def error_loss(target: np.ndarray, value: np.ndarray) -> np.ndarray:
+def _wrong(target: np.ndarray, value: np.ndarray) -> np.ndarray:
     """Return 1 for a row whose class is not the most probable one, else 0."""
     return (value.argmax(axis=1) != target).astype(np.float64)
 
 
 ROW_LOSSES: dict[str, RowLoss] = {
-    "squared_error": squared_loss,
-    "friedman_mse": squared_loss,
-    "absolute_error": absolute_loss,
-    "poisson": poisson_loss,
-    "gini": error_loss,
-    "entropy": error_loss,
-    "log_loss": error_loss,
-    "misclassification": error_loss,
+    "squared_error": _squared_loss,
+    "friedman_mse": _squared_loss,
+    "absolute_error": lambda target, value: np.abs(target - value).mean(axis=1),
+    "poisson": _poisson_loss,
+    **dict.fromkeys(("gini", "entropy", "log_loss", "misclassification"), _wrong),
 }
 
 

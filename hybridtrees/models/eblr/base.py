@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,14 +16,19 @@ from hybridtrees.core.base.threads import effective_threads, table_threads
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.linear._base import RegressionParameters
+from hybridtrees.linear.regression import Line, Options
+from hybridtrees.linear.solvers import warn_not_converged
 from hybridtrees.models.eblr import text
+from hybridtrees.models.eblr.growing import (
+    Job,
+    Rounds,
+    Sample,
+    enriched_scores,
+    grow_rules,
+    split_rows,
+)
 from hybridtrees.models.eblr.rules import Rule, RuleTree, check_enriched, rule_text
 from hybridtrees.models.shared.output_names import OutputMixin
-
-# The solvers are imported where they are used, to keep `import hybridtrees` quick.
-if TYPE_CHECKING:
-    from hybridtrees.linear.regression import Line, Options
-    from hybridtrees.models.eblr.growing import Job, Rounds, Sample
 
 STOPPING = (None, "validation", "aic", "bic")
 SPLITS = ("random", "last")
@@ -79,7 +84,7 @@ class EBLRModel(OutputMixin, RawScoreMixin, RegressionParameters):
             min_samples_split=max(2, count_rows(self.min_samples_split, n_rows), 2 * min_leaf),
             min_samples_leaf=min_leaf,
             min_child_weight=0.0,
-            # As in CART: a split that brings nothing is taken unless something is asked for.
+            # As in CART: a split that brings nothing is taken unless there is a limit.
             min_gain=float(self.min_impurity_decrease) * total or -math.inf,
             max_cat_to_onehot=0,
         )
@@ -130,8 +135,6 @@ class EBLRModel(OutputMixin, RawScoreMixin, RegressionParameters):
         -------
         self : estimator
         """
-        from hybridtrees.models.eblr.growing import Sample, grow_rules
-
         options = self._options()
         depths = self._check_parameters(X_val, y_val)
         seeds = seed_sequence(self.random_state)
@@ -160,8 +163,6 @@ class EBLRModel(OutputMixin, RawScoreMixin, RegressionParameters):
         return self
 
     def _job(self, options: Options, depths: tuple[int | None, ...]) -> Job:
-        from hybridtrees.models.eblr.growing import Job
-
         return Job(
             n_rules=int(self.n_rules),
             n_outputs=self._n_outputs(),
@@ -176,8 +177,6 @@ class EBLRModel(OutputMixin, RawScoreMixin, RegressionParameters):
         )
 
     def _validation_sample(self, X_val: Any, y_val: Any, weight_val: Any) -> Sample:
-        from hybridtrees.models.eblr.growing import Sample
-
         try:
             values = self._read_features(X_val)
         except (TypeError, ValueError) as error:  # they speak of X
@@ -188,9 +187,7 @@ class EBLRModel(OutputMixin, RawScoreMixin, RegressionParameters):
         return Sample(values, self._design.expand(values), target, weight)
 
     def _count_rules(self, job: Job, sample: Sample, rng: np.random.Generator) -> int:
-        """Find the number of rules on a part of the rows, judged by the others."""
-        from hybridtrees.models.eblr.growing import grow_rules, split_rows
-
+        """Find the number of rules on a part of the rows, scored on the others."""
         train, val = split_rows(
             len(sample.target),
             float(self.validation_fraction),
@@ -206,8 +203,6 @@ class EBLRModel(OutputMixin, RawScoreMixin, RegressionParameters):
     def _keep(self, rounds: Rounds, sample: Sample) -> None:
         """Keep what predictions and the account of the rules need."""
         if not rounds.converged:
-            from hybridtrees.linear.solvers import warn_not_converged
-
             warn_not_converged(type(self).__name__, rounds.n_iter, stacklevel=5)
         self.n_rules_ = rounds.best
         found = rounds.rules[: rounds.best]
@@ -236,8 +231,6 @@ class EBLRModel(OutputMixin, RawScoreMixin, RegressionParameters):
     # -- predict --------------------------------------------------------------------------------
 
     def _line(self, n_rules: int) -> Line:
-        from hybridtrees.linear.regression import Line
-
         return Line(*self._lines[n_rules])
 
     def _read(self, X: Any) -> tuple[Any, Any, np.ndarray, int]:
@@ -252,14 +245,10 @@ class EBLRModel(OutputMixin, RawScoreMixin, RegressionParameters):
         return values, self._design.expand(values), rules, n_threads
 
     def _raw_scores(self, X: Any) -> np.ndarray:
-        from hybridtrees.models.eblr.growing import enriched_scores
-
         _, columns, rules, n_threads = self._read(X)
         return enriched_scores(self._line(self.n_rules_), columns, rules, n_threads)
 
     def _staged_raw(self, X: Any) -> Iterator[np.ndarray]:
-        from hybridtrees.models.eblr.growing import enriched_scores
-
         _, columns, rules, n_threads = self._read(X)
         for k in range(self.n_rules_ + 1):
             yield enriched_scores(self._line(k), columns, rules[:, :k], n_threads)
@@ -314,15 +303,7 @@ class EBLRModel(OutputMixin, RawScoreMixin, RegressionParameters):
         self._check_is_fitted()
         if input_features is None:
             return self.coef_names_.copy()
-        given = np.asarray(input_features, dtype=object)
-        known = self._reader.feature_names_in
-        if known is not None and not np.array_equal(known, given):
-            raise ValueError("input_features is not equal to feature_names_in_")
-        if len(given) != self.n_features_in_:
-            raise ValueError(
-                "input_features should have length equal to number of features "
-                f"({self.n_features_in_}), got {len(given)}"
-            )
+        given, known = self._check_input_features(input_features), self._reader.feature_names_in
         names = []
         for name in self._design.names:
             # Names made of numbers: x3, x3=label, "x3 is missing".

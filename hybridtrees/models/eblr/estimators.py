@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hybridtrees.base import RegressorMixin, ScoreClassifierMixin
 from hybridtrees.input.validation import check_target_classification
+from hybridtrees.linear.classification import choose_classification_alpha, open_classification
 from hybridtrees.linear.classifier import SEPARATED, warn_separated
+from hybridtrees.linear.regression import Line, Options, choose_regression_alpha, open_regression
 from hybridtrees.losses import Logistic, Softmax
 from hybridtrees.models.eblr import residuals
 from hybridtrees.models.eblr.base import EBLRModel
+from hybridtrees.models.eblr.growing import Sample
 from hybridtrees.models.shared.targets import read_regression_target
-
-if TYPE_CHECKING:
-    from hybridtrees.linear.regression import Line, Options
-    from hybridtrees.models.eblr.growing import Sample
 
 
 class EBLRRegressor(RegressorMixin, EBLRModel):
@@ -53,11 +52,11 @@ class EBLRRegressor(RegressorMixin, EBLRModel):
         ... round; its last entry holds for all rounds that follow, so that ``[1, 2]`` begins with
         a rule of one condition and goes on with rules of up to two.
     min_samples_split, min_samples_leaf : int or float, default=2 and 1
-        Least rows of a node that is split and of a leaf, or their shares of all rows.
+        Minimum number of rows of a node that is split and of a leaf, or their shares of all rows.
     max_leaf_nodes : int, optional
-        Most leaves; the trees are then grown best split first.
+        Maximum number of leaves; the trees are then grown best split first.
     min_impurity_decrease : float, default=0
-        Least decrease of the squared error by a split, weighted by its share of the rows.
+        Minimum decrease of the squared error by a split, weighted by its share of the rows.
     alpha : float or "cv", default=0.001
         Strength of the penalty, per unit of weight; "cv" chooses it by cross-validation of the
         regression without rules.
@@ -133,8 +132,6 @@ max_iter, tol
         return target
 
     def _choose_alpha(self, sample: Sample, options: Options) -> float:
-        from hybridtrees.linear.regression import choose_regression_alpha, open_regression
-
         data = sample.columns, sample.target[:, None], sample.weight
         return choose_regression_alpha(*data, open_regression(*data, options)).alpha
 
@@ -253,11 +250,6 @@ feature_names_in_
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
     def _choose_alpha(self, sample: Sample, options: Options) -> float:
-        from hybridtrees.linear.classification import (
-            choose_classification_alpha,
-            open_classification,
-        )
-
         data, n_outputs = (sample.columns, sample.target, sample.weight), self._n_outputs()
         model = open_classification(*data, None, n_outputs, options)
         return choose_classification_alpha(*data, n_outputs, model).alpha

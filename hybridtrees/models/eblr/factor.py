@@ -25,7 +25,7 @@ from hybridtrees.linear.solvers import Solution
 Floats = NDArray[np.float64]
 
 _EPS = float(np.finfo(np.float64).eps)
-_MOST_ROWS = 8192
+_MAX_ROWS = 8192
 # Squares of lengths, as shares of the largest: so large that they are known to many digits, and
 # so small that they may be rounding errors.
 _CLEAR = 1e-8
@@ -87,7 +87,7 @@ class RowFactor:
     def _triangle(self, table: Any) -> Floats:
         """Triangular factor of the columns and y, brought up to date block by block."""
         n, p = table.n_rows, table.n_columns
-        step = min(_MOST_ROWS, max(1024, 4 * p))
+        step = min(_MAX_ROWS, max(1024, 4 * p))
         triangle = np.zeros((0, p + 1))
         for start in range(0, n, step):
             stop = min(n, start + step)

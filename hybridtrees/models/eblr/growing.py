@@ -80,7 +80,7 @@ def grow_rules(job: Job, train: Sample, validation: Sample | None = None) -> Rou
         loss, raw = _mean_loss(job, train, raw)
         rounds.lines.append(fitted)
         rounds.losses.append(loss)
-        if _judge(job, rounds, line, watch, train) or number == job.n_rules:
+        if _score(job, rounds, line, watch, train) or number == job.n_rules:
             break
         if not loss > _NOTHING_LEFT * _spread(train, job):
             break
@@ -131,7 +131,7 @@ def _spread(train: Sample, job: Job) -> float:
     return float(np.average(train.target**2, weights=train.weight))
 
 
-def _judge(
+def _score(
     job: Job, rounds: Rounds, line: GrowingLine, watch: _Watched | None, train: Sample
 ) -> bool:
     """Score the regression of this round; true if enough rounds were no better than the best."""

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 # Predictions of a count that are not positive are put at this share of the mean count.
-_LEAST_COUNT = 1e-6
+_MIN_COUNT = 1e-6
 
 
 def _poisson(y: Floats, prediction: Floats) -> Floats:
     """Signed roots of the deviances of counts."""
-    rate = np.maximum(prediction, max(_LEAST_COUNT * float(y.mean()), np.finfo(float).tiny))
+    rate = np.maximum(prediction, max(_MIN_COUNT * float(y.mean()), np.finfo(float).tiny))
     with np.errstate(divide="ignore", invalid="ignore"):
         log_part = np.where(y > 0, y * (np.log(y) - np.log(rate)), 0.0)
     deviance = np.maximum(2.0 * (log_part - y + rate), 0.0)

@@ -25,6 +25,7 @@ from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import ALL_KEYS, Table
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
+from hybridtrees.input.labels_text import category_list, one_line
 from hybridtrees.linear._base import check_line
 from hybridtrees.linear.design import Design
 from hybridtrees.models.shared.fitted_checks import check_categories
@@ -293,8 +294,6 @@ class Condition:
         """Write the condition; without a number of digits thresholds are written in full."""
         if self.rule >= 0:
             return ("" if self.low == 0.5 else "not ") + rule_names[self.rule]
-        from hybridtrees.input.labels_text import one_line
-
         name = one_line(str(names[self.feature]))
         text = self._range(name, digits) if labels is None else self._categories(name, labels)
         if not text:
@@ -313,8 +312,6 @@ class Condition:
         return f"{low} < {name} <= {high}"
 
     def _categories(self, name: str, labels: NDArray) -> str:
-        from hybridtrees.input.labels_text import category_list
-
         every = range(len(labels)) if self.codes is None else sorted(self.codes)
         allowed = [labels[k] for k in every if k < len(labels) and k not in self.excluded]
         if len(allowed) in (0, len(labels)):
@@ -342,37 +339,16 @@ def _narrow(met: dict[int, Condition], tree: Tree, node: int, left: bool, n_feat
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule of a fitted model.
+    """One rule of a fitted model."""
 
-    Attributes
-    ----------
-    name : str
-        Name of its column.
-    text : str
-        The conditions under which it holds.
-    coef : float or ndarray of shape (n_classes,)
-        Coefficient of its column.
-    support : int
-        Training rows, of positive weight, for which it holds.
-    share : float
-        Their share of the weight.
-    gain : float
-        By how much the regression with the rule lowers the training loss of that without it: the
-        mean squared error, or the mean log-loss.
-    residual : float or ndarray of shape (n_classes,)
-        Mean residual of these rows when the rule was found.
-    tree : RuleTree
-        The tree that it is a leaf of.
-    """
-
-    name: str
-    text: str
-    coef: Any
-    support: int
-    share: float
-    gain: float
-    residual: Any
-    tree: RuleTree
+    name: str  # of its column
+    text: str  # the conditions under which it holds
+    coef: Any  # of its column; one per class
+    support: int  # training rows, of positive weight, for which it holds
+    share: float  # of them in the weight
+    gain: float  # by how much the rule lowers the training loss of the regression
+    residual: Any  # mean of these rows when the rule was found
+    tree: RuleTree  # that it is a leaf of
 
     def __str__(self) -> str:
         coef = np.array2string(np.asarray(self.coef), precision=6, separator=", ")

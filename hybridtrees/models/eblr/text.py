@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hybridtrees._parameters import check_integer
-
-if TYPE_CHECKING:
-    from hybridtrees.models.eblr.rules import Rule
+from hybridtrees.models.eblr.rules import Rule
 
 _WIDTH = 96
 # Digits of thresholds in an account for people.

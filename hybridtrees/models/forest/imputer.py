@@ -19,13 +19,14 @@ from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.input.validation import FeatureReader
 from hybridtrees.models.forest.estimators import RandomForestClassifier, RandomForestRegressor
 from hybridtrees.models.forest.imputer_fill import (
+    TASKS,
     HeldOut,
     Present,
+    Training,
     check_fills,
     first_values,
     first_values_by_class,
 )
-from hybridtrees.models.forest.imputer_training import TASKS, Training
 from hybridtrees.models.shared.forest.leaves import Proximities
 from hybridtrees.models.shared.forest.packed import PackedForest
 from hybridtrees.models.shared.output_names import OutputMixin, fill_column, frame_kind
@@ -403,18 +404,10 @@ class ProximityImputer(OutputMixin, Estimator):
         names : ndarray of str
         """
         self._check_is_fitted()
-        known = getattr(self, "feature_names_in_", None)
+        names = None if input_features is None else self._check_input_features(input_features)
+        known = getattr(self, "feature_names_in_", names)
         if known is not None:
-            if input_features is not None and not np.array_equal(known, input_features):
-                raise ValueError("input_features is not equal to feature_names_in_")
             return known
-        if input_features is not None:
-            if len(input_features) != self.n_features_in_:
-                raise ValueError(
-                    "input_features should have length equal to number of features "
-                    f"({self.n_features_in_}), got {len(input_features)}"
-                )
-            return np.asarray(input_features, dtype=object)
         return np.array([f"x{j}" for j in range(self.n_features_in_)], dtype=object)
 
     def _like(self, X: Any, filled: np.ndarray, missing: np.ndarray) -> Any:

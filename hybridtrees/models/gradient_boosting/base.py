@@ -45,7 +45,7 @@ OPTIONAL = (
 )  # fmt: skip
 
 # Rows above which "auto" means "hist".
-MOST_EXACT_ROWS = 10_000
+MAX_EXACT_ROWS = 10_000
 
 
 @dataclass
@@ -273,7 +273,7 @@ class GradientBoostingModel(FittedGB, TreeParameters):
         with self._open_grower(part, constraints, n_threads) as grower:
             steps = FriedmanSteps(
                 grower, self._loss, part.y, part.weight, raw, float(self.learning_rate),
-                n_threads, float(self.ccp_alpha), constraints["monotonic"], self.init is not None,
+                n_threads, constraints["monotonic"], float(self.ccp_alpha), self.init is not None,
             )  # fmt: skip
             training = boost(
                 steps,
@@ -370,7 +370,7 @@ class GradientBoostingModel(FittedGB, TreeParameters):
         return Grower(table, newton, NewtonLeaves(newton), n_threads)
 
     def _uses_bins(self, n_rows: int) -> bool:
-        return self.splitter == "hist" or (self.splitter == "auto" and n_rows > MOST_EXACT_ROWS)
+        return self.splitter == "hist" or (self.splitter == "auto" and n_rows > MAX_EXACT_ROWS)
 
     def _keep(self, training: Training, watch: Watch, again: bool) -> None:
         """Keep what the training has made."""

@@ -23,7 +23,7 @@ class GradientBoostingRegressor(RegressorMixin, GradientBoostingModel):
     """Gradient boosting (Friedman 2001, 2002), for a number.
 
     Every round grows a regression tree on the negative gradients of the loss and gives its
-    leaves the values that make the loss of their rows least. Takes the parameters of
+    leaves the values that minimise the loss of their rows. Takes the parameters of
     scikit-learn's ``GradientBoostingRegressor``, with the same defaults; with exact splits it
     makes the same model where no two splits are equally good.
 
@@ -44,7 +44,7 @@ class GradientBoostingRegressor(RegressorMixin, GradientBoostingModel):
     max_depth : int or None, default=3
         Largest depth of a tree; None for no limit.
     init : None, "zero" or estimator, default=None
-        Where to start: at the constant that makes the loss least, at a raw score of zero, or at
+        Where to start: at the constant that minimises the loss, at a raw score of zero, or at
         the predictions of an estimator, of which a copy is fitted.
     random_state : int, Generator, RandomState or None
         Seed of the draws of rows and features. The same seed gives the same model for any

@@ -1,4 +1,4 @@
-"""What a fitted gradient boosting model can be asked: scores, leaves, importances."""
+"""What a fitted gradient boosting model predicts and reports: scores, leaves, importances."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import numpy as np
 from hybridtrees.losses import Loss, Softmax
 from hybridtrees.metrics import takes_weight
 
-_LEAST = float(np.finfo(np.float64).eps)
+_TINY = float(np.finfo(np.float64).eps)
 
 
 def check_init(init: Any, classifier: bool) -> None:
@@ -52,7 +52,7 @@ def init_scores(fitted: Any, X: Any, loss: Loss, n_rows: int) -> np.ndarray:
     else:
         scores = np.asarray(fitted.predict(X), dtype=np.float64).reshape(n_rows, -1)
         if loss.score_scale == "log":
-            scores = np.log(np.maximum(scores, _LEAST))
+            scores = np.log(np.maximum(scores, _TINY))
     if scores.shape[1] not in (1, loss.n_outputs):
         raise ValueError(
             f"the init estimator must predict one number per row or {loss.n_outputs}, got "
@@ -64,7 +64,7 @@ def init_scores(fitted: Any, X: Any, loss: Loss, n_rows: int) -> np.ndarray:
 
 
 def _from_probabilities(proba: Any, loss: Loss) -> np.ndarray:
-    proba = np.clip(np.asarray(proba, dtype=np.float64), _LEAST, 1 - _LEAST)
+    proba = np.clip(np.asarray(proba, dtype=np.float64), _TINY, 1 - _TINY)
     n_classes = loss.n_outputs if isinstance(loss, Softmax) else 2
     if proba.ndim != 2 or proba.shape[1] != n_classes:
         raise ValueError(

@@ -103,7 +103,7 @@ def mean_deviance(
 
 
 def read_loss_metrics(loss: Loss, eval_metric: Any) -> list[Metric]:
-    """Return the metrics that are asked for; "loss", the default, means `LOSS`."""
+    """Return the metrics of `eval_metric`; "loss", the default, means `LOSS`."""
     return read_metrics(loss, "loss" if eval_metric is None else eval_metric, also=[LOSS])
 
 
@@ -166,7 +166,7 @@ class Monitor(Watcher):
         self.keep = keep
 
     def after_round(self, training: Training) -> bool:
-        """Ask the function."""
+        """Call the function."""
         self.keep()
         state = {"raw_predictions": training.steps.raw, "rows": training.rows}
         return bool(self.function(training.round, self.estimator, state))

@@ -13,8 +13,14 @@ from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import table_threads
 from hybridtrees.core.tree.tree import TreeEnsemble
 from hybridtrees.input.validation import check_sample_weight
+from hybridtrees.linear.blas import sequential_blas
+from hybridtrees.linear.path import ALPHA_SCALINGS, check_penalty
+from hybridtrees.models.linear_tree import leaves
 from hybridtrees.models.linear_tree.columns import LinearColumns
-from hybridtrees.models.linear_tree.reporting import LeafFacts
+from hybridtrees.models.linear_tree.growing import LinearRecipe, LinearTable, LinearTreeGrower
+from hybridtrees.models.linear_tree.information import prune_by_information
+from hybridtrees.models.linear_tree.leaf_quality import leaf_facts
+from hybridtrees.models.linear_tree.reporting import LeafFacts, describe, leaf_table, summarise
 from hybridtrees.models.shared.fitted_checks import check_one_tree
 from hybridtrees.models.shared.targets import ClassTarget, RegressionTarget
 from hybridtrees.models.shared.tree_models import SingleTree
@@ -54,8 +60,6 @@ class LinearTreeParameters(GrowthParameters):
 
     def _check_tree_parameters(self) -> None:
         """Check all that can be checked without the data."""
-        from hybridtrees.linear.path import ALPHA_SCALINGS, check_penalty
-
         check_option("criterion", self.criterion, self._criteria)
         if isinstance(self.alpha, str):
             raise ValueError(f"alpha must be a real number of at least 0, got {self.alpha!r}")
@@ -81,9 +85,6 @@ class LinearTreeParameters(GrowthParameters):
         )
 
     def _recipe(self, n_threads: int) -> Any:
-        from hybridtrees.linear.path import check_penalty
-        from hybridtrees.models.linear_tree.growing import LinearRecipe
-
         columns = self._columns
         self.max_features_ = drawn = count_features(self.max_features, len(columns.split))
         return LinearRecipe(
@@ -103,10 +104,7 @@ class LinearTreeParameters(GrowthParameters):
         )
 
     def _information(self) -> str | None:
-        """Return the information criterion to prune by.
-
-        Trees that are averaged may be larger than one that stands alone.
-        """
+        """Return the criterion to prune by: averaged trees may be larger than a single one."""
         return "aic" if self.pruning == "auto" else self.pruning
 
     def _check_columns(self) -> tuple[LinearColumns, int]:
@@ -178,12 +176,6 @@ class LinearTreeModel(RawScoreMixin, SingleTree, LinearTreeParameters):
         seeds: np.random.SeedSequence,
         n_threads: int,
     ) -> None:
-        from hybridtrees.linear.blas import sequential_blas
-        from hybridtrees.models.linear_tree import leaves
-        from hybridtrees.models.linear_tree.growing import LinearTable, LinearTreeGrower
-        from hybridtrees.models.linear_tree.information import prune_by_information
-        from hybridtrees.models.linear_tree.leaf_quality import leaf_facts
-
         seed = int(seeds.generate_state(1, np.uint64)[0])
         with sequential_blas():
             table = LinearTable(values, weight, self._recipe(n_threads))
@@ -244,8 +236,6 @@ class LinearTreeModel(RawScoreMixin, SingleTree, LinearTreeParameters):
         table : LeafTable
             One entry per leaf; print it, or take `to_dict` or `to_frame`.
         """
-        from hybridtrees.models.linear_tree.reporting import leaf_table
-
         return leaf_table(self)
 
     def summary(
@@ -271,8 +261,6 @@ class LinearTreeModel(RawScoreMixin, SingleTree, LinearTreeParameters):
             of a threshold), ``loss``, ``samples``, and ``models``: that of a leaf, or those of
             the two children; ``classes`` in leaves of a classifier.
         """
-        from hybridtrees.models.linear_tree.reporting import summarise
-
         return summarise(self, feature_names, only_leaves, max_depth)
 
     def describe(self) -> str:
@@ -282,6 +270,4 @@ class LinearTreeModel(RawScoreMixin, SingleTree, LinearTreeParameters):
         -------
         text : str
         """
-        from hybridtrees.models.linear_tree.reporting import describe
-
         return describe(self)

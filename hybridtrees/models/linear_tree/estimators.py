@@ -12,6 +12,7 @@ from hybridtrees.models.linear_tree.base import (
     LinearRegressionTarget,
     LinearTreeModel,
 )
+from hybridtrees.models.linear_tree.node_fitters import probabilities
 
 
 class LinearTreeRegressor(LinearRegressionTarget, LinearTreeModel):
@@ -183,7 +184,5 @@ max_bins, candidates
     """
 
     def _probabilities(self, X: Any) -> np.ndarray:
-        from hybridtrees.models.linear_tree.node_fitters import probabilities
-
         proba = probabilities(self.predict_raw(X))
         return np.ones((len(proba), 1)) if self.n_classes_ == 1 else proba

@@ -8,6 +8,7 @@ import numpy as np
 
 from hybridtrees.models.linear_tree.base import LinearClassTarget, LinearRegressionTarget
 from hybridtrees.models.linear_tree.forest_base import LinearForestModel
+from hybridtrees.models.linear_tree.node_fitters import probabilities
 from hybridtrees.models.shared.forest.base import ClassificationForest, RegressionForest
 
 
@@ -123,8 +124,6 @@ oob_score_, oob_curve_, n_features_in_, feature_names_in_
     def _add_trees(
         self, trees: Any, table: Any, raw: np.ndarray, n_threads: int, first: int, last: int
     ) -> None:
-        from hybridtrees.models.linear_tree.node_fitters import probabilities
-
         for tree in range(first, last):
             scores = np.zeros((len(raw), trees.n_outputs))
             trees.add_raw(table, scores, n_threads, tree, tree + 1)

@@ -11,7 +11,11 @@ import numpy as np
 
 from hybridtrees.core.base.checks import check_arrays
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
+from hybridtrees.linear.blas import sequential_blas
+from hybridtrees.models.linear_tree import leaves
 from hybridtrees.models.linear_tree.base import LinearTreeParameters
+from hybridtrees.models.linear_tree.growing import LinearTable, LinearTreeGrower
+from hybridtrees.models.linear_tree.information import prune_by_information
 from hybridtrees.models.shared.bagging import RowSampler
 from hybridtrees.models.shared.fitted_checks import check_ensemble, check_samples
 from hybridtrees.models.shared.forest.base import Forest, ForestData
@@ -49,9 +53,6 @@ class LinearForestFit:
     @contextmanager
     def open_grower(self) -> Iterator[Any]:
         """Give a grower for one thread, while BLAS has no threads of its own."""
-        from hybridtrees.linear.blas import sequential_blas
-        from hybridtrees.models.linear_tree.growing import LinearTreeGrower
-
         with sequential_blas():
             yield LinearTreeGrower(self.table, self.target)
 
@@ -59,9 +60,6 @@ class LinearForestFit:
         self, grower: Any, counts: np.ndarray, weight: np.ndarray | None, seed: int
     ) -> BaggedTree:
         """Grow a tree on a sample: see `bag`."""
-        from hybridtrees.models.linear_tree import leaves
-        from hybridtrees.models.linear_tree.information import prune_by_information
-
         forest, sampler = self.forest, self.sampler
         grown = grower.grow(weight, seed)
         criterion = forest._information()
@@ -127,9 +125,6 @@ class LinearForestModel(Forest, LinearTreeParameters):
         return found
 
     def _prepare(self, recipe: Any, data: ForestData, needs_oob: bool) -> LinearForestFit:
-        from hybridtrees.linear.blas import sequential_blas
-        from hybridtrees.models.linear_tree.growing import LinearTable
-
         with sequential_blas():
             table = LinearTable(data.table, data.weight, recipe)
         return LinearForestFit(self, table, data.table, data.target, data.sampler, needs_oob)

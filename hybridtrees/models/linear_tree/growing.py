@@ -35,9 +35,9 @@ from hybridtrees.models.linear_tree.solutions import NodePenalty, exact_solution
 Floats = NDArray[np.float64]
 
 # A table of at most so many regressors is searched in full.
-_MOST_SEARCHED = 40
+_MAX_SEARCHED = 40
 # Of more, these features of a node are: a share of all, and at least so many.
-_SCREENED_SHARE, _LEAST_SCREENED = 0.1, 8
+_SCREENED_SHARE, _MIN_SCREENED = 0.1, 8
 
 
 @dataclass(frozen=True)
@@ -68,29 +68,29 @@ class LinearRecipe:
         """Whether the loss is squared, so that sums of products tell all."""
         return self.criterion == "squared_error"
 
-    def least_leaf(self, n_rows: int) -> int:
-        """Rows of a leaf."""
-        least = self.min_samples_leaf
-        if isinstance(least, str):
+    def min_leaf_rows(self, n_rows: int) -> int:
+        """Minimum number of rows of a leaf."""
+        given = self.min_samples_leaf
+        if isinstance(given, str):
             # Enough that a fit without a penalty has rows left to be wrong about.
             return min(max(10, 2 * (len(self.linear_features) + 1)), max(1, n_rows // 2))
-        return count_rows(least, n_rows)
+        return count_rows(given, n_rows)
 
-    def least_rows(self) -> int:
+    def min_rows(self) -> int:
         """Rows below which a model is a constant: none can be fitted, or none be trusted."""
         return len(self.linear_features) + 2 if self.penalty.alpha == 0 else 2
 
     def grower_params(self, n_rows: int, total: float, gain_unit: float) -> GrowerParams:
         """Parameters of the engine, which measures gains in a unit of its own."""
-        least = self.least_leaf(n_rows)
+        min_leaf = self.min_leaf_rows(n_rows)
         # A fitter looks at the true gains itself.
         min_gain = self.min_impurity_decrease * total / gain_unit if self.squared else 0.0
         return GrowerParams(
             frontier="depth-first" if self.max_leaf_nodes is None else "best-first",
             max_depth=self.max_depth or 0,
             max_leaves=min(self.max_leaf_nodes or 0, n_rows),
-            min_samples_split=max(2, count_rows(self.min_samples_split, n_rows), 2 * least),
-            min_samples_leaf=least,
+            min_samples_split=max(2, count_rows(self.min_samples_split, n_rows), 2 * min_leaf),
+            min_samples_leaf=min_leaf,
             min_child_weight=0.0,
             min_gain=min_gain,
             max_features=self.max_features,
@@ -294,12 +294,12 @@ class LinearTreeGrower:
     def _problem(self, weight: Floats | None, rows: NDArray | None) -> tuple[LinearProblem, float]:
         """Regressors and targets for the kernels, and the unit of the targets."""
         recipe, table = self.table.recipe, self.table
-        least = recipe.least_rows()
+        min_rows = recipe.min_rows()
         if recipe.n_classes:
             n_outputs = 1 if recipe.n_classes == 2 else recipe.n_classes
             targets = np.zeros((table.n_rows, n_outputs))
             penalty = LinearPenalty(l2_per_weight=recipe.penalty.parts(self._alpha())[1] + 1e-8)
-            return LinearProblem(table.regressors, targets, weight, penalty, least, True), 1.0
+            return LinearProblem(table.regressors, targets, weight, penalty, min_rows, True), 1.0
         y = self.target
         part = y if rows is None else y[rows]
         own = weight if weight is None or rows is None else weight[rows]
@@ -309,8 +309,8 @@ class LinearTreeGrower:
         targets = (y - self._center) / unit
         if not recipe.squared:
             penalty = LinearPenalty(l2_per_weight=recipe.penalty.parts(self._alpha())[1] + 1e-12)
-            return LinearProblem(table.regressors, targets, weight, penalty, least, True), unit
-        return LinearProblem(table.regressors, targets, weight, self._penalty(unit), least), unit
+            return LinearProblem(table.regressors, targets, weight, penalty, min_rows, True), unit
+        return LinearProblem(table.regressors, targets, weight, self._penalty(unit), min_rows), unit
 
     def _alpha(self) -> float:
         alpha = self.table.recipe.penalty.alpha
@@ -344,9 +344,9 @@ class LinearTreeGrower:
     def _screened(self) -> int:
         recipe = self.table.recipe
         n_regressors, n_features = len(recipe.linear_features), len(recipe.split_features)
-        if recipe.search == "exact" or (recipe.search == "auto" and n_regressors <= _MOST_SEARCHED):
+        if recipe.search == "exact" or (recipe.search == "auto" and n_regressors <= _MAX_SEARCHED):
             return 0
-        return max(_LEAST_SCREENED, math.ceil(_SCREENED_SHARE * n_features))
+        return max(_MIN_SCREENED, math.ceil(_SCREENED_SHARE * n_features))
 
     def node_penalty(self) -> NodePenalty:
         """Return the penalty in terms of standardised regressors and the target as it came."""
@@ -363,7 +363,7 @@ class LinearTreeGrower:
             "weight": weight,
             "columns": table.splits.binned.columns,
             "penalty": penalty,
-            "least_rows": recipe.least_rows(),
+            "min_rows": recipe.min_rows(),
             "min_gain": recipe.min_impurity_decrease * total / unit,
             "n_threads": self.n_threads,
         }

@@ -110,7 +110,7 @@ def leaf_facts(
             fitted = table.regressors[rows] @ theta[leaf, :, 1:].T + theta[leaf, :, 0]
             squares = w @ (y - fitted) ** 2
         quality[k] = np.where(spread > 0, 1.0 - squares / np.where(spread > 0, spread, 1.0), 0.0)
-        if defined and len(rows) >= recipe.least_rows() and p:
+        if defined and len(rows) >= recipe.min_rows() and p:
             part = table.regressors[rows]
             mean = w @ part / total
             inner = ((part - mean) * w[:, None]).T @ (part - mean)

@@ -135,7 +135,7 @@ def make_tree(
 
 
 def _ranges(grown: GrownNodes, values: Any, features: NDArray) -> tuple[Floats, Floats]:
-    """Least and largest value of each regressor in each node; none at all where all are missing."""
+    """Ranges of the regressors in each node; without ends where all entries are missing."""
     n = len(grown.nodes)
     low, high = np.full((n, len(features)), -np.inf), np.full((n, len(features)), np.inf)
     for i in range(n):

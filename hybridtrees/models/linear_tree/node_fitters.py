@@ -21,13 +21,13 @@ Floats = NDArray[np.float64]
 Rows = NDArray[Any]
 
 # Curvatures below this share of the largest possible make working targets that are all noise.
-_LEAST_CURVATURE = 1e-4
+_MIN_CURVATURE = 1e-4
 # Steps and stops of the fits to candidates, and of those that are kept.
 _CANDIDATE_TOL, _FINAL_TOL = 1e-4, 1e-10
 _MAX_ITER = 60
 # Without a penalty, classes that can be told apart exactly would have no finite fit.
 _JITTER = 1e-8
-_LEAST_DECREASE = 1e-10
+_MIN_DECREASE = 1e-10
 # A regressor that varies less, in units of its spread in the whole table, counts as constant.
 _CONSTANT = 10 ** (-13 / 2)
 
@@ -49,7 +49,7 @@ class NodeFitter:
         weight: Floats | None,
         columns: NDArray[np.uint8],  # codes of the features to split on
         penalty: NodePenalty,
-        least_rows: int,  # nodes with fewer rows get a constant
+        min_rows: int,  # nodes with fewer rows get a constant
         min_gain: float,  # of the summed criterion
         n_threads: int,
     ):
@@ -57,7 +57,7 @@ class NodeFitter:
         self.weight = weight
         self.columns = columns
         self.penalty = penalty
-        self.least_rows = least_rows
+        self.min_rows = min_rows
         self.min_gain = min_gain
         self.n_threads = n_threads
         self._known: dict[bytes, NodeFit] = {}
@@ -72,11 +72,11 @@ class NodeFitter:
         raise NotImplementedError
 
     def prepare(self, rows: Rows) -> tuple[Floats, Floats] | None:
-        """Fit a node; None where its loss cannot fall by as much as is asked for."""
+        """Fit a node; None where its loss cannot fall by the minimum gain."""
         fit = self._known.get(_name(rows))
         self._node = self.fit(rows) if fit is None else fit
         self._known[_name(rows)] = self._node
-        if self._node.loss <= self._least(rows):
+        if self._node.loss <= self._min_gain_of(rows):
             return None
         return self.working(rows, self._node)
 
@@ -95,7 +95,7 @@ class NodeFitter:
             sides = rows[goes_left], rows[~goes_left]
             fits = [self.fit(side, start) for side in sides]
             gain = self._node.loss - fits[0].loss - fits[1].loss
-            if gain > self._least(rows) and (best is None or gain > best[1]):
+            if gain > self._min_gain_of(rows) and (best is None or gain > best[1]):
                 best = number, gain, sides, fits
         if best is None:
             return None
@@ -103,8 +103,8 @@ class NodeFitter:
             self._known[_name(side)] = fit
         return best[:2]
 
-    def _least(self, rows: Rows) -> float:
-        return max(self.min_gain, _LEAST_DECREASE * self._weights(rows).sum())
+    def _min_gain_of(self, rows: Rows) -> float:
+        return max(self.min_gain, _MIN_DECREASE * self._weights(rows).sum())
 
     def _weights(self, rows: Rows) -> Floats:
         return np.ones(len(rows)) if self.weight is None else self.weight[rows]
@@ -138,7 +138,7 @@ class LogLossFitter(NodeFitter):
         shares = np.bincount(codes, weight, self.n_classes)
         present = np.flatnonzero(shares > 0)
         theta = self._constant(shares)
-        if len(present) > 1 and len(rows) >= self.least_rows and self.regressors.shape[1]:
+        if len(present) > 1 and len(rows) >= self.min_rows and self.regressors.shape[1]:
             theta = self._regression(rows, weight, present, theta, start, final)
         loss = criterion_loss(self.criterion, self._scores(rows, theta), codes, weight)
         return NodeFit(theta, loss)
@@ -187,15 +187,10 @@ class LogLossFitter(NodeFitter):
         if self.n_outputs == 1:
             return found
         theta = constant.copy()
-        if pair:
-            # One score of two classes: half of it each, around their common level.
-            level = theta[present, 0].mean()
-            theta[present] = np.vstack([-found[0], found[0]]) / 2
-            theta[present, 0] += level
-        else:
-            level = theta[present, 0].mean()
-            theta[present] = found
-            theta[present, 0] += level
+        level = theta[present, 0].mean()
+        # One score of two classes: half of it each, around their common level.
+        theta[present] = np.vstack([-found[0], found[0]]) / 2 if pair else found
+        theta[present, 0] += level
         return theta
 
     def working(self, rows: Rows, fit: NodeFit) -> tuple[Floats, Floats]:
@@ -211,7 +206,7 @@ class LogLossFitter(NodeFitter):
             # The mean of the positive eigenvalues of diag(p) - p p'.
             curve = (1.0 - (proba**2).sum(axis=1)) / (self.n_classes - 1)
             slope = truth - proba
-        curve = np.maximum(curve, _LEAST_CURVATURE)
+        curve = np.maximum(curve, _MIN_CURVATURE)
         return self._weights(rows) * curve, np.ascontiguousarray(scores + slope / curve[:, None])
 
 
@@ -229,23 +224,23 @@ class AbsoluteFitter(NodeFitter):
         theta = np.zeros((1, p + 1))
         theta[0, 0] = _median(y, weight)
         best = NodeFit(theta, float(weight @ np.abs(y - theta[0, 0])))
-        if len(rows) < self.least_rows or not p or best.loss == 0:
+        if len(rows) < self.min_rows or not p or best.loss == 0:
             return best
         part = self.regressors[rows]
         total = float(weight.sum())
         l1, l2 = self.penalty.parts(self._spread(part, weight), total)
         columns = np.column_stack([np.ones(len(rows)), part])
         # The loss is rounded off at the bottom: rows that are met exactly would weigh infinitely.
-        least = 1e-5 * best.loss / total
+        smallest = 1e-5 * best.loss / total
         curve = weight
         b = None if start is None else start[0].copy()
         last = np.inf
         for _ in range(50 if final else 12):
             if b is not None:
-                curve = weight / np.maximum(np.abs(y - columns @ b), least)
+                curve = weight / np.maximum(np.abs(y - columns @ b), smallest)
             ridge = np.append(0.0, total * l2)
             if l1.any():
-                size = np.full(p, least) if b is None else np.maximum(np.abs(b[1:]), 1e-9)
+                size = np.full(p, smallest) if b is None else np.maximum(np.abs(b[1:]), 1e-9)
                 ridge[1:] += total * l1 / size
             b = _weighted_ridge(columns, y, curve, ridge, by_rows=final)
             b[0] += _median(y - columns @ b, weight)
@@ -267,8 +262,8 @@ class AbsoluteFitter(NodeFitter):
         y, weight = self.target[rows], self._weights(rows)
         away = np.abs(y - self._scores(rows, fit.theta)[:, 0])
         # Rows that a fit happens to pass through must not rule the ranking.
-        least = 0.1 * fit.loss / float(weight.sum())
-        return weight / np.maximum(away, least), np.ascontiguousarray(y[:, None])
+        smallest = 0.1 * fit.loss / float(weight.sum())
+        return weight / np.maximum(away, smallest), np.ascontiguousarray(y[:, None])
 
 
 def _drop_constants(theta: Floats, row: Floats, spread: Floats) -> None:

@@ -57,18 +57,10 @@ class LeafFacts(Checked):
 
 @dataclass
 class LeafModel:
-    """The linear function of a node.
+    """The linear function of a node."""
 
-    Attributes
-    ----------
-    coef_ : ndarray of shape (n_features,), or (n_outputs, n_features)
-        Of all features, 0 for those that are not in the model.
-    intercept_ : float, or ndarray of shape (n_outputs,)
-    classes_ : ndarray or None
-    """
-
-    coef_: Floats
-    intercept_: Any
+    coef_: Floats  # of all features, 0 for those not in the model; outputs in rows
+    intercept_: Any  # one, or one per output
     classes_: NDArray | None = None
 
     def decision_function(self, X: Any) -> Floats:
@@ -100,45 +92,21 @@ def node_lines(tree: Tree, n_columns: int) -> tuple[Floats, Floats]:
 
 @dataclass
 class LeafTable:
-    """The leaves of a linear tree.
+    """The leaves of a linear tree; coefficients are (n_leaves, n_outputs, n_columns)."""
 
-    Attributes
-    ----------
-    leaves : ndarray of int, shape (n_leaves,)
-        Numbers of the nodes, as `apply` gives them.
-    paths : list of str
-    n_samples : ndarray of int
-    weight : ndarray
-    columns : list of str
-        Names of the regressors; effects of categories are among them.
-    coef : ndarray of shape (n_leaves, n_outputs, n_columns)
-    intercept : ndarray of shape (n_leaves, n_outputs)
-    std_error, intercept_error : ndarrays of the same shapes
-        NaN where they are not defined: under a penalty, with the absolute error, with smoothing,
-        and for coefficients that the rows of the leaf do not determine.
-    loss : ndarray of shape (n_leaves,)
-        Mean of the criterion.
-    quality : ndarray of shape (n_leaves, n_outputs)
-        R2, or the deviance with classes: see `quality_name`.
-    low, high : ndarrays of shape (n_leaves, n_outputs)
-        Limits of the leaf's predictions under ``extrapolate="bounded"``, else infinite.
-    outputs : list of str
-        Names of the outputs.
-    """
-
-    leaves: NDArray
+    leaves: NDArray  # numbers of the nodes, as `apply` gives them
     paths: list[str]
     n_samples: NDArray
     weight: Floats
-    columns: list[str]
+    columns: list[str]  # names of the regressors, effects of categories among them
     coef: Floats
-    intercept: Floats
-    std_error: Floats
+    intercept: Floats  # (n_leaves, n_outputs)
+    std_error: Floats  # NaN under a penalty, absolute error or smoothing, and if not determined
     intercept_error: Floats
-    loss: Floats
-    quality: Floats
+    loss: Floats  # mean of the criterion
+    quality: Floats  # R2, or the deviance with classes: see `quality_name`
     quality_name: str
-    low: Floats
+    low: Floats  # limits of the predictions under extrapolate="bounded", else infinite
     high: Floats
     outputs: list[str]
 

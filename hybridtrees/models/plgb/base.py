@@ -26,7 +26,7 @@ _LONGEST_STEP = 10.0
 LEAF_FITS = ("half_additive", "additive", "full")
 EXTRAPOLATIONS = ("clip", "linear", "bounded")
 PENALTY_SCALES = ("standard", "raw")
-MOST_LEAF_FEATURES = 16
+MAX_LEAF_FEATURES = 16
 
 
 class PiecewiseLinearModel(BoostedModel):
@@ -48,14 +48,14 @@ class PiecewiseLinearModel(BoostedModel):
 
     def _check_parameters(self) -> GrowerParams:
         check_option("leaf_fit", self.leaf_fit, LEAF_FITS)
-        check_integer("max_leaf_features", self.max_leaf_features, 0, MOST_LEAF_FEATURES)
+        check_integer("max_leaf_features", self.max_leaf_features, 0, MAX_LEAF_FEATURES)
         check_boolean("refit_leaves", self.refit_leaves)
         check_option("extrapolation", self.extrapolation, EXTRAPOLATIONS)
         check_real("extrapolation_margin", self.extrapolation_margin, 0)
         check_option("penalty_scale", self.penalty_scale, PENALTY_SCALES)
         check_integer("search_rows", self.search_rows, 1024, 2**31, allow_none=True)
-        least = check_integer("min_samples_leaf", self.min_samples_leaf, 1, allow_none=True)
-        params = replace(super()._check_parameters(), min_samples_leaf=least or 1)
+        given = check_integer("min_samples_leaf", self.min_samples_leaf, 1, allow_none=True)
+        params = replace(super()._check_parameters(), min_samples_leaf=given or 1)
         if self.penalty_scale == "raw" and params.reg_alpha > 0:
             raise ValueError(
                 "reg_alpha must be 0 with penalty_scale='raw', which is an L2 penalty, got "
@@ -86,8 +86,8 @@ class PiecewiseLinearModel(BoostedModel):
         table = self._bin_table(values, weight, n_threads)
         if self.min_samples_leaf is None:
             # Five rows per coefficient of a line, but no large share of a small table.
-            least = 5 * (int(self.max_leaf_features) + 1)
-            params = replace(params, min_samples_leaf=max(1, min(least, values.shape[0] // 50)))
+            wanted = 5 * (int(self.max_leaf_features) + 1)
+            params = replace(params, min_samples_leaf=max(1, min(wanted, values.shape[0] // 50)))
         dense = values.toarray() if scipy.sparse.issparse(values) else values
         rules = LeafRules(
             fit=self.leaf_fit,

@@ -26,7 +26,7 @@ class PLGBRegressor(PiecewiseLinearModel, BoostedRegressor):
     learning_rate : float, default=0.1
         Factor on every tree.
     max_leaves : int, default=31
-        Most leaves of a tree; 0 for no limit.
+        Maximum number of leaves of a tree; 0 for no limit.
     max_depth : int or None, default=None
         Largest depth of a tree; 0 or None for no limit.
     grow_policy : {"lossguide", "depthwise"}, default="lossguide"
@@ -36,8 +36,8 @@ class PLGBRegressor(PiecewiseLinearModel, BoostedRegressor):
         the line of its parent and the slope of the feature that is split; the intercept and that
         slope; all slopes. The last finds the best splits and takes several times as long.
     max_leaf_features : int, default=5
-        Most features of a leaf's line: those of its parent and the one that the parent was split
-        on. 0 for constant leaves, 16 at most.
+        Maximum number of features of a leaf's line: those of its parent and the one that the
+        parent was split on. 0 for constant leaves, 16 at most.
     refit_leaves : bool, default=True
         Fit all slopes of the leaves once the tree is grown, whatever `leaf_fit` says.
     linear_features : array-like, optional
@@ -57,10 +57,10 @@ class PLGBRegressor(PiecewiseLinearModel, BoostedRegressor):
         by come from about so many rows, drawn by place; gradients always from all. None: all
         rows. Leaves are always fitted to all rows.
     gamma : float, default=0
-        Least gain of a split, twice that of the paper, as in `XGBRegressor`.
+        Minimum gain of a split, twice that of the paper, as in `XGBRegressor`.
     min_samples_leaf : int, optional
-        Least rows of a child. By default five for each coefficient of a line, but no more than a
-        fiftieth of the table; 1 for constant leaves.
+        Minimum number of rows of a child. By default five for each coefficient of a line, but no
+        more than a fiftieth of the table; 1 for constant leaves.
     max_delta_step : float, default=0
         Largest output of a leaf before the learning rate; 0 for no limit, under "count:poisson"
         for 0.7.

@@ -18,40 +18,19 @@ class BoostedLeafTable:
 
     What a leaf adds to the raw score is ``intercept + coef @ x`` for a row that lacks nothing and
     lies in the range of the leaf; the learning rate is in both.
-
-    Attributes
-    ----------
-    trees : ndarray of int, shape (n_leaves,)
-        Numbers of the trees in `trees_`.
-    leaves : ndarray of int, shape (n_leaves,)
-        Numbers of the nodes, as `apply` gives them.
-    paths : list of str
-        Conditions on the way to the leaf.
-    n_samples : ndarray of int
-        Training rows in the leaf.
-    weight : ndarray
-        Sum of their hessians.
-    columns : list of str
-        Names of the features.
-    coef : scipy.sparse.csr_array of shape (n_leaves, n_features)
-    intercept : ndarray of shape (n_leaves,)
-    low, high : ndarrays of shape (n_leaves,)
-        Limits of what the leaf adds, infinite where it has none.
-    outputs : ndarray of int, shape (n_leaves,)
-        Output, or class, that the leaf adds to.
     """
 
-    trees: np.ndarray
-    leaves: np.ndarray
-    paths: list[str]
-    n_samples: np.ndarray
-    weight: np.ndarray
-    columns: list[str]
-    coef: scipy.sparse.csr_array
+    trees: np.ndarray  # numbers of the trees in `trees_`
+    leaves: np.ndarray  # numbers of the nodes, as `apply` gives them
+    paths: list[str]  # conditions on the way to the leaf
+    n_samples: np.ndarray  # training rows in the leaf
+    weight: np.ndarray  # sum of their hessians
+    columns: list[str]  # names of the features
+    coef: scipy.sparse.csr_array  # (n_leaves, n_features)
     intercept: np.ndarray
-    low: np.ndarray
+    low: np.ndarray  # limits of what the leaf adds, infinite where it has none
     high: np.ndarray
-    outputs: np.ndarray
+    outputs: np.ndarray  # output, or class, that the leaf adds to
 
     def __len__(self) -> int:
         return len(self.leaves)

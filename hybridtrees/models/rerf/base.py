@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +13,18 @@ from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.input.columns import column_indices
 from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.linear._base import RegressionParameters
+from hybridtrees.linear.path import alpha_grid, check_cv, check_penalty, make_folds
+from hybridtrees.linear.regression import Line, Options
+from hybridtrees.linear.solvers import warn_not_converged
 from hybridtrees.models.rerf import tuning
 from hybridtrees.models.rerf.forest import ReadTable, ResidualForest
-from hybridtrees.models.rerf.honest import honest_level
-from hybridtrees.models.rerf.linear import ENCODINGS, FittedLine, LinearFits, RegressionColumns
+from hybridtrees.models.rerf.linear import (
+    ENCODINGS,
+    FittedLine,
+    LinearFits,
+    RegressionColumns,
+    honest_level,
+)
 from hybridtrees.models.rerf.reporting import RERFPredictions
 from hybridtrees.models.shared.forest.packed import ForestParameters
 from hybridtrees.models.shared.forest.warm_start import (
@@ -26,10 +34,6 @@ from hybridtrees.models.shared.forest.warm_start import (
     target_checksum,
 )
 from hybridtrees.models.shared.targets import SupervisedFit
-
-# The solvers are imported where they are used, to keep `import hybridtrees` quick.
-if TYPE_CHECKING:
-    from hybridtrees.linear.regression import Line, Options
 
 # Parameters of the forest that are RERF's own, and those that it hands on, which `tune` may name.
 _OWN = ("oob_score", "categorical_features", "warm_start", "random_state", "n_jobs", "verbose")
@@ -98,8 +102,6 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
                 rows, tuning.Candidate({}, {}), options, seed, earlier=earlier
             )
         if not line.converged:
-            from hybridtrees.linear.solvers import warn_not_converged
-
             warn_not_converged(type(self).__name__, line.n_iter, stacklevel=5)
         self._keep(rows, line, forest)
 
@@ -122,8 +124,6 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
 
     def _check_tuning(self) -> tuple[list[dict[str, list[Any]]] | None, Any]:
         """Check `tune`, every setting in it, and `tune_by`, which is read once; None for "oob"."""
-        from hybridtrees.linear.path import check_cv, check_penalty
-
         if not self._tunes():
             return None, None
         grids = tuning.check_grid(self.tune, (*tuning.LINEAR, *FOREST))
@@ -177,8 +177,6 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
         self, rows: _Rows, candidate: tuning.Candidate, options: Options
     ) -> tuple[FittedLine, Options]:
         """Fit the regression of a setting; the options that are returned have its alpha."""
-        from hybridtrees.linear.path import check_penalty
-
         about = {name: getattr(self, name) for name in tuning.LINEAR}
         penalty = check_penalty(**{**about, **candidate.linear})
         options = replace(options, penalty=penalty)
@@ -270,8 +268,6 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
         return fitted or self._fit_one(rows, tried[best], options, seed)
 
     def _default_grids(self, rows: _Rows, options: Options) -> list[dict[str, list[Any]]]:
-        from hybridtrees.linear.path import alpha_grid
-
         def alphas(number: int) -> np.ndarray:
             steepest = rows.fits.open(options).steepest()
             return alpha_grid(number, steepest, options.penalty.l1_ratio)
@@ -282,8 +278,6 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
         self, rows: _Rows, tried: list[tuning.Candidate], cv: Any, options: Options, seed: int
     ) -> list[float]:
         """Mean squared errors by cross-validation, of the sum that is not clipped."""
-        from hybridtrees.linear.path import make_folds
-
         if len(rows.target) < 2:
             raise ValueError("tune_by needs rows to train and to test on, but X has 1 sample")
         classes = rows.target if self._n_outputs() else None

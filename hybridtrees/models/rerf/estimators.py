@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hybridtrees.base import ClassifierMixin, DecisionMixin, RegressorMixin
 from hybridtrees.input.validation import check_target_classification
+from hybridtrees.linear.regression import Line
 from hybridtrees.metrics import accuracy_score, r2_score
 from hybridtrees.models.rerf.base import RERFModel
 from hybridtrees.models.rerf.linear import probabilities
 from hybridtrees.models.shared.targets import read_regression_target
-
-if TYPE_CHECKING:
-    from hybridtrees.linear.regression import Line
 
 
 class RERFRegressor(RegressorMixin, RERFModel):
@@ -236,14 +234,9 @@ feature_importances_, n_features_in_, feature_names_in_
     tol: float = 1e-9
 
     def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
-        name = type(self).__name__
-        codes, classes = check_target_classification(y, n_rows, estimator_name=name)
-        if len(classes) < 2:
-            raise ValueError(
-                f"{name} needs at least two classes, but y holds the one class "
-                f"{classes.tolist()[0]!r}"
-            )
-        self.classes_ = classes
+        codes, self.classes_ = check_target_classification(
+            y, n_rows, at_least_two=True, estimator_name=type(self).__name__
+        )
         return codes
 
     def _n_outputs(self) -> int:

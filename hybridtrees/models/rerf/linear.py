@@ -1,9 +1,17 @@
-"""The regression of RERF: its columns, its fit for one penalty after another, its predictions."""
+"""The regression of RERF: its columns, its fit for one penalty after another, its predictions.
+
+Errors out of the bag need predictions of rows that the regression has not seen: it is fitted to
+all rows, so that its own predictions of them flatter it, the more so the weaker its penalty.
+Least squares and ridge have predictions without a row in closed form, from the diagonal h of the
+hat matrix: the residual without row i is r_i / (1 - h_i). Other regressions are fitted to the rows
+outside of each of a few folds.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +26,11 @@ from hybridtrees.core.base.checks import (
 )
 from hybridtrees.core.base.exact_sum import exact_mean, group_sums
 from hybridtrees.input.validation import FeatureReader
+from hybridtrees.linear.blas import sequential_blas
+from hybridtrees.linear.classification import open_classification
 from hybridtrees.linear.design import Design
-
-if TYPE_CHECKING:
-    from hybridtrees.linear.regression import Line, Options
+from hybridtrees.linear.path import make_folds
+from hybridtrees.linear.regression import Line, NarrowRegression, Options, exact_least_squares
 
 Floats = NDArray[np.float64]
 
@@ -30,14 +39,15 @@ ENCODINGS = ("onehot", "target_mean")
 _SMOOTHING = 1.0
 # Folds where a row's own target must not be used.
 N_FOLDS = 5
+# Rows that nearly determine a coefficient by themselves have no prediction without them.
+_MIN_FREEDOM = 1e-6
+_BLOCK = 4096
 
 
 def few_folds(
     n_rows: int, codes: NDArray | None = None, weight: Floats | None = None
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Training and test rows of a few folds, the same every time; none for a single row."""
-    from hybridtrees.linear.path import make_folds
-
     counted = n_rows if weight is None else int(np.count_nonzero(weight))
     number = min(N_FOLDS, counted)
     return make_folds(number, n_rows, codes, weight) if number > 1 else []
@@ -153,10 +163,6 @@ def _mean_names(name: str, n_means: int) -> list[str]:
     return [f"mean of {name}"] if n_means == 1 else [f"mean {k} of {name}" for k in range(n_means)]
 
 
-def _codes(values: Any, j: int) -> NDArray:
-    return values[:, [j]].toarray().ravel() if hasattr(values, "indptr") else values[:, j]
-
-
 def _category_means(
     values: Any,
     j: int,
@@ -166,7 +172,7 @@ def _category_means(
     overall: Floats | None = None,
 ) -> Floats:
     """Mean target of each category, with a little of the overall mean."""
-    codes = _codes(values, j)
+    codes = values[:, [j]].toarray().ravel() if hasattr(values, "indptr") else values[:, j]
     known = ~np.isnan(codes)
     w = np.ones(len(codes)) if weight is None else weight
     if overall is None:
@@ -227,9 +233,6 @@ class LinearFits:
 
     def open(self, options: Options) -> Any:
         """Return the problem; its sums over the rows are those of the last penalty, if any."""
-        from hybridtrees.linear.classification import open_classification
-        from hybridtrees.linear.regression import open_regression
-
         # Some problems divide their columns by their scales, or do not, when opened.
         key = (options.fit_intercept, options.scaled)
         if self._key != key:
@@ -260,8 +263,6 @@ class LinearFits:
         return self._fits[key]
 
     def _solve(self, options: Options, alpha: float) -> FittedLine:
-        from hybridtrees.linear.regression import NarrowRegression, exact_least_squares
-
         model = self.open(options)
         solution = model.solve(alpha)
         if alpha == 0 and isinstance(model, NarrowRegression) and solution.spectral:
@@ -272,6 +273,61 @@ class LinearFits:
             )
         line = model.line(solution)
         return FittedLine(line, alpha, solution.n_iter, solution.converged)
+
+
+def honest_level(
+    fits: LinearFits, line: FittedLine, options: Options, level: Callable[[Floats], Floats]
+) -> Floats:
+    """Predictions of the rows by regressions that have not seen them, (n_rows, n_values).
+
+    They are kept with the `line` that was fitted to all rows; `level` turns scores to predictions.
+    """
+    if line.honest is None:
+        found = _without_row(fits, line, options)
+        line.honest = _by_folds(fits, line, options, level) if found is None else found
+    return line.honest
+
+
+def _without_row(fits: LinearFits, line: FittedLine, options: Options) -> Floats | None:
+    """Leave-one-out predictions, None where there is no closed form."""
+    from scipy.linalg import pinvh
+
+    model = fits.open(options)
+    if fits.n_outputs or options.penalty.has_l1 or not isinstance(model, NarrowRegression):
+        return None
+    m = model.moments
+    varies = np.flatnonzero(m.scale > 0)
+    n = len(fits.target)
+    l2 = np.broadcast_to(model._penalties(line.alpha)[1], m.scale.shape)
+    share = np.full(n, 1.0 / n) if fits.weight is None else fits.weight / fits.weight.sum()
+    leverage = np.full(n, 1.0 if options.fit_intercept else 0.0)
+    with sequential_blas():
+        inverse = pinvh(m.corr[np.ix_(varies, varies)] + np.diag(l2[varies]))
+        for start in range(0, n, _BLOCK):
+            part = fits.columns[start : start + _BLOCK]
+            part = part.toarray() if hasattr(part, "indptr") else part
+            part = np.asarray(part, dtype=np.float64)[:, varies]
+            part = np.where(np.isnan(part), m.fill[varies], part)
+            z = (part - m.mean[varies]) / m.scale[varies]
+            leverage[start : start + _BLOCK] += np.einsum("ij,ij->i", z @ inverse, z)
+    free = 1.0 - share * leverage
+    if not np.all(free[share > 0] > _MIN_FREEDOM):
+        return None
+    residual = fits.target - line.line.predict(fits.columns, None, options.n_threads)
+    return fits.target - residual / np.where(share > 0, free, 1.0)[:, None]
+
+
+def _by_folds(
+    fits: LinearFits, line: FittedLine, options: Options, level: Callable[[Floats], Floats]
+) -> Floats:
+    """Predictions of the rows of each fold by the regression on the others."""
+    found = level(line.line.predict(fits.columns, None, options.n_threads))
+    codes = fits.target if fits.n_outputs else None
+    for train, test in few_folds(len(fits.target), codes, fits.weight):
+        part = LinearFits(fits.columns, fits.target, fits.weight, fits.n_outputs, train)
+        other = part.fit(options, line.alpha)
+        found[test] = level(other.line.predict(fits.columns, test, options.n_threads))
+    return found
 
 
 def probabilities(raw: Floats) -> Floats:

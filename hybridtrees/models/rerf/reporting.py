@@ -10,32 +10,21 @@ from hybridtrees.base import Estimator, RawScoreMixin
 from hybridtrees.core.base.checks import check_type
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.linear._base import check_line
+from hybridtrees.linear.regression import Line
 from hybridtrees.models.rerf.forest import ReadTable, ResidualForest
 from hybridtrees.models.rerf.linear import RegressionColumns
 from hybridtrees.models.shared.fitted_checks import check_categories
 
 
 class Parts(NamedTuple):
-    """Predictions of the two parts of the model; their sum is the prediction.
-
-    Attributes
-    ----------
-    linear, forest : ndarrays
-        Of the shape of the prediction: see `RERFRegressor.partial`.
-    """
+    """Predictions of the two parts of the model; their sum is the prediction."""
 
     linear: np.ndarray
     forest: np.ndarray
 
 
 class VarianceShares(NamedTuple):
-    """Shares of the variance of the predictions, which add up to 1.
-
-    Attributes
-    ----------
-    linear, forest : float
-        Covariance of a part with the sum, over the variance of the sum.
-    """
+    """Covariance of each part with the sum, over the variance of the sum; they add up to 1."""
 
     linear: float
     forest: float
@@ -68,8 +57,6 @@ class RERFPredictions(RawScoreMixin, Estimator):
 
     def _both(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the predictions of the regression and of the forest, (n_rows, n_values) each."""
-        from hybridtrees.linear.regression import Line
-
         self._check_is_fitted()
         values = self._read_features(X)
         n_threads = 1 if values.shape[0] < 4096 else effective_threads(self.n_jobs)

@@ -22,14 +22,14 @@ from hybridtrees.core.tree.tree import TreeEnsemble
 from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.losses import Loss, check_levels, xgboost_loss
 from hybridtrees.models.shared.boosted_prediction import BoostedPrediction
-from hybridtrees.models.shared.boosting import Steps, Training, Watcher, boost, draw_each
+from hybridtrees.models.shared.boosting import Training, Watcher, boost, draw_each
 from hybridtrees.models.shared.boosting_evaluation import (
     read_eval_sets,
     read_margin,
     read_margins,
     read_metrics,
 )
-from hybridtrees.models.shared.boosting_steps import NewtonSteps
+from hybridtrees.models.shared.boosting_steps import BoostingSteps, NewtonSteps
 from hybridtrees.models.shared.constraints import read_interactions, read_monotonic
 from hybridtrees.models.shared.importance import IMPORTANCE_TYPES
 from hybridtrees.models.shared.watchers import (
@@ -40,7 +40,7 @@ from hybridtrees.models.shared.watchers import (
     check_callbacks,
 )
 
-MOST_CATEGORIES = 2**15  # more than the bins of a feature, fewer than a C int holds
+MAX_CATEGORIES = 2**15  # more than the bins of a feature, fewer than a C int holds
 GROW_POLICIES = {"depthwise": "depth-wise", "lossguide": "best-first"}
 
 
@@ -82,7 +82,7 @@ class BoostedModel(BoostedPrediction):
     n_jobs: int | None = None
     verbose: int = 0
 
-    _steps: Callable[..., Steps] = NewtonSteps
+    _steps: Callable[..., BoostingSteps] = NewtonSteps
 
     def _check_parameters(self) -> GrowerParams:
         """Check all that can be checked without the data; returns what the engine needs."""
@@ -121,7 +121,7 @@ class BoostedModel(BoostedPrediction):
                 check_real("colsample_bynode", self.colsample_bynode, 0, 1, closed="right"),
             ),
             # xgboost asks for fewer categories than the parameter says, the grower for at most.
-            max_cat_to_onehot=min(onehot - 1, MOST_CATEGORIES),
+            max_cat_to_onehot=min(onehot - 1, MAX_CATEGORIES),
         )
 
     # -- what families and targets differ in ----------------------------------------------------

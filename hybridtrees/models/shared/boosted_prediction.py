@@ -1,4 +1,4 @@
-"""What fitted models of XGBoost's dialect can be asked: scores, leaves, importances, curves."""
+"""What fitted models of XGBoost's dialect predict and report: scores, leaves, importances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fitted sum of boosted trees can be asked in every dialect: scores round by round."""
+"""What a fitted sum of boosted trees predicts in every dialect: scores round by round."""
 
 from __future__ import annotations
 
@@ -130,8 +130,8 @@ class BoostedTrees(RawScoreMixin, Estimator):
             f"rows {trees.nodes['n_samples'][0]}, features {self.n_features_in_}, outputs "
             f"{trees.n_outputs}",
             f"rounds {self.n_iter_}, trees {len(trees)}",
-            f"leaves of a tree: least {leaves.min()}, median {np.median(leaves):g}, most "
-            f"{leaves.max()}; depth {depths.max()} at most",
+            f"leaves of a tree: min {leaves.min()}, median {np.median(leaves):g}, max "
+            f"{leaves.max()}; maximum depth {depths.max()}",
         ]
         names = self._reader.feature_names_in
         return "\n".join(lines + importance_lines(self.feature_importances_, names))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
+from hybridtrees.models.shared.boosting_steps import BoostingSteps
 from hybridtrees.models.shared.row_draws import draw_by_share, draw_some
 
 # Draws from one round to the next: an odd part of the period near the golden ratio, as rounds
@@ -34,24 +34,11 @@ class EvalSet:
     X: object = None  # as the user gave it
 
 
-class Steps(Protocol):
-    """What a dialect of boosting does in one round; see `models/shared/boosting_steps.py`."""
-
-    n_outputs: int
-    n_threads: int
-    y: np.ndarray
-    raw: np.ndarray  # (n_rows, n_outputs)
-
-    def take(self, rows: np.ndarray | None, seeds: np.ndarray) -> list[Tree]:
-        """Grow one tree per output on the rows, and add them to `raw` of all rows."""
-        ...
-
-
 @dataclass
 class Training:
     """A run of the loop, as its watchers see it."""
 
-    steps: Steps
+    steps: BoostingSteps
     rounds: range  # to be run at most; a continued training does not start with 0
     eval_sets: Sequence[EvalSet] = ()
     trees: list[Tree] = field(default_factory=list)
@@ -81,7 +68,7 @@ class Watcher:
 
 
 def boost(
-    steps: Steps,
+    steps: BoostingSteps,
     rounds: range,
     *,
     sampler: Sampler,

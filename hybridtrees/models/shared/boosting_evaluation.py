@@ -14,7 +14,7 @@ from hybridtrees.models.shared.boosting import EvalSet
 
 
 def read_metrics(loss: Loss, eval_metric: Any, also: Sequence[Metric] = ()) -> list[Metric]:
-    """Return the metrics that are asked for by name or given as functions, each name once.
+    """Return the metrics that are given by name or as functions, each name once.
 
     None means the first metric of the loss; `also` holds further ones that have a name.
     """

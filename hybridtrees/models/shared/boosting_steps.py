@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from hybridtrees.core.base._types import TargetLayout
@@ -16,32 +18,35 @@ from hybridtrees.models.shared.constraints import bounded_values
 Segments = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-class NewtonSteps:
+@dataclass(eq=False)
+class BoostingSteps:
+    """What the rounds of both dialects work on; `take` is what differs."""
+
+    grower: Grower  # opened on the training table
+    loss: Loss
+    y: np.ndarray
+    weight: np.ndarray | None
+    raw: np.ndarray  # scores to start from; changed from round to round
+    learning_rate: float
+    n_threads: int
+    monotonic: np.ndarray | None = None  # for leaves that are estimated anew
+
+    def __post_init__(self) -> None:
+        self.n_outputs = self.loss.n_outputs
+
+    def take(self, rows: np.ndarray | None, seeds: np.ndarray) -> list[Tree]:
+        """Grow one tree per output on the rows, and add them to `raw` of all rows."""
+        raise NotImplementedError
+
+
+class NewtonSteps(BoostingSteps):
     """XGBoost's rounds: trees on gradients and hessians."""
 
-    def __init__(
-        self,
-        grower: Grower,  # opened on the training table
-        loss: Loss,
-        y: np.ndarray,
-        weight: np.ndarray | None,
-        raw: np.ndarray,  # scores to start from; changed from round to round
-        learning_rate: float,
-        n_threads: int,
-        monotonic: np.ndarray | None = None,  # for steps that estimate leaves anew
-    ):
-        self.grower = grower
-        self.loss = loss
-        self.y = y
-        self.weight = weight
-        self.raw = raw
-        self.learning_rate = learning_rate
-        self.n_threads = n_threads
-        self.monotonic = monotonic
-        self.n_outputs = loss.n_outputs
-        shape = (loss.n_outputs, len(y))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        shape = (self.n_outputs, len(self.y))
         self._grad = np.empty(shape, dtype=np.float32)
-        constant = loss.constant_hessian and weight is None
+        constant = self.loss.constant_hessian and self.weight is None
         self._hess = None if constant else np.empty(shape, dtype=np.float32)
 
     def take(self, rows: np.ndarray | None, seeds: np.ndarray) -> list[Tree]:
@@ -57,35 +62,18 @@ class NewtonSteps:
         return trees
 
 
-class FriedmanSteps:
+@dataclass(eq=False)
+class FriedmanSteps(BoostingSteps):
     """Friedman's rounds: regression trees on pseudo-residuals, leaves re-estimated by the loss."""
 
-    def __init__(
-        self,
-        grower: Grower,
-        loss: Loss,
-        y: np.ndarray,
-        weight: np.ndarray | None,
-        raw: np.ndarray,
-        learning_rate: float,
-        n_threads: int,
-        ccp_alpha: float = 0.0,  # price of a leaf; trees are pruned before leaves are estimated
-        monotonic: np.ndarray | None = None,  # holds for the estimated values too
-        center: bool = False,  # whether residuals may be far from 0 on average
-    ):
-        self.grower = grower
-        self.loss = loss
-        self.y = y
-        self.weight = weight
-        self.raw = raw
-        self.learning_rate = learning_rate
-        self.n_threads = n_threads
-        self.center = center
-        self.ccp_alpha = ccp_alpha
-        self.monotonic = monotonic
-        self.n_outputs = loss.n_outputs
-        shape = (loss.n_outputs, len(y))
-        single = grower.table.binned is not None  # histograms take gradients
+    ccp_alpha: float = 0.0  # price of a leaf; trees are pruned before leaves are estimated
+    center: bool = False  # whether residuals may be far from 0 on average
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        y, weight = self.y, self.weight
+        shape = (self.n_outputs, len(y))
+        single = self.grower.table.binned is not None  # histograms take gradients
         self._target = np.empty(shape, dtype=np.float32 if single else np.float64)
         self._weight32 = None
         if single and weight is not None:
@@ -96,7 +84,7 @@ class FriedmanSteps:
         if not single and weight is not None:
             self._pairs = np.empty((len(y), 2))
             self._pairs[:, 1] = weight
-        self._leaves_of_residuals = loss.leaves_of_residuals(y)
+        self._leaves_of_residuals = self.loss.leaves_of_residuals(y)
 
     def take(self, rows: np.ndarray | None, seeds: np.ndarray) -> list[Tree]:
         """Grow one tree per output on the rows, and add them to `raw` of all rows."""
@@ -167,7 +155,7 @@ class FriedmanSteps:
 
 
 def estimate(
-    steps: NewtonSteps | FriedmanSteps,
+    steps: BoostingSteps,
     tree: Tree,
     segments: Segments,
     output: int,

@@ -70,11 +70,9 @@ class SampleFactors:
 
 
 def drawable_weight(
-    factor: Callable[[np.ndarray], np.ndarray] | None, target: np.ndarray, weight: np.ndarray | None
+    factor: Callable[[np.ndarray], np.ndarray], target: np.ndarray, weight: np.ndarray | None
 ) -> np.ndarray | None:
     """Weights of the rows, 0 for those of classes that have no weight."""
-    if factor is None:
-        return weight
     zero = factor(np.ones(len(target), dtype=np.int64)) == 0
     if not zero.any():
         return weight

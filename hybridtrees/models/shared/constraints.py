@@ -90,7 +90,7 @@ def read_interactions(
 
 
 def bounded_values(tree: Tree, values: np.ndarray, monotonic: np.ndarray) -> np.ndarray:
-    """Keep values of nodes in the order that monotone constraints ask for.
+    """Keep values of nodes in the order of monotone constraints.
 
     A constrained split parts the range of values at the middle of its children's, and all nodes
     below it stay on their side: so the leaves are in order, whatever rule has estimated them.

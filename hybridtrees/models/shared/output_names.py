@@ -1,4 +1,4 @@
-"""Tables that a transformer returns, in the container that the user asked for."""
+"""Tables that a transformer returns, in the container that the user has chosen."""
 
 from __future__ import annotations
 
@@ -31,6 +31,19 @@ class OutputMixin:
             check_option("transform", transform, CONTAINERS)
             self._sklearn_output_config = {"transform": transform}
         return self
+
+    def _check_input_features(self, given: Any) -> np.ndarray:
+        """Return names of the features, which must be those of fit where it saw some."""
+        names = np.asarray(given, dtype=object)
+        known = getattr(self, "feature_names_in_", None)
+        if known is not None and not np.array_equal(known, names):
+            raise ValueError("input_features is not equal to feature_names_in_")
+        if len(names) != self.n_features_in_:  # type: ignore[attr-defined]
+            raise ValueError(
+                "input_features should have length equal to number of features "
+                f"({self.n_features_in_}), got {len(names)}"  # type: ignore[attr-defined]
+            )
+        return names
 
     def _wrap(self, table: Any, names: np.ndarray, X: Any) -> Any:
         """Return a table of columns with these names in the container chosen."""

@@ -33,12 +33,12 @@ def draw_of(seed: int, rows: np.ndarray, n_drawn: int) -> np.ndarray:
     return _smallest(seed, rows.astype(np.uint32), n_drawn)
 
 
-def _smallest(seed: int, rows: np.ndarray, n_drawn: int, least: int = 0) -> np.ndarray:
-    """Keep the rows of the smallest random bits; all rows with bits below `least` are kept."""
+def _smallest(seed: int, rows: np.ndarray, n_drawn: int, border: int = 0) -> np.ndarray:
+    """Keep the rows of the smallest random bits; all rows with bits below `border` are kept."""
     if len(rows) == n_drawn:
         return rows
     bits = row_bits(seed, rows)
-    doubtful = np.flatnonzero(bits >= least)
+    doubtful = np.flatnonzero(bits >= border)
     rank = n_drawn - (len(rows) - len(doubtful)) - 1
     largest = np.partition(bits[doubtful], rank)[rank]
     kept = bits <= largest

@@ -154,27 +154,27 @@ class Callbacks(Watcher):
         self.best_round: int | None = None
         self.best_score: float | None = None
 
-    def _ask(self, hook: str, *more: Any) -> bool:
+    def _call(self, hook: str, *more: Any) -> bool:
         methods = [getattr(one, hook, None) for one in self.callbacks]
         answers = [method(self.view, *more) for method in methods if method is not None]
         return any(answers) if more else False
 
     def before_training(self, training: Training) -> None:
-        """Ask before the first round."""
+        """Call the hooks before the first round."""
         self.view = TrainingView(self.estimator, training)
-        self._ask("before_training")
+        self._call("before_training")
 
     def before_round(self, training: Training) -> bool:
-        """Ask before a round."""
-        return self._ask("before_iteration", training.round, self.evaluation.scores)
+        """Call the hooks before a round."""
+        return self._call("before_iteration", training.round, self.evaluation.scores)
 
     def after_round(self, training: Training) -> bool:
-        """Ask after a round."""
-        return self._ask("after_iteration", training.round, self.evaluation.scores)
+        """Call the hooks after a round."""
+        return self._call("after_iteration", training.round, self.evaluation.scores)
 
     def after_training(self, training: Training) -> None:
-        """Ask after the last round."""
-        self._ask("after_training")
+        """Call the hooks after the last round."""
+        self._call("after_training")
         self.view.close()
         if {"best_iteration", "best_score"} <= set(self.view.attributes()):
             self.best_round, self.best_score = self.view.best_iteration, self.view.best_score

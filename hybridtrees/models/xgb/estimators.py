@@ -28,7 +28,7 @@ class XGBRegressor(XGBModel, BoostedRegressor):
     max_depth : int or None, default=6
         Largest depth of a tree; 0 or None for no limit.
     max_leaves : int, default=0
-        Most leaves of a tree; 0 for no limit.
+        Maximum number of leaves of a tree; 0 for no limit.
     max_bin : int, default=256
         Bins of a feature, at most 256; one of 256 is kept for missing values. Not used by
         ``tree_method="exact"``.
@@ -44,11 +44,11 @@ class XGBRegressor(XGBModel, BoostedRegressor):
         How often "approx" proposes thresholds: once per tree, at most `max_bin` per feature; or
         at every node, from its own rows, one for each `max_bin`-th part of their hessian.
     gamma : float, default=0
-        Least gain of a split. As in xgboost, the gain has no factor of one half: gamma is twice
+        Minimum gain of a split. As in xgboost, the gain has no factor of one half: gamma is twice
         that of the formulas in the literature. "hist" and "approx" make no split of less gain;
         "exact" prunes afterwards, and keeps such a split if there is a better one below it.
     min_child_weight : float, default=1
-        Least sum of hessians in a child.
+        Minimum sum of hessians in a child.
     max_delta_step : float, default=0
         Largest leaf value before the learning rate; 0 for no limit, under "count:poisson" for
         0.7.

@@ -16,28 +16,14 @@ _MAX_NEIGHBOURS = 50
 
 @dataclass
 class Prototypes:
-    """Typical rows of the classes.
+    """Typical rows of the classes; arrays of values are (n_prototypes, n_features)."""
 
-    Attributes
-    ----------
-    rows : ndarray of shape (n_prototypes,)
-        Row of the table whose neighbours make each prototype.
-    values : ndarray of shape (n_prototypes, n_features)
-        Medians of the neighbours; the most frequent code of a category.
-    lower, upper : ndarray of shape (n_prototypes, n_features)
-        Their quartiles, NaN for categories.
-    labels : ndarray of shape (n_prototypes,) or None
-        Classes of the prototypes.
-    categories : list of (ndarray or None)
-        Labels of the categories of each feature, that of code k at place k; None for numbers.
-    """
-
-    rows: np.ndarray
-    values: np.ndarray
-    lower: np.ndarray
+    rows: np.ndarray  # row of the table whose neighbours make each prototype
+    values: np.ndarray  # medians of the neighbours; the most frequent code of a category
+    lower: np.ndarray  # quartiles, NaN for categories
     upper: np.ndarray
-    labels: np.ndarray | None
-    categories: list[np.ndarray | None]
+    labels: np.ndarray | None  # classes of the prototypes
+    categories: list[np.ndarray | None]  # labels of each feature's codes; None for numbers
 
     def decoded(self) -> np.ndarray:
         """Return `values` with the labels of categories in place of their codes.

@@ -38,21 +38,11 @@ OUTPUTS = ("sparse", "dense")
 
 @dataclass
 class OOBImportance:
-    """Importance of features by shuffling them out of the bag.
+    """Importance of features by shuffling them out of the bag."""
 
-    Attributes
-    ----------
-    importances_mean : ndarray of shape (n_features,)
-        Increase of the error, mean over the trees.
-    importances_std : ndarray of shape (n_features,)
-        Its standard deviation over the trees.
-    importances : ndarray of shape (n_features, n_trees)
-        Increase of the error of every tree.
-    """
-
-    importances_mean: np.ndarray
-    importances_std: np.ndarray
-    importances: np.ndarray
+    importances_mean: np.ndarray  # increase of the error, mean over the trees
+    importances_std: np.ndarray  # its standard deviation over the trees
+    importances: np.ndarray  # increase of the error of every tree, (n_features, n_trees)
 
 
 def in_c_order(values: Any) -> Any:
