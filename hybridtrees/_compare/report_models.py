@@ -12,8 +12,7 @@ from hybridtrees._compare import svg
 from hybridtrees._compare.report_style import html_table, numbers, part, wide
 from hybridtrees._compare.result import Comparison
 from hybridtrees.inspection import export_text
-from hybridtrees.inspection._colors import CUT_COLOR, node_colors, text_color
-from hybridtrees.inspection._layout import tidy_positions
+from hybridtrees.inspection._drawing import CUT_COLOR, node_colors, text_color, tidy_positions
 from hybridtrees.inspection._named_tree import read_tree
 from hybridtrees.inspection._wording import NodeStyle, node_lines, wrap
 

@@ -115,16 +115,10 @@ class FeatureReader(Checked):
         fitted = self.feature_names_in
         if names is None and fitted is None:
             return
-        if fitted is None:
+        if fitted is None or names is None:
+            has, how = ("has", "without") if fitted is None else ("does not have valid", "with")
             warnings.warn(
-                f"X has feature names, but {self.estimator_name} was fitted without feature names",
-                UserWarning,
-                stacklevel=4,
-            )
-        elif names is None:
-            warnings.warn(
-                f"X does not have valid feature names, but {self.estimator_name} was fitted "
-                "with feature names",
+                f"X {has} feature names, but {self.estimator_name} was fitted {how} feature names",
                 UserWarning,
                 stacklevel=4,
             )

@@ -7,7 +7,7 @@ from os import PathLike
 from typing import Any
 
 from hybridtrees._parameters import check_boolean, check_integer
-from hybridtrees.inspection._colors import CUT_COLOR, node_colors, text_color
+from hybridtrees.inspection._drawing import CUT_COLOR, node_colors, text_color
 from hybridtrees.inspection._named_tree import MISSING_STOPS, NamedTree, read_tree
 from hybridtrees.inspection._wording import (
     NodeStyle,

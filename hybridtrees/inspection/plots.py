@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._parameters import check_boolean, check_integer, check_real
-from hybridtrees.inspection._colors import CUT_COLOR, node_colors, text_color
-from hybridtrees.inspection._layout import tidy_positions
+from hybridtrees.inspection._drawing import CUT_COLOR, node_colors, text_color, tidy_positions
 from hybridtrees.inspection._named_tree import NamedTree, read_tree
 from hybridtrees.inspection._wording import NodeStyle, node_lines, wrap
 

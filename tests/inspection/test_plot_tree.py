@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tree_texts import TreeModel, chain, random_tree
 
 from hybridtrees.inspection import plot_tree
-from hybridtrees.inspection._layout import tidy_positions
+from hybridtrees.inspection._drawing import tidy_positions
 
 
 @pytest.fixture
