@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hybridtrees.core.tree.tree import Tree
+if TYPE_CHECKING:
+    from hybridtrees.core.tree.tree import Tree
 
 
 @dataclass

@@ -27,10 +27,17 @@ from hybridtrees.core.base.checks import (
 from hybridtrees.core.base.exact_sum import exact_mean, group_sums
 from hybridtrees.input.validation import FeatureReader
 from hybridtrees.linear.blas import sequential_blas
-from hybridtrees.linear.classification import open_classification
+from hybridtrees.linear.classification import choose_classification_alpha, open_classification
 from hybridtrees.linear.design import Design
 from hybridtrees.linear.path import make_folds
-from hybridtrees.linear.regression import Line, NarrowRegression, Options, exact_least_squares
+from hybridtrees.linear.regression import (
+    Line,
+    NarrowRegression,
+    Options,
+    choose_regression_alpha,
+    exact_least_squares,
+    open_regression,
+)
 
 Floats = NDArray[np.float64]
 
@@ -247,9 +254,6 @@ class LinearFits:
 
     def choose_alpha(self, options: Options) -> float:
         """Return the best alpha by cross-validation."""
-        from hybridtrees.linear.classification import choose_classification_alpha
-        from hybridtrees.linear.regression import choose_regression_alpha
-
         data, model = (self.columns, self.target, self.weight), self.open(options)
         if self.n_outputs:
             return choose_classification_alpha(*data, self.n_outputs, model).alpha
