@@ -713,5 +713,3 @@ cdef int check_groups(
     if rows.shape[0] > 0 and largest >= n_rows:
         raise ValueError(f"rows holds the row {largest}, but there are {n_rows}")
     return 0
-
-

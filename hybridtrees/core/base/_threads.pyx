@@ -128,13 +128,7 @@ def team_threads(int n_threads):
 def team_sizes(int n_threads, const float64_t[::1] updates, const float64_t[:, ::1] seconds):
     """Threads that a team takes for nodes one after the other; for tests.
 
-    Parameters
-    ----------
-    n_threads : int
-    updates : float64 array
-        What there is to do for each node.
-    seconds : float64 array of shape (n_nodes, 2)
-        How long it takes one thread, and all of them.
+    `seconds` (n_nodes, 2): how long a node takes one thread, and all of them.
     """
     cdef Team team
     cdef Py_ssize_t k
@@ -156,13 +150,7 @@ cdef enum:
 
 
 cdef class ExactSum:
-    """A sum whose terms may come in any order and in any parts.
-
-    Parameters
-    ----------
-    values : float64 array of shape (n,), optional
-        The first terms.
-    """
+    """A sum whose terms may come in any order and in any parts."""
 
     def __init__(self, values=None):
         ht_clear_sum(&self.sum)

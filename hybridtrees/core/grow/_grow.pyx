@@ -31,19 +31,9 @@ cdef float64_t POLLED_UPDATES = 1e6
 cdef class TreeGrower:
     """Grows trees with a search; its buffers are reused from tree to tree.
 
-    Parameters
-    ----------
-    search : SplitSearch
-    max_leaves : int
-        0 for no limit.
-    helpers : list of TreeGrower
-        Growers of small nodes, one per thread.
-    lent_rows : int
-        Nodes of at most so many rows are lent to the helpers.
-    preorder : bool
-        Whether nodes are numbered down the left side first; otherwise by the order of splits.
-    prune_gain : float
-        Splits of less gain above two leaves are undone once the tree is grown.
+    Nodes of at most `lent_rows` rows are lent to the `helpers`, growers of their own, one per
+    thread. With `preorder` nodes are numbered down the left side first, otherwise by the order of
+    splits. Splits of less than `prune_gain` above two leaves are undone once the tree is grown.
     """
 
     cdef readonly SplitSearch search
@@ -313,13 +303,13 @@ cdef class TreeGrower:
         cdef int32_t k
         cdef intp_t i
         cdef int32_t[::1] number = self.number
-        cdef intp_t[:, ::1] blocks = self.search.end_blocks()
+        cdef intp_t[:, ::1] ends = self.search.row_ends()
         ended = np.full(self.search.n_rows, -1, dtype=np.int32)
         cdef int32_t[::1] out = ended
         with nogil:
-            for k in range(<int32_t>blocks.shape[0]):
-                for i in range(blocks[k, 1], blocks[k, 2]):
-                    out[self.search.rows[i]] = number[blocks[k, 0]]
+            for k in range(<int32_t>ends.shape[0]):
+                for i in range(ends[k, 1], ends[k, 2]):
+                    out[self.search.rows[i]] = number[ends[k, 0]]
         return ended
 
     def segments(self):
@@ -337,9 +327,8 @@ cdef class TreeGrower:
     def add_to(self, const float64_t[::1] values, float64_t[:] raw, bint ascending=False):
         """raw[row] += values[node of the row], for every row of the table.
 
-        `ascending` says that the search keeps the row ids of a node in their order. Returns False
-        where the tree was grown on a sample of the rows and the search cannot tell
-        where the others belong; nothing is added then.
+        `ascending` says that the search keeps the row ids of a node in their order. Returns False,
+        and adds nothing, where the search cannot tell where rows outside the sample belong.
         """
         cdef intp_t block, n = self.search.n_rows, n_blocks = (n + SUM_BLOCK - 1) // SUM_BLOCK
         cdef int n_threads = <int>min(self.search.n_threads, n_blocks)
@@ -351,7 +340,7 @@ cdef class TreeGrower:
         for k in range(self.search.store.n_nodes):
             by_node[k] = values[number[k]]
         if self.search.n_sampled == n:
-            add_to_leaves(by_node, &self.search.rows[0], self.search.end_blocks(), raw,
+            add_to_leaves(by_node, &self.search.rows[0], self.search.row_ends(), raw,
                           self.search.n_threads, ascending)
             return True
         if not self.search.can_walk():

@@ -194,33 +194,12 @@ def leaf_moments(
     const float64_t[:, ::1] shift, const float64_t[:, ::1] factor, const float32_t[::1] grad,
     hess, int n_threads, int vector_bytes=0,
 ):
-    """Sum the moments of the columns of every leaf.
+    """Sums of h, h z and g z, minimum and maximum of z and missing rows; and sums of h z_i z_j.
 
-    Parameters
-    ----------
-    values : float32 or float64 array of shape (n_rows, n_features)
-        NaN is missing.
-    rows : uint32 array
-    start, stop : int64 arrays of shape (n_leaves,)
-        The rows of leaf i are ``rows[start[i]:stop[i]]``, best in the order of the table.
-    n_columns : int32 array of shape (n_leaves,)
-    feature : int32 array of shape (n_leaves, width)
-        Columns of each leaf, of which the first `n_columns` count.
-    shift, factor : float64 arrays of shape (n_leaves, width)
-        A column is ``z = (x - shift) * factor``.
-    grad : float32 array of shape (n_rows,)
-    hess : float32 array of shape (n_rows,), or one number for all rows
-    n_threads : int
-    vector_bytes : int
-        Widest vectors; 0 for the widest that the machine has.
-
-    Returns
-    -------
-    columns : float64 array of shape (n_leaves, width, 6)
-        Sums of h, h z and g z over the rows that have a value, least and largest z, and the
-        number of rows that have none.
-    squares : float64 array of shape (n_leaves, width * (width + 1) / 2)
-        Sums of h z_i z_j, i <= j of the leaf's own columns, row by row.
+    The rows of leaf i are ``rows[start[i]:stop[i]]``. Its columns are z = (x - shift) * factor, x
+    the first `n_columns` of its features. `hess` may be one number for all rows. The first result
+    has shape (n_leaves, width, 6); the second has the pairs i <= j of a leaf's own columns, row by
+    row. `vector_bytes` limits the vectors; 0 for the widest that the machine has.
     """
     cdef intp_t n_leaves = start.shape[0], leaf, part
     cdef int32_t width = <int32_t>feature.shape[1], j
@@ -339,21 +318,7 @@ def add_lines(
     const real_t[:, :] values, const uint32_t[::1] rows, const int64_t[::1] start,
     const int64_t[::1] stop, leaves, tree, float64_t[:] raw, int n_threads,
 ):
-    """Add the outputs of the leaves of a tree to the rows that are in them.
-
-    Parameters
-    ----------
-    values : float32 or float64 array of shape (n_rows, n_features)
-        NaN is missing.
-    rows, start, stop
-        As for `leaf_moments`.
-    leaves : int array of shape (n_leaves,)
-        Their numbers among the nodes.
-    tree : Tree
-        With one output.
-    raw : float64 array of shape (n_rows,)
-    n_threads : int
-    """
+    """Add the outputs of some leaves (node numbers) of a tree with one output to their rows."""
     cdef const int64_t[::1] node = np.ascontiguousarray(leaves, dtype=np.int64)
     cdef const int64_t[::1] ptr = np.ascontiguousarray(tree.coef_ptr, dtype=np.int64)
     cdef const int32_t[::1] feature = np.ascontiguousarray(tree.coef_feature, dtype=np.int32)
@@ -414,18 +379,7 @@ def leaf_means(
     const uint32_t[::1] rows, const intp_t[::1] start, const intp_t[::1] stop,
     float64_t[:, ::1] value,
 ):
-    """Write the mean targets of the rows that end at each leaf; of one row, the row itself.
-
-    Parameters
-    ----------
-    nodes : array of NODE_DTYPE
-    y : float64 array of shape (n_rows, n_outputs)
-    weight : float64 array of shape (n_rows,), or None
-    rows : uint32 array
-    start, stop : intp arrays of shape (n_nodes,)
-        The rows of node i are ``rows[start[i]:stop[i]]``.
-    value : float64 array of shape (n_nodes, n_outputs)
-    """
+    """OUT mean targets of the rows that end at each leaf; of one row, the row itself."""
     cdef intp_t n_nodes = nodes.shape[0], n_outputs = y.shape[1], n = y.shape[0], i, k, node
     cdef int width = ht_vector_bytes()
     cdef float64_t total, mean

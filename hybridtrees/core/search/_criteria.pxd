@@ -1,5 +1,7 @@
 """Criteria of the exact search: sums of targets, absolute deviations, the best cut of a list."""
 
+from libc.math cimport INFINITY
+
 from hybridtrees.core.base._types cimport (
     TARGET_UNWEIGHTED, Bounds, SortedEntry, SplitRules, TargetView, float64_t, int32_t, int8_t,
     intp_t, uint32_t, uint64_t, uint8_t,
@@ -34,24 +36,6 @@ cdef void order_rows(
     float64_t* tree,
 ) noexcept nogil
 
-cdef void move_left(
-    const float64_t* node_tree, float64_t* left, intp_t n, intp_t place
-) noexcept nogil
-
-cdef float64_t left_deviation(
-    const float64_t* node_tree, const float64_t* left, intp_t n
-) noexcept nogil
-
-cdef float64_t right_deviation(
-    const float64_t* node_tree, const float64_t* left, intp_t n
-) noexcept nogil
-
-cdef void take_out(float64_t* node_tree, intp_t n, intp_t place) noexcept nogil
-
-cdef float64_t side_median(
-    const float64_t* node_tree, const float64_t* left, intp_t n, bint right
-) noexcept nogil
-
 
 cdef enum:
     SIDES = 4              # vectors of n_sums + 2 that a scan needs as scratch
@@ -73,6 +57,10 @@ cdef struct Cut:
     int32_t order                  # categories: the output whose order was cut
     uint8_t missing_left
     bint alone                     # known to be better than all other cuts
+
+
+cdef inline Cut no_cut() noexcept nogil:
+    return Cut(-INFINITY, 0, 0, 0, False)
 
 
 cdef struct ScanScratch:

@@ -24,10 +24,6 @@ import numpy as np
 # its sum of squares.
 
 
-cdef inline float64_t plog(float64_t value) noexcept nogil:
-    return value * log(value) if value > 0 else 0.0
-
-
 cdef inline float64_t plog2(float64_t value) noexcept nogil:
     return value * log2(value) if value > 0 else 0.0
 
@@ -370,16 +366,8 @@ def weighted_medians(
 ):
     """Median and mean absolute deviation of the rows of each node.
 
-    Parameters
-    ----------
-    y, weight : float64 arrays, one entry per row of the table
-    rows : uint32 array of row ids
-    start, stop : intp arrays, the slice of `rows` that each node has; none is empty, and a node
-        comes before those within it
-
-    Returns
-    -------
-    medians, deviations : float64 arrays, one entry per node
+    `start` and `stop` are the slice of `rows` that each node has; none is empty, and a node comes
+    before those within it.
     """
     cdef intp_t k, i, n = rows.shape[0], n_nodes = start.shape[0]
     cdef const intp_t[::1] order
@@ -419,7 +407,7 @@ def weighted_medians(
 #
 # Squared error, Gini and the Newton gain of unconstrained features run in the loops of
 # `sorted_scan.h`; everything else (other criteria, several outputs, monotone constraints) in one
-# general loop, and absolute error along its own trees (`_median`). Rows with a missing value are
+# general loop, and absolute error along its own trees. Rows with a missing value are
 # tried on the right, then on the left; the cut that parts them from all others counts too.
 #
 # Categories are ordered by their mean response, and the list is rewritten in that order, so that
@@ -794,15 +782,10 @@ cdef Cut best_cut(
     """Best cut of one list of n entries, those with a missing value last."""
     cdef Search search
     cdef NodeView present
-    cdef Cut cut
+    cdef Cut cut = no_cut()
     cdef float64_t* missing = scratch.sides + 2 * (target.n_sums + 2)
     cdef float64_t gain
     cdef intp_t i
-    cut.gain = -INFINITY
-    cut.n_left = 0
-    cut.order = 0
-    cut.missing_left = 0
-    cut.alone = False
     if entries[0].key == entries[n - 1].key:
         return cut
     open_search(&search, target, rules, node, entries, n, monotone, far, scratch, &present)

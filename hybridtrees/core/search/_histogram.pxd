@@ -22,10 +22,7 @@ cdef struct RowValues:
     const float32_t* hess          # NULL: one constant
     double constant_hess
 
-
-cdef void write_rows(
-    const StatsView* view, const RowValues* values, intp_t start, intp_t stop
-) noexcept nogil
+cdef RowValues row_values(const float32_t[::1] grad, hess, intp_t n) except *
 
 
 cdef class RowStatistics:

@@ -175,15 +175,29 @@ cdef void range_of(
     mean[0] = ht_sum_value(&blocks[0].total) / n
 
 
+cdef RowValues row_values(const float32_t[::1] grad, hess, intp_t n) except *:
+    """Gradients of n rows and their hessians, or one for all; the caller keeps both alive."""
+    cdef RowValues values
+    cdef const float32_t[::1] hess_view
+    if grad.shape[0] != n:
+        raise ValueError("one gradient per row is needed")
+    values.grad, values.hess, values.constant_hess = &grad[0], NULL, 1.0
+    if isinstance(hess, (int, float)):
+        values.constant_hess = hess
+        return values
+    hess_view = hess
+    if hess_view.shape[0] != n:
+        raise ValueError("one hessian per row is needed")
+    values.hess = &hess_view[0]
+    return values
+
+
 cdef class RowStatistics:
     """Quantised (grad, hess) of all rows of a BinnedMatrix.
 
-    Parameters
-    ----------
-    bins : BinnedView
-    use_tail : bool
-        Keep four-byte statistics in the spare bytes of the records, so that one cache line
-        brings the codes and the gradient. Only one user of a BinnedMatrix may do so at a time.
+    With `use_tail` four-byte statistics are kept in the spare bytes of the records, so that one
+    cache line brings the codes and the gradient. Only one user of a BinnedMatrix may do so at a
+    time.
     """
 
     def __init__(self, BinnedView bins, bint use_tail):
@@ -260,20 +274,7 @@ cdef class RowStatistics:
     def fill(self, const float32_t[::1] grad, hess, intp_t n_sampled, bint need_counts,
              int n_threads):
         """Quantise from Python; `hess` is a float32 array or one number for all rows."""
-        cdef const float32_t[::1] hess_view
-        cdef RowValues values
-        if grad.shape[0] != self.bins.view.n_rows:
-            raise ValueError("one gradient per row is needed")
-        values.grad = &grad[0]
-        values.hess = NULL
-        values.constant_hess = 1.0
-        if isinstance(hess, (int, float)):
-            values.constant_hess = hess
-        else:
-            hess_view = hess
-            if hess_view.shape[0] != grad.shape[0]:
-                raise ValueError("one hessian per row is needed")
-            values.hess = &hess_view[0]
+        cdef RowValues values = row_values(grad, hess, self.bins.view.n_rows)
         self.quantise(&values, n_sampled, need_counts, n_threads)
         self.write(&values, n_threads)
 
@@ -398,21 +399,10 @@ cdef void accumulate(
     const RowValues* values,
 ) noexcept nogil:
     """Add the rows [row_start, row_stop) of a node to the cells of some features."""
-    cdef HtAccumulation work
     cdef int layout = HT_PACKED16 if packed else stats.layout
-    work.records = bins.records
-    work.record_bytes = bins.record_bytes
-    work.cell_start = bins.cell_start
-    work.stats = stats.data
-    work.stats_stride = stats.stride
-    work.count_bits = stats.count_bits
-    work.rows = rows
-    work.row_start = row_start
-    work.row_stop = row_stop
-    work.features = features
-    work.first = first
-    work.last = last
-    work.hist = hist
+    cdef HtAccumulation work = HtAccumulation(
+        bins.records, bins.record_bytes, bins.cell_start, stats.data, stats.stride,
+        stats.count_bits, rows, row_start, row_stop, features, first, last, hist)
     if values == NULL:
         ht_accumulate(&work, layout, bins.uniform)
         return
@@ -650,16 +640,9 @@ cdef void subtract_cells(
 
 def histogram(BinnedView bins, RowStatistics statistics, const uint32_t[::1] rows, features,
               int n_threads):
-    """Histogram of some rows as an int64 array of shape (n_cells, n_words).
+    """Histogram of some rows (None: all in order), int64 of shape (n_cells, n_words).
 
-    Parameters
-    ----------
-    bins : BinnedView
-    statistics : RowStatistics
-        Filled with the gradients and hessians of all rows.
-    rows : uint32 array of row ids, or None for all rows in order
-    features : ascending feature numbers, or None for all; the cells of others stay 0
-    n_threads : int
+    The cells of features that are not listed (None: all are) stay 0.
     """
     cdef intp_t i, n = bins.view.n_rows if rows is None else rows.shape[0]
     cdef const int32_t[::1] listed

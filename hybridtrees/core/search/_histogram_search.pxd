@@ -1,9 +1,9 @@
 """Splits from histograms of binned features."""
 
 from hybridtrees.core.base._types cimport (
-    BinView, SplitInfo, StatsView, float32_t, float64_t, int32_t, int64_t, uint8_t,
+    BinView, SplitInfo, StatsView, float64_t, int32_t, int64_t, uint8_t,
 )
-from hybridtrees.core.search._histogram cimport BinnedView, HistogramPool, RowStatistics
+from hybridtrees.core.search._histogram cimport BinnedView, RowStatistics, RowValues
 from hybridtrees.core.search._search cimport GrowNode, SplitSearch
 from hybridtrees.core.search._split cimport NodeScan
 
@@ -31,15 +31,12 @@ cdef struct Children:
 cdef class HistogramSearch(SplitSearch):
     cdef BinnedView bins
     cdef RowStatistics statistics
-    cdef HistogramPool pool
     cdef int64_t[::1] hist_scratch
     cdef float64_t[::1] scan_scratch
     cdef SplitInfo* by_feature               # of two nodes
     cdef uint8_t[::1] is_drawn               # the same
-    cdef const float32_t[::1] grad
-    cdef const float32_t[::1] hess
-    cdef float64_t constant_hess
-    cdef int take_slot(self) except -1 nogil
+    cdef RowValues values                    # of the present tree
+    cdef tuple kept                          # the arrays behind them
     cdef int histogram_of(self, int32_t node) except -1 nogil
     cdef int sum_rows(self, int32_t node, Children* work) except -1 nogil
     cdef int child_histograms(self, int32_t node, bint left, bint right) except -1 nogil

@@ -9,17 +9,15 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 
 from hybridtrees.core.base._types cimport (
-    N_CODES, PAIR32, SplitInfo, float32_t, float64_t, int32_t, int64_t, intp_t, uint32_t,
-    uint8_t,
+    N_CODES, PAIR32, SplitInfo, float64_t, int32_t, int64_t, intp_t, uint32_t, uint8_t,
 )
 from hybridtrees.core.search._histogram cimport (
-    BinnedView, FeatureWork, HistogramPool, RowStatistics, RowValues, build_histogram,
+    BinnedView, FeatureWork, HistogramPool, RowStatistics, build_histogram, row_values,
     scratch_words, subtract_cells,
 )
 from hybridtrees.core.search._search cimport (
     GrowNode, SplitSearch, divide_slice, sum_leaves, sum_targets,
 )
-from hybridtrees.core.search._sorted_search cimport SortedLists
 from hybridtrees.core.search._split cimport (
     SCAN_WORDS, bounded_weight, choose_split, fill_direction, find_split, larger_left, open_scan,
     scan_gain, split_rows, sums_from_histogram,
@@ -28,15 +26,6 @@ from hybridtrees.core.search._split cimport (
 import numpy as np
 
 from hybridtrees.core.base.dtypes import aligned_empty
-
-
-cdef RowValues row_values(HistogramSearch search) noexcept nogil:
-    """What the statistics of the present tree are made of."""
-    cdef RowValues values
-    values.grad = &search.grad[0]
-    values.hess = &search.hess[0] if search.hess is not None else NULL
-    values.constant_hess = search.constant_hess
-    return values
 
 
 cdef bint written_at_root(HistogramSearch search) noexcept nogil:
@@ -71,13 +60,7 @@ cdef void finish_features(
 cdef class HistogramSearch(SplitSearch):
     """Searches the nodes of trees on one BinnedMatrix; its buffers are reused.
 
-    Parameters
-    ----------
-    binned : BinnedMatrix
-    params : GrowerParams
-    use_tail : bool
-        Whether the records' spare bytes may hold this search's statistics.
-    n_threads : int
+    `use_tail`: whether the records' spare bytes may hold this search's statistics.
     """
 
     def __cinit__(self):
@@ -92,11 +75,8 @@ cdef class HistogramSearch(SplitSearch):
         self.n_rows = self.bins.view.n_rows
         self.n_features = self.bins.view.n_features
         self.use_rules(params)
-        self.rows = np.empty(self.n_rows, dtype=np.uint32)
         # More than two threads need both sides of a split apart from the rows.
         self.row_scratch = np.empty((2 if n_threads > 2 else 1) * self.n_rows, dtype=np.uint32)
-        self.tree_features = np.empty(self.n_features, dtype=np.int32)
-        self.node_features = np.empty(2 * self.n_features, dtype=np.int32)
         self.is_drawn = np.empty(2 * self.n_features, dtype=np.uint8)
         self.scan_scratch = np.empty(n_threads * SCAN_WORDS)
         self.by_feature = <SplitInfo*>realloc(NULL, 2 * self.n_features * sizeof(SplitInfo))
@@ -107,42 +87,25 @@ cdef class HistogramSearch(SplitSearch):
         free(self.by_feature)
 
     def begin(self, statistics, rows, seed):
-        """Start a new tree.
+        """Start a new tree on some rows: ascending ids, or None for all.
 
-        Parameters
-        ----------
-        statistics : Statistics
-            Its target, if there is one, is what small nodes are searched on exactly.
-        rows : uint32 array of ascending row ids, or None for all rows
-        seed : int
+        Small nodes are searched exactly on the target of the statistics, if there is one.
         """
         cdef bint need_counts = self.rules.min_samples_leaf > 1
         cdef intp_t n_words
-        cdef RowValues values
-        cdef const float32_t[::1] grad
         grad, hess = statistics.gradients()
         target = statistics.target
-        if grad.shape[0] != self.n_rows:
-            raise ValueError("one gradient per row is needed")
-        self.grad = grad
-        self.hess = None
-        self.constant_hess = 1.0
-        if isinstance(hess, (int, float)):
-            self.constant_hess = hess
-        else:
-            self.hess = hess
-            if self.hess.shape[0] != self.n_rows:
-                raise ValueError("one hessian per row is needed")
+        self.values = row_values(grad, hess, self.n_rows)
+        self.kept = grad, hess
         self.seed = seed
         self.set_rows(rows)
         if target is not None:
             self.use_target(target.data, target.layout, target.n_sums, target.binary)
         with nogil:
             self.draw_tree_features()
-            values = row_values(self)
-            self.statistics.quantise(&values, self.n_sampled, need_counts, self.n_threads)
+            self.statistics.quantise(&self.values, self.n_sampled, need_counts, self.n_threads)
             if not written_at_root(self):
-                self.statistics.write(&values, self.n_threads)
+                self.statistics.write(&self.values, self.n_threads)
         self.pool.reset(self.bins.view.n_cells * self.statistics.view.n_words)
         n_words = scratch_words(&self.bins.view, &self.statistics.view, self.n_threads)
         if self.hist_scratch is None or self.hist_scratch.shape[0] < n_words:
@@ -150,25 +113,9 @@ cdef class HistogramSearch(SplitSearch):
 
     # ---- histograms ---------------------------------------------------------------------------
 
-    cdef int take_slot(self) except -1 nogil:
-        """A slot of the pool; when it is full, the one of the last node of the frontier.
-
-        A node that loses its histogram costs its children a pass over their rows each, no more.
-        """
-        cdef int slot = self.pool.take()
-        if slot < 0:
-            self.forget(self.last_with_slot())
-            slot = self.pool.take()
-        return slot
-
-    cdef void forget(self, int32_t node) noexcept nogil:
-        if self.store.nodes[node].slot >= 0:
-            self.pool.release(self.store.nodes[node].slot)
-            self.store.nodes[node].slot = -1
-
     cdef int histogram_of(self, int32_t node) except -1 nogil:
         """Sum the node's own rows into a new slot."""
-        self.store.nodes[node].slot = self.take_slot()
+        self.take_slot(node)
         return self.sum_rows(node, NULL)
 
     cdef int sum_rows(self, int32_t node, Children* work) except -1 nogil:
@@ -178,7 +125,6 @@ cdef class HistogramSearch(SplitSearch):
         cdef bint whole = node == 0 and self.n_sampled == self.bins.view.n_rows
         cdef bint listed = self.n_tree_features < self.bins.view.n_features
         cdef uint32_t* rows = &self.rows[0] + n.start
-        cdef RowValues values = row_values(self)
         if work != NULL:
             work.bins = &self.bins.view
             work.stats = &self.statistics.view
@@ -193,7 +139,7 @@ cdef class HistogramSearch(SplitSearch):
             &self.bins.view, &self.statistics.view, rows, n.stop - n.start,
             &self.tree_features[0] if listed else NULL, self.n_tree_features,
             self.pool.slots[n.slot], &self.hist_scratch[0], self.n_threads,
-            &values if node == 0 and written_at_root(self) else NULL,
+            &self.values if node == 0 and written_at_root(self) else NULL,
             &then if work != NULL else NULL,
         )
         return 0
@@ -302,7 +248,7 @@ cdef class HistogramSearch(SplitSearch):
             want_small, want_large = right, left
         work.rest = NULL
         if want_large and self.store.nodes[node].slot >= 0:
-            self.store.nodes[small].slot = self.take_slot()
+            self.take_slot(small)
             self.store.nodes[large].slot = self.store.nodes[node].slot
             self.store.nodes[node].slot = -1
             work.rest = self.pool.slots[self.store.nodes[large].slot]
@@ -312,10 +258,10 @@ cdef class HistogramSearch(SplitSearch):
             return 0
         self.forget(node)
         if want_small:
-            self.store.nodes[small].slot = self.take_slot()
+            self.take_slot(small)
             self.fill_child(small, scanned, -1, False, &work)
         if want_large:
-            self.store.nodes[large].slot = self.take_slot()
+            self.take_slot(large)
             self.fill_child(large, scanned, -1, False, &work)
         return 0
 
@@ -383,9 +329,7 @@ cdef class HistogramSearch(SplitSearch):
         return False
 
     cdef int open_task(self, int32_t node, SplitSearch other) except -1 nogil:
-        cdef GrowNode* n = &self.store.nodes[node]
-        (<SortedLists>other).take_codes(self, &self.bins.view, n)
-        return 0
+        return other.take_codes(self, &self.bins.view, &self.store.nodes[node])
 
     cdef void take_back(self, int32_t node, SplitSearch other) noexcept nogil:
         cdef int32_t k
@@ -400,10 +344,10 @@ cdef class HistogramSearch(SplitSearch):
 
     cdef int sum_nodes(self, float64_t[:, ::1] sums) except -1:
         if self.target.data != NULL:
-            sum_targets(&self.target, &self.rows[0], self.end_blocks(), sums, self.n_threads)
+            sum_targets(&self.target, &self.rows[0], self.row_ends(), sums, self.n_threads)
             return 0
-        sum_leaves(&self.grad[0], &self.hess[0] if self.hess is not None else NULL,
-                   self.constant_hess, &self.rows[0], self.end_blocks(), sums, self.n_threads)
+        sum_leaves(self.values.grad, self.values.hess, self.values.constant_hess, &self.rows[0],
+                   self.row_ends(), sums, self.n_threads)
         return 0
 
     cdef int32_t n_node_sums(self) noexcept nogil:

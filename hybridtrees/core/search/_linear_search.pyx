@@ -24,16 +24,420 @@ from hybridtrees.core.base._types cimport (
     HT_ROUNDING, N_CODES, SplitInfo, float64_t, int32_t, int64_t, intp_t, uint32_t, uint8_t,
 )
 from hybridtrees.core.search._histogram cimport BinnedView, HistogramPool
-from hybridtrees.core.search._linear_fit cimport (
-    UNDECIDED, LinearProblem, LinearScan, LinearScreen, ScanNode,
+from hybridtrees.core.search._linear_fit cimport LinearProblem
+from hybridtrees.core.search._linear_kernels cimport (
+    ht_add_scores, ht_combine, ht_factor, ht_forward, ht_padded,
 )
-from hybridtrees.core.search._linear_kernels cimport ht_combine
 from hybridtrees.core.search._search cimport GrowNode, SplitSearch, divide_slice
-from hybridtrees.core.search._split cimport fill_direction, larger_left, split_rows
+from hybridtrees.core.search._split cimport (
+    fill_direction, insert_by_key, larger_left, split_rows,
+)
 
 import numpy as np
 
 from hybridtrees.core.base.dtypes import aligned_empty
+
+
+# ---------------------------------------------------------------------------------------------
+# Candidate cuts of one feature, by the loss of linear models on both sides.
+#
+# The sums of products of a node are collected by bin; those left of a cut are running sums over the
+# bins, those right of it what the node's total leaves. Categories are first put in the order of
+# their mean residuals under the node's own fit.
+
+
+cdef enum:
+    UNDECIDED = 2            # missing_left: no row of the node lacks a value, sides are not known
+    SORT_BLOCK = 2048        # rows sorted by bin at a time: their regressors stay in the cache
+
+
+cdef struct ScanNode:
+    # A node whose features are searched.
+    const float64_t* total     # its sums of products
+    float64_t* coef            # its own fit, (n_targets, n_columns)
+    float64_t loss             # of that fit
+    float64_t least_rows       # of a child
+    float64_t least_weight
+    float64_t least_gain       # a split must gain more
+
+
+cdef inline void sort_by_code(
+    const uint8_t* codes, const uint32_t* rows, intp_t n, int32_t n_codes,
+    int32_t* start, uint32_t* sorted_rows,
+) noexcept nogil:
+    """OUT rows by code, and where each code's rows start; `start` has n_codes + 1 entries."""
+    cdef intp_t i
+    cdef int32_t code
+    cdef int32_t at[257]
+    memset(start, 0, (n_codes + 1) * sizeof(int32_t))
+    for i in range(n):
+        start[codes[rows[i]] + 1] += 1
+    for code in range(n_codes):
+        start[code + 1] += start[code]
+    memcpy(at, start, n_codes * sizeof(int32_t))
+    for i in range(n):
+        code = codes[rows[i]]
+        sorted_rows[at[code]] = rows[i]
+        at[code] += 1
+
+
+cdef inline void keep_best(SplitInfo* out, intp_t n_kept, const SplitInfo* split) noexcept nogil:
+    """Put a split among the best ones; of equal ones the first stands first."""
+    cdef intp_t k = n_kept
+    while k > 0 and (out[k - 1].feature < 0 or split.gain > out[k - 1].gain):
+        k -= 1
+        if k + 1 < n_kept:
+            out[k + 1] = out[k]
+    if k < n_kept:
+        out[k] = split[0]
+
+
+cdef class LinearScan:
+    """Scans features; its buffers are reused, those of a thread are its own."""
+
+    cdef BinnedView bins
+    cdef LinearProblem problem
+    cdef intp_t most_cells
+    cdef float64_t[:, ::1] sums            # by thread: left sums of the cuts, and a running one
+    cdef float64_t[:, ::1] losses          # by thread: left and right losses of the cuts
+    cdef float64_t[:, ::1] scratch
+
+    def __init__(self, BinnedView bins, LinearProblem problem, int n_threads):
+        self.bins = bins
+        self.problem = problem
+        self.most_cells = int(np.max(bins.n_bins)) + 1
+        self.sums = aligned_empty(
+            (n_threads, (self.most_cells + 1) * problem.cell_size), np.float64)
+        self.losses = np.empty((n_threads, 2 * self.most_cells))
+        self.scratch = aligned_empty(
+            (n_threads, (problem.scratch_size() + 7) // 8 * 8), np.float64)
+
+    cdef void collect(
+        self, int32_t feature, const uint32_t* rows, intp_t n, float64_t* cells,
+    ) noexcept nogil:
+        """OUT sums by bin of the feature, the missing rows last."""
+        cdef uint32_t sorted_rows[SORT_BLOCK]
+        cdef int32_t start[258]
+        cdef const uint8_t* codes = self.bins.view.columns + feature * self.bins.view.n_rows
+        cdef int32_t n_codes = self.bins.view.n_bins[feature] + 1, code
+        cdef intp_t size = self.problem.cell_size, first = 0, part
+        memset(cells, 0, n_codes * size * sizeof(float64_t))
+        while first < n:
+            part = min(n - first, <intp_t>SORT_BLOCK)
+            sort_by_code(codes, rows + first, part, n_codes, start, sorted_rows)
+            for code in range(n_codes):
+                if start[code + 1] > start[code]:
+                    self.problem.add_rows(
+                        sorted_rows + start[code], start[code + 1] - start[code],
+                        cells + code * size)
+            first += part
+
+    cdef void fit(self, ScanNode* at) noexcept nogil:
+        """Fit the node; `coef` is where the descent starts, and OUT."""
+        self.problem.losses(at.total, 0, NULL, 1, at.coef, &self.scratch[0, 0], &at.loss, at.coef)
+
+    cdef float64_t variation(self, const float64_t* total) noexcept nogil:
+        """Squared deviations of the targets from their means."""
+        cdef int t, p = self.problem.rules.n_columns, end = p * (p + 1) // 2
+        cdef const int32_t* place = self.problem.rules.at
+        cdef float64_t ones = total[place[0]], first, found = 0.0
+        for t in range(self.problem.rules.n_targets):
+            first = total[place[end + t * (p + 1)]]
+            found += max(total[place[end + t * (p + 1) + p]] - first * first / ones, 0.0)
+        return found
+
+    # ---- cuts ---------------------------------------------------------------------------------
+
+    cdef void search(
+        self, const ScanNode* at, int32_t feature, const float64_t* cells, int thread,
+        SplitInfo* out, intp_t n_kept,
+    ) noexcept nogil:
+        """OUT the best cuts of a feature, feature -1 where there are fewer."""
+        cdef int32_t order[N_CODES]
+        cdef int32_t b, n_bins = self.bins.view.n_bins[feature]
+        cdef int t
+        cdef intp_t k
+        for k in range(n_kept):
+            out[k].feature = -1
+        if not self.bins.view.is_categorical[feature]:
+            for b in range(n_bins):
+                order[b] = b
+            self.search_order(at, feature, cells, thread, order, n_bins, out, n_kept)
+            return
+        for t in range(self.problem.rules.n_targets):
+            self.order_by_residual(at, feature, cells, t, order)
+            self.search_order(at, feature, cells, thread, order, n_bins, out, n_kept)
+
+    cdef void search_order(
+        self, const ScanNode* at, int32_t feature, const float64_t* cells, int thread,
+        const int32_t* order, int32_t n, SplitInfo* out, intp_t n_kept,
+    ) noexcept nogil:
+        """Try the cuts of bins in some order, missing rows on either side."""
+        cdef int32_t cuts[257]
+        cdef int32_t k, n_cuts, side, n_sides = 1
+        cdef intp_t size = self.problem.cell_size
+        cdef const float64_t* missing = cells + self.bins.view.n_bins[feature] * size
+        cdef float64_t* left = &self.losses[thread, 0]
+        cdef float64_t* right = left + self.most_cells
+        cdef float64_t* sums = &self.sums[thread, 0]
+        cdef float64_t gain
+        cdef SplitInfo split
+        cdef int tail = self.problem.rules.tail
+        if missing[tail] > 0:
+            n_sides = 2
+        for side in range(n_sides):
+            n_cuts = self.list_cuts(at, cells, missing if side else NULL, thread, order, n, cuts)
+            if n_cuts == 0:
+                continue
+            self.problem.losses(sums, size, NULL, n_cuts, at.coef, &self.scratch[thread, 0], left,
+                                NULL)
+            self.problem.losses(sums, size, at.total, n_cuts, at.coef, &self.scratch[thread, 0],
+                                right, NULL)
+            for k in range(n_cuts):
+                gain = at.loss - left[k] - right[k]
+                if gain > at.least_gain and (
+                    out[n_kept - 1].feature < 0 or gain > out[n_kept - 1].gain
+                ):
+                    self.fill_split(feature, cells, order, cuts[k],
+                                    larger_left(sums[k * size + tail], at.total[tail]), &split)
+                    split.gain = gain
+                    split.missing_left = UNDECIDED if n_sides == 1 else side
+                    keep_best(out, n_kept, &split)
+
+    cdef int32_t list_cuts(
+        self, const ScanNode* at, const float64_t* cells, const float64_t* before, int thread,
+        const int32_t* order, int32_t n, int32_t* cuts,
+    ) noexcept nogil:
+        """OUT positions of the cuts that leave both sides large enough, and their left sums."""
+        cdef intp_t size = self.problem.cell_size
+        cdef int tail = self.problem.rules.tail
+        cdef float64_t* sums = &self.sums[thread, 0]
+        cdef float64_t* running = sums + self.most_cells * size
+        cdef int32_t c, n_cuts = 0
+        cdef float64_t rows_right, weight_right
+        if before == NULL:
+            memset(running, 0, size * sizeof(float64_t))
+        else:
+            memcpy(running, before, size * sizeof(float64_t))
+        for c in range(n):
+            if cells[order[c] * size + tail] == 0:
+                continue
+            ht_combine(self.problem.width, running, cells + order[c] * size, size, 1.0)
+            rows_right = at.total[tail] - running[tail]
+            weight_right = at.total[tail + 1] - running[tail + 1]
+            if rows_right < at.least_rows or rows_right < 1:
+                break
+            if (running[tail] < at.least_rows or running[tail + 1] < at.least_weight
+                    or weight_right < at.least_weight):
+                continue
+            memcpy(sums + n_cuts * size, running, size * sizeof(float64_t))
+            cuts[n_cuts] = c
+            n_cuts += 1
+        return n_cuts
+
+    cdef void order_by_residual(
+        self, const ScanNode* at, int32_t feature, const float64_t* cells, int target,
+        int32_t* order,
+    ) noexcept nogil:
+        """OUT bins by the mean residual of a target under the node's fit."""
+        cdef float64_t mean[N_CODES]
+        cdef int p = self.problem.rules.n_columns, end = p * (p + 1) // 2, j
+        cdef const int32_t* place = self.problem.rules.at
+        cdef const float64_t* coef = at.coef + target * p
+        cdef const float64_t* cell
+        cdef float64_t residual
+        cdef int32_t b
+        for b in range(self.bins.view.n_bins[feature]):
+            cell = cells + b * self.problem.cell_size
+            residual = 0.0
+            if cell[self.problem.rules.tail] > 0 and cell[place[0]] > 0:
+                residual = cell[place[end + target * (p + 1)]]
+                for j in range(p):
+                    residual -= coef[j] * cell[place[j * (j + 1) // 2]]
+                residual /= cell[place[0]]
+            insert_by_key(mean, order, b, residual, b)
+
+    cdef void fill_split(
+        self, int32_t feature, const float64_t* cells, const int32_t* order, int32_t cut,
+        bint left_is_larger, SplitInfo* split,
+    ) noexcept nogil:
+        cdef int32_t c, b
+        memset(split, 0, sizeof(SplitInfo))
+        split.feature = feature
+        split.bin = order[cut]
+        split.category_start = -1
+        split.key = <uint32_t>split.bin
+        if not self.bins.view.is_categorical[feature]:
+            return
+        split.is_categorical = True
+        for c in range(self.bins.view.n_bins[feature]):
+            b = order[c]
+            if (left_is_larger if cells[b * self.problem.cell_size + self.problem.rules.tail] == 0
+                    else c <= cut):
+                split.categories[b >> 5] |= <uint32_t>1 << (b & 31)
+
+
+# ---------------------------------------------------------------------------------------------
+# A quick look at features, before some of them are searched in full.
+#
+# A cut changes the node's fit where the residuals left of it go along with a regressor. With z the
+# regressors (the intercept among them), r the residuals and H = sum z z', a cut with the share s of
+# the rows on its left gains about
+#
+#     S' H^-1 S / (s (1 - s)),    S = sum over the left rows of z r  -  s (that of all rows),
+#
+# which would be exact if the left rows had the products s H (the score test of Rao 1948). The sums
+# of z r are as many as regressors, where the full search needs all their products.
+
+
+cdef enum:
+    BLOCK_BYTES = 262144      # rows that stay in the cache while all features pass over them
+    MOST_BYTES = 16777216     # of the sums of the features that do so together
+
+
+cdef class LinearScreen:
+    """Scores features; its buffers are reused, those of a thread are its own."""
+
+    cdef BinnedView bins
+    cdef LinearProblem problem
+    cdef intp_t stride                     # doubles of the sums of a bin
+    cdef intp_t most_cells
+    cdef readonly int32_t chunk            # features that pass over the rows together
+    cdef float64_t[::1] factor             # Cholesky factor of the node's products
+    cdef float64_t[::1] residual           # of the node's rows, times the root of their weights
+    cdef float64_t[:, ::1] sums            # by thread: of every bin of the features of a chunk
+    cdef float64_t[:, ::1] moved           # by thread: sums left of the cuts, cuts side by side
+
+    def __init__(self, BinnedView bins, LinearProblem problem, int n_threads):
+        cdef intp_t n_features = bins.view.n_features, n_columns = problem.n_columns
+        self.bins = bins
+        self.problem = problem
+        self.most_cells = int(np.max(bins.n_bins)) + 1
+        # Behind the sums of a bin stand its rows and its weight.
+        self.stride = problem.n_padded + 8
+        own = self.most_cells * self.stride * 8
+        self.chunk = min(max(1, MOST_BYTES // own), (n_features + n_threads - 1) // n_threads)
+        self.factor = np.empty(n_columns * n_columns)
+        self.residual = np.empty(bins.view.n_rows)
+        self.sums = aligned_empty(
+            (n_threads, self.chunk * self.most_cells * self.stride), np.float64)
+        self.moved = aligned_empty(
+            (n_threads, (n_columns + 1) * ht_padded(<int>self.most_cells)), np.float64)
+
+    cdef void begin(self, const ScanNode* at) noexcept nogil:
+        """Factor the products of a node's regressors."""
+        ht_factor(&self.problem.rules, at.total, &self.factor[0])
+
+    cdef void take_residuals(
+        self, const ScanNode* at, int target, const uint32_t* rows, intp_t n,
+    ) noexcept nogil:
+        """Residuals of a target under the node's fit."""
+        cdef int p = self.problem.rules.n_columns, j
+        cdef const float64_t* coef = at.coef + target * p
+        cdef const float64_t* row
+        cdef float64_t left_over
+        cdef intp_t i
+        for i in range(n):
+            row = &self.problem.view[rows[i], 0]
+            left_over = row[p + target]
+            for j in range(p):
+                left_over -= coef[j] * row[j]
+            self.residual[i] = left_over
+
+    cdef void score(
+        self, const ScanNode* at, const uint32_t* rows, intp_t n, const int32_t* features,
+        int32_t n_features, int thread, float64_t* scores,
+    ) noexcept nogil:
+        """Add to the scores of some features, at most a chunk of them, what their best cuts gain.
+
+        A feature that cannot be cut gets minus infinity.
+        """
+        cdef intp_t size = self.most_cells * self.stride, first = 0, part
+        cdef intp_t block = max(16, BLOCK_BYTES // (8 * self.problem.n_padded))
+        cdef float64_t* sums = &self.sums[thread, 0]
+        cdef int32_t j
+        memset(sums, 0, n_features * size * sizeof(float64_t))
+        while first < n:
+            part = min(block, n - first)
+            for j in range(n_features):
+                ht_add_scores(
+                    self.problem.width, &self.problem.view[0, 0], self.problem.n_padded,
+                    rows + first, part,
+                    self.bins.view.columns + features[j] * self.bins.view.n_rows,
+                    &self.residual[first], sums + j * size)
+            first += part
+        for j in range(n_features):
+            scores[features[j]] += self.best_cut(at, features[j], sums + j * size, thread)
+
+    cdef float64_t best_cut(
+        self, const ScanNode* at, int32_t feature, const float64_t* cells, int thread,
+    ) noexcept nogil:
+        """What the best cut of a feature gains, from the sums of its bins, missing rows last."""
+        cdef int32_t order[N_CODES]
+        cdef float64_t mean[N_CODES]
+        cdef int32_t n_bins = self.bins.view.n_bins[feature], b, k, n_cuts, side
+        cdef int p = self.problem.rules.n_columns, i
+        cdef intp_t rows_at = self.problem.n_padded, lanes = ht_padded(<int>self.most_cells)
+        cdef const float64_t* cell
+        cdef const float64_t* missing = cells + n_bins * self.stride
+        cdef float64_t* moved = &self.moved[thread, 0]
+        cdef float64_t* shares = moved + p * lanes
+        cdef float64_t n_rows = 0.0, weight = 0.0, rows_left, weight_left, best = -INFINITY, x
+        for b in range(n_bins + 1):
+            n_rows += cells[b * self.stride + rows_at]
+            weight += cells[b * self.stride + rows_at + 1]
+        for b in range(n_bins):
+            cell = cells + b * self.stride
+            k = b
+            if self.bins.view.is_categorical[feature]:
+                # In the order of the mean residuals, as the search will have them.
+                mean[b] = cell[0] / cell[rows_at + 1] if cell[rows_at + 1] > 0 else 0.0
+                while k > 0 and mean[order[k - 1]] > mean[b]:
+                    order[k] = order[k - 1]
+                    k -= 1
+            order[k] = b
+        for side in range(2 if missing[rows_at] > 0 else 1):
+            rows_left = missing[rows_at] if side else 0.0
+            weight_left = missing[rows_at + 1] if side else 0.0
+            for i in range(p):
+                moved[i * lanes] = missing[i] if side else 0.0
+            n_cuts = 0
+            # Running sums of every regressor at the cuts that are allowed.
+            for b in range(n_bins):
+                cell = cells + order[b] * self.stride
+                if cell[rows_at] == 0:
+                    continue
+                rows_left += cell[rows_at]
+                weight_left += cell[rows_at + 1]
+                for i in range(p):
+                    moved[i * lanes + n_cuts] += cell[i]
+                if n_rows - rows_left < at.least_rows or n_rows - rows_left < 1:
+                    break
+                if rows_left < at.least_rows or not 0 < weight_left < weight:
+                    continue
+                shares[n_cuts] = weight_left / weight
+                for i in range(p):
+                    moved[i * lanes + n_cuts + 1] = moved[i * lanes + n_cuts]
+                n_cuts += 1
+            if n_cuts == 0:
+                continue
+            for i in range(p):
+                x = 0.0
+                for b in range(n_bins + 1):
+                    x += cells[b * self.stride + i]
+                for k in range(n_cuts):
+                    moved[i * lanes + k] -= shares[k] * x
+            ht_forward(self.problem.width, p, &self.factor[0], moved, <int>lanes, n_cuts)
+            for k in range(n_cuts):
+                x = 0.0
+                for i in range(p):
+                    x += moved[i * lanes + k] * moved[i * lanes + k]
+                best = max(best, x / (shares[k] * (1.0 - shares[k])))
+        return best
+
+
+# ---------------------------------------------------------------------------------------------
+# The search of a node.
 
 
 # Candidates of a feature, and of a node, that are fitted in full.
@@ -44,31 +448,18 @@ CANDIDATES = 5
 cdef class LinearSearch(SplitSearch):
     """Searches the nodes of linear trees.
 
-    Parameters
-    ----------
-    binned : BinnedMatrix
-        The features to split on.
-    problem : LinearProblem
-    params : GrowerParams
-    n_threads : int
-    fitter : object, optional
-        For losses that are not squared. ``fitter.prepare(rows)`` fits the node of these rows and
-        returns curvatures and working targets, or None for a node that needs no split;
-        ``fitter.choose(rows, candidates)`` gets (feature, table of 256 directions) of the
-        best candidates and returns the number of the best one and its gain, or None.
-    regressors : float64 array, optional
-        The regressors that the problem was made of, needed with a fitter.
-    screened : int
-        Features of a node that are searched in full, after a look at all of them; 0 for all.
-    exhaustive : bool
-        Whether the fitter gets all candidates, not the best few only.
+    Losses that are not squared need a `fitter`, and the `regressors` that the problem was made of.
+    ``fitter.prepare(rows)`` fits the node of these rows and returns curvatures and working targets,
+    or None for a node that needs no split. ``fitter.choose(rows, candidates)`` gets (feature, table
+    of 256 directions) of the best candidates, of all where `exhaustive`; it returns the number of
+    the best one and its gain, or None. With `screened` > 0 only so many features of a node are
+    searched in full, after a look at all of them.
     """
 
     cdef BinnedView bins
     cdef LinearProblem problem
     cdef LinearScan scan
     cdef LinearScreen look
-    cdef HistogramPool pool
     cdef object fitter
     cdef object regressors
     cdef SplitInfo* found                    # best splits of each feature
@@ -108,10 +499,7 @@ cdef class LinearSearch(SplitSearch):
         if self.exhaustive:
             self.n_kept = 2 * int(np.max(self.bins.n_bins))
             self.n_tried = self.n_kept * self.n_features
-        self.rows = np.empty(self.n_rows, dtype=np.uint32)
         self.row_scratch = np.empty(self.n_rows, dtype=np.uint32)
-        self.tree_features = np.empty(self.n_features, dtype=np.int32)
-        self.node_features = np.empty(2 * self.n_features, dtype=np.int32)
         self.chosen = np.empty(self.n_features, dtype=np.int32)
         self.totals = aligned_empty((2, problem.cell_size), np.float64)
         self.coefs = np.zeros((2, problem.n_targets * problem.n_columns))
@@ -155,20 +543,6 @@ cdef class LinearSearch(SplitSearch):
 
     cdef float64_t* cells_of(self, int32_t node, int32_t feature) noexcept nogil:
         return self.slot_of(node) + self.first_cell[feature] * self.problem.cell_size
-
-    cdef void forget(self, int32_t node) noexcept nogil:
-        if self.store.nodes[node].slot >= 0:
-            self.pool.release(self.store.nodes[node].slot)
-            self.store.nodes[node].slot = -1
-
-    cdef int take_slot(self, int32_t node) except -1 nogil:
-        """A slot for a node; when there is none, the last node of the frontier loses its own."""
-        cdef int slot = self.pool.take()
-        if slot < 0:
-            self.forget(self.last_with_slot())
-            slot = self.pool.take()
-        self.store.nodes[node].slot = slot
-        return 0
 
     cdef void collect(self, int32_t node, int32_t feature, float64_t* cells) noexcept nogil:
         cdef GrowNode* n = &self.store.nodes[node]
@@ -324,25 +698,9 @@ cdef class LinearSearch(SplitSearch):
         return self.pick(node, 0, features, n)
 
     cdef int evaluate_root(self) except -1 nogil:
-        cdef int32_t n = 0, j
-        cdef ScanNode at
-        cdef const int32_t* features
         if not self.may_split(0):
             return 0
-        if not self.keeps:
-            return self.search_rows(0)
-        self.take_slot(0)
-        features = self.draw_node_features(0, 0, &n)
-        for j in prange(n, num_threads=team_of(self.n_threads), schedule="dynamic", chunksize=1):
-            self.collect(0, features[j], self.cells_of(0, features[j]))
-        self.total_of_slot(0, &self.totals[0, 0])
-        self.open_scan(0, 0, &at)
-        if at.loss <= at.least_gain:
-            return 0
-        for j in prange(n, num_threads=team_of(self.n_threads), schedule="dynamic", chunksize=1):
-            self.scan.search(&at, features[j], self.cells_of(0, features[j]),
-                             omp_get_thread_num(), self.found_for(0, features[j]), self.n_kept)
-        return self.pick(0, 0, features, n)
+        return self.search_alone(0) if self.keeps else self.search_rows(0)
 
     cdef int evaluate_children(self, int32_t node, bint left, bint right) except -1 nogil:
         cdef int32_t small = self.store.nodes[node].left, large = self.store.nodes[node].right

@@ -6,16 +6,6 @@ from hybridtrees.core.base._types cimport (
 )
 
 
-cdef float64_t solve_ridge(
-    int32_t n, float64_t* matrix, const float64_t* right, float64_t* coef
-) noexcept nogil
-
-cdef float64_t solve_constrained(
-    int32_t n, const float64_t* matrix, const float64_t* right, float64_t alpha,
-    const int8_t* sign, float64_t* coef,
-) noexcept nogil
-
-
 cdef enum LeafFit:
     HALF_ADDITIVE = 0      # intercept, one factor for the linear part above, the new feature
     ADDITIVE = 1           # what is above stays as it is; intercept and the new feature are added
@@ -89,13 +79,6 @@ cdef inline int32_t triangle(int32_t k) noexcept nogil:
 cdef inline float64_t spread(float64_t squares, float64_t centred, float64_t ridge) noexcept nogil:
     """Diagonal entry of a column; 0 for one that is constant but for rounding."""
     return centred + ridge if centred > 1e-10 * squares else 0.0
-
-
-cdef void add_bin(MomentScan* scan, int32_t b, float64_t* sums) noexcept nogil
-
-cdef float64_t score_side(
-    MomentScan* scan, const float64_t* known, const float64_t* lacking, SideModel* out
-) noexcept nogil
 
 
 cdef void scan_moments(

@@ -113,15 +113,7 @@ cdef float64_t solve_constrained(
 
 def minimise(const float64_t[:, ::1] matrix, const float64_t[::1] right, float64_t alpha=0.0,
              const int8_t[::1] sign=None):
-    """Coefficients and twice the drop of the loss; for tests and small problems.
-
-    Parameters
-    ----------
-    matrix : float64 array of shape (n, n), symmetric
-    right : float64 array of shape (n,)
-    alpha : float
-    sign : int8 array of shape (n,), optional
-    """
+    """Coefficients and twice the drop of the loss of a symmetric problem; for tests."""
     cdef int32_t n = <int32_t>matrix.shape[0]
     cdef float64_t[:, ::1] copy = np.array(matrix)
     coef = np.zeros(max(n, 1))
@@ -143,17 +135,7 @@ def minimise_many(const float64_t[:, :, ::1] matrix, const float64_t[:, ::1] rig
                   const int32_t[::1] sizes, float64_t alpha=0.0, const int8_t[:, ::1] signs=None):
     """Coefficients of many problems, each in the first `sizes` rows and columns of its matrix.
 
-    Parameters
-    ----------
-    matrix : float64 array of shape (n_problems, width, width), symmetric
-    right : float64 array of shape (n_problems, width)
-    sizes : int32 array of shape (n_problems,)
-    alpha : float
-    signs : int8 array of shape (n_problems, width), optional
-
-    Returns
-    -------
-    coef : float64 array of shape (n_problems, width), 0 behind the size of a problem
+    0 behind the size of a problem.
     """
     cdef int32_t i, j, n, problem, width = <int32_t>right.shape[1]
     cdef float64_t[::1] packed = np.empty(max(1, width * width))
@@ -431,7 +413,7 @@ cdef float64_t score_side(
 # ---------------------------------------------------------------------------------------------
 # Best cut of a feature where the children are linear models.
 #
-# A cut gains the scores of both sides (`_moment_score`) less that of the node's own model. Where
+# A cut gains the scores of both sides less that of the node's own model. Where
 # they have a closed form, those of all cuts are computed side by side (moment_scores.h).
 
 

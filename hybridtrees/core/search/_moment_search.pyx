@@ -13,7 +13,7 @@ from hybridtrees.core.base._types cimport (
     GRAD_ONLY, HT_ROUNDING, HT_TIE_BINNED, MAX_REGRESSORS, N_CODES, STREAM_SAMPLE, BinView,
     SplitInfo, float32_t, float64_t, int32_t, int8_t, intp_t, uint32_t, uint64_t, uint8_t,
 )
-from hybridtrees.core.search._histogram cimport BinnedView
+from hybridtrees.core.search._histogram cimport BinnedView, RowValues, row_values
 from hybridtrees.core.search._histogram_search cimport HistogramSearch
 from hybridtrees.core.search._moment_scan cimport (
     ADDITIVE, FULL, MAX_SUMS, SCAN_SUMS, MomentScan, NodeModel, SideModel, gains_of_cuts,
@@ -43,19 +43,19 @@ cdef extern from "moments.h" nogil:
         const uint8_t* records
         intp_t record_bytes
         const float32_t* grad
-        const uint8_t* quantised
-        intp_t quantised_step
+        const uint8_t* quantised     # gradients as integers near the codes, or NULL
+        intp_t quantised_step        # bytes from row to row
         float32_t unit
-        const float32_t* hess
+        const float32_t* hess        # NULL: `constant_hess` for all rows
         float32_t constant_hess
         const uint32_t* rows
         intp_t n_rows
         int32_t n_terms
-        int32_t summed
-        int32_t with_grad
+        int32_t summed               # one regressor, the sum of the terms
+        int32_t with_grad            # cells hold g, too
         const int32_t* term_feature
-        const float32_t* tables
-        float32_t offset
+        const float32_t* tables      # value of each term for each of 256 codes
+        float32_t offset             # added to a sum
         const int32_t* features
         int32_t n_features
         int32_t contiguous
@@ -66,6 +66,7 @@ cdef extern from "moments.h" nogil:
     void ht_add_moment_rows(const HtMoments* moments, int wide, int width)
 
 cdef enum:
+    GROUP_FEATURES = 64          # most features whose cells are filled together
     WIDE_ROWS = 1024             # nodes of at most so many rows are summed in float64
     BLOCK_ROWS = 16384
 
@@ -77,36 +78,21 @@ cdef int32_t moment_cell_size(int32_t n_regressors, bint with_grad) noexcept nog
 
 
 cdef void build_moments(
-    const BinView* bins, const MomentTerms* terms, const uint32_t* rows, intp_t n_rows,
+    const BinView* bins, const HtMoments* terms, const uint32_t* rows, intp_t n_rows,
     const int32_t* features, int32_t n_features, uint32_t* start, float64_t* cells,
-    float32_t* narrow,
+    float32_t* narrow, int width,
 ) noexcept nogil:
     """Fill the cells of at most GROUP_FEATURES features; OUT `start`, the first cell of each.
 
-    `narrow` is scratch of the size of `cells`; with NULL everything is summed in float64.
+    `terms` says what the node's regressors are made of. `narrow` is scratch of the size of
+    `cells`; with NULL everything is summed in float64.
     """
-    cdef HtMoments work
+    cdef HtMoments work = terms[0]
     cdef int32_t j
     cdef intp_t n_cells = 0, size, first, i
-    work.records = bins.records
-    work.record_bytes = bins.record_bytes
-    work.grad = terms.grad
-    work.quantised = terms.quantised
-    work.quantised_step = terms.quantised_step
-    work.unit = <float32_t>terms.unit
-    work.hess = terms.hess
-    work.constant_hess = <float32_t>terms.constant_hess
-    work.n_terms = terms.n_terms
-    work.summed = terms.summed
-    work.with_grad = terms.with_grad
-    work.term_feature = terms.feature
-    work.tables = terms.tables
-    work.offset = <float32_t>terms.offset
-    work.features = features
-    work.n_features = n_features
-    work.contiguous = 1
+    work.records, work.record_bytes = bins.records, bins.record_bytes
+    work.features, work.n_features, work.contiguous = features, n_features, 1
     work.start = start
-    work.cell_size = terms.cell_size
     for j in range(n_features):
         start[j] = <uint32_t>n_cells
         n_cells += bins.cell_start[features[j] + 1] - bins.cell_start[features[j]]
@@ -118,7 +104,7 @@ cdef void build_moments(
         work.rows = rows
         work.n_rows = n_rows
         work.cells = cells
-        ht_add_moment_rows(&work, 1, terms.width)
+        ht_add_moment_rows(&work, 1, width)
         return
     first = 0
     while first < n_rows:
@@ -126,7 +112,7 @@ cdef void build_moments(
         work.rows = rows + first
         work.n_rows = min(BLOCK_ROWS, n_rows - first)
         work.cells = narrow
-        ht_add_moment_rows(&work, 0, terms.width)
+        ht_add_moment_rows(&work, 0, width)
         for i in range(size):
             cells[i] += narrow[i]
         first += BLOCK_ROWS
@@ -139,55 +125,25 @@ def moments(BinnedView bins, const float32_t[::1] grad, hess, const uint32_t[::1
 
     `width` is that of the vectors in bytes, at most what the machine has; 0 for just that.
     """
-    cdef MomentTerms terms
-    cdef const float32_t[::1] hess_view
+    cdef HtMoments terms
+    cdef RowValues values = row_values(grad, hess, bins.view.n_rows)
     cdef const int32_t[::1] listed = np.ascontiguousarray(features, dtype=np.int32)
     cdef uint32_t[::1] start = np.empty(GROUP_FEATURES, dtype=np.uint32)
     cdef float64_t[::1] cells
     cdef float32_t[::1] scratch
     cdef int32_t j, n_terms = <int32_t>term_feature.shape[0]
-    cdef intp_t i
-    if not 0 < listed.shape[0] <= GROUP_FEATURES or not 0 < n_terms <= MAX_REGRESSORS:
-        raise ValueError("too many features or terms, or none")
-    if (tables.shape[0] != n_terms or tables.shape[1] != N_CODES
-            or grad.shape[0] != bins.view.n_rows):
-        raise ValueError("tables or gradients do not fit")
-    for j in range(n_terms):
-        if not 0 <= term_feature[j] < bins.view.n_features:
-            raise ValueError("a term's feature is out of range")
-    for i in range(rows.shape[0]):
-        if rows[i] >= bins.view.n_rows:
-            raise ValueError("a row id is out of range")
-    for j in range(<int32_t>listed.shape[0]):
-        if not 0 <= listed[j] < bins.view.n_features:
-            raise ValueError("a feature is out of range")
-    terms.grad = &grad[0]
+    terms.grad, terms.hess, terms.constant_hess = values.grad, values.hess, values.constant_hess
     terms.quantised = NULL
-    terms.hess = NULL
-    terms.constant_hess = 1.0
-    if isinstance(hess, (int, float)):
-        terms.constant_hess = hess
-    else:
-        hess_view = hess
-        if hess_view.shape[0] != grad.shape[0]:
-            raise ValueError("one hessian per row is needed")
-        terms.hess = &hess_view[0]
-    terms.n_terms = n_terms
-    terms.summed = summed
-    terms.feature = &term_feature[0]
-    terms.tables = &tables[0, 0]
-    terms.offset = 0
-    terms.with_grad = with_grad
-    terms.width = min(width, ht_vector_bytes()) if width else ht_vector_bytes()
+    terms.n_terms, terms.summed, terms.with_grad = n_terms, summed, with_grad
+    terms.term_feature, terms.tables, terms.offset = &term_feature[0], &tables[0, 0], 0
     terms.cell_size = moment_cell_size(1 if summed else n_terms, with_grad)
     size = sum(int(bins.view.cell_start[f + 1] - bins.view.cell_start[f]) for f in listed)
     cells = aligned_empty(size * terms.cell_size, np.float64)
     scratch = aligned_empty(size * terms.cell_size, np.float32)
-    if rows.shape[0] == 0:
-        raise ValueError("no rows")
     build_moments(&bins.view, &terms, &rows[0], rows.shape[0], &listed[0],
                   <int32_t>listed.shape[0], &start[0], &cells[0],
-                  &scratch[0] if narrow else NULL)
+                  &scratch[0] if narrow else NULL,
+                  min(width, ht_vector_bytes()) if width else ht_vector_bytes())
     table = np.asarray(cells).reshape(-1, terms.cell_size)
     return [table[start[j] : start[j] + bins.view.n_bins[listed[j]] + 1].copy()
             for j in range(<int32_t>listed.shape[0])]
@@ -206,16 +162,15 @@ FITS = {"half_additive": 0, "additive": 1, "full": 2}
 cdef class NodeModels:
     """The models of all nodes of one tree.
 
-    Parameters
-    ----------
-    fit : {"half_additive", "additive", "full"}
-    max_regressors : int
-    bin_values : sequence of float64 arrays or None
-        Mean of the values in each bin of each feature, in standard units; None for a feature
-        that does not regress.
-    n_bins : int32 array
-        Value bins of each feature.
+    `bin_values` has the mean of the values in each bin of each feature, in standard units; None for
+    a feature that does not regress.
     """
+
+    cdef NodeModel* nodes
+    cdef int32_t capacity
+    cdef int32_t fit, max_regressors
+    cdef float64_t[::1] values             # of bins, feature by feature
+    cdef intp_t[::1] value_start           # -1: the feature does not regress
 
     def __cinit__(self):
         self.nodes = NULL
@@ -316,13 +271,10 @@ cdef class NodeModels:
         child.offset /= size
 
     def as_arrays(self, NodeStore store):
-        """The models of the nodes of a store.
+        """Models of the nodes of a store by name, one row per node.
 
-        Returns
-        -------
-        models : dict of arrays, one row per node: `n_regressors`, `feature`, `coef` and `center`
-            (in standard units), `offset`, `scale`, `value`, and `joined`, the place of the
-            feature that the parent was split on among the regressors, -1: it is none
+        Coefficients and centres are in standard units. `joined` is the place of the feature that
+        the parent was split on among the regressors, -1: it is none.
         """
         cdef int32_t k, j, n = store.n_nodes
         cdef NodeModel* model
@@ -358,8 +310,8 @@ cdef class NodeModels:
 # ---------------------------------------------------------------------------------------------
 # Splits scored by the linear models of the children (Shi, Li and Li 2019).
 #
-# In the search a feature stands at the means of its bins, in units of its own (`_node_models`); the
-# leaves are fitted afterwards, to the values themselves (`_leaf_moments`).
+# In the search a feature stands at the means of its bins, in units of its own (`NodeModels`); the
+# leaves are fitted afterwards, to the values themselves (`leaf_moments`).
 #
 # Gradients and hessians are in the integer histograms of `HistogramSearch`, where a sibling is had
 # by subtraction. The moments with the regressors differ from sibling to sibling. They are summed
@@ -383,7 +335,7 @@ cdef struct NodeWork:
     const uint32_t* rows         # those that the moments are summed over
     intp_t n_rows
     bint sampled                 # they are not all rows of the node
-    MomentTerms terms
+    HtMoments terms
     const int8_t* signs          # of the terms
     uint32_t* start              # first cell of each feature in the cells of its group
     SplitInfo* best              # cut of each feature
@@ -397,20 +349,9 @@ cdef struct NodeWork:
 cdef class MomentSearch(HistogramSearch):
     """Searches the nodes of trees with linear leaves on one BinnedMatrix.
 
-    Parameters
-    ----------
-    binned, params, use_tail, n_threads
-        As for `HistogramSearch`.
-    fit : {"half_additive", "additive", "full"}
-    max_regressors : int
-    bin_values : sequence of float64 arrays or None
-        Mean of the values in each bin of each feature, in units of its own; None for a feature
-        that does not regress.
-    sample_rows : int
-        Nodes of more rows take their moments from about so many; 0 for all rows.
-    origin : float64 array of shape (n_features,), optional
-        Penalise raw slopes and the output where every feature is 0 (`_moment_score`). The units
-        of `bin_values` are those of the table then, less this value of each feature.
+    Nodes of more than `sample_rows` rows take their moments from about so many; 0 for all rows.
+    With an `origin` (n_features,), raw slopes and the output where every feature is 0 are penalised
+    (`_moment_scan`); the units of `bin_values` are those of the table then, less the origin.
     """
 
     cdef NodeModels models
@@ -460,23 +401,22 @@ cdef class MomentSearch(HistogramSearch):
     cdef void fill_terms(self, NodeWork* work) noexcept nogil:
         """Tables of what each code of the regressors contributes; none where nothing would."""
         cdef NodeModel* model = &self.models.nodes[work.node]
-        cdef MomentTerms* terms = &work.terms
+        cdef HtMoments* terms = &work.terms
         cdef float32_t* tables = &self.tables[work.lane, 0]
         cdef int32_t j, b, f, n = 0
         cdef float64_t factor
         cdef const float64_t* values
-        terms.grad = &self.grad[0]
+        terms.grad, terms.hess = self.values.grad, self.values.hess
+        terms.constant_hess = <float32_t>self.values.constant_hess
         terms.quantised = NULL
         if self.statistics.view.layout == GRAD_ONLY:
             terms.quantised = self.statistics.view.data
             terms.quantised_step = self.statistics.view.stride
-            terms.unit = self.statistics.view.grad_unit
-        terms.hess = &self.hess[0] if self.hess is not None else NULL
-        terms.constant_hess = self.constant_hess
+            terms.unit = <float32_t>self.statistics.view.grad_unit
         terms.summed = self.fit != FULL
-        terms.feature = &self.present[work.lane, 0]
+        terms.term_feature = &self.present[work.lane, 0]
         terms.tables = tables
-        terms.offset = model.offset if terms.summed else 0.0
+        terms.offset = <float32_t>(model.offset if terms.summed else 0.0)
         for j in range(model.n_regressors):
             factor = model.coef[j] if terms.summed else 1.0
             if factor == 0:
@@ -495,7 +435,6 @@ cdef class MomentSearch(HistogramSearch):
         if self.origin is not None:
             self.fill_origins(work)
         terms.with_grad = work.sampled
-        terms.width = ht_vector_bytes()
         terms.cell_size = moment_cell_size(1 if terms.summed else n, work.sampled)
 
     cdef void fill_origins(self, NodeWork* work) noexcept nogil:
@@ -629,7 +568,7 @@ cdef class MomentSearch(HistogramSearch):
         if work.terms.n_terms > 0:
             build_moments(&self.bins.view, &work.terms, work.rows, work.n_rows,
                           work.features + first, n, work.start + first, cells,
-                          &self.narrow[thread, 0])
+                          &self.narrow[thread, 0], ht_vector_bytes())
 
     cdef void scan_group(self, const NodeWork* work, int32_t group, int thread) noexcept nogil:
         """Best cut of each feature of a group."""
@@ -754,13 +693,9 @@ cdef class MomentSearch(HistogramSearch):
         return self.models.as_arrays(self.store)
 
     def node_gains(self, int32_t node, int32_t feature):
-        """Gains of all cuts of a number at a node of the last tree, scored one by one.
+        """Gains of all cuts of a number at a node of the last tree, scored one by one; for tests.
 
-        Returns
-        -------
-        gains : float64 array of shape (2, n_bins)
-            Behind each bin, with missing rows on the right, then on the left; -inf where a cut
-            is not allowed.
+        Of shape (2, n_bins): missing rows on the right, then on the left; -inf where not allowed.
         """
         cdef NodeWork work
         cdef MomentScan scan

@@ -2,9 +2,10 @@
 
 from hybridtrees.core.base._exact_sum cimport HtExactSum
 from hybridtrees.core.base._types cimport (
-    Bounds, NodeSums, SplitInfo, SplitRules, TargetView, float32_t, float64_t, int32_t, int64_t,
-    int8_t, intp_t, uint32_t, uint64_t,
+    BinView, Bounds, NodeSums, SplitInfo, SplitRules, TargetView, float32_t, float64_t, int32_t,
+    int64_t, int8_t, intp_t, uint32_t, uint64_t,
 )
+from hybridtrees.core.search._histogram cimport HistogramPool
 
 
 cdef struct OpenNode:
@@ -86,16 +87,16 @@ cdef void sum_column(
 
 cdef int sum_leaves(
     const float32_t* grad, const float32_t* hess, float64_t constant_hess,
-    const uint32_t* rows, intp_t[:, ::1] blocks, float64_t[:, ::1] sums, int n_threads,
+    const uint32_t* rows, intp_t[:, ::1] ends, float64_t[:, ::1] sums, int n_threads,
 ) except -1
 
 cdef int add_to_leaves(
-    const float64_t[::1] values, const uint32_t* rows, intp_t[:, ::1] blocks, float64_t[:] raw,
+    const float64_t[::1] values, const uint32_t* rows, intp_t[:, ::1] leaves, float64_t[:] raw,
     int n_threads, bint ascending,
 ) except -1
 
 cdef int sum_targets(
-    const TargetView* target, const uint32_t* rows, intp_t[:, ::1] blocks,
+    const TargetView* target, const uint32_t* rows, intp_t[:, ::1] ends,
     float64_t[:, ::1] sums, int n_threads,
 ) except -1
 
@@ -103,6 +104,7 @@ cdef int sum_targets(
 cdef class SplitSearch:
     cdef NodeStore store
     cdef NodeQueue queue
+    cdef HistogramPool pool        # sums of open nodes, where a search keeps them
     cdef SplitRules rules
     cdef TargetView target         # of the exact search; its data is NULL without one
     cdef object target_owner
@@ -142,10 +144,14 @@ cdef class SplitSearch:
     cdef int evaluate_children(self, int32_t node, bint left, bint right) except -1 nogil
     cdef void forget(self, int32_t node) noexcept nogil
     cdef int32_t last_with_slot(self) noexcept nogil
+    cdef int take_slot(self, int32_t node) except -1 nogil
     cdef int open_task(self, int32_t node, SplitSearch other) except -1 nogil
+    cdef int take_codes(
+        self, SplitSearch whole, const BinView* bins, const GrowNode* node
+    ) except -1 nogil
     cdef void take_back(self, int32_t node, SplitSearch other) noexcept nogil
     cdef int32_t n_node_sums(self) noexcept nogil
     cdef bint can_walk(self) noexcept nogil
     cdef int32_t leaf_of(self, intp_t row) noexcept nogil
-    cdef intp_t[:, ::1] end_blocks(self)
+    cdef intp_t[:, ::1] row_ends(self)
     cdef int sum_nodes(self, float64_t[:, ::1] sums) except -1

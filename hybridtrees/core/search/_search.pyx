@@ -13,9 +13,9 @@ from hybridtrees.core.base._rng cimport draw_few, draw_sorted, keyed
 from hybridtrees.core.base._simd cimport ht_vector_bytes
 from hybridtrees.core.base._threads cimport team_of, team_stops, threads_for
 from hybridtrees.core.base._types cimport (
-    BEST_FIRST, DEPTH_FIRST, STREAM_CHILD, STREAM_LEVEL, STREAM_NODE, STREAM_TREE,
-    TARGET_CLASS, TARGET_CLASS_WEIGHTED, TargetView, float32_t, float64_t, int32_t,
-    int8_t, intp_t, uint32_t, uint64_t, uint8_t,
+    BEST_FIRST, DEPTH_FIRST, STREAM_CHILD, STREAM_LEVEL, STREAM_NODE, STREAM_TREE, TARGET_CLASS,
+    TARGET_CLASS_WEIGHTED, BinView, TargetView, float32_t, float64_t, int32_t, int8_t, intp_t,
+    uint32_t, uint64_t, uint8_t,
 )
 from hybridtrees.core.search._criteria cimport add_row
 
@@ -144,14 +144,9 @@ cdef class NodeStore:
             self.reserve(2 * self.capacity + 64)
         node = self.nodes + self.n_nodes
         memset(node, 0, sizeof(GrowNode))
-        node.left = -1
-        node.right = -1
-        node.parent = -1
-        node.slot = -1
-        node.split.feature = -1
-        node.split.category_start = -1
-        node.bounds.lower = -INFINITY
-        node.bounds.upper = INFINITY
+        node.left = node.right = node.parent = node.slot = -1
+        node.split.feature = node.split.category_start = -1
+        node.bounds.lower, node.bounds.upper = -INFINITY, INFINITY
         node.groups = <uint64_t>0 - 1
         node.alone = -1
         self.n_nodes += 1
@@ -203,14 +198,12 @@ cdef class NodeStore:
 
     cdef int copy(self, NodeStore other) except -1 nogil:
         """Hold what another store holds."""
-        cdef intp_t i
         self.clear()
         self.reserve(other.n_nodes)
         memcpy(self.nodes, other.nodes, other.n_nodes * sizeof(GrowNode))
         self.n_nodes = other.n_nodes
         self.new_words(other.n_words)
-        for i in range(other.n_words):
-            self.words[i] = other.words[i]
+        memcpy(self.words, other.words, other.n_words * sizeof(uint32_t))
         return 0
 
     cdef void prune(self, float64_t least_gain) noexcept nogil:
@@ -222,11 +215,8 @@ cdef class NodeStore:
             node = nodes + k
             if (node.left >= 0 and nodes[node.left].left < 0 and nodes[node.right].left < 0
                     and node.split.gain < least_gain):
-                nodes[node.left].parent = -1
-                nodes[node.right].parent = -1
-                node.left = -1
-                node.right = -1
-                node.split.feature = -1
+                nodes[node.left].parent = nodes[node.right].parent = -1
+                node.left = node.right = node.split.feature = -1
                 node.stay = node.stop
         # Parents stand before their children, so the new number of a parent is known. A node
         # without one has been cut off.
@@ -251,11 +241,9 @@ cdef class NodeStore:
         """Put the tree of `other` in the place of node `at`; its rows begin at `shift`."""
         cdef int32_t k, first = self.n_nodes - 1, words, target
         cdef int32_t parent = self.nodes[at].parent
-        cdef intp_t i
         cdef GrowNode* node
         words = self.new_words(other.n_words)
-        for i in range(other.n_words):
-            self.words[words + i] = other.words[i]
+        memcpy(self.words + words, other.words, other.n_words * sizeof(uint32_t))
         for k in range(other.n_nodes):
             target = at if k == 0 else self.new_node()
             node = self.nodes + target
@@ -430,10 +418,11 @@ cdef void sum_block(
 
 
 cdef int sum_by_node(
-    const RowSums* work, const uint32_t* rows, intp_t[:, ::1] blocks, float64_t[:, ::1] sums,
+    const RowSums* work, const uint32_t* rows, intp_t[:, ::1] ends, float64_t[:, ::1] sums,
     int n_threads,
 ) except -1:
-    """OUT sums over the rows of each node that has blocks; the others keep theirs."""
+    """OUT sums over the rows that end at each node; nodes without such rows keep theirs."""
+    cdef intp_t[:, ::1] blocks = cut(ends, SUM_BLOCK)
     cdef intp_t k, block, n_blocks = blocks.shape[0], n_rows = 0, n_parts = 0
     cdef intp_t[::1] order
     cdef intp_t[::1] part = np.full(n_blocks, -1, dtype=np.intp)
@@ -472,7 +461,7 @@ cdef int sum_by_node(
 
 cdef int sum_leaves(
     const float32_t* grad, const float32_t* hess, float64_t constant_hess,
-    const uint32_t* rows, intp_t[:, ::1] blocks, float64_t[:, ::1] sums, int n_threads,
+    const uint32_t* rows, intp_t[:, ::1] ends, float64_t[:, ::1] sums, int n_threads,
 ) except -1:
     """OUT sums of grad and hess over the rows of each leaf."""
     cdef Column[2] columns
@@ -480,7 +469,7 @@ cdef int sum_leaves(
     cdef intp_t node
     columns[0], columns[1] = make_column(grad, NULL, 1, 0), make_column(hess, NULL, 1, 0)
     work.columns, work.n_sums, work.vector_bytes = columns, 2, ht_vector_bytes()
-    sum_by_node(&work, rows, blocks, sums, n_threads)
+    sum_by_node(&work, rows, ends, sums, n_threads)
     if hess == NULL:
         for node in range(sums.shape[0]):
             sums[node, 1] *= constant_hess
@@ -488,7 +477,7 @@ cdef int sum_leaves(
 
 
 cdef int sum_targets(
-    const TargetView* target, const uint32_t* rows, intp_t[:, ::1] blocks,
+    const TargetView* target, const uint32_t* rows, intp_t[:, ::1] ends,
     float64_t[:, ::1] sums, int n_threads,
 ) except -1:
     """OUT sums and weight of the targets of each node's rows."""
@@ -506,7 +495,7 @@ cdef int sum_targets(
         for k in range(work.n_sums):
             work.columns[k] = make_column(
                 NULL, target.data + k if k < target.width else NULL, target.width, target.n_rows)
-    return sum_by_node(&work, rows, blocks, sums, n_threads)
+    return sum_by_node(&work, rows, ends, sums, n_threads)
 
 
 cdef void add_to_rows(
@@ -518,20 +507,6 @@ cdef void add_to_rows(
     for i in range(start, stop):
         target = <float64_t*>(<char*>raw + rows[i] * stride)
         target[0] += value
-
-
-cdef intp_t[:, ::1] join_blocks(intp_t[:, ::1] blocks):
-    """From (node, start, stop) of blocks back to those of leaves."""
-    cdef intp_t j, k, n = 0
-    cdef intp_t[:, ::1] leaves = np.empty((blocks.shape[0], 3), dtype=np.intp)
-    for k in range(blocks.shape[0]):
-        if n > 0 and leaves[n - 1, 0] == blocks[k, 0] and leaves[n - 1, 2] == blocks[k, 1]:
-            leaves[n - 1, 2] = blocks[k, 2]
-        else:
-            for j in range(3):
-                leaves[n, j] = blocks[k, j]
-            n += 1
-    return leaves[:n]
 
 
 cdef intp_t first_from(
@@ -580,7 +555,7 @@ cdef void add_to_windows(
 
 
 cdef int add_to_leaves(
-    const float64_t[::1] values, const uint32_t* rows, intp_t[:, ::1] blocks, float64_t[:] raw,
+    const float64_t[::1] values, const uint32_t* rows, intp_t[:, ::1] leaves, float64_t[:] raw,
     int n_threads, bint ascending,
 ) except -1:
     """raw[row] += values[node of the row's leaf].
@@ -589,18 +564,12 @@ cdef int add_to_leaves(
     share leaves but the table: a thread adds to all rows of a window, whatever their leaf. This
     takes ids that ascend within a leaf, which `ascending` says, and leaves that are not too many.
     """
-    cdef intp_t first, n = raw.shape[0], n_leaves, window, part
-    cdef intp_t[:, ::1] leaves
+    cdef intp_t first, n = raw.shape[0], n_leaves = leaves.shape[0]
+    cdef intp_t window = max(<intp_t>WINDOW_ROWS, LEAF_ROWS * n_leaves), part = 4 * window
     cdef intp_t[:, ::1] at
     n_threads = threads_for(n_threads, n, 4 * SUM_BLOCK)
-    if n_threads == 1 or not ascending:
-        return add_to_blocks(values, rows, blocks, raw, n_threads)
-    leaves = join_blocks(blocks)
-    n_leaves = leaves.shape[0]
-    window = max(<intp_t>WINDOW_ROWS, LEAF_ROWS * n_leaves)
-    part = 4 * window
-    if 2 * n_threads * part > n:
-        return add_to_blocks(values, rows, blocks, raw, n_threads)
+    if n_threads == 1 or not ascending or 2 * n_threads * part > n:
+        return add_to_blocks(values, rows, leaves, raw, n_threads)
     at = np.empty((n_threads, n_leaves + 8), dtype=np.intp)
     with nogil:
         for first in prange(0, n, part, num_threads=team_of(n_threads),
@@ -653,7 +622,10 @@ cdef class SplitSearch:
         raise NotImplementedError
 
     cdef int use_rules(self, params) except -1:
-        """Fill the rules from a GrowerParams."""
+        """Fill the rules from a GrowerParams, and make room for rows and features."""
+        self.rows = np.empty(self.n_rows, dtype=np.uint32)
+        self.tree_features = np.empty(self.n_features, dtype=np.int32)
+        self.node_features = np.empty(2 * self.n_features, dtype=np.int32)
         self.queue = NodeQueue(params.frontier)
         self.max_depth = params.max_depth or 2**15 - 1      # what a node's int16 can count
         self.min_samples_split = max(2, params.min_samples_split)
@@ -801,21 +773,14 @@ cdef class SplitSearch:
         cdef float64_t middle = 0.5 * (left + right)
         if at.split.is_categorical or sign == 0:
             return
-        if sign > 0:
-            self.store.nodes[at.left].bounds.upper = middle
-            self.store.nodes[at.right].bounds.lower = middle
-        else:
-            self.store.nodes[at.left].bounds.lower = middle
-            self.store.nodes[at.right].bounds.upper = middle
+        self.store.nodes[at.left if sign > 0 else at.right].bounds.upper = middle
+        self.store.nodes[at.right if sign > 0 else at.left].bounds.lower = middle
 
     cdef bint may_split(self, int32_t node) noexcept nogil:
         """Whether the stopping rules allow a split at all, before any search."""
         cdef intp_t n = self.store.nodes[node].stop - self.store.nodes[node].start
-        return (
-            self.store.nodes[node].depth < self.max_depth
-            and n >= self.min_samples_split
-            and n >= 2 * self.rules.min_samples_leaf
-        )
+        return (self.store.nodes[node].depth < self.max_depth and n >= self.min_samples_split
+                and n >= 2 * self.rules.min_samples_leaf)
 
     cdef bint stops(self) noexcept nogil:
         """Whether the growth is given up: an exception is set, and what was found is void."""
@@ -849,6 +814,21 @@ cdef class SplitSearch:
 
     cdef void forget(self, int32_t node) noexcept nogil:
         """Give back what is kept for a node that will not be split."""
+        if self.store.nodes[node].slot >= 0:
+            self.pool.release(self.store.nodes[node].slot)
+            self.store.nodes[node].slot = -1
+
+    cdef int take_slot(self, int32_t node) except -1 nogil:
+        """Give a node a slot; when the pool is full, the one of the last node of the frontier.
+
+        A node that loses its histogram costs its children a pass over their rows each, no more.
+        """
+        cdef int slot = self.pool.take()
+        if slot < 0:
+            self.forget(self.last_with_slot())
+            slot = self.pool.take()
+        self.store.nodes[node].slot = slot
+        return 0
 
     cdef int32_t last_with_slot(self) noexcept nogil:
         """Open node that will be split last of those that have a histogram in the pool."""
@@ -865,20 +845,26 @@ cdef class SplitSearch:
         with gil:
             raise NotImplementedError
 
+    cdef int take_codes(
+        self, SplitSearch whole, const BinView* bins, const GrowNode* node
+    ) except -1 nogil:
+        """Become the search of a subtree task: a node of binned features."""
+        with gil:
+            raise NotImplementedError
+
     cdef void take_back(self, int32_t node, SplitSearch other) noexcept nogil:
         """Bring the node's rows into the order that the other search has left them in."""
         cdef intp_t start = self.store.nodes[node].start, i
         cdef int32_t k
+        cdef GrowNode* n
         for k in range(other.store.n_nodes):
-            if other.store.nodes[k].left >= 0:
-                other.store.nodes[k].split.low_row = self.rows[
-                    start + other.store.nodes[k].split.low_row]
-                other.store.nodes[k].split.high_row = self.rows[
-                    start + other.store.nodes[k].split.high_row]
+            n = &other.store.nodes[k]
+            if n.left >= 0:
+                n.split.low_row = self.rows[start + n.split.low_row]
+                n.split.high_row = self.rows[start + n.split.high_row]
         for i in range(other.n_sampled):
             self.row_scratch[start + i] = self.rows[start + other.rows[i]]
-        for i in range(other.n_sampled):
-            self.rows[start + i] = self.row_scratch[start + i]
+        memcpy(&self.rows[start], &self.row_scratch[start], other.n_sampled * sizeof(uint32_t))
 
     cdef int32_t n_node_sums(self) noexcept nogil:
         """Sums of a node, besides its weight."""
@@ -892,8 +878,8 @@ cdef class SplitSearch:
         """Node where a row of the table ends."""
         return 0
 
-    cdef intp_t[:, ::1] end_blocks(self):
-        """Rows that end at each node, in blocks of bounded size: node, start and stop of each."""
+    cdef intp_t[:, ::1] row_ends(self):
+        """Nodes where rows end: node, start and stop of each."""
         cdef int32_t k
         cdef intp_t n = 0
         cdef GrowNode* node
@@ -905,7 +891,7 @@ cdef class SplitSearch:
                 ends[n, 1] = node.start if node.left < 0 else node.stay
                 ends[n, 2] = node.stop
                 n += ends[n, 1] < ends[n, 2]
-        return cut(ends[:n], SUM_BLOCK)
+        return ends[:n]
 
     cdef int sum_nodes(self, float64_t[:, ::1] sums) except -1:
         """OUT exact sums over the rows that end at each node (leaves, and rows that stay)."""

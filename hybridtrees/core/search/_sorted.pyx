@@ -14,7 +14,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
-from hybridtrees.core.base._radix cimport RADIX_BITS, RADIX_SIZE, key_at, value_from_key
+from hybridtrees.core.base._radix cimport RADIX_BITS, RADIX_SIZE, key_at, key_t, value_from_key
 from hybridtrees.core.base._threads cimport raise_stop, team_of, team_stops
 from hybridtrees.core.base._types cimport (
     HT_MISSING_KEY, MISSING_STAYS, N_CODES, SortedEntry, intp_t, uint32_t, uint64_t, uint8_t,
@@ -77,39 +77,17 @@ cdef inline bint sort_entries(
 
 
 cdef intp_t sort_column(
-    const char* values, intp_t stride, intp_t n, bint wide, bint categorical,
-    SortedEntry* out, void* buffer, uint32_t* counts,
+    const char* values, intp_t stride, intp_t n, bint categorical, SortedEntry* out,
+    entry_t* entries, key_t key, uint32_t* counts,
 ) noexcept nogil:
-    """One column to its list; returns the present rows.
-
-    `buffer` holds 2 n WideEntry.
-    """
+    """One column to its list; returns the present rows. There is room for 2 n entries."""
     cdef intp_t i, size = 0, n_missing = 0
-    cdef SortedEntry* narrow = <SortedEntry*>buffer
-    cdef SortedEntry* narrow_spare = narrow + n
-    cdef WideEntry* broad = <WideEntry*>buffer
-    cdef WideEntry* broad_spare = broad + n
-    cdef uint64_t key64
-    cdef uint32_t key32
     cdef uint32_t rank = 0
-    cdef bint here
     # Missing rows wait at the end of `out`, last one first, and are turned round at the end.
     for i in range(n):
-        if wide:
-            here = key_at[uint64_t](values + i * stride, &key64)
-            if here:
-                if categorical:
-                    key64 = <uint64_t>value_from_key[uint64_t](key64)
-                broad[size].key = key64
-                broad[size].row = <uint32_t>i
-        else:
-            here = key_at[uint32_t](values + i * stride, &key32)
-            if here:
-                if categorical:
-                    key32 = <uint32_t>value_from_key[uint32_t](key32)
-                narrow[size].key = key32
-                narrow[size].row = <uint32_t>i
-        if here:
+        if key_at(values + i * stride, &key):
+            entries[size].key = <key_t>value_from_key(key) if categorical else key
+            entries[size].row = <uint32_t>i
             size += 1
         else:
             n_missing += 1
@@ -118,23 +96,25 @@ cdef intp_t sort_column(
     turn_round(out + size, n_missing)
     if size == 0:
         return 0
-    if wide:
-        if sort_entries[WideEntry](broad, broad_spare, size, 6, counts):
-            broad = broad_spare
-        for i in range(size):
-            if i > 0 and broad[i].key != broad[i - 1].key:
-                rank += 1
-            out[i].key = <uint32_t>broad[i].key if categorical else rank
-            out[i].row = broad[i].row
-    else:
-        if sort_entries[SortedEntry](narrow, narrow_spare, size, 3, counts):
-            narrow = narrow_spare
-        for i in range(size):
-            if i > 0 and narrow[i].key != narrow[i - 1].key:
-                rank += 1
-            out[i].key = narrow[i].key if categorical else rank
-            out[i].row = narrow[i].row
+    if sort_entries(entries, entries + n, size, 6 if entry_t is WideEntry else 3, counts):
+        entries += n
+    for i in range(size):
+        if i > 0 and entries[i].key != entries[i - 1].key:
+            rank += 1
+        out[i].key = <uint32_t>entries[i].key if categorical else rank
+        out[i].row = entries[i].row
     return size
+
+
+cdef intp_t sort_any(
+    const char* values, intp_t stride, intp_t n, bint wide, bint categorical, SortedEntry* out,
+    void* buffer, uint32_t* counts,
+) noexcept nogil:
+    if wide:
+        return sort_column[WideEntry, uint64_t](
+            values, stride, n, categorical, out, <WideEntry*>buffer, 0, counts)
+    return sort_column[SortedEntry, uint32_t](
+        values, stride, n, categorical, out, <SortedEntry*>buffer, 0, counts)
 
 
 cdef void turn_round(SortedEntry* entries, intp_t n) noexcept nogil:
@@ -168,21 +148,9 @@ cdef int open_table(X, bint wide, TableView* out) except -1:
 
 def sort_columns(X, const uint8_t[::1] is_categorical, SortedEntry[:, ::1] lists, intp_t first,
                  int n_threads):
-    """Fill lists[first:first + X.shape[1]] from the columns of a dense table.
+    """Fill lists[first:first + X.shape[1]] from the columns of a float32 or float64 table.
 
-    Parameters
-    ----------
-    X : float32 or float64 array of shape (n_rows, n_columns), any strides
-        NaN is missing. Categories are codes from 0.
-    is_categorical : uint8 array, one per column of X
-    lists : structured array (key, row) of shape (n_lists, n_rows)
-    first : int
-        List of the first column of X.
-    n_threads : int
-
-    Returns
-    -------
-    n_present : intp array, rows with a value, per column
+    NaN is missing, categories are codes from 0. Returns the rows with a value of each column.
     """
     cdef bint wide = X.dtype == np.float64
     cdef intp_t n = X.shape[0], p = X.shape[1], f
@@ -209,7 +177,7 @@ def sort_columns(X, const uint8_t[::1] is_categorical, SortedEntry[:, ::1] lists
         raise MemoryError("no memory to sort the columns")
     for f in prange(p, num_threads=team_of(n_threads), schedule="dynamic", chunksize=1, nogil=True):
         if not team_stops(stopped):
-            n_present[f] = sort_column(
+            n_present[f] = sort_any(
                 table.start + f * table.column_stride, table.row_stride, n, wide, is_categorical[f],
                 &lists[first + f, 0], buffers + omp_get_thread_num() * buffer_bytes,
                 &counts[omp_get_thread_num(), 0])
@@ -254,16 +222,7 @@ cdef void ends_of_column(
 
 def bin_ends(X, const uint8_t[:, ::1] columns, double[:, ::1] least, double[:, ::1] largest,
              int n_threads):
-    """Least and largest values of the bins of a dense table; of empty bins inf and -inf.
-
-    Parameters
-    ----------
-    X : float32 or float64 array of shape (n_rows, n_features), any strides
-    columns : uint8 array of shape (n_features, n_rows)
-        The bin of every value.
-    least, largest : float64 arrays of shape (n_features, 256), filled with inf and -inf
-    n_threads : int
-    """
+    """Minimum and maximum of the bins of a dense table; of empty bins inf and -inf stay."""
     cdef intp_t p = columns.shape[0], n = columns.shape[1], f
     cdef bint wide = X.dtype == np.float64
     cdef TableView table

@@ -17,8 +17,8 @@ from hybridtrees.core.base._types cimport (
     uint8_t,
 )
 from hybridtrees.core.search._criteria cimport (
-    SIDES, Cut, NodeView, ScanScratch, add_row, best_cut, draw_tied, list_median, order_rows,
-    row_weight, side_score, sum_rows,
+    SIDES, Cut, NodeView, ScanScratch, add_row, best_cut, draw_tied, list_median, no_cut,
+    order_rows, row_weight, side_score, sum_rows,
 )
 from hybridtrees.core.search._search cimport GrowNode, SplitSearch, sum_targets
 from hybridtrees.core.search._sorted cimport divide_ids, divide_list
@@ -59,8 +59,8 @@ cdef intp_t reorder_list(
 ) noexcept nogil:
     """Write a list in the order of the categories' responses to `out`; returns their number.
 
-    Parameters: `sums` holds n_sums + 2 numbers, `response` two numbers per category of the node;
-    OUT start[j] is the first entry, in `entries`, of the category in place j.
+    Scratch: n_sums + 2 numbers in `sums`, two per category in `response`. OUT start[j] is the first
+    entry, in `entries`, of the category in place j.
     """
     cdef Response* found = <Response*>response
     cdef intp_t i = 0, j, k, n_found = 0, n_out = 0
@@ -100,27 +100,30 @@ cdef intp_t reorder_list(
 # copies fit the cache, and other threads can grow other nodes meanwhile.
 
 
+cdef enum:
+    PARALLEL_ENTRIES = 65536          # entries of a node that are worth waking threads for
+
+
 cdef class SortedLists(SplitSearch):
     """The rows of a tree's nodes, feature by feature.
 
-    Parameters
-    ----------
-    n_features : int
-    n_rows : int
-        Rows of the table, or the most that a subtree task has.
-    n_categories : int32 array
-        Categories of each feature, 0 for a number.
-    params : GrowerParams
-    n_threads : int
-    n_sums, width : int
-        Sums per node and numbers per row of the targets.
-    lists : structured array of shape (n_features or more, n_rows), optional
-        Lists of the table; without them, the lists are for subtree tasks.
-    keep_lists : bool
-        Whether the lists serve several trees, so that each works on a copy.
-    one_list : bool
-        Whether there is room for the list of one feature only, made when it is asked for.
+    `n_categories` is 0 for a number; `n_sums` and `width` are sums per node and numbers per row of
+    the targets. Without `lists` of the table they are for subtree tasks of at most `n_rows` rows.
+    With `keep_lists` several trees use them, each on a copy. With `one_list` there is room for the
+    list of one feature only, made when it is asked for.
     """
+
+    cdef object keep                  # arrays behind the pointers below
+    cdef SortedEntry* master          # lists of the table, kept from tree to tree; or NULL
+    cdef SortedEntry* lists           # lists of the nodes
+    cdef SortedEntry** list_scratch   # one list per thread
+    cdef intp_t stride                # rows of a list
+    cdef int32_t n_lists              # features, then one list per output (ABSOLUTE)
+    cdef const int32_t* n_categories  # 0: numeric
+    cdef uint8_t* side                # where each row goes
+    cdef uint32_t* local_id           # number of each row in the subtree task that has it
+    cdef float64_t* totals            # of the node that is looked at
+    cdef float64_t* own_target        # targets of a subtree task
 
     def __cinit__(self):
         self.keep = []
@@ -153,10 +156,7 @@ cdef class SortedLists(SplitSearch):
         if lists is None or keep_lists:
             self.lists = <SortedEntry*>self.buffer(
                 (1 if one_list else self.n_lists) * self.n_rows * sizeof(SortedEntry))
-        self.rows = np.empty(n_rows, dtype=np.uint32)
         self.row_scratch = np.empty(2 * n_rows, dtype=np.uint32)
-        self.tree_features = np.empty(self.n_features, dtype=np.int32)
-        self.node_features = np.empty(self.n_features, dtype=np.int32)
         self.side = <uint8_t*>self.buffer(n_rows)
         self.local_id = <uint32_t*>self.buffer(4 * n_rows)
         self.totals = <float64_t*>self.buffer(8 * (n_sums + 2))
@@ -302,7 +302,7 @@ cdef class SortedLists(SplitSearch):
         return self.totals[0] / self.totals[self.target.n_sums]
 
     cdef int sum_nodes(self, float64_t[:, ::1] sums) except -1:
-        sum_targets(&self.target, &self.rows[0], self.end_blocks(), sums, self.n_threads)
+        sum_targets(&self.target, &self.rows[0], self.row_ends(), sums, self.n_threads)
         return 0
 
     # ---- lending small nodes ------------------------------------------------------------------
@@ -350,12 +350,6 @@ cdef class SortedLists(SplitSearch):
         self.store.nodes[0].alone = node.alone
         return 0
 
-    cdef int take_codes(
-        self, SplitSearch whole, const BinView* bins, const GrowNode* node
-    ) except -1 nogil:
-        """The same for a node of binned features; for searches that know codes."""
-        return 0
-
 
 cdef void mark_listed(
     const GrowNode* node, const SortedEntry* entries, const uint32_t* codes, uint8_t* side
@@ -390,6 +384,11 @@ cdef int compare_codes(const void* a, const void* b) noexcept nogil:
 
 cdef class SortedSearch(SortedLists):
     """Searches the nodes of trees on sorted lists; the parameters are those of the lists."""
+
+    cdef uint32_t* y_place
+    cdef float64_t* y_tree
+    cdef ScanScratch* scratch         # one per thread
+    cdef Cut* cuts                    # of each feature
 
     def __init__(self, n_features, n_rows, n_categories, params, n_threads, n_sums, width,
                  lists=None, bint keep_lists=False, bint one_list=False):
@@ -433,16 +432,11 @@ cdef class SortedSearch(SortedLists):
         cdef int8_t monotone = self.rules.monotone[feature] if self.rules.monotone != NULL else 0
         cdef bint far = self.target.n_rows * self.target.width * 8 > FAR_BYTES
         cdef int32_t order, n_orders = 1
-        cdef Cut cut, best
+        cdef Cut cut, best = no_cut()
         if self.n_categories[feature] == 0:
             return best_cut(&self.target, &self.rules, view, entries, n, monotone, far, scratch)
         if self.target.n_sums > 1:
             n_orders = self.target.n_sums
-        best.gain = -INFINITY
-        best.n_left = 0
-        best.order = 0
-        best.missing_left = 0
-        best.alone = False
         if entries[0].key == entries[n - 1].key:
             return best
         for order in range(n_orders):

@@ -363,7 +363,7 @@ cdef class LinearLeaves:
 # Trees laid out for prediction.
 #
 # Two forms of each tree: the walk form has small nodes whose right child follows the left one, and
-# the bit-mask form of `_masks.pyx` lists the splits, each with the leaves that survive when a row
+# the bit-mask form (`BitMasks`) lists the splits, each with the leaves that survive when a row
 # goes right; trees of very many leaves have none.
 
 

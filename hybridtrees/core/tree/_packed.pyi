@@ -34,29 +34,19 @@ def unpack_nodes(
     mean: bool,
 ) -> None: ...
 def leaf_payloads(nodes: Nodes, values: Floats) -> None: ...
-def add_packed(
+def predict_packed(
     nodes: Nodes,
     start: Starts,
     first: int,
     last: int,
     sets: Words,
     X: Table,
-    table: Floats,
+    table: Floats | None,
     by_node: bool,
     votes: bool,
     plain: bool,
-    raw: Floats,
-    n_threads: int,
-) -> None: ...
-def find_packed(
-    nodes: Nodes,
-    start: Starts,
-    first: int,
-    last: int,
-    sets: Words,
-    X: Table,
-    plain: bool,
-    leaves: Places,
+    raw: Floats | None,
+    leaves: Places | None,
     n_threads: int,
 ) -> None: ...
 def walk_packed(

@@ -12,50 +12,108 @@ from hybridtrees.core.base._types cimport (
 
 
 # ---------------------------------------------------------------------------------------------
-# From grown trees to packed ones and back; see _forest.pyx for the form.
+# Forests in little memory: the form that trees are kept, stored and predicted in.
+#
+# Nodes stand in preorder, so that the left child of a node follows it and only the right one is
+# named. The field `feature` is negative in a leaf; elsewhere its upper bits say where missing
+# values go and whether the split is one of categories, whose set then begins at the entry of `sets`
+# that the first four bytes of the node name: the number of its words, its limit, its words. The
+# first 8 bytes of a leaf are its value; where a tree has several values per leaf, or keeps those of
+# inner nodes too, they are the row of its values in a table.
 
 
-cdef intp_t pack_typed(
-    const Node[::1] nodes, const float64_t[::1] values, bint in_node, bint by_node,
-    node_t[::1] packed,
-) noexcept nogil:
-    """Returns the first node that does not follow its parent, or -1."""
+cdef packed struct NarrowNode:
+    # 12 bytes: every threshold of the forest is a float32.
+    float32_t threshold
+    int32_t right
+    int32_t feature
+
+
+cdef packed struct WideNode:
+    float64_t threshold
+    int32_t right
+    int32_t feature
+
+
+ctypedef fused node_t:
+    NarrowNode
+    WideNode
+
+
+cpdef enum PackedSet:
+    SET_HEAD = 2             # entries before the words of a set
+
+
+cdef bint is_narrow(nodes) except *:
+    return nodes.dtype.itemsize == sizeof(NarrowNode)
+
+
+cdef inline float64_t payload(const node_t* node) noexcept nogil:
+    """Value of a leaf."""
+    cdef float64_t value
+    memcpy(&value, node, sizeof(float64_t))
+    return value
+
+
+cdef inline int64_t table_row(const node_t* node) noexcept nogil:
+    """Row of a leaf in the table of values."""
+    cdef int64_t row
+    memcpy(&row, node, sizeof(int64_t))
+    return row
+
+
+cdef inline uint32_t set_start(const node_t* node) noexcept nogil:
+    """Where the category set of a split begins."""
+    cdef uint32_t start
+    memcpy(&start, node, sizeof(uint32_t))
+    return start
+
+
+# ---------------------------------------------------------------------------------------------
+# From grown trees to packed ones and back.
+
+
+cdef intp_t pack_tree(
+    const Node[::1] nodes, const float64_t[::1] values, bint by_node, node_t[::1] packed
+) except -2:
+    """OUT packed nodes; returns the first node that does not follow its parent, or -1."""
     cdef intp_t k
     cdef int64_t n_leaves = 0
     cdef int32_t feature
     cdef uint32_t start
     cdef const Node* node
-    for k in range(nodes.shape[0]):
-        node = &nodes[k]
-        if node.left < 0:
-            packed[k].feature = -1
-            packed[k].right = 0
-            if in_node:
-                memcpy(&packed[k], &values[k], sizeof(float64_t))
-            elif by_node:
-                memcpy(&packed[k], &k, sizeof(int64_t))
+    with nogil:
+        for k in range(nodes.shape[0]):
+            node = &nodes[k]
+            if node.left < 0:
+                packed[k].feature = -1
+                packed[k].right = 0
+                if values.shape[0] > 0:
+                    memcpy(&packed[k], &values[k], sizeof(float64_t))
+                elif by_node:
+                    memcpy(&packed[k], &k, sizeof(int64_t))
+                else:
+                    memcpy(&packed[k], &n_leaves, sizeof(int64_t))
+                n_leaves += 1
+                continue
+            if node.left != k + 1:
+                return node.left
+            feature = node.feature
+            if node.missing_left == 1:
+                feature |= MISSING_LEFT
+            elif node.missing_left == MISSING_STAYS:
+                feature |= MISSING_STOPS
+            packed[k].right = node.right
+            if node.category_start >= 0:
+                feature |= HAS_SET
+                packed[k].threshold = 0
+                start = <uint32_t>node.category_start
+                memcpy(&packed[k], &start, sizeof(uint32_t))
             else:
-                memcpy(&packed[k], &n_leaves, sizeof(int64_t))
-            n_leaves += 1
-            continue
-        if node.left != k + 1:
-            return node.left
-        feature = node.feature
-        if node.missing_left == 1:
-            feature |= MISSING_LEFT
-        elif node.missing_left == MISSING_STAYS:
-            feature |= MISSING_STOPS
-        packed[k].right = node.right
-        if node.category_start >= 0:
-            feature |= HAS_SET
-            packed[k].threshold = 0
-            start = <uint32_t>node.category_start
-            memcpy(&packed[k], &start, sizeof(uint32_t))
-        else:
-            packed[k].threshold = <float32_t>node.threshold if node_t is NarrowNode else (
-                node.threshold)
-        packed[k].feature = feature
-    return -1
+                packed[k].threshold = <float32_t>node.threshold if node_t is NarrowNode else (
+                    node.threshold)
+            packed[k].feature = feature
+        return -1
 
 
 def fits_narrow(const Node[::1] nodes):
@@ -78,53 +136,37 @@ def pack_nodes(const Node[::1] nodes, const float64_t[::1] values, bint by_node,
     `values` are put into the leaves; if empty, leaves name the row of the table that has their
     values: by the number of the leaf, or of the node where `by_node`.
     """
-    cdef NarrowNode[::1] narrow
-    cdef WideNode[::1] wide
     cdef intp_t wrong
-    cdef bint in_node = values.shape[0] > 0
-    if len(packed) != nodes.shape[0] or (in_node and values.shape[0] != nodes.shape[0]):
+    if len(packed) != nodes.shape[0] or values.shape[0] not in (0, nodes.shape[0]):
         raise ValueError("packed nodes and values need one entry per node")
-    if packed.dtype.itemsize == sizeof(NarrowNode):
-        narrow = packed
-        with nogil:
-            wrong = pack_typed(nodes, values, in_node, by_node, narrow)
+    if is_narrow(packed):
+        wrong = pack_tree[NarrowNode](nodes, values, by_node, packed)
     else:
-        wide = packed
-        with nogil:
-            wrong = pack_typed(nodes, values, in_node, by_node, wide)
+        wrong = pack_tree[WideNode](nodes, values, by_node, packed)
     if wrong >= 0:
         raise ValueError(f"node {wrong} is a left child and does not follow its parent")
 
 
-cdef intp_t shift_typed(node_t[::1] nodes, int64_t shift, uint32_t set_shift) noexcept nogil:
+cdef int shift_tree(node_t[::1] nodes, int64_t shift, uint32_t set_shift) except -1:
     cdef intp_t k
     cdef int64_t row
     cdef uint32_t start
     for k in range(nodes.shape[0]):
         if nodes[k].feature < 0:
-            if shift != 0:
-                memcpy(&row, &nodes[k], sizeof(int64_t))
-                row += shift
-                memcpy(&nodes[k], &row, sizeof(int64_t))
+            row = table_row(&nodes[k]) + shift
+            memcpy(&nodes[k], &row, sizeof(int64_t))
         elif nodes[k].feature & HAS_SET:
-            memcpy(&start, &nodes[k], sizeof(uint32_t))
-            start += set_shift
+            start = set_start(&nodes[k]) + set_shift
             memcpy(&nodes[k], &start, sizeof(uint32_t))
     return 0
 
 
 def shift_nodes(nodes, int64_t shift, uint32_t set_shift):
     """Move the rows of tables that leaves name by `shift`, the starts of sets by `set_shift`."""
-    cdef NarrowNode[::1] narrow
-    cdef WideNode[::1] wide
-    if nodes.dtype.itemsize == sizeof(NarrowNode):
-        narrow = nodes
-        with nogil:
-            shift_typed(narrow, shift, set_shift)
+    if is_narrow(nodes):
+        shift_tree[NarrowNode](nodes, shift, set_shift)
     else:
-        wide = nodes
-        with nogil:
-            shift_typed(wide, shift, set_shift)
+        shift_tree[WideNode](nodes, shift, set_shift)
 
 
 def widen_nodes(const NarrowNode[::1] narrow, WideNode[::1] wide):
@@ -142,173 +184,151 @@ def widen_nodes(const NarrowNode[::1] narrow, WideNode[::1] wide):
                        sizeof(int64_t) if narrow[k].feature < 0 else sizeof(uint32_t))
 
 
-cdef intp_t check_typed(
+cdef intp_t impossible_node(
     const node_t[::1] nodes, intp_t n_features, const uint32_t[::1] sets, intp_t table_rows,
     int32_t[::1] ends,
-) noexcept nogil:
+) except -2:
     """Returns the first impossible node of a tree, or -1.
 
     The nodes of a tree in preorder are read with the ends of the open branches on a stack.
     """
     cdef intp_t k, n = nodes.shape[0], n_open = 1
-    cdef int64_t row
     cdef uint32_t start
-    ends[0] = <int32_t>n
-    for k in range(n):
-        if n_open == 0:
-            return k
-        if nodes[k].feature < 0:
-            # A leaf is the last node of its branch: the next one is where a right branch begins.
-            if ends[n_open - 1] != k + 1:
+    with nogil:
+        ends[0] = <int32_t>n
+        for k in range(n):
+            if n_open == 0:
                 return k
-            n_open -= 1
-            if table_rows > 0:
-                memcpy(&row, &nodes[k], sizeof(int64_t))
-                if not 0 <= row < table_rows:
+            if nodes[k].feature < 0:
+                # A leaf is the last node of its branch: a right branch begins behind it.
+                if ends[n_open - 1] != k + 1:
                     return k
-            continue
-        # The left branch ends where the right one begins; the right one ends with the node's.
-        if not k + 1 < nodes[k].right < ends[n_open - 1]:
-            return k
-        if (nodes[k].feature & FEATURE_MASK) >= n_features:
-            return k
-        if nodes[k].feature & HAS_SET:
-            memcpy(&start, &nodes[k], sizeof(uint32_t))
-            if (<intp_t>start + SET_HEAD > sets.shape[0]
-                    or sets[start] > sets.shape[0] - start - SET_HEAD):
+                n_open -= 1
+                if table_rows > 0:
+                    if not 0 <= table_row(&nodes[k]) < table_rows:
+                        return k
+                continue
+            # The left branch ends where the right one begins; the right one ends with the node's.
+            if not k + 1 < nodes[k].right < ends[n_open - 1]:
                 return k
-        ends[n_open] = nodes[k].right
-        n_open += 1
-    return -1 if n_open == 0 else n
+            if (nodes[k].feature & FEATURE_MASK) >= n_features:
+                return k
+            if nodes[k].feature & HAS_SET:
+                start = set_start(&nodes[k])
+                if (<intp_t>start + SET_HEAD > sets.shape[0]
+                        or sets[start] > sets.shape[0] - start - SET_HEAD):
+                    return k
+            ends[n_open] = nodes[k].right
+            n_open += 1
+        return -1 if n_open == 0 else n
 
 
-def check_packed(nodes, intp_t n_features, const uint32_t[::1] sets, intp_t table_rows,
-                 int32_t[::1] scratch):
+def check_packed(
+    nodes, intp_t n_features, const uint32_t[::1] sets, intp_t table_rows, int32_t[::1] scratch
+):
     """Refuse a tree that would lead a walk astray; `scratch` has two entries more than nodes."""
-    cdef const NarrowNode[::1] narrow
-    cdef const WideNode[::1] wide
     cdef intp_t wrong
     if scratch.shape[0] < len(nodes) + 2:
         raise ValueError("scratch is too short")
-    if nodes.dtype.itemsize == sizeof(NarrowNode):
-        narrow = nodes
-        with nogil:
-            wrong = check_typed(narrow, n_features, sets, table_rows, scratch)
+    if is_narrow(nodes):
+        wrong = impossible_node[NarrowNode](nodes, n_features, sets, table_rows, scratch)
     else:
-        wide = nodes
-        with nogil:
-            wrong = check_typed(wide, n_features, sets, table_rows, scratch)
+        wrong = impossible_node[WideNode](nodes, n_features, sets, table_rows, scratch)
     if wrong >= 0:
         raise ValueError(f"node {wrong} of a tree of the forest is impossible")
 
 
-cdef void unpack_typed(
+cdef int unpack_tree(
     const node_t[::1] packed, Node[::1] nodes, float64_t[:, ::1] values,
     const float64_t[:, ::1] leaf_values, const int64_t[::1] samples,
     const float64_t[::1] weight, const uint32_t[::1] sets, bint mean,
-) noexcept nogil:
+) except -1:
     cdef intp_t k, leaf = samples.shape[0], n = packed.shape[0], left, right
     cdef int32_t j, n_values = <int32_t>values.shape[1]
     cdef uint32_t start
     cdef Node* node
-    for k in range(n - 1, -1, -1):
-        node = &nodes[k]
-        node.left = -1
-        node.right = -1
-        node.feature = -1
-        node.category_start = -1
-        if not mean:
-            node.n_samples = samples[k]
-            node.weight = weight[k]
-        if packed[k].feature < 0:
+    with nogil:
+        for k in range(n - 1, -1, -1):
+            node = &nodes[k]
+            node.left = -1
+            node.right = -1
+            node.feature = -1
+            node.category_start = -1
+            if not mean:
+                node.n_samples = samples[k]
+                node.weight = weight[k]
+            if packed[k].feature < 0:
+                if mean:
+                    leaf -= 1
+                    node.n_samples = samples[leaf]
+                    node.weight = weight[leaf]
+                    for j in range(n_values):
+                        values[k, j] = leaf_values[leaf, j]
+                continue
+            left = k + 1
+            right = packed[k].right
+            node.left = <int32_t>left
+            node.right = <int32_t>right
+            nodes[left].parent = <int32_t>k
+            nodes[right].parent = <int32_t>k
+            node.feature = packed[k].feature & FEATURE_MASK
+            node.missing_left = MISSING_STAYS if packed[k].feature & MISSING_STOPS else (
+                1 if packed[k].feature & MISSING_LEFT else 0)
+            if packed[k].feature & HAS_SET:
+                start = set_start(&packed[k])
+                node.category_start = <int32_t>(start + SET_HEAD)
+                node.category_words = <int32_t>sets[start]
+                node.category_limit = <int32_t>sets[start + 1]
+            else:
+                node.threshold = packed[k].threshold
             if mean:
-                leaf -= 1
-                node.n_samples = samples[leaf]
-                node.weight = weight[leaf]
+                node.n_samples = nodes[left].n_samples + nodes[right].n_samples
+                node.weight = nodes[left].weight + nodes[right].weight
                 for j in range(n_values):
-                    values[k, j] = leaf_values[leaf, j]
-            continue
-        left = k + 1
-        right = packed[k].right
-        node.left = <int32_t>left
-        node.right = <int32_t>right
-        nodes[left].parent = <int32_t>k
-        nodes[right].parent = <int32_t>k
-        node.feature = packed[k].feature & FEATURE_MASK
-        node.missing_left = MISSING_STAYS if packed[k].feature & MISSING_STOPS else (
-            1 if packed[k].feature & MISSING_LEFT else 0)
-        if packed[k].feature & HAS_SET:
-            memcpy(&start, &packed[k], sizeof(uint32_t))
-            node.category_start = <int32_t>(start + SET_HEAD)
-            node.category_words = <int32_t>sets[start]
-            node.category_limit = <int32_t>sets[start + 1]
-        else:
-            node.threshold = packed[k].threshold
-        if mean:
-            node.n_samples = nodes[left].n_samples + nodes[right].n_samples
-            node.weight = nodes[left].weight + nodes[right].weight
-            for j in range(n_values):
-                values[k, j] = (nodes[left].weight * values[left, j]
-                                + nodes[right].weight * values[right, j]) / node.weight
-    nodes[0].parent = -1
-    for k in range(1, n):
-        nodes[k].depth = <int16_t>(nodes[nodes[k].parent].depth + 1)
+                    values[k, j] = (nodes[left].weight * values[left, j]
+                                    + nodes[right].weight * values[right, j]) / node.weight
+        nodes[0].parent = -1
+        for k in range(1, n):
+            nodes[k].depth = <int16_t>(nodes[nodes[k].parent].depth + 1)
 
 
-def unpack_nodes(packed, Node[::1] nodes, float64_t[:, ::1] values,
-                 const float64_t[:, ::1] leaf_values, const int64_t[::1] samples,
-                 const float64_t[::1] weight, const uint32_t[::1] sets, bint mean):
+def unpack_nodes(
+    packed, Node[::1] nodes, float64_t[:, ::1] values, const float64_t[:, ::1] leaf_values,
+    const int64_t[::1] samples, const float64_t[::1] weight, const uint32_t[::1] sets, bint mean,
+):
     """Write the nodes (all zero so far) of one checked tree.
 
     With `mean`, `samples`, `weight` and `leaf_values` are those of the leaves; they are summed up,
     and `values` of inner nodes are the weighted means below them. Otherwise `samples` and `weight`
     are those of all nodes, and `values` are left alone.
     """
-    cdef const NarrowNode[::1] narrow
-    cdef const WideNode[::1] wide
     if nodes.shape[0] != len(packed) or values.shape[0] != len(packed):
         raise ValueError("nodes and values need one entry per packed node")
-    if packed.dtype.itemsize == sizeof(NarrowNode):
-        narrow = packed
-        with nogil:
-            unpack_typed(narrow, nodes, values, leaf_values, samples, weight, sets, mean)
+    if is_narrow(packed):
+        unpack_tree[NarrowNode](packed, nodes, values, leaf_values, samples, weight, sets, mean)
     else:
-        wide = packed
-        with nogil:
-            unpack_typed(wide, nodes, values, leaf_values, samples, weight, sets, mean)
+        unpack_tree[WideNode](packed, nodes, values, leaf_values, samples, weight, sets, mean)
 
 
-cdef void payloads_typed(const node_t[::1] nodes, float64_t[::1] values) noexcept nogil:
+cdef int copy_payloads(const node_t[::1] nodes, float64_t[::1] values) except -1:
     cdef intp_t k, n_leaves = 0
     for k in range(nodes.shape[0]):
         if nodes[k].feature < 0:
-            memcpy(&values[n_leaves], &nodes[k], sizeof(float64_t))
+            values[n_leaves] = payload(&nodes[k])
             n_leaves += 1
+    return 0
 
 
 def leaf_payloads(nodes, float64_t[::1] values):
-    """First eight bytes of every leaf, as a number."""
-    cdef const NarrowNode[::1] narrow
-    cdef const WideNode[::1] wide
-    if nodes.dtype.itemsize == sizeof(NarrowNode):
-        narrow = nodes
-        with nogil:
-            payloads_typed(narrow, values)
+    """OUT first eight bytes of every leaf, as a number."""
+    if is_narrow(nodes):
+        copy_payloads[NarrowNode](nodes, values)
     else:
-        wide = nodes
-        with nogil:
-            payloads_typed(wide, values)
+        copy_payloads[WideNode](nodes, values)
 
 
 # ---------------------------------------------------------------------------------------------
-# Forests in little memory: the form that trees are kept, stored and predicted in.
-#
-# Nodes stand in preorder, so that the left child of a node follows it and only the right one is
-# named. The field `feature` is negative in a leaf; elsewhere its upper bits say where missing
-# values go and whether the split is one of categories, whose set then begins at the entry of `sets`
-# that the first four bytes of the node name: the number of its words, its limit, its words. The
-# first 8 bytes of a leaf are its value; where a tree has several values per leaf, or keeps those of
-# inner nodes too, they are the row of its values in a table.
+# Prediction.
 #
 # Many rows go down one tree before the next tree is taken: a deep tree then stays in the cache.
 # They are parted at its upper nodes, and go on in groups of neighbours: as subtrees are contiguous,
@@ -342,20 +362,6 @@ cdef struct Tile:
     int32_t open_last[TILE]
 
 
-cdef inline float64_t payload(const node_t* node) noexcept nogil:
-    """Value of a leaf."""
-    cdef float64_t value
-    memcpy(&value, node, sizeof(float64_t))
-    return value
-
-
-cdef inline int64_t table_row(const node_t* node) noexcept nogil:
-    """Row of a leaf in the table of values."""
-    cdef int64_t row
-    memcpy(&row, node, sizeof(int64_t))
-    return row
-
-
 cdef inline int32_t special_step(
     const node_t* node, int32_t k, float64_t x, const uint32_t* sets
 ) noexcept nogil:
@@ -363,7 +369,7 @@ cdef inline int32_t special_step(
     cdef uint32_t start
     cdef int32_t side     # -1: missing; what then is read where it is needed
     if node.feature & HAS_SET:
-        memcpy(&start, node, sizeof(uint32_t))
+        start = set_start(node)
         side = side_of(x, 0.0, sets + start + SET_HEAD, <int32_t>sets[start],
                        <int32_t>sets[start + 1], -1)
     else:
@@ -584,12 +590,13 @@ cdef void end_tile(
         walk_group(nodes, X + first * stride, stride, rows, n, sets, -1, rows, &tile.ended[first])
 
 
-cdef void add_chunk(
+cdef void predict_chunk(
     const node_t* nodes, const int64_t* start, intp_t first, intp_t last, const uint32_t* sets,
     const real_t* X, intp_t stride, intp_t n_rows, const float64_t* table, int32_t n_values,
-    bint by_node, bint votes, bint plain, float64_t* raw,
+    bint by_node, bint votes, bint plain, float64_t* raw, int32_t* leaves,
 ) noexcept nogil:
-    cdef intp_t tree, k, row
+    """Add what the trees say to `raw`, or where that is NULL OUT the nodes where rows end."""
+    cdef intp_t tree, k, row, width = last - first
     cdef Tile tile
     cdef int32_t n, j
     cdef bint missing = plain and any_missing(X, n_rows * stride)
@@ -598,6 +605,10 @@ cdef void add_chunk(
             row = k * TILE
             n = <int32_t>min(TILE, n_rows - row)
             end_tile(nodes + start[tree], sets, X + row * stride, stride, n, plain, missing, &tile)
+            if raw == NULL:
+                for j in range(n):
+                    leaves[(row + j) * width + tree - first] = tile.ended[j]
+                continue
             for j in range(n):
                 add_value(nodes + start[tree], tile.ended[j], table, n_values,
                           start[tree] if by_node else -1, votes, raw + (row + j) * n_values)
@@ -610,163 +621,81 @@ cdef intp_t chunk_size(intp_t n_rows, int n_threads) noexcept nogil:
     return (n_rows + n_chunks - 1) // n_chunks
 
 
-cdef int add_typed(
+cdef int predict_rows(
     const node_t[::1] nodes, const int64_t[::1] start, intp_t first, intp_t last,
     const uint32_t[::1] sets, const real_t[:, ::1] X, const float64_t[:, ::1] table, bint by_node,
-    bint votes, bint plain, float64_t[:, ::1] raw, int n_threads,
+    bint votes, bint plain, float64_t[:, ::1] raw, int32_t[:, ::1] leaves, int n_threads,
 ) except -1:
-    cdef intp_t n = X.shape[0], chunk, c, n_chunks, n_columns = X.shape[1]
-    cdef int32_t n_values = <int32_t>raw.shape[1]
-    cdef const float64_t* values = &table[0, 0] if table.shape[0] > 0 else NULL
+    cdef intp_t n = X.shape[0], chunk, c, n_chunks
+    cdef int32_t n_values = <int32_t>raw.shape[1] if raw is not None else 0
+    cdef const float64_t* values = NULL
     if n == 0 or first >= last:
         return 0
+    if table is not None and table.shape[0] > 0:
+        values = &table[0, 0]
     chunk = chunk_size(n, n_threads)
     n_chunks = (n + chunk - 1) // chunk
     n_threads = <int>min(n_threads, n_chunks)
     for c in prange(n_chunks, num_threads=team_of(n_threads),
                     schedule="dynamic", chunksize=1, nogil=True):
-        add_chunk(&nodes[0], &start[0], first, last, &sets[0], &X[c * chunk, 0], n_columns,
-                  min(chunk, n - c * chunk), values, n_values, by_node, votes, plain,
-                  &raw[c * chunk, 0])
+        predict_chunk(&nodes[0], &start[0], first, last, &sets[0], &X[c * chunk, 0], X.shape[1],
+                      min(chunk, n - c * chunk), values, n_values, by_node, votes, plain,
+                      &raw[c * chunk, 0] if raw is not None else NULL,
+                      &leaves[c * chunk, 0] if leaves is not None else NULL)
     return 0
 
 
-cdef void find_chunk(
-    const node_t* nodes, const int64_t* start, intp_t first, intp_t last, const uint32_t* sets,
-    const real_t* X, intp_t stride, intp_t n_rows, bint plain, int32_t* leaves,
-) noexcept nogil:
-    cdef intp_t tree, k, row, width = last - first
-    cdef Tile tile
-    cdef int32_t n, j
-    cdef bint missing = plain and any_missing(X, n_rows * stride)
-    for tree in range(first, last):
-        for k in range((n_rows + TILE - 1) // TILE):
-            row = k * TILE
-            n = <int32_t>min(TILE, n_rows - row)
-            end_tile(nodes + start[tree], sets, X + row * stride, stride, n, plain, missing, &tile)
-            for j in range(n):
-                leaves[(row + j) * width + tree - first] = tile.ended[j]
-
-
-cdef int find_typed(
-    const node_t[::1] nodes, const int64_t[::1] start, intp_t first, intp_t last,
-    const uint32_t[::1] sets, const real_t[:, ::1] X, bint plain, int32_t[:, ::1] leaves,
-    int n_threads,
-) except -1:
-    cdef intp_t n = X.shape[0], chunk, c, n_chunks, n_columns = X.shape[1]
-    if n == 0 or first >= last:
-        return 0
-    chunk = chunk_size(n, n_threads)
-    n_chunks = (n + chunk - 1) // chunk
-    n_threads = <int>min(n_threads, n_chunks)
-    for c in prange(n_chunks, num_threads=team_of(n_threads),
-                    schedule="dynamic", chunksize=1, nogil=True):
-        find_chunk(&nodes[0], &start[0], first, last, &sets[0], &X[c * chunk, 0], n_columns,
-                   min(chunk, n - c * chunk), plain, &leaves[c * chunk, 0])
-    return 0
-
-
-cdef int walk_typed(
+cdef int walk_rows(
     const node_t[::1] nodes, const uint32_t[::1] sets, const real_t[:, ::1] X,
     const uint32_t[::1] rows, int32_t swapped, const uint32_t[::1] others, int32_t[::1] ended,
 ) except -1:
-    cdef intp_t group, first, n = rows.shape[0], n_columns = X.shape[1]
-    cdef int32_t size
+    cdef intp_t group, first, n = rows.shape[0]
     with nogil:
         for group in range((n + GROUP - 1) // GROUP):
             first = group * GROUP
-            size = <int32_t>min(GROUP, n - first)
-            walk_group(&nodes[0], &X[0, 0], n_columns, &rows[first], size, &sets[0], swapped,
-                       &others[first], &ended[first])
+            walk_group(&nodes[0], &X[0, 0], X.shape[1], &rows[first],
+                       <int32_t>min(GROUP, n - first), &sets[0], swapped, &others[first],
+                       &ended[first])
     return 0
 
 
-# ---- entry points -----------------------------------------------------------------------------
-
-
-def add_packed(nodes, const int64_t[::1] start, intp_t first, intp_t last,
-               const uint32_t[::1] sets, X, const float64_t[:, ::1] table, bint by_node,
-               bint votes, bint plain, float64_t[:, ::1] raw, int n_threads):
+def predict_packed(
+    nodes, const int64_t[::1] start, intp_t first, intp_t last, const uint32_t[::1] sets, X,
+    const float64_t[:, ::1] table, bint by_node, bint votes, bint plain, float64_t[:, ::1] raw,
+    int32_t[:, ::1] leaves, int n_threads,
+):
     """raw += values (or votes) of the trees [first, last) for the rows of X, in C order.
 
-    `plain` says that every split is numeric and no row stops at one.
+    Where `raw` is None, leaves[row, k] = node within tree first + k where the row ends. `plain`
+    says that every split is numeric and no row stops at one.
     """
-    cdef const NarrowNode[::1] narrow
-    cdef const WideNode[::1] wide
-    cdef const float[:, ::1] X32
-    cdef const double[:, ::1] X64
-    if nodes.dtype.itemsize == sizeof(NarrowNode):
-        narrow = nodes
-        if X.dtype.itemsize == 4:
-            X32 = X
-            add_typed(narrow, start, first, last, sets, X32, table, by_node, votes,
-                      plain, raw, n_threads)
-        else:
-            X64 = X
-            add_typed(narrow, start, first, last, sets, X64, table, by_node, votes,
-                      plain, raw, n_threads)
+    if is_narrow(nodes) and X.dtype.itemsize == 4:
+        predict_rows[NarrowNode, float](nodes, start, first, last, sets, X, table, by_node, votes,
+                                        plain, raw, leaves, n_threads)
+    elif is_narrow(nodes):
+        predict_rows[NarrowNode, double](nodes, start, first, last, sets, X, table, by_node, votes,
+                                         plain, raw, leaves, n_threads)
+    elif X.dtype.itemsize == 4:
+        predict_rows[WideNode, float](nodes, start, first, last, sets, X, table, by_node, votes,
+                                      plain, raw, leaves, n_threads)
     else:
-        wide = nodes
-        if X.dtype.itemsize == 4:
-            X32 = X
-            add_typed(wide, start, first, last, sets, X32, table, by_node, votes,
-                      plain, raw, n_threads)
-        else:
-            X64 = X
-            add_typed(wide, start, first, last, sets, X64, table, by_node, votes,
-                      plain, raw, n_threads)
+        predict_rows[WideNode, double](nodes, start, first, last, sets, X, table, by_node, votes,
+                                       plain, raw, leaves, n_threads)
 
 
-def find_packed(nodes, const int64_t[::1] start, intp_t first, intp_t last,
-                const uint32_t[::1] sets, X, bint plain, int32_t[:, ::1] leaves, int n_threads):
-    """leaves[row, k] = node within tree first + k where the row ends."""
-    cdef const NarrowNode[::1] narrow
-    cdef const WideNode[::1] wide
-    cdef const float[:, ::1] X32
-    cdef const double[:, ::1] X64
-    if nodes.dtype.itemsize == sizeof(NarrowNode):
-        narrow = nodes
-        if X.dtype.itemsize == 4:
-            X32 = X
-            find_typed(narrow, start, first, last, sets, X32, plain, leaves, n_threads)
-        else:
-            X64 = X
-            find_typed(narrow, start, first, last, sets, X64, plain, leaves, n_threads)
-    else:
-        wide = nodes
-        if X.dtype.itemsize == 4:
-            X32 = X
-            find_typed(wide, start, first, last, sets, X32, plain, leaves, n_threads)
-        else:
-            X64 = X
-            find_typed(wide, start, first, last, sets, X64, plain, leaves, n_threads)
-
-
-def walk_packed(nodes, const uint32_t[::1] sets, X, const uint32_t[::1] rows, int32_t swapped,
-                const uint32_t[::1] others, int32_t[::1] ended):
+def walk_packed(
+    nodes, const uint32_t[::1] sets, X, const uint32_t[::1] rows, int32_t swapped,
+    const uint32_t[::1] others, int32_t[::1] ended,
+):
     """ended[i] = node where row rows[i] of X ends in one tree.
 
     The feature `swapped` is read in the row others[i] instead; -1 for none.
     """
-    cdef const NarrowNode[::1] narrow
-    cdef const WideNode[::1] wide
-    cdef const float[:, ::1] X32
-    cdef const double[:, ::1] X64
-    if rows.shape[0] == 0:
-        return
-    if nodes.dtype.itemsize == sizeof(NarrowNode):
-        narrow = nodes
-        if X.dtype.itemsize == 4:
-            X32 = X
-            walk_typed(narrow, sets, X32, rows, swapped, others, ended)
-        else:
-            X64 = X
-            walk_typed(narrow, sets, X64, rows, swapped, others, ended)
+    if is_narrow(nodes) and X.dtype.itemsize == 4:
+        walk_rows[NarrowNode, float](nodes, sets, X, rows, swapped, others, ended)
+    elif is_narrow(nodes):
+        walk_rows[NarrowNode, double](nodes, sets, X, rows, swapped, others, ended)
+    elif X.dtype.itemsize == 4:
+        walk_rows[WideNode, float](nodes, sets, X, rows, swapped, others, ended)
     else:
-        wide = nodes
-        if X.dtype.itemsize == 4:
-            X32 = X
-            walk_typed(wide, sets, X32, rows, swapped, others, ended)
-        else:
-            X64 = X
-            walk_typed(wide, sets, X64, rows, swapped, others, ended)
+        walk_rows[WideNode, double](nodes, sets, X, rows, swapped, others, ended)

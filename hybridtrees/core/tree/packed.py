@@ -20,10 +20,9 @@ from hybridtrees.core.base.checks import (
 )
 from hybridtrees.core.base.dtypes import NODE_DTYPE
 from hybridtrees.core.tree._packed import (
-    add_packed,
     check_packed,
-    find_packed,
     leaf_payloads,
+    predict_packed,
     shift_nodes,
     unpack_nodes,
     widen_nodes,
@@ -151,7 +150,7 @@ class PackedTrees(Checked, Sequence):
         trees = (self.nodes, self.tree_start, first, last, self.sets)
         how = (self.table, self.by_node, votes, self._plain)
         for block, rows in dense_blocks(X, c_order=True):
-            add_packed(*trees, block, *how, raw[rows], n_threads)
+            predict_packed(*trees, block, *how, raw[rows], None, n_threads)
 
     def apply(self, X: Any, n_threads: int, first: int = 0, last: int | None = None) -> np.ndarray:
         """Nodes (within each tree) where rows end, int32 of shape (n_rows, n_trees)."""
@@ -161,8 +160,9 @@ class PackedTrees(Checked, Sequence):
             raise ValueError(f"trees {first} to {last} of {self.n_trees} do not exist")
         leaves = np.empty((X.shape[0], last - first), dtype=np.int32)
         trees = (self.nodes, self.tree_start, first, last, self.sets)
+        how = (None, False, False, self._plain)
         for block, rows in dense_blocks(X, c_order=True):
-            find_packed(*trees, block, self._plain, leaves[rows], n_threads)
+            predict_packed(*trees, block, *how, None, leaves[rows], n_threads)
         return leaves
 
     def walk(self, index: int, X: Any, rows: np.ndarray, **how: Any) -> np.ndarray:
