@@ -17,25 +17,11 @@ class Columns:
     def times(self, b: Floats) -> Floats: ...
 
 def descend_gram(
-    gram: Floats,
-    q: Floats,
-    l1: Floats,
-    l2: Floats,
-    yy: float,
-    b: Floats,
-    tol: float,
-    max_sweeps: int,
+    gram: Floats, q: Floats, l1: Floats, l2: Floats, yy: float, b: Floats, tol: float,
+    max_sweeps: int
 ) -> tuple[int, float]: ...
 def descend_columns(
-    z: Columns,
-    v: Floats,
-    u: Floats,
-    l1: Floats,
-    l2: Floats,
-    b: Floats,
-    intercept: Floats,
-    working: NDArray[np.int64],
-    tol: float,
-    max_sweeps: int,
+    z: Columns, v: Floats, u: Floats, l1: Floats, l2: Floats, b: Floats, intercept: Floats,
+    working: NDArray[np.int64], tol: float, max_sweeps: int
 ) -> int: ...
 def gap_of(b: Floats, grad: Floats, q: Floats, l1: Floats, l2: Floats, yy: float) -> float: ...

@@ -12,12 +12,8 @@ class Table:
     n_columns: int
     n_whole: int
     def __init__(
-        self,
-        values: Any,
-        center: Floats,
-        inv_scale: Floats,
-        fill: Floats,
-        rows: NDArray[np.int64] | None = None,
+        self, values: Any, center: Floats, inv_scale: Floats, fill: Floats,
+        rows: NDArray[np.int64] | None = None
     ) -> None: ...
     def load(self, start: int, stop: int) -> Floats: ...
 
@@ -29,10 +25,6 @@ def column_ranges(
     table: Table, weight: Floats | None
 ) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]: ...
 def log_loss_pass(
-    table: Table,
-    codes: NDArray[np.int32],
-    weight: Floats | None,
-    coef: Floats,
-    order: int,
-    n_threads: int,
+    table: Table, codes: NDArray[np.int32], weight: Floats | None, coef: Floats, order: int,
+    n_threads: int
 ) -> tuple[float, Floats | None, Floats | None]: ...

@@ -23,12 +23,8 @@ class BinCodec:
     """Tables that encode the values of fitted features, for one width of floats."""
 
     def __init__(
-        self,
-        edges: Values,
-        n_bins: NDArray[np.int32],
-        is_categorical: Codes,
-        category_bins: Codes,
-        category_start: Rows,
+        self, edges: Values, n_bins: NDArray[np.int32], is_categorical: Codes, category_bins: Codes,
+        category_start: Rows
     ) -> None: ...
     n_features: int
     is_narrow: bool
@@ -37,12 +33,7 @@ def encode_table(
     X: Values, codec: BinCodec, records: Codes, columns: Codes, has_missing: Codes, n_threads: int
 ) -> bool: ...
 def encode_csc(
-    data: Values,
-    indices: NDArray[np.integer[Any]],
-    indptr: NDArray[np.integer[Any]],
-    codec: BinCodec,
-    columns: Codes,
-    has_missing: Codes,
-    n_threads: int,
+    data: Values, indices: NDArray[np.integer[Any]], indptr: NDArray[np.integer[Any]],
+    codec: BinCodec, columns: Codes, has_missing: Codes, n_threads: int
 ) -> bool: ...
 def records_from_columns(columns: Codes, records: Codes, n_threads: int) -> None: ...

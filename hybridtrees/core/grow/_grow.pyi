@@ -12,13 +12,8 @@ class TreeGrower:
     """Grows trees with a search; its buffers are reused from tree to tree."""
 
     def __init__(
-        self,
-        search: SplitSearch,
-        max_leaves: int,
-        helpers: Sequence[TreeGrower] = (),
-        lent_rows: int = 0,
-        preorder: bool = False,
-        prune_gain: float = 0.0,
+        self, search: SplitSearch, max_leaves: int, helpers: Sequence[TreeGrower] = (),
+        lent_rows: int = 0, preorder: bool = False, prune_gain: float = 0.0
     ) -> None: ...
     @property
     def search(self) -> SplitSearch: ...

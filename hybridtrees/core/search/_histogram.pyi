@@ -32,20 +32,13 @@ class RowStatistics:
 
     def __init__(self, bins: BinnedView, use_tail: bool) -> None: ...
     def fill(
-        self,
-        grad: NDArray[np.float32],
-        hess: NDArray[np.float32] | float,
-        n_sampled: int,
-        need_counts: bool,
-        n_threads: int,
+        self, grad: NDArray[np.float32], hess: NDArray[np.float32] | float, n_sampled: int,
+        need_counts: bool, n_threads: int
     ) -> None: ...
     @property
     def layout(self) -> Layout: ...
 
 def histogram(
-    bins: BinnedView,
-    statistics: RowStatistics,
-    rows: NDArray[np.uint32] | None,
-    features: ArrayLike | None,
-    n_threads: int,
+    bins: BinnedView, statistics: RowStatistics, rows: NDArray[np.uint32] | None,
+    features: ArrayLike | None, n_threads: int
 ) -> NDArray[np.int64]: ...

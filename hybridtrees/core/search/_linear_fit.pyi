@@ -18,13 +18,8 @@ class LinearProblem:
     cell_size: int
 
     def __init__(
-        self,
-        regressors: Floats,
-        targets: Floats,
-        weight: Floats | None,
-        penalty: Any,
-        least_rows: int = 0,
-        penalised: bool = False,
+        self, regressors: Floats, targets: Floats, weight: Floats | None, penalty: Any,
+        least_rows: int = 0, penalised: bool = False
     ) -> None: ...
     @property
     def n_columns(self) -> int: ...

@@ -14,13 +14,7 @@ class LinearSearch(SplitSearch):
     """Searches the nodes of linear trees."""
 
     def __init__(
-        self,
-        binned: BinnedMatrix,
-        problem: LinearProblem,
-        params: GrowerParams,
-        n_threads: int,
-        fitter: Any = None,
-        regressors: NDArray[np.float64] | None = None,
-        screened: int = 0,
-        exhaustive: bool = False,
+        self, binned: BinnedMatrix, problem: LinearProblem, params: GrowerParams, n_threads: int,
+        fitter: Any = None, regressors: NDArray[np.float64] | None = None, screened: int = 0,
+        exhaustive: bool = False
     ) -> None: ...

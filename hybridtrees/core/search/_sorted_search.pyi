@@ -10,28 +10,15 @@ class SortedSearch(SplitSearch):
     """Searches the nodes of trees on sorted lists."""
 
     def __init__(
-        self,
-        n_features: int,
-        n_rows: int,
-        n_categories: NDArray[np.int32],
-        params: GrowerParams,
-        n_threads: int,
-        n_sums: int,
-        width: int,
-        lists: NDArray[np.void] | None = None,
-        keep_lists: bool = False,
-        one_list: bool = False,
+        self, n_features: int, n_rows: int, n_categories: NDArray[np.int32], params: GrowerParams,
+        n_threads: int, n_sums: int, width: int, lists: NDArray[np.void] | None = None,
+        keep_lists: bool = False, one_list: bool = False
     ) -> None: ...
 
 class DrawnSearch(SortedSearch):
     """Searches subtree tasks of binned features."""
 
     def __init__(
-        self,
-        n_features: int,
-        n_rows: int,
-        n_categories: NDArray[np.int32],
-        params: GrowerParams,
-        n_sums: int,
-        width: int,
+        self, n_features: int, n_rows: int, n_categories: NDArray[np.int32], params: GrowerParams,
+        n_sums: int, width: int
     ) -> None: ...

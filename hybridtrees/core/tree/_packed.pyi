@@ -24,30 +24,14 @@ def check_packed(
     nodes: Nodes, n_features: int, sets: Words, table_rows: int, scratch: Places
 ) -> None: ...
 def unpack_nodes(
-    packed: Nodes,
-    nodes: Nodes,
-    values: Floats,
-    leaf_values: Floats,
-    samples: Starts,
-    weight: Floats,
-    sets: Words,
-    mean: bool,
+    packed: Nodes, nodes: Nodes, values: Floats, leaf_values: Floats, samples: Starts,
+    weight: Floats, sets: Words, mean: bool
 ) -> None: ...
 def leaf_payloads(nodes: Nodes, values: Floats) -> None: ...
 def predict_packed(
-    nodes: Nodes,
-    start: Starts,
-    first: int,
-    last: int,
-    sets: Words,
-    X: Table,
-    table: Floats | None,
-    by_node: bool,
-    votes: bool,
-    plain: bool,
-    raw: Floats | None,
-    leaves: Places | None,
-    n_threads: int,
+    nodes: Nodes, start: Starts, first: int, last: int, sets: Words, X: Table, table: Floats | None,
+    by_node: bool, votes: bool, plain: bool, raw: Floats | None, leaves: Places | None,
+    n_threads: int
 ) -> None: ...
 def walk_packed(
     nodes: Nodes, sets: Words, X: Table, rows: Words, swapped: int, others: Words, ended: Places

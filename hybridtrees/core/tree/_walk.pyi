@@ -26,24 +26,10 @@ def count_met(
     first: Starts, last: Starts, rows: Rows, n_others: int, n_met: Starts, n_threads: int
 ) -> None: ...
 def write_met(
-    first: Starts,
-    last: Starts,
-    rows: Rows,
-    n_others: int,
-    own_bits: Bits,
-    bits: Bits,
-    pointers: Starts,
-    indices: Places,
-    data: Floats,
-    n_threads: int,
+    first: Starts, last: Starts, rows: Rows, n_others: int, own_bits: Bits, bits: Bits,
+    pointers: Starts, indices: Places, data: Floats, n_threads: int
 ) -> None: ...
 def leaf_quantiles(
-    first: Starts,
-    last: Starts,
-    rank: Rows,
-    weight: Table,
-    ordered: Floats,
-    levels: Floats,
-    out: Floats,
-    n_threads: int,
+    first: Starts, last: Starts, rank: Rows, weight: Table, ordered: Floats, levels: Floats,
+    out: Floats, n_threads: int
 ) -> None: ...
