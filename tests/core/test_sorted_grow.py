@@ -1,4 +1,4 @@
-"""Growing along sorted lists: lent nodes, threads, frontiers, drawn features, sampled rows."""
+"""Growing along sorted lists: small nodes, threads, frontiers, drawn features, sampled rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def mixed_problem(rng, kind, n, **rules):
     return problem
 
 
-# ---- lent nodes and threads ---------------------------------------------------------------------
+# ---- small nodes, threads -----------------------------------------------------------------------
 
 
 @EVERY_KIND
@@ -79,8 +79,8 @@ def test_draws_and_orders_do_not_depend_on_lending(rng, kind, rules):
     for seed in (0, 1, 2**64 - 1):
         whole = eo.grow(problem, seed=seed)
         for subtree_rows, n_threads in ((9, 3), (90, 1), (1000, 2)):
-            lent = with_rules(problem, subtree_rows=subtree_rows)
-            eo.same_grown(whole, eo.grow(lent, n_threads=n_threads, seed=seed))
+            tasks = with_rules(problem, subtree_rows=subtree_rows)
+            eo.same_grown(whole, eo.grow(tasks, n_threads=n_threads, seed=seed))
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_threads_change_nothing_in_large_nodes(rng, kind):
     whole = eo.grow(problem)
     for n_threads in (2, 3):
         eo.same_grown(whole, eo.grow(problem, n_threads=n_threads), same_words=True)
-        lent = with_rules(problem, subtree_rows=5000)
-        eo.same_grown(whole, eo.grow(lent, n_threads=n_threads))
+        tasks = with_rules(problem, subtree_rows=5000)
+        eo.same_grown(whole, eo.grow(tasks, n_threads=n_threads))
 
 
 @given(st.data(), st.sampled_from(list(KINDS)), st.integers(1, 25))

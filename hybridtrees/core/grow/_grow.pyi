@@ -13,7 +13,7 @@ class TreeGrower:
 
     def __init__(
         self, search: SplitSearch, max_leaves: int, helpers: Sequence[TreeGrower] = (),
-        lent_rows: int = 0, preorder: bool = False, prune_gain: float = 0.0
+        task_rows: int = 0, preorder: bool = False, prune_gain: float = 0.0
     ) -> None: ...
     @property
     def search(self) -> SplitSearch: ...

@@ -3,8 +3,8 @@
 A node is evaluated (its best split found), waits in the frontier, and is split when its turn
 comes: the best gain first, level by level, or depth first. How splits are found and rows are
 moved is the business of the search. Where the order of splits does not matter, small nodes are
-put aside, lent to growers of their own, and grown at the same time; they come back in the order
-in which they were put aside, so the tree is the same for any number of threads.
+put aside as tasks, which growers of their own work on at the same time. Their trees come back in
+the order in which the nodes were put aside, so the result is the same for any number of threads.
 """
 
 from cython.parallel cimport prange
@@ -31,43 +31,43 @@ cdef float64_t POLLED_UPDATES = 1e6
 cdef class TreeGrower:
     """Grows trees with a search; its buffers are reused from tree to tree.
 
-    Nodes of at most `lent_rows` rows are lent to the `helpers`, growers of their own, one per
+    Nodes of at most `task_rows` rows are tasks of the `helpers`, growers of their own, one per
     thread. With `preorder` nodes are numbered down the left side first, otherwise by the order of
     splits. Splits of less than `prune_gain` above two leaves are undone once the tree is grown.
     """
 
     cdef readonly SplitSearch search
     cdef int32_t max_leaves
-    cdef intp_t lent_rows
+    cdef intp_t task_rows
     cdef bint preorder
     cdef float64_t prune_gain
     cdef list helpers
-    cdef int32_t[::1] lent_nodes
+    cdef int32_t[::1] task_nodes
     cdef int32_t[::1] number         # of each node of the last tree, as users see it
-    cdef int32_t n_lent
+    cdef int32_t n_tasks
     cdef Team team
 
-    def __init__(self, SplitSearch search, int32_t max_leaves, helpers=(), intp_t lent_rows=0,
+    def __init__(self, SplitSearch search, int32_t max_leaves, helpers=(), intp_t task_rows=0,
                  bint preorder=False, float64_t prune_gain=0.0):
         self.search = search
         open_team(&self.team, search.n_threads)
         self.prune_gain = prune_gain
         self.max_leaves = max_leaves
         self.helpers = list(helpers)
-        self.lent_rows = lent_rows if helpers else 0
+        self.task_rows = task_rows if helpers else 0
         self.preorder = preorder
-        # Lent nodes are disjoint and have two rows at least.
-        self.lent_nodes = np.empty(search.n_rows // 2 + 1 if self.lent_rows else 1, dtype=np.int32)
+        # Nodes of tasks are disjoint and have two rows at least.
+        self.task_nodes = np.empty(search.n_rows // 2 + 1 if self.task_rows else 1, dtype=np.int32)
 
     # ---- the loop -----------------------------------------------------------------------------
 
-    cdef bint lends(self, int32_t node) noexcept nogil:
+    cdef bint becomes_task(self, int32_t node) noexcept nogil:
         """Whether the node is put aside for a helper."""
         cdef GrowNode* n = &self.search.store.nodes[node]
-        if n.stop - n.start > self.lent_rows:
+        if n.stop - n.start > self.task_rows:
             return False
-        self.lent_nodes[self.n_lent] = node
-        self.n_lent += 1
+        self.task_nodes[self.n_tasks] = node
+        self.n_tasks += 1
         return True
 
     cdef int enlist(self, int32_t node) except -1 nogil:
@@ -113,8 +113,8 @@ cdef class TreeGrower:
         """Find the splits of the children of a node that was divided."""
         cdef int32_t left = self.search.store.nodes[node].left
         cdef int32_t right = self.search.store.nodes[node].right
-        cdef bint want_left = self.search.may_split(left) and not self.lends(left)
-        cdef bint want_right = self.search.may_split(right) and not self.lends(right)
+        cdef bint want_left = self.search.may_split(left) and not self.becomes_task(left)
+        cdef bint want_right = self.search.may_split(right) and not self.becomes_task(right)
         self.search.evaluate_children(node, want_left, want_right)
         if want_left:
             self.enlist(left)
@@ -126,8 +126,8 @@ cdef class TreeGrower:
         """From the root, which is open, to the last leaf."""
         cdef int32_t node, n_leaves = 1
         cdef float64_t updates = 0
-        self.n_lent = 0
-        if not (self.search.may_split(0) and self.lends(0)):
+        self.n_tasks = 0
+        if not (self.search.may_split(0) and self.becomes_task(0)):
             self.visit(0, False)
         while self.search.queue.n_open > 0 and (
             self.max_leaves <= 0 or n_leaves < self.max_leaves
@@ -144,17 +144,17 @@ cdef class TreeGrower:
             self.search.store.nodes[self.search.queue.pop()].split.feature = -1
         return 0
 
-    cdef int grow_lent(self) except -1:
+    cdef int grow_tasks(self) except -1:
         """Grow the nodes put aside, each by one helper, and put their trees in their places."""
-        cdef int32_t k, n = self.n_lent
+        cdef int32_t k, n = self.n_tasks
         cdef int n_threads = <int>min(len(self.helpers), n)
         cdef TreeGrower helper = self.helpers[0]
         if n_threads == 1:
             with nogil:
                 for k in range(n):
                     raise_stop(self.search.stops())
-                    self.grow_one(helper, self.lent_nodes[k])
-                    self.graft(self.lent_nodes[k], helper.search.store)
+                    self.grow_one(helper, self.task_nodes[k])
+                    self.graft(self.task_nodes[k], helper.search.store)
             return 0
         cdef intp_t[::1] helpers = np.array([id(helper) for helper in self.helpers], np.intp)
         stores = [NodeStore() for _ in range(n)]
@@ -163,14 +163,14 @@ cdef class TreeGrower:
                         schedule="dynamic", chunksize=1, nogil=True):
             if not self.search.stops():
                 self.grow_apart(<TreeGrower><void*>helpers[omp_get_thread_num()],
-                                self.lent_nodes[k], <NodeStore><void*>grown[k])
+                                self.task_nodes[k], <NodeStore><void*>grown[k])
         raise_stop(self.search.stopped)
         k = self.search.store.n_nodes
         for store in stores:
             k += (<NodeStore>store).n_nodes
         self.search.store.reserve(k)
         for k in range(n):
-            self.graft(self.lent_nodes[k], <NodeStore>stores[k])
+            self.graft(self.task_nodes[k], <NodeStore>stores[k])
         return 0
 
     cdef int graft(self, int32_t node, NodeStore grown) except -1 nogil:
@@ -195,8 +195,8 @@ cdef class TreeGrower:
         with nogil:
             self.search.open_root()
             self.grow_nodes()
-        if self.n_lent > 0:
-            self.grow_lent()
+        if self.n_tasks > 0:
+            self.grow_tasks()
         if self.prune_gain > 0:
             self.search.store.prune(self.prune_gain)
         self.number = self.numbering()

@@ -23,7 +23,7 @@ from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import Table
 from hybridtrees.core.search._histogram_search import HistogramSearch
 from hybridtrees.core.search._search import SplitSearch
-from hybridtrees.core.search._sorted_search import DrawnSearch, SortedSearch
+from hybridtrees.core.search._sorted_search import SmallNodeSearch, SortedSearch
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 
 # As SUBTREE_ROWS, of tables in bins. Histograms are of all features; where few of them are drawn,
@@ -330,7 +330,7 @@ class Grower:
             few = 0 < 4 * params.max_features < table.n_features
             n_rows = SUBTREE_ROWS_FEW_FEATURES if few else SUBTREE_ROWS_BINNED
             shape = (table.n_features, n_rows, table.n_categories, params, *statistics.shape)
-            tasks = [TreeGrower(DrawnSearch(*shape), 0) for _ in range(self.n_threads)]
+            tasks = [TreeGrower(SmallNodeSearch(*shape), 0) for _ in range(self.n_threads)]
         self.engine = TreeGrower(
             self.search, params.max_leaves, tasks, n_rows, params.preorder, params.prune_gain
         )

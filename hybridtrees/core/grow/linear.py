@@ -14,8 +14,8 @@ from hybridtrees.core.bins.matrix import BinnedMatrix
 from hybridtrees.core.grow.grower import BareLeaves, Grower, Statistics
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import Table
-from hybridtrees.core.search._linear_fit import LinearProblem
-from hybridtrees.core.search._linear_search import LinearSearch
+from hybridtrees.core.search._linear_tree_fit import LinearProblem
+from hybridtrees.core.search._linear_tree_search import LinearTreeSearch
 
 Floats = NDArray[np.float64]
 
@@ -87,13 +87,13 @@ def grow_linear(
 
     Of `params` these count: frontier, limits on depth, leaves and rows, `min_gain` (a decrease
     of the sum of squares), `min_child_weight`, draws of features, `histogram_bytes`. `how` are
-    further arguments of `LinearSearch`.
+    further arguments of `LinearTreeSearch`.
     """
 
     def open_search(
         table: Table, params: GrowerParams, n_threads: int, statistics: Any, use_tail: bool
-    ) -> LinearSearch:
-        return LinearSearch(table.binned, statistics.problem, params, n_threads, **how)
+    ) -> LinearTreeSearch:
+        return LinearTreeSearch(table.binned, statistics.problem, params, n_threads, **how)
 
     params = replace(params, preorder=True)
     with Grower(table, params, BareLeaves(), n_threads, search=open_search) as grower:

@@ -13,8 +13,8 @@ from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.regressor_columns import RegressorColumns
 from hybridtrees.core.grow.table import Table
-from hybridtrees.core.search._moment_scan import minimise_many
-from hybridtrees.core.search._moment_search import MomentSearch
+from hybridtrees.core.search._piecewise_scan import minimise_many
+from hybridtrees.core.search._piecewise_search import PiecewiseSearch
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 
 # Share of a column's squares that centring must leave; what is below is rounding.
@@ -43,7 +43,7 @@ class LeafRules:
     monotonic: np.ndarray | None = None  # signs of the coefficients of each feature, 0 for any
     extrapolation: str = "clip"
     margin: float = 1.5
-    sample_rows: int = 8192  # see `MomentSearch`
+    sample_rows: int = 8192  # see `PiecewiseSearch`
 
 
 @dataclass
@@ -108,10 +108,10 @@ class LinearLeaves(LeafModel):
 
     def open_search(
         self, table: Table, params: GrowerParams, n_threads: int, statistics: Any, use_tail: bool
-    ) -> MomentSearch:
+    ) -> PiecewiseSearch:
         """Open the search whose gains are those of lines."""
         rules = self.rules
-        return MomentSearch(
+        return PiecewiseSearch(
             table.binned, params, use_tail, n_threads, rules.fit, rules.max_regressors,
             self.columns.bin_values, rules.sample_rows,
             self.columns.mean if rules.raw_penalty else None,
@@ -372,7 +372,7 @@ def solve_composed(
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Coefficients where only a factor for the part above and the last feature are free.
 
-    `models` are those of `MomentSearch.node_models`; `sums` under "additive" those at the
+    `models` are those of `PiecewiseSearch.node_models`; `sums` under "additive" those at the
     function above. Returns coefficients that stay from above, and what is added to them.
     """
     n, width = leaves.feature.shape

@@ -15,7 +15,7 @@ class SortedSearch(SplitSearch):
         keep_lists: bool = False, one_list: bool = False
     ) -> None: ...
 
-class DrawnSearch(SortedSearch):
+class SmallNodeSearch(SortedSearch):
     """Searches subtree tasks of binned features."""
 
     def __init__(

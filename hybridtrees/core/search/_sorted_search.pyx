@@ -305,7 +305,7 @@ cdef class SortedLists(SplitSearch):
         sum_targets(&self.target, &self.rows[0], self.row_ends(), sums, self.n_threads)
         return 0
 
-    # ---- lending small nodes ------------------------------------------------------------------
+    # ---- small nodes as tasks -----------------------------------------------------------------
 
     cdef int open_task(self, int32_t node, SplitSearch other) except -1 nogil:
         return (<SortedLists>other).take_lists(self, &self.store.nodes[node])
@@ -705,7 +705,7 @@ cdef enum:
     COPIED_ROWS = 64
 
 
-cdef class DrawnSearch(SortedSearch):
+cdef class SmallNodeSearch(SortedSearch):
     """Searches subtree tasks of binned features; the parameters are those of the lists.
 
     It has no lists of a table, and is used by one thread.

@@ -1,4 +1,4 @@
-"""Fits of single nodes for losses that are not squared: the fitters of `LinearSearch`.
+"""Fits of single nodes for losses that are not squared: the fitters of `LinearTreeSearch`.
 
 Candidates are ranked by a quadratic loss around the node's own fit; the best few come here to be
 fitted in full.

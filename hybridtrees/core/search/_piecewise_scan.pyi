@@ -1,4 +1,4 @@
-"""Stub of _moment_scan.pyx."""
+"""Stub of _piecewise_scan.pyx."""
 
 import numpy as np
 from numpy.typing import NDArray

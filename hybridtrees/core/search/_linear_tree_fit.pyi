@@ -1,4 +1,4 @@
-"""Stub of _linear_fit.pyx."""
+"""Stub of _linear_tree_fit.pyx."""
 
 from typing import Any
 

@@ -104,7 +104,7 @@ def test_every_size_of_node_and_bound_on_children(rng, n, rules):
 
 @pytest.mark.parametrize("max_features", [1, 8])
 def test_nodes_above_the_limit_are_divided_by_histograms(rng, monkeypatch, max_features):
-    """The same tree, whether its nodes are lent early or late, where sums are exact."""
+    """The same tree, whether its nodes become tasks early or late, where sums are exact."""
     n = 3000
     X, is_categorical = draw_table(rng, n, p=40)
     y = rng.integers(0, 2, n).astype(float)

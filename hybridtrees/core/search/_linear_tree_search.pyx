@@ -24,7 +24,7 @@ from hybridtrees.core.base._types cimport (
     HT_ROUNDING, N_CODES, SplitInfo, float64_t, int32_t, int64_t, intp_t, uint32_t, uint8_t,
 )
 from hybridtrees.core.search._histogram cimport BinnedView, HistogramPool
-from hybridtrees.core.search._linear_fit cimport LinearProblem
+from hybridtrees.core.search._linear_tree_fit cimport LinearProblem
 from hybridtrees.core.search._linear_kernels cimport (
     ht_add_scores, ht_combine, ht_factor, ht_forward, ht_padded,
 )
@@ -445,7 +445,7 @@ CANDIDATES_PER_FEATURE = 2
 CANDIDATES = 5
 
 
-cdef class LinearSearch(SplitSearch):
+cdef class LinearTreeSearch(SplitSearch):
     """Searches the nodes of linear trees.
 
     Losses that are not squared need a `fitter`, and the `regressors` that the problem was made of.

@@ -15,7 +15,7 @@ from hybridtrees.core.base._types cimport (
 )
 from hybridtrees.core.search._histogram cimport BinnedView, RowValues, row_values
 from hybridtrees.core.search._histogram_search cimport HistogramSearch
-from hybridtrees.core.search._moment_scan cimport (
+from hybridtrees.core.search._piecewise_scan cimport (
     ADDITIVE, FULL, MAX_SUMS, SCAN_SUMS, MomentScan, NodeModel, SideModel, gains_of_cuts,
     scan_moments,
 )
@@ -346,12 +346,12 @@ cdef struct NodeWork:
     int32_t choice               # place of the best feature, -1: none
 
 
-cdef class MomentSearch(HistogramSearch):
+cdef class PiecewiseSearch(HistogramSearch):
     """Searches the nodes of trees with linear leaves on one BinnedMatrix.
 
     Nodes of more than `sample_rows` rows take their moments from about so many; 0 for all rows.
     With an `origin` (n_features,), raw slopes and the output where every feature is 0 are penalised
-    (`_moment_scan`); the units of `bin_values` are those of the table then, less the origin.
+    (`_piecewise_scan`); the units of `bin_values` are those of the table then, less the origin.
     """
 
     cdef NodeModels models

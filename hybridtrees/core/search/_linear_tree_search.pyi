@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from hybridtrees.core.bins.mapper import BinnedMatrix
 from hybridtrees.core.grow.params import GrowerParams
-from hybridtrees.core.search._linear_fit import LinearProblem
+from hybridtrees.core.search._linear_tree_fit import LinearProblem
 from hybridtrees.core.search._search import SplitSearch
 
-class LinearSearch(SplitSearch):
+class LinearTreeSearch(SplitSearch):
     """Searches the nodes of linear trees."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Stub of _moment_search.pyx."""
+"""Stub of _piecewise_search.pyx."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ def moments(
     tables: NDArray[np.float32], summed: bool, narrow: bool, with_grad: bool = False, width: int = 0
 ) -> list[NDArray[np.float64]]: ...
 
-class MomentSearch(HistogramSearch):
+class PiecewiseSearch(HistogramSearch):
     """Searches the nodes of trees with linear leaves on one BinnedMatrix."""
 
     def __init__(
