@@ -402,8 +402,7 @@ cdef class BinCodec:
             self.codec.edges = <const char*> &wide[0, 0]
         for f in range(p):
             if self.is_narrow:
-                fill_feature(
-                    &narrow[f, 0], bins[f] - 1, &jump[f, 0], &low[f], &scale[f], &step[f])
+                fill_feature(&narrow[f, 0], bins[f] - 1, &jump[f, 0], &low[f], &scale[f], &step[f])
             else:
                 fill_feature(&wide[f, 0], bins[f] - 1, &jump[f, 0], &low[f], &scale[f], &step[f])
         self.codec.jump = &jump[0, 0]
@@ -737,9 +736,7 @@ def encode_csc(
             or indptr[0] < 0 or indptr[p] > min(data.shape[0], indices.shape[0]) \
             or codec.is_narrow != (sizeof(real_t) == 4):
         raise ValueError("matrix, codec and columns must belong together")
-    for f in prange(
-        p, schedule="dynamic", chunksize=1, num_threads=team_of(n_threads), nogil=True
-    ):
+    for f in prange(p, schedule="dynamic", chunksize=1, num_threads=team_of(n_threads), nogil=True):
         has_missing[f] = 0
         n_infinite += encode_stored(
             values + indptr[f], rows + indptr[f], indptr[f + 1] - indptr[f], &codec.codec, f,

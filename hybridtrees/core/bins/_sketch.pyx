@@ -103,8 +103,7 @@ cdef class Summary:
         cdef float64_t[::1] low = lower, high = upper
         for i in range(n_cuts):
             # Smaller gaps are the rounding of sums, not numbers left out.
-            cut_bounds(
-                &self.entries[cuts[i]], HT_ROUNDING * ends[self.size - 1], &low[i], &high[i])
+            cut_bounds(&self.entries[cuts[i]], HT_ROUNDING * ends[self.size - 1], &low[i], &high[i])
         return lower, upper
 
 

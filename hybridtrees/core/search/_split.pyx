@@ -57,9 +57,7 @@ cdef inline float64_t soft_threshold(float64_t value, float64_t alpha) noexcept 
     return value + alpha if value < -alpha else 0.0
 
 
-cdef float64_t node_weight(
-    float64_t grad, float64_t hess, const SplitRules* rules
-) noexcept nogil:
+cdef float64_t node_weight(float64_t grad, float64_t hess, const SplitRules* rules) noexcept nogil:
     """The leaf value that minimises the penalised quadratic loss."""
     cdef float64_t weight
     if hess + rules.reg_lambda <= 0:
@@ -123,9 +121,7 @@ cdef NodeSums sums_from_histogram(
     return total
 
 
-cdef inline int32_t count_less(
-    const float64_t* rising, int32_t n, float64_t bound
-) noexcept nogil:
+cdef inline int32_t count_less(const float64_t* rising, int32_t n, float64_t bound) noexcept nogil:
     """How many are less than the bound; without a branch, which would go wrong every other time."""
     cdef int32_t first = 0, half
     cdef bint less

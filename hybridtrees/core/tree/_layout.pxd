@@ -222,8 +222,7 @@ cdef inline void fill_rows(
     cdef int32_t missing[HT_BLOCK]
     cdef int32_t row, k, n_inside = 0, n_missing = 0, outside = n_rows
     cdef int kind
-    rows.leaves.chunks = (
-        &leaves.float_chunks[0] if form == HT_FLOATS else &leaves.wide_chunks[0])
+    rows.leaves.chunks = (&leaves.float_chunks[0] if form == HT_FLOATS else &leaves.wide_chunks[0])
     rows.leaves.exact = &leaves.exact[0]
     rows.leaves.x = x
     rows.leaves.stride = ht_row_stride(form, leaves.regressors.shape[0] + 1)

@@ -270,8 +270,7 @@ cdef class LinearLeaves:
             # Where there is no room for all, the number of chunks tells it in the end.
             self.first_chunk[node] = <int32_t>min(self.n_chunks, <intp_t>0x7FFFFFFF)
             self.n_chunks += self.chunks_of(node)
-            self.most_terms = max(
-                self.most_terms, self.coef_ptr[node + 1] - self.coef_ptr[node])
+            self.most_terms = max(self.most_terms, self.coef_ptr[node + 1] - self.coef_ptr[node])
             if self.clipped:
                 self.narrow_box(tree, node, above)
         return 0

@@ -368,8 +368,7 @@ cdef inline void sum_block(
                             leaf + k * HT_BLOCK)
             add_band(layout.linear, trees[0], leaf, n, regressors, total)
         else:
-            names = find_block(
-                layout, trees[0], masks, X, start, order, n_rows, block, width, leaf)
+            names = find_block(layout, trees[0], masks, X, start, order, n_rows, block, width, leaf)
             if names != NULL:
                 ht_add_values(width, &layout.leaf_value[form.leaf_start], form.n_leaves, leaf,
                               n_rows, total)
@@ -581,8 +580,7 @@ cdef int find_typed(
     if leaves.shape[1] != last_tree - first_tree:
         raise ValueError("leaves needs one column per tree")
     if X.shape[0] > FEW_ROWS and last_tree > first_tree:
-        return run_blocks(
-            layout, X, first_tree, last_tree, n_threads, no_outputs, &leaves[0, 0])
+        return run_blocks(layout, X, first_tree, last_tree, n_threads, no_outputs, &leaves[0, 0])
     for row in range(X.shape[0]):
         tree = first_tree
         while layout.only_numbers and tree + HT_BAND <= last_tree:

@@ -15,12 +15,6 @@
 #include "accumulate.h"
 #include "simd.h"
 
-#if defined(__GNUC__)
-#define HT_ALIGNED(declaration) declaration __attribute__((aligned(64)))
-#else
-#define HT_ALIGNED(declaration) declaration
-#endif
-
 #define HT_MAX_TERMS 16
 #define HT_MAX_CELL 188 /* of 16 regressors, padded */
 #define HT_MAX_FEATURES 64
@@ -63,8 +57,7 @@ typedef struct {
 /* ---- one regressor ---------------------------------------------------------------------- */
 
 /* Ask for what is known of a row. */
-HT_INLINE void ht_prefetch_row(const HtMoments *m, ptrdiff_t row)
-{
+HT_INLINE void ht_prefetch_row(const HtMoments *m, ptrdiff_t row) {
     const uint8_t *record = m->records + row * m->record_bytes;
     HT_PREFETCH(record);
     HT_PREFETCH(record + m->record_bytes - 1);
@@ -75,8 +68,7 @@ HT_INLINE void ht_prefetch_row(const HtMoments *m, ptrdiff_t row)
 }
 
 /* Gradient of a row. The integers stand in the same cache line as the codes, as a rule. */
-HT_INLINE float ht_row_grad(const HtMoments *m, ptrdiff_t row)
-{
+HT_INLINE float ht_row_grad(const HtMoments *m, ptrdiff_t row) {
     int32_t grad;
     if (m->quantised == NULL)
         return m->grad[row];
@@ -87,8 +79,7 @@ HT_INLINE float ht_row_grad(const HtMoments *m, ptrdiff_t row)
 /* Regressors, statistics and codes of the first n of some rows; n_terms is a literal where it is
  * small. */
 HT_INLINE void ht_read_rows(const HtMoments *given, const uint32_t *rows, int n, ptrdiff_t n_left,
-                            int n_terms, HtMomentBlock *block)
-{
+                            int n_terms, HtMomentBlock *block) {
     const HtMoments m = *given;
     const int n_words = (m.n_features + 3) / 4;
     size_t feature[HT_MAX_TERMS];
@@ -121,8 +112,7 @@ HT_INLINE void ht_read_rows(const HtMoments *given, const uint32_t *rows, int n,
 }
 
 static void ht_fill_block(const HtMoments *m, const uint32_t *rows, int n, ptrdiff_t n_left,
-                          HtMomentBlock *block)
-{
+                          HtMomentBlock *block) {
     switch (m->n_terms) {
         case 1: ht_read_rows(m, rows, n, n_left, 1, block); break;
         case 2: ht_read_rows(m, rows, n, n_left, 2, block); break;
@@ -145,8 +135,7 @@ static void ht_fill_block(const HtMoments *m, const uint32_t *rows, int n, ptrdi
 
 /* Moments of the rows of a block: four floats, eight of which the last three are 0, or four
  * doubles. */
-static void ht_fill_moments(int n, int wide, int lanes, HtMomentBlock *block)
-{
+static void ht_fill_moments(int n, int wide, int lanes, HtMomentBlock *block) {
     float *f = (float *) block->moments;
     if (wide) {
         for (int i = 0; i < n; i++)
@@ -215,8 +204,7 @@ HT_DEFINE_ADD(ht_add_doubles4, ht_doubles4)
 #include "per_width.h"
 
 /* Add the rows block by block; lanes: numbers of a cell. */
-static void ht_add_blocks(const HtMoments *m, int wide, int lanes, int width)
-{
+static void ht_add_blocks(const HtMoments *m, int wide, int lanes, int width) {
     HtMomentBlock block;
     for (ptrdiff_t first = 0; first < m->n_rows; first += HT_MOMENT_BLOCK) {
         const ptrdiff_t rest = m->n_rows - first;
@@ -231,8 +219,7 @@ static void ht_add_blocks(const HtMoments *m, int wide, int lanes, int width)
 
 /* Moments of one row. */
 static void ht_row_moments(const HtMoments *m, const uint8_t *record, float grad, float hess,
-                           double *d)
-{
+                           double *d) {
     double r[HT_MAX_TERMS];
     int at = 1;
     if (m->summed) {
@@ -259,8 +246,7 @@ static void ht_row_moments(const HtMoments *m, const uint8_t *record, float grad
 }
 
 /* Add the rows one by one, all numbers of a cell. */
-HT_INLINE void ht_add_rows_one_by_one(const HtMoments *given, int wide)
-{
+HT_INLINE void ht_add_rows_one_by_one(const HtMoments *given, int wide) {
     const HtMoments m = *given;
     HT_ALIGNED(float f[HT_MAX_CELL]);
     HT_ALIGNED(double d[HT_MAX_CELL]);
@@ -291,8 +277,7 @@ HT_INLINE void ht_add_rows_one_by_one(const HtMoments *given, int wide)
 }
 
 /* Add the rows to the cells, which are doubles where `wide` is set; width: bytes of a vector. */
-static void ht_add_moment_rows(const HtMoments *m, int wide, int width)
-{
+static void ht_add_moment_rows(const HtMoments *m, int wide, int width) {
     const int one = m->summed || m->n_terms == 1;
     if (one && !m->with_grad)
         ht_add_blocks(m, wide, 4, width);
