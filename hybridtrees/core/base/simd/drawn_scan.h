@@ -1,8 +1,7 @@
 /* The rows of one node in the order of one binned feature, and their best cut.
  *
  * In C for the same reason as sorted_scan.h, whose candidates and rules for ties are kept: a node
- * is cut in the same place.
- */
+ * is cut in the same place. */
 #ifndef HYBRIDTREES_DRAWN_SCAN_H
 #define HYBRIDTREES_DRAWN_SCAN_H
 
@@ -123,7 +122,6 @@ typedef struct {
     intptr_t first, last;     /* candidates: cuts behind first + 1 to last rows */
 } ht_pairs;
 
-/* What the loops below have found. */
 typedef struct {
     double score, bar;        /* of the best candidate; what the next has to beat */
     double near;              /* score of a candidate that may be as good */
@@ -223,7 +221,6 @@ HT_INLINE int ht_cut_many(const ht_pairs *node, const uint8_t *codes, const uint
     return 1;
 }
 
-/* Whether all rows of a node have the same code. */
 static int ht_all_equal(const uint8_t *codes, const uint32_t *rows, intptr_t n) {
     const int code = codes[rows[0]];
     intptr_t i = 1;

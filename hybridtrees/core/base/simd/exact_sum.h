@@ -94,7 +94,6 @@ static inline double ht_rounders(int top, double *c) {
     return ht_power_of_two(-HT_SUM_BITS * shift);
 }
 
-/* Add one term. */
 static inline void ht_add_term(HtExactSum *sum, double x) {
     const uint64_t infinite = (uint64_t) 0x7FF << 52, bits = ht_to_bits(fabs(x));
     double c[3], rest, moved;
@@ -113,7 +112,6 @@ static inline void ht_add_term(HtExactSum *sum, double x) {
     }
 }
 
-/* Add n terms. */
 static inline void ht_add_terms(int width, HtExactSum *sum, const double *x, ptrdiff_t n) {
     const uint64_t largest = HT_DISPATCH(width, ht_largest_bits, x, n);
     const int top = ht_top_slice(largest);

@@ -93,7 +93,6 @@ HT_INLINE int ht_standardise(double *z, double *known, int n, double shift, doub
 #define HT_UP_TO_32
 #include "per_width.h"
 
-/* Start the sums of k columns. */
 static void ht_open_leaf(HtLeafRows *rows, int k) {
     memset(rows->h, 0, (size_t) k * sizeof(rows->h[0]));
     memset(rows->hz, 0, (size_t) k * sizeof(rows->hz[0]));
@@ -106,18 +105,11 @@ static void ht_open_leaf(HtLeafRows *rows, int k) {
     }
 }
 
-/* Add the n rows that stand in `rows`; width: bytes of a vector. */
-static void ht_add_leaf_rows(HtLeafRows *rows, int n, int all_weigh, int k, const double *shift,
-                             const double *factor, int width) {
-    HT_DISPATCH_32(width, leaf_rows, rows, n, all_weigh, k, shift, factor);
-}
+#define ht_add_leaf_rows(rows, n, all_weigh, k, shift, factor, width)                         \
+    HT_DISPATCH_32(width, leaf_rows, rows, n, all_weigh, k, shift, factor)
+#define ht_add_line_term(x, n, coef, center, low, high, total, width)                         \
+    HT_DISPATCH_32(width, line_term, x, n, coef, center, low, high, total)
 
-static void ht_add_line_term(const double *x, int n, double coef, double center, double low,
-                             double high, double *total, int width) {
-    HT_DISPATCH_32(width, line_term, x, n, coef, center, low, high, total);
-}
-
-/* A sum, from its lanes. */
 HT_INLINE double ht_sum_lanes(const double *lanes) {
     return ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5]))
         + ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));

@@ -221,7 +221,6 @@ static inline void ht_factor(const ht_linear_rules *rules, const double *cell, d
 /* target[i] -= other[i] (sign -1) or += (sign 1). */
 #define ht_combine(width, ...) HT_DISPATCH(width, combine, __VA_ARGS__)
 
-/* Sums of scores by bin, see the body. */
 #define ht_add_scores(width, ...) HT_DISPATCH(width, add_scores, __VA_ARGS__)
 #define ht_forward(width, ...) HT_DISPATCH(width, forward, __VA_ARGS__)
 

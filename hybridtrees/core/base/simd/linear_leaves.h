@@ -101,7 +101,6 @@ typedef struct {
     int n_pairs; /* of lanes in use, where leaves have one chunk; else 0 */
 } HtLinearLeaves;
 
-/* Two lanes. */
 #if defined(__SSE2__) || defined(_M_X64)
 #include <emmintrin.h>
 typedef __m128d HtPair;
@@ -151,7 +150,6 @@ static inline HtPair ht_pair(double a, double b) {
 #define ht_copy_f32(width, ...) HT_DISPATCH(width, copy_f32, __VA_ARGS__)
 #define ht_copy_f64(width, ...) HT_DISPATCH(width, copy_f64, __VA_ARGS__)
 
-/* From floats to doubles. */
 #define ht_widen_f32(width, ...) HT_DISPATCH(width, widen_f32, __VA_ARGS__)
 
 #endif

@@ -34,8 +34,7 @@ HT_TARGET HT_INLINE HtPair HT_NAME(pick_pair)(const double *x, const int32_t *co
 /* Lanes from 2 * pair on; those behind the last pair in use are 0. */
 HT_TARGET HT_INLINE HT_NAME(part) HT_NAME(pick_part)(const double *x, const int32_t *column,
                                                      int pair, int n_pairs) {
-    const HtPair first
-        = HT_NAME(pick_pair)(x, column + 2 * pair, n_pairs && pair + 1 == n_pairs);
+    const HtPair first = HT_NAME(pick_pair)(x, column + 2 * pair, n_pairs && pair + 1 == n_pairs);
 #if HT_PART == 4
     if (n_pairs && pair + 1 == n_pairs)
         return _mm256_insertf128_pd(_mm256_setzero_pd(), first, 0);
@@ -148,8 +147,7 @@ HT_TARGET HT_INLINE __m512d HT_NAME(float_lanes)(
     const HtLinearLeaves *leaves, ptrdiff_t at, __m512 a, __m512 b, int n, int exact, int clipped) {
     const double *chunk = leaves->chunks + leaves->size * at;
     const double *own = leaves->exact + 2 * HT_LANES * at;
-    const __m512i column
-        = _mm512_castsi256_si512(_mm256_load_si256((const __m256i *) chunk));
+    const __m512i column = _mm512_castsi256_si512(_mm256_load_si256((const __m256i *) chunk));
     const __m256 given = _mm512_castps512_ps256(
         n <= 16 ? _mm512_permutexvar_ps(column, a) : _mm512_permutex2var_ps(a, column, b));
     __m256 x = given;
@@ -213,8 +211,7 @@ HT_TARGET HT_INLINE __m512d HT_NAME(band_lanes)(const HtLinearLeaves *leaves, co
             = single ? 1 : *(const int32_t *) (leaves->chunks + leaves->size * first) >> 8;
         __m512d leaf = _mm512_setzero_pd();
         for (ptrdiff_t c = 0; c < n_chunks; c++) {
-            const __m512d lanes
-                = form == HT_FLOATS
+            const __m512d lanes = form == HT_FLOATS
                       ? HT_NAME(float_lanes)(leaves, first + c, a, b, n, exact, clipped)
                       : HT_NAME(double_lanes)(leaves, first + c, x, n, exact, clipped);
             leaf = c ? _mm512_add_pd(leaf, lanes) : lanes;

@@ -54,9 +54,6 @@ typedef struct {
     uint32_t codes[HT_MAX_FEATURES / 4][HT_MOMENT_BLOCK];
 } HtMomentBlock;
 
-/* ---- one regressor ---------------------------------------------------------------------- */
-
-/* Ask for what is known of a row. */
 HT_INLINE void ht_prefetch_row(const HtMoments *m, ptrdiff_t row) {
     const uint8_t *record = m->records + row * m->record_bytes;
     HT_PREFETCH(record);
@@ -123,7 +120,6 @@ static void ht_fill_block(const HtMoments *m, const uint32_t *rows, int n, ptrdi
     }
 }
 
-/* Moments of row i of a block. */
 #define HT_PUT_MOMENTS(real, to)                                                              \
     do {                                                                                      \
         const real r = block->regressor[i], h = block->hess[i];                               \
@@ -215,9 +211,6 @@ static void ht_add_blocks(const HtMoments *m, int wide, int lanes, int width) {
     }
 }
 
-/* ---- several regressors ----------------------------------------------------------------- */
-
-/* Moments of one row. */
 static void ht_row_moments(const HtMoments *m, const uint8_t *record, float grad, float hess,
                            double *d) {
     double r[HT_MAX_TERMS];
@@ -245,7 +238,6 @@ static void ht_row_moments(const HtMoments *m, const uint8_t *record, float grad
         d[at++] = grad;
 }
 
-/* Add the rows one by one, all numbers of a cell. */
 HT_INLINE void ht_add_rows_one_by_one(const HtMoments *given, int wide) {
     const HtMoments m = *given;
     HT_ALIGNED(float f[HT_MAX_CELL]);

@@ -11,12 +11,8 @@
  *     HT_BYTES       the width
  *     HT_X86         whether it may call the intrinsics of this width
  *
- * HT_UP_TO_32, defined beside HT_BODY, is for bodies that gain nothing from 64 bytes, which are then
- * left out; HT_DISPATCH_32 chooses among the others.
- *
- * HT_WHOLE_VECTORS, defined beside HT_BODY, is for bodies whose plain loops gain from 64 bytes at
- * a time: left to itself, the compiler turns loops into vectors of 32 even where it has wider ones.
- * The first three and what was defined for the body are undefined again at the end.
+ * Defined beside HT_BODY, HT_UP_TO_32 leaves out 64 bytes (call HT_DISPATCH_32 then), and
+ * HT_WHOLE_VECTORS has plain loops use them: compilers prefer 32 even where they have wider ones.
  *
  * A body does the same operations in the same order for every width, so that results do not
  * depend on the machine. */

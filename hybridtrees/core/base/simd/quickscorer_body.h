@@ -13,8 +13,7 @@ typedef int64_t HT_NAME(mask_long)
  * stands in the exponent bits of the float of the same value (for bit 31 of the negative one). */
 HT_TARGET HT_INLINE HT_NAME(mask_int) HT_NAME(lowest)(HT_NAME(mask_int) bits, int32_t base)
 {
-    const HT_NAME(mask_float) power
-        = __builtin_convertvector(bits & -bits, HT_NAME(mask_float));
+    const HT_NAME(mask_float) power = __builtin_convertvector(bits & -bits, HT_NAME(mask_float));
     return (((HT_NAME(mask_int)) power >> 23) & 255) + (base - 127);
 }
 

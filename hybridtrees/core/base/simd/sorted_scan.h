@@ -5,8 +5,7 @@
  *
  * A candidate is a cut behind entry i, i in [first, last), where the next entry has another key.
  * The statistics that already stand left (rows with a missing value) are where the sums start.
- * The lowest of equal candidates wins: a later one has to be better by more than rounding.
- */
+ * The lowest of equal candidates wins: a later one has to be better by more than rounding. */
 #ifndef HYBRIDTREES_SORTED_SCAN_H
 #define HYBRIDTREES_SORTED_SCAN_H
 

@@ -17,7 +17,6 @@
 #endif
 
 static inline float ht_float_of_f32(float x) { return x; }
-
 static inline float ht_float_of_f64(double x) { return ht_round_up(x); }
 
 #if HT_SSE2
