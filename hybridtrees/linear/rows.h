@@ -1,7 +1,4 @@
-/* Loops over the entries of one row, compiled once per vector width and chosen at run time.
- *
- * They work entry by entry, so that every width gives the same result. Rows are short: vectors of
- * 64 bytes would gain nothing. */
+/* Loops over the entries of one row, see per_width.h. Rows are short: 64 bytes gain nothing. */
 #ifndef HYBRIDTREES_ROWS_H
 #define HYBRIDTREES_ROWS_H
 

@@ -1,5 +1,4 @@
-/* Loops of the losses that are worth wide vectors, one body per vector width.
- * All widths do the same operations in the same order, element by element. */
+/* Loops of the losses that are worth wide vectors, see per_width.h. */
 #ifndef HYBRIDTREES_LOSS_KERNELS_H
 #define HYBRIDTREES_LOSS_KERNELS_H
 

@@ -33,7 +33,6 @@ typedef struct {
     int64_t *hist;
 } HtAccumulation;
 
-/* Add a row to one cell; the cell is counted from `origin`. */
 HT_INLINE void ht_add(int64_t *origin, size_t cell, int64_t word0, int64_t word1, int two_words) {
     if (two_words) {
         origin[2 * cell] += word0;

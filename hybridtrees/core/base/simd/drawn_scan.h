@@ -50,7 +50,6 @@ HT_INLINE intptr_t ht_lanes_for(intptr_t n) {
     return n <= 8 ? 8 : n <= 16 ? 16 : n <= 32 ? 32 : HT_FEW_ROWS;
 }
 
-/* `keys` and `places` have room for HT_FEW_ROWS numbers. */
 static void ht_places(const int16_t *keys, intptr_t n, int16_t *places) {
     if (n <= 8)
         ht_places_body(keys, n, places, 1);

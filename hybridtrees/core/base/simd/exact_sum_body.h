@@ -1,5 +1,4 @@
 /* Bodies that exact_sum.h compiles once per vector width; no include guard on purpose.
- *
  * Integers are added in any order, so that plain loops become vectors. */
 
 /* Bits of the largest magnitude; above those of infinity where there is a NaN. */

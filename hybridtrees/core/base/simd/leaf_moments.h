@@ -34,7 +34,7 @@ typedef struct {
 
 /* lanes += a * b, for a number of rows that is a multiple of HT_LEAF_LANES. */
 HT_INLINE void ht_add_products(const double *a, const double *b, int n, double *lanes) {
-#if defined(__GNUC__)
+#if HT_VECTORS
     const ht_leaf_vector *u = (const ht_leaf_vector *) a, *v = (const ht_leaf_vector *) b;
     ht_leaf_vector *out = (ht_leaf_vector *) lanes;
     ht_leaf_vector low = out[0], high = out[1];

@@ -2,8 +2,7 @@
  *
  * A moment cell holds the sums over some rows a of the products a_i a_j, i <= j, in tiles of 4 by 8
  * entries, so that a tile stays in registers while rows pass by; behind the tiles stand the number
- * of rows and the sum of their weights. linear_kernels_body.h is compiled once per vector width;
- * every width does the same operations in the same order, so the sums do not depend on it. */
+ * of rows and the sum of their weights. */
 #ifndef HYBRIDTREES_LINEAR_KERNELS_H
 #define HYBRIDTREES_LINEAR_KERNELS_H
 
@@ -218,7 +217,6 @@ static inline void ht_factor(const ht_linear_rules *rules, const double *cell, d
  * row, m of them read). rows: numbers, or NULL for the first n. */
 #define ht_add_moments(width, ...) HT_DISPATCH(width, add_moments, __VA_ARGS__)
 
-/* target[i] -= other[i] (sign -1) or += (sign 1). */
 #define ht_combine(width, ...) HT_DISPATCH(width, combine, __VA_ARGS__)
 
 #define ht_add_scores(width, ...) HT_DISPATCH(width, add_scores, __VA_ARGS__)

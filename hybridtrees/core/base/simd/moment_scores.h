@@ -1,6 +1,4 @@
-/* Scores of many cuts of one feature where both sides are small linear models.
- *
- * The bodies are compiled once per vector width. */
+/* Scores of many cuts of one feature where both sides are small linear models. */
 #ifndef HYBRIDTREES_MOMENT_SCORES_H
 #define HYBRIDTREES_MOMENT_SCORES_H
 

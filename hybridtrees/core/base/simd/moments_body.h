@@ -13,7 +13,6 @@
         }                                                                                     \
     }
 
-/* Add a block of n rows to the cells of all features. */
 HT_TARGET static void HT_NAME(add_block)(const HtMoments *m, const HtMomentBlock *block, int n,
                                          int wide, int lanes) {
     if (wide) {

@@ -4,9 +4,7 @@
  * A row starts with a set bit per leaf, left to right. Every split holds a mask that clears the
  * leaves of its left subtree; it is applied to the rows that go right. The lowest bit that survives
  * is the row's leaf. Leaves are taken a word at a time, 32 of them for float32 tables and 64 for
- * float64, each with those splits whose left subtree reaches into it.
- *
- * The bodies are compiled once per vector width. */
+ * float64, each with those splits whose left subtree reaches into it. */
 #ifndef HYBRIDTREES_QUICKSCORER_H
 #define HYBRIDTREES_QUICKSCORER_H
 

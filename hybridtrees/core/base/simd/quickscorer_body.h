@@ -139,7 +139,6 @@ static void HT_NAME(score_f64)(const double *x, int n_rows, const int32_t *featu
 }
 #endif
 
-/* total[row] += values[leaf[row]]; 32 values can be read, and no leaf is beyond them. */
 HT_TARGET static void HT_NAME(add_few_values)(const double *values, const int32_t *leaf, int n_rows,
                                               double *total) {
 #if HT_X86 && HT_BYTES == 64

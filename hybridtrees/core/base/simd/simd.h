@@ -1,6 +1,4 @@
-/* The loops that want wide vectors, one body per vector width, chosen at run time.
- *
- * per_width.h says how; all widths compute the same, element by element. */
+/* The loops that want wide vectors, see per_width.h. */
 #ifndef HYBRIDTREES_SIMD_H
 #define HYBRIDTREES_SIMD_H
 
