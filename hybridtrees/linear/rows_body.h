@@ -18,15 +18,13 @@ HT_LOAD(load_f32, float)
 HT_LOAD(load_f64, double)
 #undef HT_LOAD
 
-HT_TARGET static void HT_NAME(scale)(double *restrict x, ptrdiff_t n, double factor)
-{
+HT_TARGET static void HT_NAME(scale)(double *restrict x, ptrdiff_t n, double factor) {
     for (ptrdiff_t j = 0; j < n; j++)
         x[j] *= factor;
 }
 
 HT_TARGET static void HT_NAME(row_sums)(const double *restrict x, ptrdiff_t n, double weight,
-                                        double *restrict sums, double *restrict squares)
-{
+                                        double *restrict sums, double *restrict squares) {
     for (ptrdiff_t j = 0; j < n; j++) {
         double part = weight * x[j];
         sums[j] += part;
@@ -40,11 +38,9 @@ HT_TARGET static void HT_NAME(row_sums)(const double *restrict x, ptrdiff_t n, d
  * p = 1 / (1 + s). On return eta holds w (probability - truth), whose size is the probability of
  * the other class, curve the roots of w p (1 - p), linear the part max(0, -sign eta) of the loss
  * and ones 1 + s, of which the logarithm is the rest. */
-HT_TARGET static void HT_NAME(logit)(double *restrict eta, const double *restrict sign,
-                                     const double *restrict weight, ptrdiff_t n,
-                                     double *restrict curve, double *restrict linear,
-                                     double *restrict ones)
-{
+HT_TARGET static void HT_NAME(logit)(
+    double *restrict eta, const double *restrict sign, const double *restrict weight, ptrdiff_t n,
+    double *restrict curve, double *restrict linear, double *restrict ones) {
     for (ptrdiff_t i = 0; i < n; i++) {
         double away = sign[i] * eta[i], w = weight[i];
         double small = ht_exp(-fabs(eta[i])), likely = 1.0 / (1.0 + small);

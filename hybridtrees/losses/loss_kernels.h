@@ -1,5 +1,4 @@
-/* Loops of the losses that are worth wide vectors, one body per vector width.
- * All widths do the same operations in the same order, element by element. */
+/* Loops of the losses that are worth wide vectors, see per_width.h. */
 #ifndef HYBRIDTREES_LOSS_KERNELS_H
 #define HYBRIDTREES_LOSS_KERNELS_H
 
@@ -11,17 +10,7 @@
 #define HT_BODY "loss_kernels_body.h"
 #include "per_width.h"
 
-static inline void ht_softmax(int width, const double *raw, const double *y, ptrdiff_t n,
-                              int n_classes, float *grad, float *hess, ptrdiff_t stride,
-                              double *kept)
-{
-    HT_DISPATCH(width, softmax, raw, y, n, n_classes, grad, hess, stride, kept);
-}
-
-static inline void ht_logistic_losses(int width, const double *raw, const double *y, ptrdiff_t n,
-                                      double *out)
-{
-    HT_DISPATCH(width, logistic_losses, raw, y, n, out);
-}
+#define ht_softmax(width, ...) HT_DISPATCH(width, softmax, __VA_ARGS__)
+#define ht_logistic_losses(width, ...) HT_DISPATCH(width, logistic_losses, __VA_ARGS__)
 
 #endif

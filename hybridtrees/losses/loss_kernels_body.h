@@ -5,11 +5,9 @@
  * raw is (n, n_classes); gradients and hessians of a class lie `stride` apart, and hess may be
  * NULL. `kept` has room for n_classes * HT_LOSS_ROWS numbers: rows are turned there, so that the
  * loops run along rows of one class. */
-HT_TARGET static void HT_NAME(softmax)(const double *restrict raw, const double *restrict y,
-                                       ptrdiff_t n, int n_classes, float *restrict grad,
-                                       float *restrict hess, ptrdiff_t stride,
-                                       double *restrict kept)
-{
+HT_TARGET static void HT_NAME(softmax)(
+    const double *restrict raw, const double *restrict y, ptrdiff_t n, int n_classes,
+    float *restrict grad, float *restrict hess, ptrdiff_t stride, double *restrict kept) {
     double top[HT_LOSS_ROWS], total[HT_LOSS_ROWS];
     for (ptrdiff_t start = 0; start < n; start += HT_LOSS_ROWS) {
         ptrdiff_t m = n - start < HT_LOSS_ROWS ? n - start : HT_LOSS_ROWS;
@@ -63,10 +61,8 @@ HT_TARGET static void HT_NAME(softmax)(const double *restrict raw, const double 
  *
  * log(1 + e), e = exp(-|raw|) <= 1, is 2 atanh(s), s = e / (2 + e) <= 1/3: a series in s^2 that
  * loops turn into vectors, to about one unit in the last place. */
-HT_TARGET static void HT_NAME(logistic_losses)(const double *restrict raw,
-                                               const double *restrict y, ptrdiff_t n,
-                                               double *restrict out)
-{
+HT_TARGET static void HT_NAME(logistic_losses)(const double *restrict raw, const double *restrict y,
+                                               ptrdiff_t n, double *restrict out) {
     for (ptrdiff_t i = 0; i < n; i++) {
         const double r = raw[i], e = ht_exp(-fabs(r)), s = e / (2.0 + e), square = s * s;
         double series = 1.0 / 33.0;

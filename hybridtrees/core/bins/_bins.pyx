@@ -32,13 +32,9 @@ cdef int64_t LARGEST_CATEGORY = 1 << 24     # float32 does not tell larger integ
 cdef struct Part:
     # What a thread scans at a time: some rows of a group of columns.
     const char* start
-    intp_t row_stride
-    intp_t column_stride
-    intp_t item_bytes
+    intp_t row_stride, column_stride, item_bytes
     const float64_t* weights     # NULL: all count
-    intp_t first_row
-    intp_t last_row
-    intp_t n_columns
+    intp_t first_row, last_row, n_columns
     int limit
     # Of the thread: (n_columns, TABLE_SIZE) keys, 0 where empty: no number has it
     char* tables
@@ -202,10 +198,7 @@ def distinct_values(const real_t[:, :] X, weights, int limit, int n_threads):
 
 
 def sample_rows(intp_t n_rows, intp_t n_drawn, uint64_t seed):
-    """`n_drawn` of `n_rows` row numbers, ascending, without replacement.
-
-    Selection sampling: a row is taken with probability (still needed) / (still to come).
-    """
+    """`n_drawn` of `n_rows` row numbers, ascending, by Knuth's selection sampling."""
     rows = np.empty(n_drawn + 1, dtype=np.int64)
     cdef int64_t[::1] view = rows
     cdef intp_t i, n_taken = 0
@@ -237,8 +230,7 @@ cdef void gather_block(
     const real_t[:, :] X, const int64_t* rows, intp_t n, const int64_t[::1] columns,
     intp_t start, real_t[:, ::1] out,
 ) noexcept nogil:
-    cdef intp_t i, j
-    cdef intp_t row_stride = X.strides[0], column_stride = X.strides[1]
+    cdef intp_t i, j, row_stride = X.strides[0], column_stride = X.strides[1]
     # Along the nearer neighbours in the inner loop.
     if max(column_stride, -column_stride) < max(row_stride, -row_stride):
         for i in range(n):
@@ -325,10 +317,7 @@ ctypedef fused index_t:
 cdef struct Table:
     # A strided table; strides in bytes.
     const char* start
-    intp_t row_stride
-    intp_t column_stride
-    intp_t n_rows
-    intp_t n_columns
+    intp_t row_stride, column_stride, n_rows, n_columns
     bint by_rows             # neighbours in a row are closer than those in a column
 
 
@@ -336,8 +325,7 @@ cdef struct Codec:
     # How to encode each feature.
     const char* edges               # (n_features, EDGES) floats, padded with infinity
     const uint8_t* jump             # (n_features, BUCKETS) number of edges in lower buckets
-    const float64_t* low            # bucket = (value - low) * scale, in the values' precision
-    const float64_t* scale
+    const float64_t *low, *scale    # bucket = (value - low) * scale, in the values' precision
     const int32_t* first_step       # half the room searched, 0 for a feature without edges
     const int32_t* n_bins
     const uint8_t* is_categorical
@@ -347,11 +335,8 @@ cdef struct Codec:
 
 cdef struct Target:
     # Where codes go.
-    uint8_t* records
-    uint8_t* columns
-    intp_t n_rows
-    intp_t n_features
-    intp_t record_bytes
+    uint8_t *records, *columns
+    intp_t n_rows, n_features, record_bytes
 
 
 cdef struct Scratch:
@@ -378,14 +363,14 @@ cdef class BinCodec:
     def __init__(self, edges, n_bins, is_categorical, category_bins, category_start):
         cdef intp_t p = edges.shape[0], f
         cdef const int32_t[::1] bins = n_bins
-        cdef const uint8_t[::1] categorical = is_categorical
-        cdef const uint8_t[::1] category = category_bins
+        cdef const uint8_t[::1] categorical = is_categorical, category = category_bins
         cdef const int64_t[::1] start = category_start
         cdef uint8_t[:, ::1] jump = np.zeros((p, BUCKETS), dtype=np.uint8)
         cdef float64_t[::1] low = np.zeros(p), scale = np.zeros(p)
         cdef int32_t[::1] step = np.zeros(p, dtype=np.int32)
         cdef const float32_t[:, ::1] narrow
         cdef const float64_t[:, ::1] wide
+        cdef const char* first
         if edges.shape != (p, EDGES) or p == 0 or bins.shape[0] != p or start.shape[0] != p + 1 \
                 or categorical.shape[0] != p or category.shape[0] < max(start[p], 1):
             raise ValueError("the tables of a codec must belong together")
@@ -396,24 +381,17 @@ cdef class BinCodec:
         self.owned += [jump, low, scale, step]
         if self.is_narrow:
             narrow = edges
-            self.codec.edges = <const char*> &narrow[0, 0]
+            first = <const char*> &narrow[0, 0]
+            for f in range(p):
+                fill_feature(&narrow[f, 0], bins[f] - 1, &jump[f, 0], &low[f], &scale[f], &step[f])
         else:
             wide = edges
-            self.codec.edges = <const char*> &wide[0, 0]
-        for f in range(p):
-            if self.is_narrow:
-                fill_feature(
-                    &narrow[f, 0], bins[f] - 1, &jump[f, 0], &low[f], &scale[f], &step[f])
-            else:
+            first = <const char*> &wide[0, 0]
+            for f in range(p):
                 fill_feature(&wide[f, 0], bins[f] - 1, &jump[f, 0], &low[f], &scale[f], &step[f])
-        self.codec.jump = &jump[0, 0]
-        self.codec.low = &low[0]
-        self.codec.scale = &scale[0]
-        self.codec.first_step = &step[0]
-        self.codec.n_bins = &bins[0]
-        self.codec.is_categorical = &categorical[0]
-        self.codec.category_bins = &category[0]
-        self.codec.category_start = &start[0]
+        self.codec = Codec(
+            first, &jump[0, 0], &low[0], &scale[0], &step[0], &bins[0], &categorical[0],
+            &category[0], &start[0])
 
 
 cdef inline int32_t bucket_of(real_t value, real_t low, real_t scale) noexcept nogil:
@@ -458,9 +436,6 @@ cdef void fill_feature(
         first_step[0] *= 2
 
 
-# ---------------------------------------------------------------- one column of a tile
-
-
 cdef inline int fill_buckets(
     const real_t* values, intp_t n, real_t low, real_t scale, int32_t* buckets
 ) noexcept nogil:
@@ -486,10 +461,8 @@ cdef inline void search_column(
     const real_t* values, const int32_t* buckets, intp_t n, const real_t* edges,
     const uint8_t* jump, intp_t first_step, uint8_t* codes,
 ) noexcept nogil:
-    """OUT how many edges are smaller than each value; anything for NaN.
-
-    Four searches side by side, so that the processor does not wait for one.
-    """
+    """OUT how many edges are smaller than each value; anything for NaN."""
+    # Four searches side by side, so that the processor does not wait for one.
     cdef intp_t i, a, b, c, d, half, n_fours = n // 4 * 4
     for i in range(0, n_fours, 4):
         a = jump[buckets[i]]
@@ -552,9 +525,6 @@ cdef void encode_column(
         scratch.has_missing[f] = 1
     if found & 2:
         scratch.has_infinity = True
-
-
-# ---------------------------------------------------------------- a block of rows
 
 
 cdef inline void store_records(
@@ -628,9 +598,6 @@ cdef void records_of_rows(const Target* target, intp_t row, intp_t stop) noexcep
                 target, target.columns + first * target.n_rows + start, target.n_rows, start, n,
                 first, width)
         start += n
-
-
-# ---------------------------------------------------------------- whole tables
 
 
 cdef Target target_of(uint8_t[:, ::1] records, uint8_t[:, ::1] columns) except *:
@@ -725,10 +692,7 @@ def encode_csc(
     const real_t[::1] data, const index_t[::1] indices, const index_t[::1] indptr,
     BinCodec codec not None, uint8_t[:, ::1] columns, uint8_t[::1] has_missing, int n_threads,
 ):
-    """Codes of a canonical CSC matrix into `columns`; OUT has_missing. Returns whether inf was met.
-
-    Row indices must lie inside `columns`.
-    """
+    """`encode_table` of a canonical CSC matrix, whose row indices lie inside `columns`."""
     cdef intp_t f, p = codec.n_features, n_rows = columns.shape[1], n_infinite = 0
     cdef uint8_t[:, ::1] scratch = np.empty((n_threads, scratch_bytes()), dtype=np.uint8)
     cdef const real_t* values = &data[0] if data.shape[0] > 0 else NULL
@@ -737,9 +701,7 @@ def encode_csc(
             or indptr[0] < 0 or indptr[p] > min(data.shape[0], indices.shape[0]) \
             or codec.is_narrow != (sizeof(real_t) == 4):
         raise ValueError("matrix, codec and columns must belong together")
-    for f in prange(
-        p, schedule="dynamic", chunksize=1, num_threads=team_of(n_threads), nogil=True
-    ):
+    for f in prange(p, schedule="dynamic", chunksize=1, num_threads=team_of(n_threads), nogil=True):
         has_missing[f] = 0
         n_infinite += encode_stored(
             values + indptr[f], rows + indptr[f], indptr[f + 1] - indptr[f], &codec.codec, f,

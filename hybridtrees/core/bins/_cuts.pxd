@@ -74,10 +74,7 @@ cdef inline intp_t find_end(
 cdef inline intp_t even_cuts(
     const float64_t* ends, intp_t start, intp_t stop, intp_t n_bins, intp_t* cuts
 ) noexcept nogil:
-    """Cut values [start, stop) into at most `n_bins` bins of like weight; writes the inner cuts.
-
-    Each target is an even share of what is left, so that a large bin does not shift the others.
-    """
+    """Inner cuts of the values [start, stop), each at an even share of the weight that is left."""
     cdef intp_t bin, at, n_cuts = 0, last = start - 1
     cdef float64_t base = end_of(ends, start - 1), target
     for bin in range(n_bins - 1):
@@ -184,8 +181,7 @@ cdef inline intp_t cuts_of_values(
 ) noexcept nogil:
     """Sort a column and cut it. OUT cuts, and the distinct keys that they index.
 
-    `zero` is the key of 0.0 and `zero_weight` the weight of the zeros that are not among the
-    values. The workspace has room for n + 1 ends before what sort_values needs for n + 1.
+    `zero_weight`: of zeros that are not among the values. The workspace starts with n + 1 ends.
     """
     cdef float64_t* ends = <float64_t*> workspace
     cdef float64_t* sorted_weights

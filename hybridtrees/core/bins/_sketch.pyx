@@ -1,7 +1,4 @@
-"""Summary, the immutable building block of QuantileSketch, and the exact cuts of a column.
-
-The arithmetic is in _summary.pxd and the sort in _radix.pxd; here are memory and the GIL.
-"""
+"""Summary, the immutable building block of QuantileSketch, and the exact cuts of a column."""
 
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
 from cython.parallel cimport prange
@@ -103,8 +100,7 @@ cdef class Summary:
         cdef float64_t[::1] low = lower, high = upper
         for i in range(n_cuts):
             # Smaller gaps are the rounding of sums, not numbers left out.
-            cut_bounds(
-                &self.entries[cuts[i]], HT_ROUNDING * ends[self.size - 1], &low[i], &high[i])
+            cut_bounds(&self.entries[cuts[i]], HT_ROUNDING * ends[self.size - 1], &low[i], &high[i])
         return lower, upper
 
 
@@ -181,8 +177,7 @@ cdef class Column:
     cdef const double[::1] weight_view
     cdef const char* values
     cdef const float64_t* weights     # NULL: 1 each
-    cdef intp_t stride
-    cdef intp_t n
+    cdef intp_t stride, n
     cdef bint is_narrow
 
     def __cinit__(self, values, weights):

@@ -20,10 +20,7 @@ from hybridtrees.core.base._types cimport float64_t, intp_t
 
 
 cdef struct SummaryEntry:
-    float64_t value
-    float64_t rmin
-    float64_t rmax
-    float64_t weight
+    float64_t value, rmin, rmax, weight
 
 
 cdef struct Thinner:
@@ -72,8 +69,7 @@ cdef inline void jump_runs(Thinner* thin, const key_t* keys, intp_t n) noexcept 
     Ranks are positions: the furthest value whose gap is allowed is the one `target` positions
     after the last one kept, and its run of ties is found by looking both ways.
     """
-    cdef intp_t start, at, i = 0
-    cdef intp_t step = <intp_t> min(thin.target, <float64_t> n)
+    cdef intp_t start, at, i = 0, step = <intp_t> min(thin.target, <float64_t> n)
     while i < n:
         at = min(i + step, n - 1) if i > 0 else 0
         start = at
@@ -219,9 +215,6 @@ cdef inline intp_t count_thinned(
             kept = i - 1
             size += 1
     return size + (n > 1)
-
-
-# ---------------------------------------------------------------- cuts
 
 
 cdef inline void cut_ranks(

@@ -37,14 +37,9 @@ cdef struct FeatureScan:
     const StatsView* stats
     const SplitRules* rules
     const int64_t* cells
-    NodeSums total
-    NodeSums missing
-    float64_t grad            # totals in floating point
-    float64_t hess
-    float64_t* left_grad      # scratch, one entry per candidate
-    float64_t* left_hess
-    float64_t* scores
-    float64_t* left_count
+    NodeSums total, missing
+    float64_t grad, hess      # totals in floating point
+    float64_t *left_grad, *left_hess, *scores, *left_count     # scratch, one per candidate
     int32_t* order            # bins in the order of the scan (categories)
     int32_t width
     const Bounds* bounds      # NULL: no monotone constraint in the tree
@@ -57,9 +52,7 @@ cdef inline float64_t soft_threshold(float64_t value, float64_t alpha) noexcept 
     return value + alpha if value < -alpha else 0.0
 
 
-cdef float64_t node_weight(
-    float64_t grad, float64_t hess, const SplitRules* rules
-) noexcept nogil:
+cdef float64_t node_weight(float64_t grad, float64_t hess, const SplitRules* rules) noexcept nogil:
     """The leaf value that minimises the penalised quadratic loss."""
     cdef float64_t weight
     if hess + rules.reg_lambda <= 0:
@@ -123,9 +116,7 @@ cdef NodeSums sums_from_histogram(
     return total
 
 
-cdef inline int32_t count_less(
-    const float64_t* rising, int32_t n, float64_t bound
-) noexcept nogil:
+cdef inline int32_t count_less(const float64_t* rising, int32_t n, float64_t bound) noexcept nogil:
     """How many are less than the bound; without a branch, which would go wrong every other time."""
     cdef int32_t first = 0, half
     cdef bint less
@@ -154,11 +145,7 @@ cdef inline int32_t count_leaving(
 cdef inline void admissible(
     FeatureScan* scan, int32_t n_candidates, int32_t* first, int32_t* last
 ) noexcept nogil:
-    """The candidates that leave enough on both sides.
-
-    Hessians and counts only grow along the scan, so they are an interval, whose ends are found by
-    halving, and the loops over it need no test.
-    """
+    """The candidates that leave enough on both sides: an interval, as the sums only grow."""
     # Any hessian will do that is not 0.
     cdef float64_t need = max(scan.rules.min_child_weight, LEAST_POSITIVE)
     cdef float64_t need_rows = <float64_t>scan.rules.min_samples_leaf
@@ -173,10 +160,7 @@ cdef inline void admissible(
 cdef inline void best_candidate(
     FeatureScan* scan, int32_t n_candidates, float64_t* best_score, int32_t* best_index
 ) noexcept nogil:
-    """Score the candidates whose left sums are in the scratch; keep a strictly better one.
-
-    Where only the score is asked for (best_index NULL) the maximum is taken in vectors.
-    """
+    """Keep a strictly better candidate; best_index NULL: only its score, found in vectors."""
     cdef const SplitRules* rules = scan.rules
     cdef int32_t first, last, b
     cdef float64_t score
@@ -308,10 +292,7 @@ cdef void fill_categories(
     SplitInfo* info, const int32_t* order, int32_t n, int32_t first, int32_t last,
     bint others_left,
 ) noexcept nogil:
-    """OUT the set of bins that go left: those in places `first` to `last` of n in some order.
-
-    Bins that are not in the order, for the node has no rows in them, go left as `others_left` says.
-    """
+    """OUT the bins that go left: `first` to `last` of the order, and perhaps those not in it."""
     cdef int32_t i, bin
     memset(info.categories, 255 if others_left else 0, sizeof(info.categories))
     for i in range(n):
@@ -464,8 +445,7 @@ cdef void choose_split(
     best.gain = -INFINITY
     for j in range(n_features):
         one = scan.by_feature + features[j]
-        # Gradients are float32: gains that differ by less than their rounding are a tie, which
-        # goes to the lower feature.
+        # Gains that differ by less than the rounding of gradients are a tie: the first wins.
         if (one.gain > 0 or scan.rules.any_gain) and one.gain >= least and (
             best.feature < 0 or one.gain > best.gain + HT_TIE_BINNED * (scan.score + best.gain)
         ):
@@ -599,9 +579,7 @@ cdef inline intp_t split_chunk_back(
 
 cdef struct End:
     # How far the thread of one end has come.
-    intp_t n_blocks
-    intp_t n_left
-    intp_t n_right
+    intp_t n_blocks, n_left, n_right
     intp_t[5] unused             # the two ends share no cache line
 
 
@@ -641,10 +619,7 @@ cdef intp_t split_from_ends(
     const uint8_t* codes, const uint8_t* goes_left, uint32_t* rows, intp_t n_rows,
     uint32_t* scratch,
 ) noexcept nogil:
-    """Split with two threads, one from each end; returns how many go left.
-
-    A thread takes as many blocks as it can: one that is held up does not hold up the other.
-    """
+    """Split with two threads, one from each end; returns how many go left."""
     cdef End[2] ends
     cdef intp_t n_blocks = (n_rows + BLOCK_ROWS - 1) // BLOCK_ROWS, _ticket
     cdef int part
@@ -662,13 +637,8 @@ cdef intp_t split_rows(
     const uint8_t* codes, const uint8_t* goes_left, uint32_t* rows, intp_t n_rows,
     uint32_t* right, uint32_t* left, int n_threads,
 ) noexcept nogil:
-    """Split rows[0:n_rows] in place; returns how many go left.
-
-    `right` and `left` hold n_rows each; up to two threads need no `left`.
-    """
-    cdef intp_t to_left[MAX_CHUNKS + 1]
-    cdef intp_t to_right[MAX_CHUNKS + 1]
-    cdef intp_t start, size, total
+    """Split rows[0:n_rows] in place; returns how many go left. Up to 2 threads need no `left`."""
+    cdef intp_t to_left[MAX_CHUNKS + 1], to_right[MAX_CHUNKS + 1], start, size, total
     cdef int chunk, n_chunks
     if n_threads == 1 or n_rows < PARALLEL_ROWS:
         # Serial: the left ids stay where they are, they never overtake the reader.

@@ -11,8 +11,7 @@ from hybridtrees.core.tree._walk_node cimport WalkNode
 
 cdef extern from "quickscorer.h" nogil:
     enum:
-        HT_BLOCK
-        HT_STEP
+        HT_BLOCK, HT_STEP
     int ht_stride(int n_rows)
     void ht_score_f32(
         int width, const float* x, int n_rows, const int32_t* column, const float* threshold,
@@ -62,24 +61,14 @@ cdef class BitMasks:
 
 cdef extern from "linear_leaves.h" nogil:
     enum:
-        HT_LANES
-        HT_BAND
-        HT_TABLE_COLUMNS
-        HT_MANY_CHUNKS
-        HT_PAIRS
-        HT_DOUBLES
-        HT_FLOATS
-        HT_INSIDE
-        HT_OUTSIDE
-        HT_MISSING
+        HT_LANES, HT_BAND, HT_TABLE_COLUMNS, HT_MANY_CHUNKS
+        HT_PAIRS, HT_DOUBLES, HT_FLOATS
+        HT_INSIDE, HT_OUTSIDE, HT_MISSING
     ctypedef struct HtLinearLeaves:
-        const double* chunks
-        const double* exact
+        const double *chunks, *exact
         void* x
-        intp_t stride
-        intp_t size
-        int form
-        int n_pairs
+        intp_t stride, size
+        int form, n_pairs
     intp_t ht_chunk_size(int form, int clipped)
     intp_t ht_row_stride(int form, intp_t n_columns)
     void ht_set_lane(
@@ -106,21 +95,16 @@ cdef struct Regressors:
     HtLinearLeaves leaves
     int width                    # of vectors, in bytes
     int32_t n_rows
-    int32_t first[3]             # by kind: HT_INSIDE and so on
-    int32_t n[3]
+    int32_t first[3], n[3]       # by kind: HT_INSIDE and so on
 
 
 cdef class LinearLeaves:
     # as in the ensemble
     cdef const Node[::1] nodes
-    cdef const int64_t[::1] tree_start
-    cdef const float64_t[:, ::1] values
-    cdef const int64_t[::1] coef_ptr
+    cdef const int64_t[::1] tree_start, coef_ptr
+    cdef const float64_t[:, ::1] values, coef
     cdef const int32_t[::1] coef_feature
-    cdef const float64_t[:, ::1] coef
-    cdef const float64_t[::1] coef_center
-    cdef const float64_t[::1] coef_low
-    cdef const float64_t[::1] coef_high
+    cdef const float64_t[::1] coef_center, coef_low, coef_high
     cdef const float64_t[:, :, ::1] value_range
     cdef bint ranged                         # there is a value_range
     cdef bint clipped                        # some term is clipped
@@ -215,15 +199,10 @@ cdef inline void fill_rows(
     LinearLeaves leaves, const real_t[:, :] X, intp_t start, int32_t n_rows, int form,
     float64_t* x, int32_t* order, Regressors* rows,
 ) noexcept nogil:
-    """Set the regressors of up to HT_BLOCK rows side by side, in x.
-
-    OUT order: the rows as they stand there, counted from `start`.
-    """
-    cdef int32_t missing[HT_BLOCK]
-    cdef int32_t row, k, n_inside = 0, n_missing = 0, outside = n_rows
+    """Set the regressors of up to HT_BLOCK rows side by side in x; OUT their order there."""
+    cdef int32_t missing[HT_BLOCK], row, k, n_inside = 0, n_missing = 0, outside = n_rows
     cdef int kind
-    rows.leaves.chunks = (
-        &leaves.float_chunks[0] if form == HT_FLOATS else &leaves.wide_chunks[0])
+    rows.leaves.chunks = (&leaves.float_chunks[0] if form == HT_FLOATS else &leaves.wide_chunks[0])
     rows.leaves.exact = &leaves.exact[0]
     rows.leaves.x = x
     rows.leaves.stride = ht_row_stride(form, leaves.regressors.shape[0] + 1)
@@ -297,10 +276,7 @@ cdef inline void add_band(
     LinearLeaves leaves, intp_t tree, const int32_t* at, int32_t n_trees, const Regressors* rows,
     float64_t* total,
 ) noexcept nogil:
-    """total += the leaves of all rows in a band of trees, which starts with `tree`.
-
-    at[HT_BLOCK * k + row] is the first chunk of the row's leaf in tree k.
-    """
+    """total += the leaves `at` of all rows in a band from `tree` on, as in ht_add_band."""
     cdef float64_t value[HT_BLOCK]
     cdef int32_t row
     if not leaves.ranged:
@@ -315,9 +291,7 @@ cdef inline void add_band(
 
 
 cdef struct TreeForm:
-    intp_t node_start            # first node in the arrays of the ensemble
-    intp_t walk_start
-    intp_t leaf_start            # first of its leaves, which stand from left to right
+    intp_t start                 # of its nodes in the ensemble, its walk nodes and its leaves
     int32_t n_leaves
     int32_t n_category           # splits on categories
     int32_t output
@@ -329,8 +303,7 @@ cdef class EnsembleLayout:
     cdef readonly intp_t n_trees, n_used
     cdef readonly int32_t n_features, n_outputs, n_values
     cdef readonly bint float_thresholds      # every threshold is a float32
-    cdef readonly bint any_linear
-    cdef readonly bint any_stops
+    cdef readonly bint any_linear, any_stops
     cdef bint summed                         # every leaf gives one number, linear ones by rows
     cdef bint only_numbers                   # no split is on categories, no row stops at one
     cdef TreeForm* forms

@@ -31,10 +31,7 @@ WORD_DTYPE = np.dtype([("start", np.int64), ("n_of_kind", np.int32, 3)], align=T
 
 
 cdef class BitMasks:
-    """The bit-mask forms of the trees of an ensemble.
-
-    Narrow ones are for float32 blocks and have words of 32 leaves, others for float64 and of 64.
-    """
+    """Bit-mask forms of trees: narrow ones, of 32 leaves a word, for float32, else of 64."""
 
     def __init__(self, bint narrow):
         self.word_leaves = 32 if narrow else 64
@@ -42,10 +39,7 @@ cdef class BitMasks:
     cdef int lay_out(
         self, const WalkNode* walk, const int64_t[::1] start, const int32_t[::1] n_leaves
     ) except -1:
-        """Lay out trees given by the starts of their walk nodes.
-
-        Trees that have many entries get no words, nor do those whose `n_leaves` is 0.
-        """
+        """Trees that have many entries get no words, nor do those whose `n_leaves` is 0."""
         cdef intp_t tree, n_trees = n_leaves.shape[0], n_entries = 0, found
         cdef intp_t most = MOST_ENTRIES_32 if self.word_leaves == 32 else MOST_ENTRIES_64
         most_leaves = min(int(np.max(n_leaves, initial=0)), most + 1)
@@ -270,18 +264,15 @@ cdef class LinearLeaves:
             # Where there is no room for all, the number of chunks tells it in the end.
             self.first_chunk[node] = <int32_t>min(self.n_chunks, <intp_t>0x7FFFFFFF)
             self.n_chunks += self.chunks_of(node)
-            self.most_terms = max(
-                self.most_terms, self.coef_ptr[node + 1] - self.coef_ptr[node])
+            self.most_terms = max(self.most_terms, self.coef_ptr[node + 1] - self.coef_ptr[node])
             if self.clipped:
                 self.narrow_box(tree, node, above)
         return 0
 
     cdef int narrow_box(self, intp_t tree, intp_t node, const int32_t[::1] above) except -1:
-        """Take out of the box what the terms of a node clip.
+        """Take out of the box what the terms of a node clip, unless beyond the splits above it.
 
-        A row that has its regressors came here past all splits on them: bounds beyond these do
-        not matter. In very deep trees not all splits are looked at, which makes the box smaller
-        than it could be.
+        Where not all splits of a very deep tree are looked at, the box is only smaller.
         """
         cdef intp_t first = self.tree_start[tree], k, column
         cdef int32_t here, parent, n_above
@@ -312,13 +303,9 @@ cdef class LinearLeaves:
         return 2 * self.n_pairs - 1 if self.n_pairs > 0 else HT_LANES * self.chunks_of(node) - 1
 
     cdef bint fill_exact(self, intp_t node) noexcept:
-        """Write what exact sums need; returns whether complete rows can do without.
-
-        The constants of a band, and the lanes with them, must not overflow.
-        """
+        """Write what exact sums need; returns whether no band can overflow without them."""
         cdef intp_t first = self.coef_ptr[node], chunk = self.first_chunk[node], k, at
-        cdef intp_t n_terms = self.coef_ptr[node + 1] - first
-        cdef intp_t constant = self.constant_lane(node)
+        cdef intp_t n_terms = self.coef_ptr[node + 1] - first, constant = self.constant_lane(node)
         for k in range(HT_LANES * self.chunks_of(node)):
             at = 2 * HT_LANES * (chunk + k // HT_LANES) + k % HT_LANES
             self.exact[at] = self.coef[first + k, 0] if k < n_terms else 0
@@ -363,16 +350,11 @@ cdef class LinearLeaves:
 # Trees laid out for prediction.
 #
 # Two forms of each tree: the walk form has small nodes whose right child follows the left one, and
-# the bit-mask form (`BitMasks`) lists the splits, each with the leaves that survive when a row
-# goes right; trees of very many leaves have none.
+# BitMasks lists the splits of trees that have not very many leaves.
 
 
 cdef class EnsembleLayout:
     """All trees of an ensemble, ready to be walked or scored."""
-
-    def __cinit__(self):
-        self.forms = NULL
-        self.walk = NULL
 
     def __dealloc__(self):
         free(self.forms)
@@ -422,9 +404,7 @@ cdef class EnsembleLayout:
         self.leaf_value = np.zeros(total + 32)       # some are read behind those of a tree
         stack = np.empty(total + 1, dtype=np.int32)
         for tree in range(self.n_trees):
-            self.forms[tree].node_start = start[tree]
-            self.forms[tree].walk_start = start[tree]
-            self.forms[tree].leaf_start = start[tree]
+            self.forms[tree].start = start[tree]
             self.forms[tree].output = output[tree]
             self.forms[tree].linear = self.any_linear and self.linear.is_linear[tree]
             self.lay_out(tree, column_of)
@@ -439,9 +419,9 @@ cdef class EnsembleLayout:
     cdef int lay_out(self, intp_t tree, const int32_t[::1] column_of) except -1:
         """The walk form: breadth first, so that the top of the tree shares cache lines."""
         cdef TreeForm* form = &self.forms[tree]
-        cdef const Node* nodes = &self.nodes[form.node_start]
-        cdef WalkNode* walk = self.walk + form.walk_start
-        cdef int32_t* origin = &self.walk_origin[form.walk_start]
+        cdef const Node* nodes = &self.nodes[form.start]
+        cdef WalkNode* walk = self.walk + form.start
+        cdef int32_t* origin = &self.walk_origin[form.start]
         cdef const Node* node
         cdef int32_t k = 0, n = 1
         origin[0] = 0
@@ -475,8 +455,8 @@ cdef class EnsembleLayout:
     cdef int lay_out_leaves(self, intp_t tree, int32_t[::1] stack) except -1:
         """List the leaves from left to right."""
         cdef TreeForm* form = &self.forms[tree]
-        cdef const Node* nodes = &self.nodes[form.node_start]
-        cdef intp_t position = form.leaf_start, n_open = 1
+        cdef const Node* nodes = &self.nodes[form.start]
+        cdef intp_t position = form.start, n_open = 1
         cdef int32_t node
         stack[0] = 0
         while n_open:
@@ -484,7 +464,7 @@ cdef class EnsembleLayout:
             node = stack[n_open]
             if nodes[node].left < 0:
                 self.leaf_node[position] = node
-                self.leaf_value[position] = self.values[form.node_start + node, 0]
+                self.leaf_value[position] = self.values[form.start + node, 0]
                 position += 1
             else:
                 stack[n_open] = nodes[node].right

@@ -66,18 +66,15 @@ cdef inline void walk_block(
     EnsembleLayout layout, const TreeForm* form, const block_t* block, int32_t n_rows, bint numeric,
     int32_t* position,
 ) noexcept nogil:
-    """Walk-form leaf of every row of a block, for a tree that has splits.
+    """Walk-form leaf of every row of a block, for a tree that has splits; `numeric` is a literal.
 
-    All rows step down together; those that came to a leaf leave the list. Nothing branches on
-    the rows, for which way they go is a guess that a processor gets wrong half the time.
-    `numeric` is a literal: whether no split is on categories.
+    All rows step down together until they come to a leaf; no branch depends on which way one goes.
     """
-    cdef const WalkNode* walk = layout.walk + form.walk_start
+    cdef const WalkNode* walk = layout.walk + form.start
     cdef const uint32_t* categories = &layout.categories[0]
     cdef const WalkNode* node
     cdef float64_t value
-    cdef int32_t active[HT_BLOCK]
-    cdef int32_t row, k, right, n_kept, n_active = n_rows
+    cdef int32_t active[HT_BLOCK], row, k, right, n_kept, n_active = n_rows
     cdef intp_t stride = ht_stride(n_rows)
     for row in range(n_rows):
         active[row] = row
@@ -103,7 +100,7 @@ cdef inline int32_t walk_row(
     EnsembleLayout layout, const TreeForm* form, const real_t[:, :] X, intp_t row
 ) noexcept nogil:
     """Where one row ends, as node within the tree."""
-    cdef const WalkNode* walk = layout.walk + form.walk_start
+    cdef const WalkNode* walk = layout.walk + form.start
     cdef const WalkNode* node = walk
     cdef float64_t value
     while not node.is_leaf:
@@ -111,24 +108,22 @@ cdef inline int32_t walk_row(
         if form.stops and ends_here(node, value, &layout.categories[0]):
             break
         node = walk + next_node(node, value, &layout.categories[0])
-    return layout.walk_origin[form.walk_start + (node - walk)]
+    return layout.walk_origin[form.start + (node - walk)]
 
 
 cdef inline void walk_trees(
     EnsembleLayout layout, const int32_t* trees, const real_t[:, :] X, intp_t row, int32_t* found
 ) noexcept nogil:
-    """Where one row ends in each of some trees without categories and stops.
+    """Where one row ends in each of HT_BAND trees without categories and stops.
 
-    They step down together, so that none waits for the memory of another, and nothing branches on
-    the way they go. A leaf leads to itself.
+    All step down together: none waits for the memory of another. A leaf leads to itself.
     """
     cdef const WalkNode* walk[HT_BAND]
     cdef const WalkNode* node
-    cdef int32_t position[HT_BAND]
-    cdef int32_t k, right, n_going = 1
+    cdef int32_t position[HT_BAND], k, right, n_going = 1
     cdef float64_t value
     for k in range(HT_BAND):
-        walk[k] = layout.walk + layout.forms[trees[k]].walk_start
+        walk[k] = layout.walk + layout.forms[trees[k]].start
         position[k] = 0
     while n_going:
         n_going = 0
@@ -140,7 +135,7 @@ cdef inline void walk_trees(
             position[k] = node.left + right
             n_going += node.is_leaf ^ 1
     for k in range(HT_BAND):
-        found[k] = layout.walk_origin[layout.forms[trees[k]].walk_start + position[k]]
+        found[k] = layout.walk_origin[layout.forms[trees[k]].start + position[k]]
 
 
 cdef inline void find_nodes(
@@ -158,7 +153,7 @@ cdef inline void find_nodes(
     else:
         walk_block(layout, form, block, n_rows, False, node)
     for row in range(n_rows):
-        node[row] = layout.walk_origin[form.walk_start + node[row]]
+        node[row] = layout.walk_origin[form.start + node[row]]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -237,7 +232,7 @@ cdef inline void score_block(
     int width, int32_t first_leaf, int32_t* leaf,
 ) noexcept nogil:
     """Leaf, counted left to right from `first_leaf` on, of every row of a block."""
-    cdef const WalkNode* walk = layout.walk + layout.forms[tree].walk_start
+    cdef const WalkNode* walk = layout.walk + layout.forms[tree].start
     cdef int32_t state32[HT_BLOCK]
     cdef int64_t state64[HT_BLOCK]
     cdef intp_t first = masks.tree_word[tree], at, k
@@ -275,14 +270,11 @@ cdef inline const int32_t* find_block(
     EnsembleLayout layout, intp_t tree, BitMasks masks, const real_t[:, :] X, intp_t start,
     const int32_t* order, int32_t n_rows, const block_t* block, int width, int32_t* leaf,
 ) noexcept nogil:
-    """OUT leaf: leaves of the rows of a block, counted left to right; returns their nodes.
-
-    Where it returns NULL, `leaf` has the nodes themselves.
-    """
+    """OUT leaf: leaves of the rows, left to right; returns their nodes, NULL: `leaf` has these."""
     cdef const TreeForm* form = layout.forms + tree
     if masks.tree_word[tree + 1] > masks.tree_word[tree]:
         score_block(layout, tree, masks, block, n_rows, width, 0, leaf)
-        return &layout.leaf_node[form.leaf_start]
+        return &layout.leaf_node[form.start]
     find_nodes(layout, form, X, start, order, n_rows, block, leaf)
     return NULL
 
@@ -312,9 +304,9 @@ cdef inline void add_node(
     cdef int32_t k, first = 0 if layout.n_values > 1 else form.output
     for k in range(layout.n_values):
         if form.linear:
-            raw[row, first + k] += table_value(layout.linear, X, row, form.node_start + node, k)
+            raw[row, first + k] += table_value(layout.linear, X, row, form.start + node, k)
         else:
-            raw[row, first + k] += layout.values[form.node_start + node, k]
+            raw[row, first + k] += layout.values[form.start + node, k]
 
 
 cdef inline intp_t place_of(EnsembleLayout layout, int32_t output, intp_t tree) noexcept nogil:
@@ -368,13 +360,12 @@ cdef inline void sum_block(
                             leaf + k * HT_BLOCK)
             add_band(layout.linear, trees[0], leaf, n, regressors, total)
         else:
-            names = find_block(
-                layout, trees[0], masks, X, start, order, n_rows, block, width, leaf)
+            names = find_block(layout, trees[0], masks, X, start, order, n_rows, block, width, leaf)
             if names != NULL:
-                ht_add_values(width, &layout.leaf_value[form.leaf_start], form.n_leaves, leaf,
+                ht_add_values(width, &layout.leaf_value[form.start], form.n_leaves, leaf,
                               n_rows, total)
             else:
-                values = &layout.values[form.node_start, 0]
+                values = &layout.values[form.start, 0]
                 for row in range(n_rows):
                     total[row] += values[leaf[row]]
         trees += n
@@ -386,11 +377,7 @@ cdef inline void run_block(
     intp_t first_tree, intp_t last_tree, int form, block_t* block, float64_t* x, int width,
     float64_t[:, :] raw, int32_t* found, intp_t n_found,
 ) noexcept nogil:
-    """Add what the trees say of some rows, or OUT the nodes where these end.
-
-    The nodes of the first row stand at `found`, those of the next `n_found` places behind; NULL
-    where outputs are wanted.
-    """
+    """Add what the trees say of some rows; or OUT `found`, unless NULL: the nodes of each."""
     cdef int32_t leaf[HT_BLOCK]
     cdef int32_t order[HT_BLOCK]
     cdef float64_t total[HT_BLOCK]
@@ -563,7 +550,7 @@ cdef inline void sum_row(
             add_band(layout.linear, trees[0], chunk, n, regressors, total)
         else:
             for k in range(n):
-                total[0] += layout.values[layout.forms[trees[k]].node_start + found[k], 0]
+                total[0] += layout.values[layout.forms[trees[k]].start + found[k], 0]
         trees += n
         n_trees -= n
 
@@ -581,8 +568,7 @@ cdef int find_typed(
     if leaves.shape[1] != last_tree - first_tree:
         raise ValueError("leaves needs one column per tree")
     if X.shape[0] > FEW_ROWS and last_tree > first_tree:
-        return run_blocks(
-            layout, X, first_tree, last_tree, n_threads, no_outputs, &leaves[0, 0])
+        return run_blocks(layout, X, first_tree, last_tree, n_threads, no_outputs, &leaves[0, 0])
     for row in range(X.shape[0]):
         tree = first_tree
         while layout.only_numbers and tree + HT_BAND <= last_tree:

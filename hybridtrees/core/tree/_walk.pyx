@@ -62,10 +62,6 @@ cdef class TreeWalk:
     cdef intp_t n_inner
     cdef bint plain                      # neither category sets nor nodes where rows may stop
 
-    def __cinit__(self):
-        self.narrow = NULL
-        self.wide = NULL
-
     def __dealloc__(self):
         free(self.narrow)
         free(self.wide)
@@ -91,10 +87,9 @@ cdef class TreeWalk:
 
     cdef int lay_out(self, int32_t[::1] stack, int32_t[::1] place) except -1:
         """Number the inner nodes so that the likelier child comes next, then fill the layouts."""
-        cdef intp_t n_open = 0, k = 0, side
+        cdef intp_t n_open = 1, k = 0, side
         cdef int32_t node, likely, other, child, test
         stack[0] = 0
-        n_open = 1
         while n_open:
             n_open -= 1
             node = stack[n_open]
@@ -315,10 +310,7 @@ def collapse_branches(
 
 
 def preorder(const int32_t[:] left, const int32_t[:] right):
-    """Place of every node in preorder, and the nodes of its branch, its root included.
-
-    A branch has the places ``place[t]`` to ``place[t] + size[t] - 1``.
-    """
+    """Place of every node in preorder, and size of its branch, which has the places from there."""
     cdef intp_t n = left.shape[0], t
     place_array, size_array = np.zeros(n, dtype=np.int32), np.ones(n, dtype=np.int32)
     cdef int32_t[::1] place = place_array, size = size_array
@@ -422,16 +414,6 @@ cdef intp_t meet(
     return n_met
 
 
-cdef float64_t common_trees(
-    const uint64_t* one, const uint64_t* other, intp_t n_words
-) noexcept nogil:
-    cdef intp_t k
-    cdef int64_t count = 0
-    for k in range(n_words):
-        count += HT_POPCOUNT(one[k] & other[k])
-    return <float64_t>count
-
-
 cdef int check_segments(
     const int64_t[:, ::1] first, const int64_t[:, ::1] last, const uint32_t[::1] rows,
     intp_t n_others,
@@ -447,10 +429,9 @@ cdef int check_segments(
 
 def count_met(const int64_t[:, ::1] first, const int64_t[:, ::1] last, const uint32_t[::1] rows,
               intp_t n_others, int64_t[::1] n_met, int n_threads):
-    """n_met[i] = number of other rows that row i shares a leaf with.
+    """n_met[i] = number of other rows, less than `n_others`, that row i shares a leaf with.
 
-    `first` and `last` (n, n_trees) are the segments of `rows` that each row meets, empty where it
-    takes no part. All entries of `rows` are less than `n_others`.
+    `first` and `last` (n, n_trees): segments of `rows` that each row meets, may be empty.
     """
     cdef intp_t i, j, n = first.shape[0], n_trees = first.shape[1], thread
     check_segments(first, last, rows, n_others)
@@ -475,12 +456,16 @@ cdef void write_shares(
     int32_t* count, uint32_t* met, intp_t n_met, const uint64_t* one, const uint64_t[:, ::1] bits,
     float64_t n_trees, int32_t* indices, float64_t* data,
 ) noexcept nogil:
-    cdef intp_t j, n_words = bits.shape[1]
+    cdef intp_t j, k, n_words = bits.shape[1]
+    cdef int64_t n_common
     cdef float64_t total = n_trees
     qsort(met, n_met, sizeof(uint32_t), compare)
     for j in range(n_met):
         if n_words > 0:
-            total = common_trees(one, &bits[met[j], 0], n_words)
+            n_common = 0
+            for k in range(n_words):
+                n_common += HT_POPCOUNT(one[k] & bits[met[j], k])
+            total = <float64_t>n_common
         indices[j] = <int32_t>met[j]
         data[j] = count[met[j]] / total
         count[met[j]] = 0

@@ -9,15 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "compiler.h"
 #include "constants.h"
-
-#if defined(__GNUC__)
-#define HT_INLINE static inline __attribute__((always_inline))
-#define HT_PREFETCH(address) __builtin_prefetch(address)
-#else
-#define HT_INLINE static inline
-#define HT_PREFETCH(address) ((void) 0)
-#endif
 
 /* Rows whose codes are asked for ahead of their turn: about the latency of memory. */
 #define HT_PREFETCH_ROWS 16
@@ -40,9 +33,7 @@ typedef struct {
     int64_t *hist;
 } HtAccumulation;
 
-/* Add a row to one cell; the cell is counted from `origin`. */
-HT_INLINE void ht_add(int64_t *origin, size_t cell, int64_t word0, int64_t word1, int two_words)
-{
+HT_INLINE void ht_add(int64_t *origin, size_t cell, int64_t word0, int64_t word1, int two_words) {
     if (two_words) {
         origin[2 * cell] += word0;
         origin[2 * cell + 1] += word1;
@@ -54,8 +45,7 @@ HT_INLINE void ht_add(int64_t *origin, size_t cell, int64_t word0, int64_t word1
 /* Add a row to the cells of `count` features from f on, whose codes are the bytes of `codes`.
  * With a literal distance between features the address needs no load and no arithmetic. */
 HT_INLINE void ht_add_codes(const HtAccumulation *a, size_t f, uint64_t codes, int count,
-                            int64_t word0, int64_t word1, int two_words, int uniform)
-{
+                            int64_t word0, int64_t word1, int two_words, int uniform) {
     const size_t words = two_words ? 2 : 1;
     if (uniform) {
         int64_t *origin = a->hist + f * (HT_UNIFORM_CELLS * words);
@@ -73,8 +63,7 @@ HT_INLINE void ht_add_codes(const HtAccumulation *a, size_t f, uint64_t codes, i
  * a byte load after a store to the histogram could not be hoisted by the compiler, which must
  * assume that the two overlap. (Eight at a time took a tenth longer.) */
 HT_INLINE void ht_add_row(const HtAccumulation *a, const uint8_t *record, int64_t word0,
-                          int64_t word1, int two_words, int uniform)
-{
+                          int64_t word1, int two_words, int uniform) {
     size_t f = (size_t) a->first, last = (size_t) a->last;
     for (; f + 16 <= last; f += 16) {
         uint64_t low, high;
@@ -100,8 +89,7 @@ HT_INLINE void ht_add_row(const HtAccumulation *a, const uint8_t *record, int64_
 }
 
 HT_INLINE void ht_add_listed(const HtAccumulation *a, const uint8_t *record, int64_t word0,
-                             int64_t word1, int two_words)
-{
+                             int64_t word1, int two_words) {
     for (int32_t j = a->first; j < a->last; j++) {
         int32_t f = a->features[j];
         ht_add(a->hist, (size_t) a->cell_start[f] + record[f], word0, word1, two_words);
@@ -109,8 +97,7 @@ HT_INLINE void ht_add_listed(const HtAccumulation *a, const uint8_t *record, int
 }
 
 HT_INLINE void ht_accumulate_rows(const HtAccumulation *given, int layout, int use_rows,
-                                  int use_list, int uniform)
-{
+                                  int use_list, int uniform) {
     /* A local copy: the compiler may keep its fields in registers across the stores. */
     const HtAccumulation a = *given;
     const int64_t scale = (int64_t) 1 << (layout == HT_PACKED16 ? 32 : a.count_bits);
@@ -181,8 +168,7 @@ HT_ACCUMULATE_LAYOUT(HT_PAIR32)
 HT_ACCUMULATE_LAYOUT(HT_PACKED16)
 
 /* Add the rows to the histogram; a feature list needs row ids. */
-static void ht_accumulate(const HtAccumulation *a, int layout, int uniform)
-{
+static void ht_accumulate(const HtAccumulation *a, int layout, int uniform) {
     if (layout == HT_GRAD_ONLY)
         ht_accumulate_HT_GRAD_ONLY(a, uniform);
     else if (layout == HT_PAIR16)

@@ -1,8 +1,7 @@
 /* The rows of one node in the order of one binned feature, and their best cut.
  *
  * In C for the same reason as sorted_scan.h, whose candidates and rules for ties are kept: a node
- * is cut in the same place.
- */
+ * is cut in the same place. */
 #ifndef HYBRIDTREES_DRAWN_SCAN_H
 #define HYBRIDTREES_DRAWN_SCAN_H
 
@@ -18,7 +17,7 @@
 typedef int16_t ht_lanes __attribute__((vector_size(16)));
 
 /* Place of each of n keys, all different and not negative, among them; blocks of 8 lanes. */
-HT_FORCE_INLINE void ht_places_body(const int16_t *keys, intptr_t n, int16_t *places, int blocks) {
+HT_INLINE void ht_places_body(const int16_t *keys, intptr_t n, int16_t *places, int blocks) {
     ht_lanes key[HT_FEW_ROWS / 8], place[HT_FEW_ROWS / 8];
     intptr_t j;
     int b;
@@ -36,7 +35,7 @@ HT_FORCE_INLINE void ht_places_body(const int16_t *keys, intptr_t n, int16_t *pl
         memcpy(places + 8 * b, &place[b], 16);
 }
 #else
-HT_FORCE_INLINE void ht_places_body(const int16_t *keys, intptr_t n, int16_t *places, int blocks) {
+HT_INLINE void ht_places_body(const int16_t *keys, intptr_t n, int16_t *places, int blocks) {
     intptr_t i, j;
     (void)blocks;
     for (i = 0; i < n; i++) {
@@ -47,11 +46,10 @@ HT_FORCE_INLINE void ht_places_body(const int16_t *keys, intptr_t n, int16_t *pl
 }
 #endif
 
-HT_FORCE_INLINE intptr_t ht_lanes_for(intptr_t n) {
+HT_INLINE intptr_t ht_lanes_for(intptr_t n) {
     return n <= 8 ? 8 : n <= 16 ? 16 : n <= 32 ? 32 : HT_FEW_ROWS;
 }
 
-/* `keys` and `places` have room for HT_FEW_ROWS numbers. */
 static void ht_places(const int16_t *keys, intptr_t n, int16_t *places) {
     if (n <= 8)
         ht_places_body(keys, n, places, 1);
@@ -65,8 +63,8 @@ static void ht_places(const int16_t *keys, intptr_t n, int16_t *places) {
 
 /* OUT the rows of a node in the order of their codes, as code * HT_FEW_ROWS + place among `rows`;
  * equal codes keep their order. */
-HT_FORCE_INLINE void ht_order_few(
-    const uint8_t *codes, const uint32_t *rows, intptr_t n, uint16_t *order) {
+HT_INLINE void ht_order_few(const uint8_t *codes, const uint32_t *rows, intptr_t n,
+                            uint16_t *order) {
     int16_t keys[HT_FEW_ROWS], places[HT_FEW_ROWS];
     intptr_t i;
     for (i = 0; i < n; i++)
@@ -80,8 +78,8 @@ HT_FORCE_INLINE void ht_order_few(
 }
 
 /* A node's rows as a sorted list: what `count_codes` and stable division down a tree lead to. */
-static void ht_list_codes(
-    const uint8_t *codes, const uint32_t *rows, intptr_t n, int missing_code, ht_entry *out) {
+static void ht_list_codes(const uint8_t *codes, const uint32_t *rows, intptr_t n, int missing_code,
+                          ht_entry *out) {
     intptr_t i;
     if (n <= HT_FEW_ROWS) {
         uint16_t order[HT_FEW_ROWS];
@@ -123,7 +121,6 @@ typedef struct {
     intptr_t first, last;     /* candidates: cuts behind first + 1 to last rows */
 } ht_pairs;
 
-/* What the loops below have found. */
 typedef struct {
     double score, bar;        /* of the best candidate; what the next has to beat */
     double near;              /* score of a candidate that may be as good */
@@ -131,9 +128,8 @@ typedef struct {
     int tied;                 /* whether another may be as good */
 } ht_found;
 
-HT_FORCE_INLINE void ht_offer(
-    ht_found *found, const ht_pairs *node, double mean, double sum, double weight,
-    intptr_t n_left) {
+HT_INLINE void ht_offer(ht_found *found, const ht_pairs *node, double mean, double sum,
+                        double weight, intptr_t n_left) {
     const double d = sum - weight * mean;
     const double score = d * d / (weight * (node->weight - weight));
     /* The one test that most candidates meet. */
@@ -150,8 +146,8 @@ HT_FORCE_INLINE void ht_offer(
 }
 
 /* Two rows: one candidate, whose score depends on which of them stands left. */
-HT_FORCE_INLINE void ht_cut_two(
-    const ht_pairs *node, const uint8_t *codes, const uint32_t *rows, ht_found *found) {
+HT_INLINE void ht_cut_two(const ht_pairs *node, const uint8_t *codes, const uint32_t *rows,
+                          ht_found *found) {
     const int a = codes[rows[0]], b = codes[rows[1]];
     const double *left = node->stats + (a < b ? 0 : 2);
     if (a != b && node->first < node->last && left[1] >= node->least_weight
@@ -159,9 +155,8 @@ HT_FORCE_INLINE void ht_cut_two(
         ht_offer(found, node, node->sum / node->weight, left[0], left[1], 1);
 }
 
-HT_FORCE_INLINE int ht_cut_few(
-    const ht_pairs *node, const uint8_t *codes, const uint32_t *rows, intptr_t n,
-    int missing_code, ht_found *found) {
+HT_INLINE int ht_cut_few(const ht_pairs *node, const uint8_t *codes, const uint32_t *rows,
+                         intptr_t n, int missing_code, ht_found *found) {
     const double least = node->least_weight, total = node->weight, mean = node->sum / total;
     double sum = 0.0, weight = 0.0;
     uint16_t order[HT_FEW_ROWS];
@@ -182,9 +177,8 @@ HT_FORCE_INLINE int ht_cut_few(
 
 /* Many rows: sums by code take the place of an order. They are added up in another order than
  * that of a list, so that scores may differ from its in the last digits. */
-HT_FORCE_INLINE int ht_cut_many(
-    const ht_pairs *node, const uint8_t *codes, const uint32_t *rows, intptr_t n,
-    int missing_code, ht_found *found) {
+HT_INLINE int ht_cut_many(const ht_pairs *node, const uint8_t *codes, const uint32_t *rows,
+                          intptr_t n, int missing_code, ht_found *found) {
     const double least = node->least_weight, total = node->weight, mean = node->sum / total;
     const double *stats = node->stats;
     double cells[2 * HT_CODES], others[2 * HT_CODES], sum = 0.0, weight = 0.0;
@@ -226,7 +220,6 @@ HT_FORCE_INLINE int ht_cut_many(
     return 1;
 }
 
-/* Whether all rows of a node have the same code. */
 static int ht_all_equal(const uint8_t *codes, const uint32_t *rows, intptr_t n) {
     const int code = codes[rows[0]];
     intptr_t i = 1;
@@ -237,9 +230,8 @@ static int ht_all_equal(const uint8_t *codes, const uint32_t *rows, intptr_t n) 
 
 /* Best cut of a node's rows by one feature: what ht_cut_pair finds in their list. Returns 0, and
  * nothing is found, where a value is missing. */
-static int ht_cut_codes(
-    const ht_pairs *node, const uint8_t *codes, const uint32_t *rows, intptr_t n,
-    int missing_code, ht_found *out) {
+static int ht_cut_codes(const ht_pairs *node, const uint8_t *codes, const uint32_t *rows,
+                        intptr_t n, int missing_code, ht_found *out) {
     const ht_pairs own = *node; /* copies, which can be kept in registers */
     ht_found found = {0.0, own.bar, own.bar, 0, 0};
     int done = 1;
@@ -257,8 +249,8 @@ static int ht_cut_codes(
 
 /* Sums, weight and sum of squares of a node's pairs, which are copied; 0 where all of its targets
  * are equal. The numbers of `sum_rows`. */
-static int ht_sum_pairs(
-    const double *stats, const uint32_t *rows, intptr_t n, double *copy, double *totals) {
+static int ht_sum_pairs(const double *stats, const uint32_t *rows, intptr_t n, double *copy,
+                        double *totals) {
     const double *first = stats + 2 * (intptr_t)rows[0];
     double sum = 0.0, weight = 0.0, square = 0.0;
     int differs = 0;
@@ -281,8 +273,8 @@ static int ht_sum_pairs(
 }
 
 /* The same of targets whose weights are all 1; the copies are pairs. */
-static int ht_sum_units(
-    const double *stats, const uint32_t *rows, intptr_t n, double *copy, double *totals) {
+static int ht_sum_units(const double *stats, const uint32_t *rows, intptr_t n, double *copy,
+                        double *totals) {
     const double first = stats[rows[0]];
     double sum = 0.0, square = 0.0;
     int differs = 0;

@@ -26,23 +26,20 @@ typedef struct {
     int32_t odd; /* the bits 1, 2 and 4 for inf, -inf and NaN among the terms */
 } HtExactSum;
 
-static inline double ht_from_bits(uint64_t bits)
-{
+static inline double ht_from_bits(uint64_t bits) {
     double x;
     memcpy(&x, &bits, 8);
     return x;
 }
 
-static inline uint64_t ht_to_bits(double x)
-{
+static inline uint64_t ht_to_bits(double x) {
     uint64_t bits;
     memcpy(&bits, &x, 8);
     return bits;
 }
 
 /* Power of two of an exponent that makes an ordinary number. */
-static inline double ht_power_of_two(int exponent)
-{
+static inline double ht_power_of_two(int exponent) {
     return ht_from_bits((uint64_t) (exponent + 1023) << 52);
 }
 
@@ -50,21 +47,16 @@ static inline double ht_power_of_two(int exponent)
 #define HT_WHOLE_VECTORS
 #include "per_width.h"
 
-static inline float ht_largest_float(int width, const float *x, ptrdiff_t n)
-{
-    return HT_DISPATCH(width, ht_largest_float, x, n);
-}
+#define ht_largest_float(width, ...) HT_DISPATCH(width, ht_largest_float, __VA_ARGS__)
 
-static inline void ht_clear_sum(HtExactSum *sum)
-{
+static inline void ht_clear_sum(HtExactSum *sum) {
     sum->top = HT_SUM_EMPTY;
     sum->odd = 0;
     sum->word[0] = sum->word[1] = sum->word[2] = 0;
 }
 
 /* Make room for terms whose highest slice is `top`. */
-static inline void ht_raise_sum(HtExactSum *sum, int top)
-{
+static inline void ht_raise_sum(HtExactSum *sum, int top) {
     const int by = top - sum->top;
     if (by <= 0)
         return;
@@ -74,8 +66,7 @@ static inline void ht_raise_sum(HtExactSum *sum, int top)
     sum->top = top;
 }
 
-static inline void ht_merge_sum(HtExactSum *sum, const HtExactSum *other)
-{
+static inline void ht_merge_sum(HtExactSum *sum, const HtExactSum *other) {
     ht_raise_sum(sum, other->top);
     for (int k = 0; k < 3; k++) {
         const int at = sum->top - other->top + k;
@@ -86,8 +77,7 @@ static inline void ht_merge_sum(HtExactSum *sum, const HtExactSum *other)
 }
 
 /* Highest slice of a number, given its bits without the sign. */
-static inline int ht_top_slice(uint64_t bits)
-{
+static inline int ht_top_slice(uint64_t bits) {
     int exponent = (int) (bits >> 52) - 1022;
     if (exponent == -1022)
         frexp(ht_from_bits(bits), &exponent);
@@ -96,8 +86,7 @@ static inline int ht_top_slice(uint64_t bits)
 
 /* What rounds to whole units, for the three highest slices; returns a factor for the terms.
  * Numbers near the ends of the range are moved to where all units are ordinary numbers. */
-static inline double ht_rounders(int top, double *c)
-{
+static inline double ht_rounders(int top, double *c) {
     const int shift = top > 30 ? 4 : top < -30 ? -6 : 0;
     c[0] = 1.5 * ht_power_of_two(52 + HT_SUM_BITS * (top - shift));
     c[1] = c[0] / ((int64_t) 1 << HT_SUM_BITS);
@@ -105,9 +94,7 @@ static inline double ht_rounders(int top, double *c)
     return ht_power_of_two(-HT_SUM_BITS * shift);
 }
 
-/* Add one term. */
-static inline void ht_add_term(HtExactSum *sum, double x)
-{
+static inline void ht_add_term(HtExactSum *sum, double x) {
     const uint64_t infinite = (uint64_t) 0x7FF << 52, bits = ht_to_bits(fabs(x));
     double c[3], rest, moved;
     if (bits == 0)
@@ -125,9 +112,7 @@ static inline void ht_add_term(HtExactSum *sum, double x)
     }
 }
 
-/* Add n terms. */
-static inline void ht_add_terms(int width, HtExactSum *sum, const double *x, ptrdiff_t n)
-{
+static inline void ht_add_terms(int width, HtExactSum *sum, const double *x, ptrdiff_t n) {
     const uint64_t largest = HT_DISPATCH(width, ht_largest_bits, x, n);
     const int top = ht_top_slice(largest);
     uint64_t words[3];
@@ -150,8 +135,7 @@ static inline void ht_add_terms(int width, HtExactSum *sum, const double *x, ptr
 }
 
 /* The sum, to about one unit in its last place. */
-static inline double ht_sum_value(const HtExactSum *sum)
-{
+static inline double ht_sum_value(const HtExactSum *sum) {
     int64_t word[3], carry;
     double high, value;
     if (sum->odd)

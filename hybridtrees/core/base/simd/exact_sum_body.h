@@ -1,10 +1,8 @@
 /* Bodies that exact_sum.h compiles once per vector width; no include guard on purpose.
- *
  * Integers are added in any order, so that plain loops become vectors. */
 
 /* Bits of the largest magnitude; above those of infinity where there is a NaN. */
-HT_TARGET static uint64_t HT_NAME(ht_largest_bits)(const double *restrict x, ptrdiff_t n)
-{
+HT_TARGET static uint64_t HT_NAME(ht_largest_bits)(const double *restrict x, ptrdiff_t n) {
     int64_t largest = 0;
     for (ptrdiff_t i = 0; i < n; i++) {
         const int64_t bits = (int64_t) (ht_to_bits(x[i]) & ~((uint64_t) 1 << 63));
@@ -14,8 +12,7 @@ HT_TARGET static uint64_t HT_NAME(ht_largest_bits)(const double *restrict x, ptr
 }
 
 /* The largest magnitude; not finite where a value is not. */
-HT_TARGET static float HT_NAME(ht_largest_float)(const float *restrict x, ptrdiff_t n)
-{
+HT_TARGET static float HT_NAME(ht_largest_float)(const float *restrict x, ptrdiff_t n) {
     int32_t largest = 0;
     float value;
     for (ptrdiff_t i = 0; i < n; i++) {
@@ -30,8 +27,7 @@ HT_TARGET static float HT_NAME(ht_largest_float)(const float *restrict x, ptrdif
 
 /* Bits of c + slice, summed over the terms, for the three units that the c belong to. */
 HT_TARGET static void HT_NAME(ht_slices)(const double *restrict x, ptrdiff_t n, double factor,
-                                         const double *c, uint64_t *words)
-{
+                                         const double *c, uint64_t *words) {
     const double c0 = c[0], c1 = c[1], c2 = c[2];
     uint64_t word0 = 0, word1 = 0, word2 = 0;
     for (ptrdiff_t i = 0; i < n; i++) {

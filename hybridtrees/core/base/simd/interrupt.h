@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <time.h>
 
-#include "thread_local.h"
+#include "compiler.h"
 
 /* The flag that stops this thread; NULL: it stops when a signal handler of Python raises. */
 static HT_THREAD_LOCAL const volatile int *ht_stop_flag = NULL;
@@ -17,8 +17,7 @@ static inline void ht_use_flag(const int *flag) { ht_stop_flag = flag; }
 static inline int ht_flag(void) { return ht_stop_flag == NULL ? -1 : *ht_stop_flag; }
 
 /* Whether the last time that this was true is a while ago. */
-static inline int ht_time_to_look(void)
-{
+static inline int ht_time_to_look(void) {
     struct timespec now;
     double seconds;
     timespec_get(&now, TIME_UTC);

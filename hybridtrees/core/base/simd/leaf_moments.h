@@ -13,32 +13,28 @@
 #define HT_LEAF_ROWS 128
 #define HT_LEAF_LANES 8
 
-#if defined(__GNUC__)
-#define HT_LEAF_ALIGNED(declaration) declaration __attribute__((aligned(64)))
+#if HT_VECTORS
 typedef double ht_leaf_vector __attribute__((vector_size(32), may_alias));
-#else
-#define HT_LEAF_ALIGNED(declaration) declaration
 #endif
 
 /* Some rows of a leaf, and the sums over them and the rows before. */
 typedef struct {
-    HT_LEAF_ALIGNED(double z[HT_LEAF_COLUMNS][HT_LEAF_ROWS]); /* x, then (x - shift) * factor */
-    HT_LEAF_ALIGNED(double weighted[HT_LEAF_ROWS]);           /* h z of one column */
-    HT_LEAF_ALIGNED(double hess[HT_LEAF_ROWS]);
-    HT_LEAF_ALIGNED(double grad[HT_LEAF_ROWS]);
-    HT_LEAF_ALIGNED(double known[HT_LEAF_ROWS]);
-    HT_LEAF_ALIGNED(double h[HT_LEAF_COLUMNS][HT_LEAF_LANES]); /* of rows that have a value */
-    HT_LEAF_ALIGNED(double hz[HT_LEAF_COLUMNS][HT_LEAF_LANES]);
-    HT_LEAF_ALIGNED(double gz[HT_LEAF_COLUMNS][HT_LEAF_LANES]);
-    HT_LEAF_ALIGNED(double squares[HT_LEAF_PAIRS][HT_LEAF_LANES]);
+    HT_ALIGNED(double z[HT_LEAF_COLUMNS][HT_LEAF_ROWS]); /* x, then (x - shift) * factor */
+    HT_ALIGNED(double weighted[HT_LEAF_ROWS]);           /* h z of one column */
+    HT_ALIGNED(double hess[HT_LEAF_ROWS]);
+    HT_ALIGNED(double grad[HT_LEAF_ROWS]);
+    HT_ALIGNED(double known[HT_LEAF_ROWS]);
+    HT_ALIGNED(double h[HT_LEAF_COLUMNS][HT_LEAF_LANES]); /* of rows that have a value */
+    HT_ALIGNED(double hz[HT_LEAF_COLUMNS][HT_LEAF_LANES]);
+    HT_ALIGNED(double gz[HT_LEAF_COLUMNS][HT_LEAF_LANES]);
+    HT_ALIGNED(double squares[HT_LEAF_PAIRS][HT_LEAF_LANES]);
     double low[HT_LEAF_COLUMNS], high[HT_LEAF_COLUMNS]; /* of rows that weigh anything */
     double n_missing[HT_LEAF_COLUMNS];
 } HtLeafRows;
 
 /* lanes += a * b, for a number of rows that is a multiple of HT_LEAF_LANES. */
-HT_INLINE void ht_add_products(const double *a, const double *b, int n, double *lanes)
-{
-#if defined(__GNUC__)
+HT_INLINE void ht_add_products(const double *a, const double *b, int n, double *lanes) {
+#if HT_VECTORS
     const ht_leaf_vector *u = (const ht_leaf_vector *) a, *v = (const ht_leaf_vector *) b;
     ht_leaf_vector *out = (ht_leaf_vector *) lanes;
     ht_leaf_vector low = out[0], high = out[1];
@@ -56,8 +52,7 @@ HT_INLINE void ht_add_products(const double *a, const double *b, int n, double *
 }
 
 /* Range of a column of which every row counts. */
-HT_INLINE void ht_widen_range(const double *z, int n, double *low, double *high)
-{
+HT_INLINE void ht_widen_range(const double *z, int n, double *low, double *high) {
     double least[HT_LEAF_LANES], most[HT_LEAF_LANES];
     int i = 0;
     for (int lane = 0; lane < HT_LEAF_LANES; lane++) {
@@ -80,8 +75,7 @@ HT_INLINE void ht_widen_range(const double *z, int n, double *low, double *high)
 }
 
 /* Standardise a column, with 0 for missing values; returns their number. */
-HT_INLINE int ht_standardise(double *z, double *known, int n, double shift, double factor)
-{
+HT_INLINE int ht_standardise(double *z, double *known, int n, double shift, double factor) {
     int64_t n_missing = 0;
     for (int i = 0; i < n; i++) {
         n_missing += z[i] != z[i];
@@ -99,9 +93,7 @@ HT_INLINE int ht_standardise(double *z, double *known, int n, double shift, doub
 #define HT_UP_TO_32
 #include "per_width.h"
 
-/* Start the sums of k columns. */
-static void ht_open_leaf(HtLeafRows *rows, int k)
-{
+static void ht_open_leaf(HtLeafRows *rows, int k) {
     memset(rows->h, 0, (size_t) k * sizeof(rows->h[0]));
     memset(rows->hz, 0, (size_t) k * sizeof(rows->hz[0]));
     memset(rows->gz, 0, (size_t) k * sizeof(rows->gz[0]));
@@ -113,30 +105,19 @@ static void ht_open_leaf(HtLeafRows *rows, int k)
     }
 }
 
-/* Add the n rows that stand in `rows`; width: bytes of a vector. */
-static void ht_add_leaf_rows(HtLeafRows *rows, int n, int all_weigh, int k, const double *shift,
-                             const double *factor, int width)
-{
-    HT_DISPATCH_32(width, leaf_rows, rows, n, all_weigh, k, shift, factor);
-}
+#define ht_add_leaf_rows(rows, n, all_weigh, k, shift, factor, width)                         \
+    HT_DISPATCH_32(width, leaf_rows, rows, n, all_weigh, k, shift, factor)
+#define ht_add_line_term(x, n, coef, center, low, high, total, width)                         \
+    HT_DISPATCH_32(width, line_term, x, n, coef, center, low, high, total)
 
-static void ht_add_line_term(const double *x, int n, double coef, double center, double low,
-                             double high, double *total, int width)
-{
-    HT_DISPATCH_32(width, line_term, x, n, coef, center, low, high, total);
-}
-
-/* A sum, from its lanes. */
-HT_INLINE double ht_sum_lanes(const double *lanes)
-{
+HT_INLINE double ht_sum_lanes(const double *lanes) {
     return ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5]))
         + ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
 }
 
 /* Add the sums to those of the leaf: h, h z, g z, least and largest z, and the number of missing
  * rows of each column; then h z z'. */
-static void ht_close_leaf(const HtLeafRows *rows, int k, double *columns, double *squares)
-{
+static void ht_close_leaf(const HtLeafRows *rows, int k, double *columns, double *squares) {
     for (int j = 0; j < k; j++, columns += 6) {
         columns[0] += ht_sum_lanes(rows->h[j]);
         columns[1] += ht_sum_lanes(rows->hz[j]);

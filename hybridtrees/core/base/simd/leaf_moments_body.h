@@ -2,8 +2,7 @@
 
 /* Add n rows to the sums; each row weighs something where all_weigh is set. */
 HT_TARGET static void HT_NAME(leaf_rows)(HtLeafRows *rows, int n, int all_weigh, int k,
-                                         const double *shift, const double *factor)
-{
+                                         const double *shift, const double *factor) {
     const int padded = (n + HT_LEAF_LANES - 1) / HT_LEAF_LANES * HT_LEAF_LANES;
     int at = 0;
     for (int i = n; i < padded; i++)
@@ -42,8 +41,7 @@ HT_TARGET static void HT_NAME(leaf_rows)(HtLeafRows *rows, int n, int all_weigh,
 
 /* total += coef * (clip(x) - center), and nothing where x is missing. */
 HT_TARGET static void HT_NAME(line_term)(const double *x, int n, double coef, double center,
-                                        double low, double high, double *total)
-{
+                                         double low, double high, double *total) {
     for (int i = 0; i < n; i++) {
         double clipped = x[i] > low ? x[i] : low;
         clipped = clipped < high ? clipped : high;

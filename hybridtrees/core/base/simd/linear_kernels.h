@@ -2,8 +2,7 @@
  *
  * A moment cell holds the sums over some rows a of the products a_i a_j, i <= j, in tiles of 4 by 8
  * entries, so that a tile stays in registers while rows pass by; behind the tiles stand the number
- * of rows and the sum of their weights. linear_kernels_body.h is compiled once per vector width;
- * every width does the same operations in the same order, so the sums do not depend on it. */
+ * of rows and the sum of their weights. */
 #ifndef HYBRIDTREES_LINEAR_KERNELS_H
 #define HYBRIDTREES_LINEAR_KERNELS_H
 
@@ -16,8 +15,7 @@
 static inline int ht_padded(int m) { return (m + 7) / 8 * 8; }
 
 /* Tiles in front of those of the rows [i0, i0 + 4), i0 a multiple of 4; m padded. */
-static inline int ht_tiles_before(int m, int i0)
-{
+static inline int ht_tiles_before(int m, int i0) {
     int pair = i0 / 8, above = pair * (m / 8) - pair * (pair - 1) / 2;
     return 2 * above + (i0 / 4 % 2) * (m / 8 - pair);
 }
@@ -26,8 +24,7 @@ static inline int ht_tiles_before(int m, int i0)
 static inline int ht_cell_size(int m) { return 32 * ht_tiles_before(m, m) + HT_CELL_TAIL; }
 
 /* Where the product of columns i <= j stands. */
-static inline int ht_cell_at(int m, int i, int j)
-{
+static inline int ht_cell_at(int m, int i, int j) {
     int tile = ht_tiles_before(m, i / 4 * 4) + j / 8 - i / 8;
     return 32 * tile + 8 * (i % 4) + j % 8;
 }
@@ -59,13 +56,11 @@ typedef struct {
 
 /* Entries of the solver's triangle: the lower triangle of the columns, row by row, then for each
  * target its products with the columns and with itself. */
-static inline int ht_triangle_size(int n_columns, int n_targets)
-{
+static inline int ht_triangle_size(int n_columns, int n_targets) {
     return n_columns * (n_columns + 1) / 2 + n_targets * (n_columns + 1);
 }
 
-static inline void ht_fill_triangle(int m, int n_columns, int n_targets, int32_t *at)
-{
+static inline void ht_fill_triangle(int m, int n_columns, int n_targets, int32_t *at) {
     int e = 0;
     for (int i = 0; i < n_columns; i++)
         for (int k = 0; k <= i; k++)
@@ -78,22 +73,19 @@ static inline void ht_fill_triangle(int m, int n_columns, int n_targets, int32_t
 }
 
 /* Doubles of scratch that ht_ridge_losses needs: the triangle and two vectors, in lanes. */
-static inline int ht_ridge_scratch(int n_columns, int n_targets)
-{
+static inline int ht_ridge_scratch(int n_columns, int n_targets) {
     return 8 * (ht_triangle_size(n_columns, n_targets) + 4 * n_columns);
 }
 
 /* Elastic net by coordinate descent on the moments, candidate after candidate; arguments as of
  * ht_ridge_losses. Each fit starts where the one before it ended, the first from `start`,
  * (n_targets, n_columns). scratch: ht_lasso_scratch(n_columns) doubles. */
-static inline ptrdiff_t ht_lasso_scratch(int p, int n_targets)
-{
+static inline ptrdiff_t ht_lasso_scratch(int p, int n_targets) {
     return (ptrdiff_t) p * p + (6 + n_targets) * (ptrdiff_t) p;
 }
 
-static inline double ht_descend(int p, const double *gram, const double *xy, double yy, const double *l1,
-                         const double *l2, double *b, double *slope)
-{
+static inline double ht_descend(int p, const double *gram, const double *xy, double yy,
+                                const double *l1, const double *l2, double *b, double *slope) {
     const double tolerance = 1e-6 * sqrt(yy > 0.0 ? yy : 0.0);
     double loss = yy;
     for (int j = 1; j < p; j++)
@@ -136,10 +128,9 @@ static inline double ht_descend(int p, const double *gram, const double *xy, dou
     return loss;
 }
 
-static inline void ht_lasso_losses(const ht_linear_rules *rules, const double *cells, ptrdiff_t stride,
-                            const double *total, int n, const double *start, double *scratch,
-                            double *loss, double *coef)
-{
+static inline void ht_lasso_losses(
+    const ht_linear_rules *rules, const double *cells, ptrdiff_t stride, const double *total, int n,
+    const double *start, double *scratch, double *loss, double *coef) {
     const int p = rules->n_columns;
     double *gram = scratch, *xy = gram + (ptrdiff_t) p * p, *l1 = xy + p, *l2 = l1 + p;
     double *slope = l2 + p, *sums = slope + p, *b = sums + p;
@@ -193,8 +184,7 @@ static inline void ht_lasso_losses(const ht_linear_rules *rules, const double *c
 
 /* Cholesky factor of the products of the regressors in a cell, ridge included: (p, p) row by row,
  * its diagonal inverted; that of a regressor that others leave nothing of is 0. */
-static inline void ht_factor(const ht_linear_rules *rules, const double *cell, double *factor)
-{
+static inline void ht_factor(const ht_linear_rules *rules, const double *cell, double *factor) {
     const int p = rules->n_columns;
     const double ones = cell[rules->at[0]], weight = cell[rules->tail + 1];
     const int32_t *at = rules->at;
@@ -225,39 +215,15 @@ static inline void ht_factor(const ht_linear_rules *rules, const double *cell, d
 
 /* cell += products of the columns of some rows of a table (row-major, `stride` doubles from row to
  * row, m of them read). rows: numbers, or NULL for the first n. */
-static inline void ht_add_moments(int width, const double *table, ptrdiff_t stride,
-                                  const uint32_t *rows, ptrdiff_t n, int m, double *cell)
-{
-    HT_DISPATCH(width, add_moments, table, stride, rows, n, m, cell);
-}
+#define ht_add_moments(width, ...) HT_DISPATCH(width, add_moments, __VA_ARGS__)
 
-/* target[i] -= other[i] (sign -1) or += (sign 1). */
-static inline void ht_combine(int width, double *target, const double *other, ptrdiff_t n,
-                              double sign)
-{
-    HT_DISPATCH(width, combine, target, other, n, sign);
-}
+#define ht_combine(width, ...) HT_DISPATCH(width, combine, __VA_ARGS__)
 
-/* Sums of scores by bin, see the body. */
-static inline void ht_add_scores(int width, const double *table, int m, const uint32_t *rows,
-                                 ptrdiff_t n, const uint8_t *codes, const double *residual,
-                                 double *sums)
-{
-    HT_DISPATCH(width, add_scores, table, m, rows, n, codes, residual, sums);
-}
-
-static inline void ht_forward(int width, int p, const double *factor, double *b, int lanes, int n)
-{
-    HT_DISPATCH(width, forward, p, factor, b, lanes, n);
-}
+#define ht_add_scores(width, ...) HT_DISPATCH(width, add_scores, __VA_ARGS__)
+#define ht_forward(width, ...) HT_DISPATCH(width, forward, __VA_ARGS__)
 
 /* Losses of the fits to n cells, `stride` doubles apart; with `total`, to what the cells leave of
  * it. coef: (n, n_targets, n_columns) or NULL. loss: (n,), sums over the targets. */
-static inline void ht_ridge_losses(int width, const ht_linear_rules *rules, const double *cells,
-                                   ptrdiff_t stride, const double *total, int n, double *scratch,
-                                   double *loss, double *coef)
-{
-    HT_DISPATCH(width, ridge_losses, rules, cells, stride, total, n, scratch, loss, coef);
-}
+#define ht_ridge_losses(width, ...) HT_DISPATCH(width, ridge_losses, __VA_ARGS__)
 
 #endif

@@ -21,8 +21,7 @@ typedef double HT_NAME(lanes);
 #define HT_TILE_STEP (HT_TILE_VECTORS * HT_LANES)
 
 HT_TARGET static void HT_NAME(add_tile)(const double *const *rows, int n, int i0, int j0,
-                                        double *tile)
-{
+                                        double *tile) {
     HT_NAME(lanes) sums[4][HT_TILE_VECTORS];
     for (int i = 0; i < 4; i++)
         for (int v = 0; v < HT_TILE_VECTORS; v++)
@@ -42,8 +41,7 @@ HT_TARGET static void HT_NAME(add_tile)(const double *const *rows, int n, int i0
 }
 
 HT_TARGET static void HT_NAME(add_moments)(const double *table, ptrdiff_t stride,
-                                           const uint32_t *rows, ptrdiff_t n, int m, double *cell)
-{
+                                           const uint32_t *rows, ptrdiff_t n, int m, double *cell) {
     const double *chunk[128];
     /* Rows of a chunk are read once per tile: they should stay in the first cache. */
     int most = 24576 / (8 * m);
@@ -61,8 +59,7 @@ HT_TARGET static void HT_NAME(add_moments)(const double *table, ptrdiff_t stride
 }
 
 HT_TARGET static void HT_NAME(combine)(double *restrict target, const double *restrict other,
-                                       ptrdiff_t n, double sign)
-{
+                                       ptrdiff_t n, double sign) {
     if (sign < 0)
         for (ptrdiff_t i = 0; i < n; i++)
             target[i] -= other[i];
@@ -152,8 +149,7 @@ HT_TARGET static void HT_NAME(factorise)(const ht_linear_rules *rules, HT_NAME(l
 
 HT_TARGET static void HT_NAME(ridge_losses)(const ht_linear_rules *rules, const double *cells,
                                             ptrdiff_t stride, const double *total, int n,
-                                            double *scratch, double *loss, double *coef)
-{
+                                            double *scratch, double *loss, double *coef) {
     const int p = rules->n_columns, size = ht_triangle_size(p, rules->n_targets);
     HT_NAME(lanes) *work = (HT_NAME(lanes) *) scratch, *inverse = work + size;
     HT_NAME(lanes) *ridge = inverse + p, *solution = ridge + p;
@@ -206,9 +202,8 @@ HT_TARGET static void HT_NAME(ridge_losses)(const ht_linear_rules *rules, const 
 /* sums of each bin += residual times the columns of its rows; behind the columns stand the number
  * of rows and the sum of their weights, the squares of column 0. */
 HT_TARGET static void HT_NAME(add_scores)(const double *table, int m, const uint32_t *rows,
-                                          ptrdiff_t n, const uint8_t *codes,
-                                          const double *residual, double *sums)
-{
+                                          ptrdiff_t n, const uint8_t *codes, const double *residual,
+                                          double *sums) {
     for (ptrdiff_t i = 0; i < n; i++) {
         const double *row = table + (ptrdiff_t) m * rows[i];
         double *cell = sums + (ptrdiff_t) (m + HT_CELL_TAIL) * codes[rows[i]];
@@ -220,8 +215,7 @@ HT_TARGET static void HT_NAME(add_scores)(const double *table, int m, const uint
 }
 
 /* Solve L x = b in place for n right sides, side by side; b: (p, lanes), lanes a multiple of 8. */
-HT_TARGET static void HT_NAME(forward)(int p, const double *factor, double *b, int lanes, int n)
-{
+HT_TARGET static void HT_NAME(forward)(int p, const double *factor, double *b, int lanes, int n) {
     for (int first = 0; first < n; first += HT_LANES)
         for (int i = 0; i < p; i++) {
             const double *row = factor + (ptrdiff_t) i * p;

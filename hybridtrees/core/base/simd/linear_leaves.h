@@ -44,22 +44,19 @@ enum {
 };
 
 /* Doubles of a chunk. */
-static inline ptrdiff_t ht_chunk_size(int form, int clipped)
-{
+static inline ptrdiff_t ht_chunk_size(int form, int clipped) {
     return HT_LANES * (clipped ? (form == HT_FLOATS ? 3 : 4) : 2);
 }
 
 /* From one row of x to the next; where registers hold a row, it is read as whole vectors. */
-static inline ptrdiff_t ht_row_stride(int form, ptrdiff_t n_columns)
-{
+static inline ptrdiff_t ht_row_stride(int form, ptrdiff_t n_columns) {
     if (form == HT_PAIRS)
         return n_columns | 1;
     return n_columns <= HT_TABLE_COLUMNS / 2 ? HT_TABLE_COLUMNS / 2 : HT_TABLE_COLUMNS;
 }
 
 static inline void ht_set_lane(double *chunk, int form, int clipped, int lane, int32_t column,
-                               double coef, double low, double high)
-{
+                               double coef, double low, double high) {
     if (form == HT_DOUBLES)
         ((int64_t *) chunk)[lane] = column;
     else
@@ -76,8 +73,7 @@ static inline void ht_set_lane(double *chunk, int form, int clipped, int lane, i
 
 /* How many chunks, less than HT_MANY_CHUNKS, a leaf has that starts with this one. What looks up a
  * column in registers takes no notice of the higher bits of its number. */
-static inline void ht_set_count(double *chunk, int form, int32_t n)
-{
+static inline void ht_set_count(double *chunk, int form, int32_t n) {
     int32_t *columns = (int32_t *) chunk;
     if (form == HT_PAIRS)
         columns[HT_LANES] = n;
@@ -86,8 +82,7 @@ static inline void ht_set_count(double *chunk, int form, int32_t n)
 }
 
 /* Write a chunk of HT_DOUBLES once more, as HT_FLOATS. */
-static inline void ht_narrow_chunk(const double *wide, int clipped, double *narrow)
-{
+static inline void ht_narrow_chunk(const double *wide, int clipped, double *narrow) {
     for (int lane = 0; lane < HT_LANES; lane++)
         ht_set_lane(narrow, HT_FLOATS, clipped, lane, (int32_t) ((const int64_t *) wide)[lane],
                     wide[HT_LANES + lane], clipped ? wide[2 * HT_LANES + lane] : 0.0,
@@ -106,7 +101,6 @@ typedef struct {
     int n_pairs; /* of lanes in use, where leaves have one chunk; else 0 */
 } HtLinearLeaves;
 
-/* Two lanes. */
 #if defined(__SSE2__) || defined(_M_X64)
 #include <emmintrin.h>
 typedef __m128d HtPair;
@@ -123,13 +117,11 @@ typedef __m128d HtPair;
 typedef struct {
     double a, b;
 } HtPair;
-static inline double ht_clip(double x, double low, double high)
-{
+static inline double ht_clip(double x, double low, double high) {
     x = x > low ? x : low;
     return x < high ? x : high;
 }
-static inline HtPair ht_pair(double a, double b)
-{
+static inline HtPair ht_pair(double a, double b) {
     HtPair pair = {a, b};
     return pair;
 }
@@ -151,32 +143,13 @@ static inline HtPair ht_pair(double a, double b)
 
 /* total[row] += values of a band of trees, for the rows from first to last. at[HT_BLOCK * k + row]
  * is the first chunk of the row's leaf in tree k. */
-static inline void ht_add_band(int width, const HtLinearLeaves *leaves, const int32_t *at,
-                               int n_trees, int exact, int clipped, int first, int last,
-                               double *total)
-{
-    HT_DISPATCH(width, add_band, leaves, at, n_trees, exact, clipped, first, last, total);
-}
+#define ht_add_band(width, ...) HT_DISPATCH(width, add_band, __VA_ARGS__)
 
 /* Set n_columns numbers side by side, and 1 behind them. Returns HT_MISSING if one is missing, else
  * HT_OUTSIDE if one is not between low and high, else HT_INSIDE. */
-static inline int ht_copy_f32(int width, const float *from, ptrdiff_t n_columns, const float *low,
-                              const float *high, float *to)
-{
-    return HT_DISPATCH(width, copy_f32, from, n_columns, low, high, to);
-}
+#define ht_copy_f32(width, ...) HT_DISPATCH(width, copy_f32, __VA_ARGS__)
+#define ht_copy_f64(width, ...) HT_DISPATCH(width, copy_f64, __VA_ARGS__)
 
-static inline int ht_copy_f64(int width, const double *from, ptrdiff_t n_columns,
-                              const double *low, const double *high, double *to)
-{
-    return HT_DISPATCH(width, copy_f64, from, n_columns, low, high, to);
-}
-
-/* From floats to doubles. */
-static inline int ht_widen_f32(int width, const float *from, ptrdiff_t n_columns,
-                               const double *low, const double *high, double *to)
-{
-    return HT_DISPATCH(width, widen_f32, from, n_columns, low, high, to);
-}
+#define ht_widen_f32(width, ...) HT_DISPATCH(width, widen_f32, __VA_ARGS__)
 
 #endif

@@ -23,9 +23,7 @@ typedef HtPair HT_NAME(part);
 enum { HT_NAME(n_parts) = HT_LANES / HT_PART };
 
 /* Two lanes of x; the second lane of the last pair in use is the constant. */
-HT_TARGET HT_ALWAYS_INLINE HtPair HT_NAME(pick_pair)(const double *x, const int32_t *column,
-                                                     int is_last)
-{
+HT_TARGET HT_INLINE HtPair HT_NAME(pick_pair)(const double *x, const int32_t *column, int is_last) {
     uint32_t two[2]; /* with one load, of which there are enough */
     if (is_last)
         return HT_PAIR_AND_ONE(x + *column);
@@ -34,12 +32,9 @@ HT_TARGET HT_ALWAYS_INLINE HtPair HT_NAME(pick_pair)(const double *x, const int3
 }
 
 /* Lanes from 2 * pair on; those behind the last pair in use are 0. */
-HT_TARGET HT_ALWAYS_INLINE HT_NAME(part) HT_NAME(pick_part)(const double *x,
-                                                            const int32_t *column, int pair,
-                                                            int n_pairs)
-{
-    const HtPair first
-        = HT_NAME(pick_pair)(x, column + 2 * pair, n_pairs && pair + 1 == n_pairs);
+HT_TARGET HT_INLINE HT_NAME(part) HT_NAME(pick_part)(const double *x, const int32_t *column,
+                                                     int pair, int n_pairs) {
+    const HtPair first = HT_NAME(pick_pair)(x, column + 2 * pair, n_pairs && pair + 1 == n_pairs);
 #if HT_PART == 4
     if (n_pairs && pair + 1 == n_pairs)
         return _mm256_insertf128_pd(_mm256_setzero_pd(), first, 0);
@@ -53,11 +48,9 @@ HT_TARGET HT_ALWAYS_INLINE HT_NAME(part) HT_NAME(pick_part)(const double *x,
 
 /* The sum of a band for one row. All but the first four arguments are literals; n_pairs is 0 for
  * leaves of several chunks. */
-HT_TARGET HT_ALWAYS_INLINE double HT_NAME(sum_by_parts)(const HtLinearLeaves *leaves,
-                                                        const int32_t *at, int n_trees,
-                                                        const double *x, int n_pairs, int exact,
-                                                        int clipped)
-{
+HT_TARGET HT_INLINE double HT_NAME(sum_by_parts)(const HtLinearLeaves *leaves, const int32_t *at,
+                                                 int n_trees, const double *x, int n_pairs,
+                                                 int exact, int clipped) {
     const ptrdiff_t size = leaves->size;
     const int n_parts = n_pairs ? (2 * n_pairs + HT_PART - 1) / HT_PART : HT_NAME(n_parts);
     HT_NAME(part) sum[HT_NAME(n_parts)], leaf[HT_NAME(n_parts)];
@@ -102,11 +95,9 @@ HT_TARGET HT_ALWAYS_INLINE double HT_NAME(sum_by_parts)(const HtLinearLeaves *le
 #endif
 }
 
-HT_TARGET HT_ALWAYS_INLINE void HT_NAME(add_by_parts)(const HtLinearLeaves *leaves,
-                                                      const int32_t *at, int n_trees,
-                                                      int first, int last, double *total,
-                                                      int n_pairs, int exact, int clipped)
-{
+HT_TARGET HT_INLINE void HT_NAME(add_by_parts)(const HtLinearLeaves *leaves, const int32_t *at,
+                                               int n_trees, int first, int last, double *total,
+                                               int n_pairs, int exact, int clipped) {
     for (ptrdiff_t row = first; row < last; row++)
         total[row] += HT_NAME(sum_by_parts)(
             leaves, at + row, n_trees, (const double *) leaves->x + row * leaves->stride, n_pairs,
@@ -128,9 +119,8 @@ HT_TARGET HT_ALWAYS_INLINE void HT_NAME(add_by_parts)(const HtLinearLeaves *leav
         }                                                                                     \
         break;
 HT_TARGET static void HT_NAME(add_pairs)(const HtLinearLeaves *leaves, const int32_t *at,
-                                         int n_trees, int exact, int clipped, int first,
-                                         int last, double *total)
-{
+                                         int n_trees, int exact, int clipped, int first, int last,
+                                         double *total) {
     switch (2 * (exact != 0) + (clipped != 0)) {
         HT_CASE(0, 0)
         HT_CASE(0, 1)
@@ -153,14 +143,11 @@ HT_TARGET static void HT_NAME(add_pairs)(const HtLinearLeaves *leaves, const int
 
 /* Eight lanes of one leaf for the floats in a and b; `n`, the columns of a row, 16 or 32, `exact`
  * and `clipped` are literals. */
-HT_TARGET HT_ALWAYS_INLINE __m512d HT_NAME(float_lanes)(const HtLinearLeaves *leaves,
-                                                        ptrdiff_t at, __m512 a, __m512 b, int n,
-                                                        int exact, int clipped)
-{
+HT_TARGET HT_INLINE __m512d HT_NAME(float_lanes)(
+    const HtLinearLeaves *leaves, ptrdiff_t at, __m512 a, __m512 b, int n, int exact, int clipped) {
     const double *chunk = leaves->chunks + leaves->size * at;
     const double *own = leaves->exact + 2 * HT_LANES * at;
-    const __m512i column
-        = _mm512_castsi256_si512(_mm256_load_si256((const __m256i *) chunk));
+    const __m512i column = _mm512_castsi256_si512(_mm256_load_si256((const __m256i *) chunk));
     const __m256 given = _mm512_castps512_ps256(
         n <= 16 ? _mm512_permutexvar_ps(column, a) : _mm512_permutex2var_ps(a, column, b));
     __m256 x = given;
@@ -177,10 +164,8 @@ HT_TARGET HT_ALWAYS_INLINE __m512d HT_NAME(float_lanes)(const HtLinearLeaves *le
 }
 
 /* The same for the doubles in x. */
-HT_TARGET HT_ALWAYS_INLINE __m512d HT_NAME(double_lanes)(const HtLinearLeaves *leaves,
-                                                         ptrdiff_t at, const __m512d *x, int n,
-                                                         int exact, int clipped)
-{
+HT_TARGET HT_INLINE __m512d HT_NAME(double_lanes)(const HtLinearLeaves *leaves, ptrdiff_t at,
+                                                  const __m512d *x, int n, int exact, int clipped) {
     const double *chunk = leaves->chunks + leaves->size * at;
     const double *own = leaves->exact + 2 * HT_LANES * at;
     const __m512i column = _mm512_load_si512(chunk);
@@ -204,11 +189,9 @@ HT_TARGET HT_ALWAYS_INLINE __m512d HT_NAME(double_lanes)(const HtLinearLeaves *l
 }
 
 /* The lanes of a row, summed over a band; `single`: leaves have one chunk each. */
-HT_TARGET HT_ALWAYS_INLINE __m512d HT_NAME(band_lanes)(const HtLinearLeaves *leaves,
-                                                       const int32_t *at, int n_trees,
-                                                       ptrdiff_t row, int form, int n, int single,
-                                                       int exact, int clipped)
-{
+HT_TARGET HT_INLINE __m512d HT_NAME(band_lanes)(const HtLinearLeaves *leaves, const int32_t *at,
+                                                int n_trees, ptrdiff_t row, int form, int n,
+                                                int single, int exact, int clipped) {
     const float *narrow = (const float *) leaves->x + n * row;
     const double *wide = (const double *) leaves->x + n * row;
     __m512d x[4], sum = _mm512_setzero_pd();
@@ -228,8 +211,7 @@ HT_TARGET HT_ALWAYS_INLINE __m512d HT_NAME(band_lanes)(const HtLinearLeaves *lea
             = single ? 1 : *(const int32_t *) (leaves->chunks + leaves->size * first) >> 8;
         __m512d leaf = _mm512_setzero_pd();
         for (ptrdiff_t c = 0; c < n_chunks; c++) {
-            const __m512d lanes
-                = form == HT_FLOATS
+            const __m512d lanes = form == HT_FLOATS
                       ? HT_NAME(float_lanes)(leaves, first + c, a, b, n, exact, clipped)
                       : HT_NAME(double_lanes)(leaves, first + c, x, n, exact, clipped);
             leaf = c ? _mm512_add_pd(leaf, lanes) : lanes;
@@ -241,8 +223,7 @@ HT_TARGET HT_ALWAYS_INLINE __m512d HT_NAME(band_lanes)(const HtLinearLeaves *lea
 
 /* Lanes of eight rows, halved three times; row k of the sums is row HT_PLACE(k) of the lanes. */
 #define HT_PLACE(k) ((k) % 2 * 4 + (k) / 2)
-HT_TARGET HT_ALWAYS_INLINE __m512d HT_NAME(halve)(const __m512d *lanes)
-{
+HT_TARGET HT_INLINE __m512d HT_NAME(halve)(const __m512d *lanes) {
     __m512d fours[4], twos[2];
     for (int k = 0; k < 4; k++)
         fours[k] = _mm512_add_pd(_mm512_mask_blend_pd(0xF0, lanes[2 * k], lanes[2 * k + 1]),
@@ -254,18 +235,15 @@ HT_TARGET HT_ALWAYS_INLINE __m512d HT_NAME(halve)(const __m512d *lanes)
                          _mm512_unpackhi_pd(twos[0], twos[1]));
 }
 
-HT_TARGET HT_ALWAYS_INLINE double HT_NAME(halve_one)(__m512d lanes)
-{
+HT_TARGET HT_INLINE double HT_NAME(halve_one)(__m512d lanes) {
     const __m256d four
         = _mm256_add_pd(_mm512_castpd512_pd256(lanes), _mm512_extractf64x4_pd(lanes, 1));
     return HT_PAIR_SUM(_mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1)));
 }
 
-HT_TARGET HT_ALWAYS_INLINE void HT_NAME(add_by_rows)(const HtLinearLeaves *leaves,
-                                                     const int32_t *at, int n_trees, int first,
-                                                     int last, double *total, int form, int n,
-                                                     int single, int exact, int clipped)
-{
+HT_TARGET HT_INLINE void HT_NAME(add_by_rows)(const HtLinearLeaves *leaves, const int32_t *at,
+                                              int n_trees, int first, int last, double *total,
+                                              int form, int n, int single, int exact, int clipped) {
     ptrdiff_t row = first;
     for (; row + 8 <= last; row += 8) {
         __m512d lanes[8];
@@ -320,9 +298,8 @@ HT_ADD(add_doubles, HT_DOUBLES)
 #endif
 
 HT_TARGET static void HT_NAME(add_band)(const HtLinearLeaves *leaves, const int32_t *at,
-                                        int n_trees, int exact, int clipped, int first,
-                                        int last, double *total)
-{
+                                        int n_trees, int exact, int clipped, int first, int last,
+                                        double *total) {
 #if HT_X86 && HT_BYTES == 64
     if (leaves->form == HT_FLOATS) {
         HT_NAME(add_floats)(leaves, at, n_trees, exact, clipped, first, last, total);

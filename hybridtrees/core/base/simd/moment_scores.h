@@ -1,6 +1,4 @@
-/* Scores of many cuts of one feature where both sides are small linear models.
- *
- * The bodies are compiled once per vector width. */
+/* Scores of many cuts of one feature where both sides are small linear models. */
 #ifndef HYBRIDTREES_MOMENT_SCORES_H
 #define HYBRIDTREES_MOMENT_SCORES_H
 
@@ -17,18 +15,11 @@ enum { HT_H, HT_G, HT_L, HT_LL, HT_GL, HT_X, HT_XX, HT_GX, HT_LX, HT_SUMS };
 /* Share that centring must leave of a column. */
 #define HT_CONSTANT 1e-10
 
-#if defined(__GNUC__)
-#define HT_SCORE_INLINE static inline __attribute__((always_inline))
-#else
-#define HT_SCORE_INLINE static inline
-#endif
-
 /* Twice the loss that the model of a side saves. h, g, l: over all rows; hk, gk, lk: over those
  * that have a value. */
-HT_SCORE_INLINE double ht_side_score(double h, double g, double l, double ll, double gl, double hk,
-                                     double gk, double lk, double x, double xx, double gx,
-                                     double lx, double lambda, int has_l, int has_x)
-{
+HT_INLINE double ht_side_score(double h, double g, double l, double ll, double gl, double hk,
+                               double gk, double lk, double x, double xx, double gx, double lx,
+                               double lambda, int has_l, int has_x) {
     double score = g * g / (h + lambda);
     double inverse = 0.0, b = 0.0;
     if (has_l) {
@@ -64,12 +55,6 @@ HT_SCORE_INLINE double ht_side_score(double h, double g, double l, double ll, do
 /* scores[c] of the cuts after which the left side has the sums left[s * HT_CANDIDATES + c]; all:
  * the sums of both sides together; to_left, to_right: those of the rows without a value that join
  * a side; least: hessian that a side must have. */
-static inline void ht_moment_scores(int width, const double *left, int n, const double *all,
-                                    const double *to_left, const double *to_right, double lambda,
-                                    double least, int has_l, int has_x, double *scores)
-{
-    HT_DISPATCH(width, moment_scores, left, n, all, to_left, to_right, lambda, least, has_l, has_x,
-                scores);
-}
+#define ht_moment_scores(width, ...) HT_DISPATCH(width, moment_scores, __VA_ARGS__)
 
 #endif

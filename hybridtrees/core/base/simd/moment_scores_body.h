@@ -1,12 +1,9 @@
 /* Bodies that moment_scores.h compiles once per vector width; no include guard on purpose. */
 
-HT_SCORE_INLINE void HT_NAME(moment_loop)(const double *restrict left, int n,
-                                          const double *restrict all,
-                                          const double *restrict to_left,
-                                          const double *restrict to_right, double lambda,
-                                          double least, int has_l, int has_x,
-                                          double *restrict scores)
-{
+HT_INLINE void HT_NAME(moment_loop)(const double *restrict left, int n, const double *restrict all,
+                                    const double *restrict to_left, const double *restrict to_right,
+                                    double lambda, double least, int has_l, int has_x,
+                                    double *restrict scores) {
     for (int c = 0; c < n; c++) {
         const double *at = left + c;
         double h = at[HT_H * HT_CANDIDATES], g = at[HT_G * HT_CANDIDATES];
@@ -48,11 +45,9 @@ HT_SCORE_INLINE void HT_NAME(moment_loop)(const double *restrict left, int n,
     }
 }
 
-HT_TARGET static void HT_NAME(moment_scores)(const double *left, int n, const double *all,
-                                             const double *to_left, const double *to_right,
-                                             double lambda, double least, int has_l, int has_x,
-                                             double *scores)
-{
+HT_TARGET static void HT_NAME(moment_scores)(
+    const double *left, int n, const double *all, const double *to_left, const double *to_right,
+    double lambda, double least, int has_l, int has_x, double *scores) {
     if (has_l && has_x)
         HT_NAME(moment_loop)(left, n, all, to_left, to_right, lambda, least, 1, 1, scores);
     else if (has_l)

@@ -15,12 +15,6 @@
 #include "accumulate.h"
 #include "simd.h"
 
-#if defined(__GNUC__)
-#define HT_ALIGNED(declaration) declaration __attribute__((aligned(64)))
-#else
-#define HT_ALIGNED(declaration) declaration
-#endif
-
 #define HT_MAX_TERMS 16
 #define HT_MAX_CELL 188 /* of 16 regressors, padded */
 #define HT_MAX_FEATURES 64
@@ -60,11 +54,7 @@ typedef struct {
     uint32_t codes[HT_MAX_FEATURES / 4][HT_MOMENT_BLOCK];
 } HtMomentBlock;
 
-/* ---- one regressor ---------------------------------------------------------------------- */
-
-/* Ask for what is known of a row. */
-HT_INLINE void ht_prefetch_row(const HtMoments *m, ptrdiff_t row)
-{
+HT_INLINE void ht_prefetch_row(const HtMoments *m, ptrdiff_t row) {
     const uint8_t *record = m->records + row * m->record_bytes;
     HT_PREFETCH(record);
     HT_PREFETCH(record + m->record_bytes - 1);
@@ -75,8 +65,7 @@ HT_INLINE void ht_prefetch_row(const HtMoments *m, ptrdiff_t row)
 }
 
 /* Gradient of a row. The integers stand in the same cache line as the codes, as a rule. */
-HT_INLINE float ht_row_grad(const HtMoments *m, ptrdiff_t row)
-{
+HT_INLINE float ht_row_grad(const HtMoments *m, ptrdiff_t row) {
     int32_t grad;
     if (m->quantised == NULL)
         return m->grad[row];
@@ -87,8 +76,7 @@ HT_INLINE float ht_row_grad(const HtMoments *m, ptrdiff_t row)
 /* Regressors, statistics and codes of the first n of some rows; n_terms is a literal where it is
  * small. */
 HT_INLINE void ht_read_rows(const HtMoments *given, const uint32_t *rows, int n, ptrdiff_t n_left,
-                            int n_terms, HtMomentBlock *block)
-{
+                            int n_terms, HtMomentBlock *block) {
     const HtMoments m = *given;
     const int n_words = (m.n_features + 3) / 4;
     size_t feature[HT_MAX_TERMS];
@@ -121,8 +109,7 @@ HT_INLINE void ht_read_rows(const HtMoments *given, const uint32_t *rows, int n,
 }
 
 static void ht_fill_block(const HtMoments *m, const uint32_t *rows, int n, ptrdiff_t n_left,
-                          HtMomentBlock *block)
-{
+                          HtMomentBlock *block) {
     switch (m->n_terms) {
         case 1: ht_read_rows(m, rows, n, n_left, 1, block); break;
         case 2: ht_read_rows(m, rows, n, n_left, 2, block); break;
@@ -133,7 +120,6 @@ static void ht_fill_block(const HtMoments *m, const uint32_t *rows, int n, ptrdi
     }
 }
 
-/* Moments of row i of a block. */
 #define HT_PUT_MOMENTS(real, to)                                                              \
     do {                                                                                      \
         const real r = block->regressor[i], h = block->hess[i];                               \
@@ -145,8 +131,7 @@ static void ht_fill_block(const HtMoments *m, const uint32_t *rows, int n, ptrdi
 
 /* Moments of the rows of a block: four floats, eight of which the last three are 0, or four
  * doubles. */
-static void ht_fill_moments(int n, int wide, int lanes, HtMomentBlock *block)
-{
+static void ht_fill_moments(int n, int wide, int lanes, HtMomentBlock *block) {
     float *f = (float *) block->moments;
     if (wide) {
         for (int i = 0; i < n; i++)
@@ -215,8 +200,7 @@ HT_DEFINE_ADD(ht_add_doubles4, ht_doubles4)
 #include "per_width.h"
 
 /* Add the rows block by block; lanes: numbers of a cell. */
-static void ht_add_blocks(const HtMoments *m, int wide, int lanes, int width)
-{
+static void ht_add_blocks(const HtMoments *m, int wide, int lanes, int width) {
     HtMomentBlock block;
     for (ptrdiff_t first = 0; first < m->n_rows; first += HT_MOMENT_BLOCK) {
         const ptrdiff_t rest = m->n_rows - first;
@@ -227,12 +211,8 @@ static void ht_add_blocks(const HtMoments *m, int wide, int lanes, int width)
     }
 }
 
-/* ---- several regressors ----------------------------------------------------------------- */
-
-/* Moments of one row. */
 static void ht_row_moments(const HtMoments *m, const uint8_t *record, float grad, float hess,
-                           double *d)
-{
+                           double *d) {
     double r[HT_MAX_TERMS];
     int at = 1;
     if (m->summed) {
@@ -258,9 +238,7 @@ static void ht_row_moments(const HtMoments *m, const uint8_t *record, float grad
         d[at++] = grad;
 }
 
-/* Add the rows one by one, all numbers of a cell. */
-HT_INLINE void ht_add_rows_one_by_one(const HtMoments *given, int wide)
-{
+HT_INLINE void ht_add_rows_one_by_one(const HtMoments *given, int wide) {
     const HtMoments m = *given;
     HT_ALIGNED(float f[HT_MAX_CELL]);
     HT_ALIGNED(double d[HT_MAX_CELL]);
@@ -291,8 +269,7 @@ HT_INLINE void ht_add_rows_one_by_one(const HtMoments *given, int wide)
 }
 
 /* Add the rows to the cells, which are doubles where `wide` is set; width: bytes of a vector. */
-static void ht_add_moment_rows(const HtMoments *m, int wide, int width)
-{
+static void ht_add_moment_rows(const HtMoments *m, int wide, int width) {
     const int one = m->summed || m->n_terms == 1;
     if (one && !m->with_grad)
         ht_add_blocks(m, wide, 4, width);

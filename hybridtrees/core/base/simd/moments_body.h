@@ -13,10 +13,8 @@
         }                                                                                     \
     }
 
-/* Add a block of n rows to the cells of all features. */
 HT_TARGET static void HT_NAME(add_block)(const HtMoments *m, const HtMomentBlock *block, int n,
-                                         int wide, int lanes)
-{
+                                         int wide, int lanes) {
     if (wide) {
         HT_ADD_COUNT(ht_add_doubles4, ht_doubles4)
     } else if (lanes == 4) {

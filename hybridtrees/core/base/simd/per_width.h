@@ -9,15 +9,10 @@
  *     HT_NAME(name)  name_16, name_32 or name_64, for all that it defines
  *     HT_TARGET      attribute of its functions: the instructions of this width
  *     HT_BYTES       the width
- *     HT_VECTORS     whether the compiler knows vector types
  *     HT_X86         whether it may call the intrinsics of this width
  *
- * HT_UP_TO_32, defined beside HT_BODY, is for bodies that gain nothing from 64 bytes, which are then
- * left out; HT_DISPATCH_32 chooses among the others.
- *
- * HT_WHOLE_VECTORS, defined beside HT_BODY, is for bodies whose plain loops gain from 64 bytes at
- * a time: left to itself, the compiler turns loops into vectors of 32 even where it has wider ones.
- * The first three and what was defined for the body are undefined again at the end.
+ * Defined beside HT_BODY, HT_UP_TO_32 leaves out 64 bytes (call HT_DISPATCH_32 then), and
+ * HT_WHOLE_VECTORS has plain loops use them: compilers prefer 32 even where they have wider ones.
  *
  * A body does the same operations in the same order for every width, so that results do not
  * depend on the machine. */
@@ -27,22 +22,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler.h"
+
 /* MinGW's gcc does not align the stack for wide vectors. */
 #if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__)) && !defined(__MINGW32__)
 #define HT_X86 1
 #else
 #define HT_X86 0
-#endif
-
-#if defined(__GNUC__)
-#define HT_VECTORS 1
-#define HT_ALWAYS_INLINE static inline __attribute__((always_inline))
-#elif defined(_MSC_VER)
-#define HT_VECTORS 0
-#define HT_ALWAYS_INLINE static __forceinline
-#else
-#define HT_VECTORS 0
-#define HT_ALWAYS_INLINE static inline
 #endif
 
 #if HT_X86
@@ -64,8 +50,7 @@
 
 /* Bytes of the widest vector this machine has: 16, 32 or 64. The variable
  * HYBRIDTREES_VECTOR_BITS of the environment, 128 or 256, asks for narrower ones. */
-static int ht_vector_bytes(void)
-{
+HT_UNUSED static int ht_vector_bytes(void) {
 #if HT_X86
     static int found = 0;
     if (found == 0) {
@@ -105,7 +90,7 @@ static int ht_vector_bytes(void)
 #endif
 
 #define HT_NAME(name) HT_JOIN(name, _16)
-#define HT_TARGET
+#define HT_TARGET HT_UNUSED
 #define HT_BYTES 16
 #include HT_BODY
 #undef HT_NAME
@@ -114,7 +99,7 @@ static int ht_vector_bytes(void)
 
 #if HT_X86
 #define HT_NAME(name) HT_JOIN(name, _32)
-#define HT_TARGET __attribute__((target("avx2")))
+#define HT_TARGET __attribute__((unused, target("avx2")))
 #define HT_BYTES 32
 #include HT_BODY
 #undef HT_NAME
@@ -124,9 +109,9 @@ static int ht_vector_bytes(void)
 #ifndef HT_UP_TO_32
 #define HT_NAME(name) HT_JOIN(name, _64)
 #ifdef HT_WHOLE_VECTORS
-#define HT_TARGET __attribute__((target(HT_AVX512 HT_PREFER_512)))
+#define HT_TARGET __attribute__((unused, target(HT_AVX512 HT_PREFER_512)))
 #else
-#define HT_TARGET __attribute__((target(HT_AVX512)))
+#define HT_TARGET __attribute__((unused, target(HT_AVX512)))
 #endif
 #define HT_BYTES 64
 #include HT_BODY

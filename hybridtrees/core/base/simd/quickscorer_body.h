@@ -11,10 +11,9 @@ typedef int64_t HT_NAME(mask_long)
 
 /* base + position of the lowest set bit. Isolated, that bit is a power of two, and its logarithm
  * stands in the exponent bits of the float of the same value (for bit 31 of the negative one). */
-HT_TARGET HT_ALWAYS_INLINE HT_NAME(mask_int) HT_NAME(lowest)(HT_NAME(mask_int) bits, int32_t base)
+HT_TARGET HT_INLINE HT_NAME(mask_int) HT_NAME(lowest)(HT_NAME(mask_int) bits, int32_t base)
 {
-    const HT_NAME(mask_float) power
-        = __builtin_convertvector(bits & -bits, HT_NAME(mask_float));
+    const HT_NAME(mask_float) power = __builtin_convertvector(bits & -bits, HT_NAME(mask_float));
     return (((HT_NAME(mask_int)) power >> 23) & 255) + (base - 127);
 }
 
@@ -43,13 +42,10 @@ HT_TARGET HT_ALWAYS_INLINE HT_NAME(mask_int) HT_NAME(lowest)(HT_NAME(mask_int) b
             right(s[v], *(const HT_NAME(mask_float) *) (column + v * LANES), t, keep);        \
     }
 
-HT_TARGET HT_ALWAYS_INLINE void HT_NAME(score_f32_by)(const float *x, int n_rows,
-                                                      const int32_t *feature,
-                                                      const float *threshold,
-                                                      const int32_t *mask, int n_right, int n_left,
-                                                      const int32_t *state, int32_t base,
-                                                      int is_first, int32_t *leaf, int stride)
-{
+HT_TARGET HT_INLINE void HT_NAME(score_f32_by)(
+    const float *x, int n_rows, const int32_t *feature, const float *threshold, const int32_t *mask,
+    int n_right, int n_left, const int32_t *state, int32_t base, int is_first, int32_t *leaf,
+    int stride) {
     enum { LANES = HT_BYTES / sizeof(int32_t) };
     for (int row = 0; row < n_rows; row += 4 * LANES) {
         HT_NAME(mask_int) s[4];
@@ -72,11 +68,9 @@ HT_TARGET HT_ALWAYS_INLINE void HT_NAME(score_f32_by)(const float *x, int n_rows
     }
 }
 
-HT_TARGET static void HT_NAME(score_f32)(const float *x, int n_rows, const int32_t *feature,
-                                         const float *threshold, const int32_t *mask, int n_right,
-                                         int n_left, const int32_t *state, int32_t base,
-                                         int is_first, int32_t *leaf)
-{
+HT_TARGET static void HT_NAME(score_f32)(
+    const float *x, int n_rows, const int32_t *feature, const float *threshold, const int32_t *mask,
+    int n_right, int n_left, const int32_t *state, int32_t base, int is_first, int32_t *leaf) {
     if (ht_stride(n_rows) == HT_STEP)
         HT_NAME(score_f32_by)(x, HT_STEP, feature, threshold, mask, n_right, n_left, state, base,
                               is_first, leaf, HT_STEP);
@@ -89,9 +83,8 @@ HT_TARGET static void HT_NAME(score_f32)(const float *x, int n_rows, const int32
 #undef HT_RIGHT_IF_GT
 
 HT_TARGET static void HT_NAME(score_f64)(const double *x, int n_rows, const int32_t *feature,
-                                         const double *threshold, const int64_t *mask,
-                                         int n_right, int n_left, int64_t *state)
-{
+                                         const double *threshold, const int64_t *mask, int n_right,
+                                         int n_left, int64_t *state) {
     enum { LANES = HT_BYTES / sizeof(int64_t) };
     const int stride = ht_stride(n_rows);
     for (int row = 0; row < n_rows; row += 4 * LANES) {
@@ -117,10 +110,8 @@ HT_TARGET static void HT_NAME(score_f64)(const double *x, int n_rows, const int3
 }
 #else
 static void HT_NAME(score_f32)(const float *x, int n_rows, const int32_t *feature,
-                               const float *threshold, const int32_t *mask, int n_right,
-                               int n_left, const int32_t *state, int32_t base, int is_first,
-                               int32_t *leaf)
-{
+                               const float *threshold, const int32_t *mask, int n_right, int n_left,
+                               const int32_t *state, int32_t base, int is_first, int32_t *leaf) {
     const int stride = ht_stride(n_rows);
     for (int row = 0; row < n_rows; row++) {
         uint32_t bits = state ? (uint32_t) state[row] : ~(uint32_t) 0;
@@ -137,8 +128,7 @@ static void HT_NAME(score_f32)(const float *x, int n_rows, const int32_t *featur
 
 static void HT_NAME(score_f64)(const double *x, int n_rows, const int32_t *feature,
                                const double *threshold, const int64_t *mask, int n_right,
-                               int n_left, int64_t *state)
-{
+                               int n_left, int64_t *state) {
     const int stride = ht_stride(n_rows);
     for (int k = 0; k < n_right + n_left; k++)
         for (int row = 0; row < n_rows; row++) {
@@ -149,10 +139,8 @@ static void HT_NAME(score_f64)(const double *x, int n_rows, const int32_t *featu
 }
 #endif
 
-/* total[row] += values[leaf[row]]; 32 values can be read, and no leaf is beyond them. */
-HT_TARGET static void HT_NAME(add_few_values)(const double *values, const int32_t *leaf,
-                                              int n_rows, double *total)
-{
+HT_TARGET static void HT_NAME(add_few_values)(const double *values, const int32_t *leaf, int n_rows,
+                                              double *total) {
 #if HT_X86 && HT_BYTES == 64
     __m512d v[4];
     for (int k = 0; k < 4; k++)

@@ -1,6 +1,4 @@
-/* The loops that want wide vectors, one body per vector width, chosen at run time.
- *
- * per_width.h says how; all widths compute the same, element by element. */
+/* The loops that want wide vectors, see per_width.h. */
 #ifndef HYBRIDTREES_SIMD_H
 #define HYBRIDTREES_SIMD_H
 
@@ -12,8 +10,7 @@
 /* exp(x) to about one unit in the last place, written so that a loop over it becomes vectors.
  * x = k ln 2 + r, |r| <= ln 2 / 2; the series of exp(r) to the 13th power; 2^k by its exponent
  * bits. Arguments are clipped to +-708, where exp is still an ordinary number. NaN gives NaN. */
-static inline double ht_exp(double x)
-{
+static inline double ht_exp(double x) {
     const double shift = 6755399441055744.0; /* 1.5 * 2^52: adding it rounds to an integer */
     double rounded, k, r, series, power;
     int64_t bits;
@@ -45,38 +42,15 @@ static inline double ht_exp(double x)
 #define HT_BODY "simd_body.h"
 #include "per_width.h"
 
-static inline void ht_newton_scores(int width, const double *left_grad, const double *left_hess,
-                                    int first, int last, double grad, double hess, double lambda,
-                                    double *scores)
-{
-    HT_DISPATCH(width, newton_scores, left_grad, left_hess, first, last, grad, hess, lambda,
-                scores);
-}
-
-static inline double ht_newton_best(int width, const double *left_grad, const double *left_hess,
-                                    int first, int last, double grad, double hess, double lambda)
-{
-    return HT_DISPATCH(width, newton_best, left_grad, left_hess, first, last, grad, hess, lambda);
-}
-
-static inline void ht_unit_sums(int width, const int64_t *words, int n, int bits,
-                                double grad_unit, double hess_unit, double *left_grad,
-                                double *left_hess)
-{
-    HT_DISPATCH(width, unit_sums, words, n, bits, grad_unit, hess_unit, left_grad, left_hess);
-}
-
-static inline void ht_logistic(int width, const double *raw, const double *y, ptrdiff_t n,
-                               float *grad, float *hess)
-{
-    HT_DISPATCH(width, logistic, raw, y, n, grad, hess);
-}
+#define ht_newton_scores(width, ...) HT_DISPATCH(width, newton_scores, __VA_ARGS__)
+#define ht_newton_best(width, ...) HT_DISPATCH(width, newton_best, __VA_ARGS__)
+#define ht_unit_sums(width, ...) HT_DISPATCH(width, unit_sums, __VA_ARGS__)
+#define ht_logistic(width, ...) HT_DISPATCH(width, logistic, __VA_ARGS__)
 
 /* The smallest float that is not below x: comparing it with a float threshold gives what
  * comparing x itself gives. NaN stays NaN. Of floats with one sign the next one has the next bits;
  * written without a branch, for half of all numbers are rounded down. */
-static inline float ht_round_up(double x)
-{
+static inline float ht_round_up(double x) {
     float nearest = (float) x;
     int32_t bits;
     memcpy(&bits, &nearest, 4);
@@ -86,8 +60,7 @@ static inline float ht_round_up(double x)
 }
 
 /* The largest float that is not above t: for a float x, x <= t as before. */
-static inline float ht_round_down(double t)
-{
+static inline float ht_round_down(double t) {
     float nearest = (float) t;
     return (double) nearest > t ? nextafterf(nearest, -INFINITY) : nearest;
 }

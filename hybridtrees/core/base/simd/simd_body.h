@@ -5,16 +5,13 @@ typedef double HT_NAME(vdouble) __attribute__((vector_size(HT_BYTES), aligned(8)
 typedef int64_t HT_NAME(vlong) __attribute__((vector_size(HT_BYTES), aligned(8), may_alias));
 #endif
 
-/* Integers 0 <= x < 2^52 in the exact double of the same value: beside the exponent of 2^52 they
- * are its low bits. (AVX2 has no instruction for it.) */
-
 /* Left sums of grad and hess after each candidate, from prefix sums of one-word cells
  * (grad << bits) + count. Sums of gradients stay below 2^47 and below 2^(62 - bits); the smaller
- * of the two is added to make every word positive, so that all parts lie in [0, 2^52). */
+ * of the two is added to make every word positive, so that all parts lie in [0, 2^52): beside the
+ * exponent of 2^52 they are the low bits of a double. (AVX2 has no instruction to convert them.) */
 HT_TARGET static void HT_NAME(unit_sums)(const int64_t *restrict words, int n, int bits,
                                          double grad_unit, double hess_unit,
-                                         double *restrict left_grad, double *restrict left_hess)
-{
+                                         double *restrict left_grad, double *restrict left_hess) {
     const int shift = bits > 15 ? 62 - bits : 47;
     const uint64_t exponent = (uint64_t) 0x433 << 52, offset = (uint64_t) 1 << (shift + bits);
     const uint64_t mask = ((uint64_t) 1 << bits) - 1;
@@ -33,12 +30,9 @@ HT_TARGET static void HT_NAME(unit_sums)(const int64_t *restrict words, int n, i
 /* GL^2 / HL + GR^2 / HR with lambda added to the H: one division instead of two. */
 #define HT_NEWTON_SCORE(gl, hl, gr, hr) (((gl) * (gl) * (hr) + (gr) * (gr) * (hl)) / ((hl) * (hr)))
 
-/* scores[b] of the candidates [first, last). */
-HT_TARGET static void HT_NAME(newton_scores)(const double *restrict left_grad,
-                                             const double *restrict left_hess, int first,
-                                             int last, double grad, double hess, double lambda,
-                                             double *restrict scores)
-{
+HT_TARGET static void HT_NAME(newton_scores)(
+    const double *restrict left_grad, const double *restrict left_hess, int first, int last,
+    double grad, double hess, double lambda, double *restrict scores) {
     for (int b = first; b < last; b++) {
         double gl = left_grad[b], hl = left_hess[b];
         double gr = grad - gl, hr = (hess - hl) + lambda;
@@ -50,8 +44,7 @@ HT_TARGET static void HT_NAME(newton_scores)(const double *restrict left_grad,
 /* The largest of these scores, -inf for none. */
 HT_TARGET static double HT_NAME(newton_best)(const double *left_grad, const double *left_hess,
                                              int first, int last, double grad, double hess,
-                                             double lambda)
-{
+                                             double lambda) {
     double best = -INFINITY;
     int b = first;
 #if HT_VECTORS
@@ -85,8 +78,7 @@ HT_TARGET static double HT_NAME(newton_best)(const double *left_grad, const doub
 
 /* Gradient p - y and hessian p (1 - p) of the logistic loss, p = 1 / (1 + exp(-raw)). */
 HT_TARGET static void HT_NAME(logistic)(const double *restrict raw, const double *restrict y,
-                                        ptrdiff_t n, float *restrict grad, float *restrict hess)
-{
+                                        ptrdiff_t n, float *restrict grad, float *restrict hess) {
     for (ptrdiff_t i = 0; i < n; i++) {
         double p = 1.0 / (1.0 + ht_exp(-raw[i]));
         double h = p * (1.0 - p);

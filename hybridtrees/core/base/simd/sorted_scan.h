@@ -5,15 +5,14 @@
  *
  * A candidate is a cut behind entry i, i in [first, last), where the next entry has another key.
  * The statistics that already stand left (rows with a missing value) are where the sums start.
- * The lowest of equal candidates wins: a later one has to be better by more than rounding.
- */
+ * The lowest of equal candidates wins: a later one has to be better by more than rounding. */
 #ifndef HYBRIDTREES_SORTED_SCAN_H
 #define HYBRIDTREES_SORTED_SCAN_H
 
 #include <stdint.h>
 
+#include "compiler.h"
 #include "constants.h"
-
 #include "entry.h"
 
 typedef struct {
@@ -32,17 +31,9 @@ typedef struct {
 
 #define HT_AHEAD 24         /* entries that the gather is prefetched ahead of its use */
 
-#if defined(__GNUC__)
-#define HT_PREFETCH(address) __builtin_prefetch(address)
-#define HT_FORCE_INLINE static inline __attribute__((always_inline))
-#else
-#define HT_PREFETCH(address) ((void)0)
-#define HT_FORCE_INLINE static inline
-#endif
-
 /* One number a row, all weights 1: gain / total = d^2 / (n_left n_right), d the sum of the left
  * rows above what they would have at the mean of the node. */
-HT_FORCE_INLINE intptr_t ht_cut_unit_body(ht_cut_scan *scan, int far) {
+HT_INLINE intptr_t ht_cut_unit_body(ht_cut_scan *scan, int far) {
     const ht_entry *entries = scan->entries;
     const double *y = scan->stats;
     const double mean = scan->sum / scan->weight, total = scan->weight;
@@ -74,7 +65,7 @@ HT_FORCE_INLINE intptr_t ht_cut_unit_body(ht_cut_scan *scan, int far) {
 }
 
 /* Weighted: the same with weights in the place of counts. Newton: the score of both sides. */
-HT_FORCE_INLINE intptr_t ht_cut_pair_body(ht_cut_scan *scan, int newton, int far) {
+HT_INLINE intptr_t ht_cut_pair_body(ht_cut_scan *scan, int newton, int far) {
     const ht_entry *entries = scan->entries;
     const double *stats = scan->stats;
     const double all = scan->sum, total = scan->weight, lambda = scan->lambda;
@@ -119,8 +110,7 @@ HT_FORCE_INLINE intptr_t ht_cut_pair_body(ht_cut_scan *scan, int newton, int far
 
 /* Classes: sums of squares of the class weights on both sides, kept up to date entry by entry.
  * `left` and `right` hold one weight per class and are changed. */
-HT_FORCE_INLINE intptr_t ht_cut_class_body(
-    ht_cut_scan *scan, double *left, double *right, int weighted) {
+HT_INLINE intptr_t ht_cut_class_body(ht_cut_scan *scan, double *left, double *right, int weighted) {
     const ht_entry *entries = scan->entries;
     const double *stats = scan->stats;
     const double total = scan->weight, least = scan->least_weight;

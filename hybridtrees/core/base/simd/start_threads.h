@@ -6,8 +6,8 @@
 #ifndef HYBRIDTREES_START_THREADS_H
 #define HYBRIDTREES_START_THREADS_H
 
+#include "compiler.h"
 #include "openmp_shim.h"
-#include "thread_local.h"
 
 #ifdef _WIN32
 
@@ -24,8 +24,7 @@ static inline int ht_team_of(int n) { return n; }
 #define HT_SPARE_BYTES ((size_t) 32 << 20)
 
 /* Bytes that a variable such as OMP_STACKSIZE asks for ("64M"; a plain number is in kB), 0: none. */
-static inline size_t ht_stack_asked(const char *name)
-{
+static inline size_t ht_stack_asked(const char *name) {
     const char *text = getenv(name);
     char *end;
     unsigned long long number;
@@ -43,8 +42,7 @@ static inline size_t ht_stack_asked(const char *name)
 }
 
 /* Attributes of the threads that the OpenMP runtime will start; returns the size of a stack. */
-static inline size_t ht_thread_attributes(pthread_attr_t *attributes)
-{
+static inline size_t ht_thread_attributes(pthread_attr_t *attributes) {
     size_t size = ht_stack_asked("OMP_STACKSIZE"), usual = 0;
     pthread_attr_init(attributes);
     pthread_attr_getstacksize(attributes, &usual);
@@ -56,31 +54,27 @@ static inline size_t ht_thread_attributes(pthread_attr_t *attributes)
 }
 
 /* Addresses for n_bytes more, NULL: there are none. */
-static inline void *ht_reserve(size_t n_bytes)
-{
+static inline void *ht_reserve(size_t n_bytes) {
     void *block = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return block == MAP_FAILED ? NULL : block;
 }
 
-static void *ht_wait_for_gate(void *gate)
-{
+static void *ht_wait_for_gate(void *gate) {
     pthread_mutex_lock((pthread_mutex_t *) gate);
     pthread_mutex_unlock((pthread_mutex_t *) gate);
     return NULL;
 }
 
 /* Where a thread allocates, the C library takes a good deal of addresses for it alone. */
-static void *ht_allocate_and_wait(void *gate)
-{
+static void *ht_allocate_and_wait(void *gate) {
     void *volatile block = malloc(1);
     free(block);
     return ht_wait_for_gate(gate);
 }
 
 /* Start n threads that live at the same time, and end them; returns how many there were. */
-static inline int ht_startable(int n, int allocating)
-{
+static inline int ht_startable(int n, int allocating) {
     void *(*work)(void *) = allocating ? ht_allocate_and_wait : ht_wait_for_gate;
     pthread_t *threads = malloc((size_t) n * sizeof(pthread_t));
     void *spare = ht_reserve(HT_SPARE_BYTES);
@@ -109,8 +103,7 @@ static HT_THREAD_LOCAL int ht_alive = 1;
 static HT_THREAD_LOCAL int ht_most = 1;
 
 /* Threads for a team that wants n: as many if they run already or can be started. */
-static inline int ht_team_of(int n)
-{
+static inline int ht_team_of(int n) {
     pthread_attr_t attributes;
     if (n <= 1 || !HT_HAS_OPENMP)
         return n;

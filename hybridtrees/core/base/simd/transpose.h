@@ -16,25 +16,14 @@
 #define HT_SSE2 0
 #endif
 
-static inline float ht_float_of_f32(float x)
-{
-    return x;
-}
-
-static inline float ht_float_of_f64(double x)
-{
-    return ht_round_up(x);
-}
+static inline float ht_float_of_f32(float x) { return x; }
+static inline float ht_float_of_f64(double x) { return ht_round_up(x); }
 
 #if HT_SSE2
-static inline __m128 ht_four_of_f32(const float *x)
-{
-    return _mm_loadu_ps(x);
-}
+static inline __m128 ht_four_of_f32(const float *x) { return _mm_loadu_ps(x); }
 
 /* ht_round_up of four numbers. */
-static inline __m128 ht_four_of_f64(const double *x)
-{
+static inline __m128 ht_four_of_f64(const double *x) {
     const __m128d a = _mm_loadu_pd(x), b = _mm_loadu_pd(x + 2);
     const __m128 near_a = _mm_cvtpd_ps(a), near_b = _mm_cvtpd_ps(b);
     const __m128i bits = _mm_castps_si128(_mm_movelh_ps(near_a, near_b));
