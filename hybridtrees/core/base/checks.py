@@ -67,19 +67,9 @@ def check_arrays(
 ) -> dict[str, int]:
     """Refuse attributes that are not arrays of the types and shapes that they must have.
 
-    Parameters
-    ----------
-    holder : object
-    layout : dict
-        For each attribute the type of its items, or several that are allowed, and then the length
-        of each dimension: a number, or a name that stands for the same number wherever it occurs.
-    sizes : dict, optional
-        Numbers that names stand for.
-
-    Returns
-    -------
-    sizes : dict
-        Numbers that names stand for, those that were found included.
+    `layout` has for each attribute the type of its items, or several that are allowed, and then
+    the length of each dimension: a number, or a name that stands for the same number wherever it
+    occurs. Returns what names stand for: `sizes`, and those that were found.
     """
     known = dict(sizes or {})
     for name, (dtypes, *lengths) in layout.items():

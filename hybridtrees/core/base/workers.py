@@ -16,14 +16,8 @@ def start_workers(n_threads: int) -> tuple[ThreadPoolExecutor | None, int]:
     """Start so many threads, or as many as the system allows.
 
     They are started here and not with their first work, which may take the memory that the next
-    of them needs.
-
-    Returns
-    -------
-    pool : ThreadPoolExecutor or None
-        None where the calling thread had better do the work itself.
-    n_threads : int
-        Threads of the pool, 1 without one.
+    of them needs. Returns the pool, None where the calling thread had better do the work itself,
+    and the number of its threads.
     """
     n_threads = startable_threads(n_threads)
     if n_threads <= 1:

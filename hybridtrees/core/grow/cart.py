@@ -41,20 +41,8 @@ ENGINE_CRITERIA = {
 class TargetStatistics(Statistics):
     """What the engine adds up for a criterion, and how values and impurities follow from it.
 
-    Parameters
-    ----------
-    target : float64 array of shape (n_rows, n_outputs), or int32 class codes (n_rows,)
-    weight : float64 array of shape (n_rows,), optional
-        Rows of weight 0 take no part.
-    criterion : str
-        One of `ENGINE_CRITERIA`.
-    n_classes : int
-        Classes, 0 for regression.
-
-    Attributes
-    ----------
-    rows : uint32 array or None
-        Rows of positive weight, None for all.
+    `target` is float64 of shape (n_rows, n_outputs), or int32 class codes where there are
+    classes. Rows of weight 0 take no part: `rows` are the others, None for all.
     """
 
     def __init__(self, target: NDArray, weight: NDArray | None, criterion: str, n_classes: int = 0):
@@ -165,13 +153,7 @@ def _centred(
 
 
 class TargetLeaves(LeafModel):
-    """Means, medians or class probabilities of the rows of a leaf, and impurities of all nodes.
-
-    Parameters
-    ----------
-    impurities : bool
-        Whether impurities are wanted.
-    """
+    """Means, medians or class probabilities of leaves, and `impurities` where they are wanted."""
 
     def __init__(self, impurities: bool = True):
         self.impurities = impurities

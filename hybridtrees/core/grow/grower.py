@@ -43,27 +43,14 @@ class RowTarget:
 
 
 class Statistics:
-    """What every search begins a tree with, in the form that it asks for.
+    """What every search begins a tree with: gradients and hessians, or targets.
 
-    Parameters
-    ----------
-    grad : float32 array of shape (n_rows,), optional
-    hess : float32 array of shape (n_rows,), or one number for all rows
-    target : RowTarget, optional
-        Made of the gradients and hessians where it is not given, and they of it.
-    center : float
-        What was taken off the targets, to be added to their means.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Sums per node, and numbers per row.
-    gain_unit, weight_unit : float
-        A gain and a weight of 1 in the search, in units of the user.
+    Each is made of the other where a search asks for it. `hess` may be one number for all rows;
+    `center` was taken off the targets, and is added to their means.
     """
 
-    shape: tuple[int, int] = (1, 2)
-    gain_unit = 1.0
+    shape: tuple[int, int] = (1, 2)  # sums per node, and numbers per row
+    gain_unit = 1.0  # a gain and a weight of 1 in the search, in units of the user
     weight_unit = 1.0
 
     def __init__(
@@ -197,19 +184,10 @@ def uses_histograms(table: Table, params: GrowerParams, n_sums: int) -> bool:
 class Grower:
     """Grows trees on one table, one after the other; to be used as a context manager.
 
-    Parameters
-    ----------
-    table : Table
-    params : GrowerParams
-    leaf_model : LeafModel
-        Makes a `Tree` of what was grown.
-    n_threads : int
-    search : callable, optional
-        ``search(table, params, n_threads, statistics, use_tail)`` opens a search; by default one
-        along histograms or sorted lists is chosen.
-    in_place : bool
-        Whether the search may use up the sorted lists of the table: for a single tree, or for
-        single splits, which leave them as they are. Otherwise every tree works on a copy.
+    The search is one along histograms or sorted lists, unless `search` opens another one from
+    (table, params, n_threads, statistics, use_tail). With `in_place` it may use up the sorted
+    lists of the table: for a single tree, or for single splits, which leave them as they are.
+    Otherwise every tree works on a copy.
     """
 
     def __init__(
@@ -248,18 +226,9 @@ class Grower:
         seed: int = 0,
         scale: float = 1.0,
     ) -> Grown:
-        """Grow one tree.
+        """Grow one tree on rows of ascending ids, or on all; its leaves times `scale`.
 
-        Parameters
-        ----------
-        statistics : Statistics
-            Or what else the search begins with.
-        rows : uint32 array, optional
-            Ascending ids of the rows to use.
-        seed : int
-            Of the draws of features and between equal splits.
-        scale : float
-            Factor on the leaves: the learning rate.
+        `seed` is that of the draws of features and between equal splits.
         """
         if self.table.proposes:
             self.table.propose(statistics)

@@ -78,24 +78,7 @@ def linear_leaf_grower(
 
 
 class LinearLeaves(LeafModel):
-    """A line in every leaf.
-
-    Parameters
-    ----------
-    params : GrowerParams
-    rules : LeafRules
-    columns : RegressorColumns
-        Of the table that is split.
-    n_threads : int
-
-    Attributes
-    ----------
-    longest_step : float
-        Largest output of a leaf before the factor, whatever its rows say. Where hessians nearly
-        vanish a line through a few rows may be steep, and others of its leaf far away.
-    leaves : LeafRows
-        Leaves of the tree grown last, with their rows.
-    """
+    """A line in every leaf; `leaves` are those of the tree grown last, with their rows."""
 
     def __init__(
         self, params: GrowerParams, rules: LeafRules, columns: RegressorColumns, n_threads: int
@@ -104,6 +87,8 @@ class LinearLeaves(LeafModel):
         self.rules = rules
         self.columns = columns.in_raw_units() if rules.raw_penalty else columns
         self.n_threads = n_threads
+        # Maximum output of a leaf before the factor. Where hessians nearly vanish a line through a
+        # few rows may be steep, and others of its leaf far away.
         self.longest_step = np.inf
 
     def open_search(

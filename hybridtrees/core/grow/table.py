@@ -26,32 +26,15 @@ MIN_RANGE = 1e-7
 
 
 class Table:
-    """A table made ready for many trees.
+    """A table made ready for many trees: in bins, or else for sorted lists of its values.
 
-    Parameters
-    ----------
-    values : float32 or float64 array of shape (n_rows, n_features), sparse matrix, or None
-        NaN is missing, categories are codes. None where `binned` is all there is.
-    is_categorical : array of shape (n_features,)
-    binned : BinnedMatrix, optional
-        The table in bins; without it trees are grown on sorted lists of the values.
-    category_to_bin : sequence, optional
-        For each categorical feature the bin of every category (`BinMapper.category_to_bin_`);
-        None where categories are bins.
-    bin_thresholds : BinThresholds, optional
-    min_range : float
-        Numbers of a column that range over no more are taken for equal in sorted lists.
-
-    Attributes
-    ----------
-    version : int
-        Changes with the bins.
-    proposes : bool
-        Whether bins are proposed anew for every tree, see `ProposedTable`.
+    `category_to_bin` has the bin of every category (`BinMapper.category_to_bin_`), None where
+    categories are bins. Numbers of a column that range over no more than `min_range` are taken
+    for equal in sorted lists.
     """
 
-    version = 0
-    proposes = False
+    version = 0  # changes with the bins
+    proposes = False  # whether bins are proposed anew for every tree, see `ProposedTable`
 
     def __init__(
         self,
@@ -258,16 +241,8 @@ class BinThresholds:
     """Thresholds of all bins of a table, looked up by feature and bin.
 
     Behind a feature's last edge stands infinity, the threshold of a split that parts all values
-    from the missing ones.
-
-    Parameters
-    ----------
-    binned : BinnedMatrix
-    values : array or sparse matrix, optional
-        The table that was binned, to learn the least and the largest value of each bin.
-    n_threads : int
-    weight : array of shape (n_rows,), optional
-        Rows of weight 0 take no part in these.
+    from the missing ones. With `values`, the table that was binned, the least and the largest
+    value of each bin are known; rows of weight 0 take no part in these.
     """
 
     def __init__(
