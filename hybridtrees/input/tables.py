@@ -113,8 +113,7 @@ def object_column(values: np.ndarray, label: str) -> Column:
     return Column(label, FLOAT64, lambda: numbers_from_objects(values, label, TEXT_MIXED))
 
 
-# ---------------------------------------------------------------------------------------------
-# pandas
+# ---- pandas -----------------------------------------------------------------------------------
 
 
 def _open_pandas(frame: Any) -> Table:
@@ -169,8 +168,7 @@ def _numpy_column(values: np.ndarray, label: str) -> Column:
     raise _unsupported(label, values.dtype)
 
 
-# ---------------------------------------------------------------------------------------------
-# polars
+# ---- polars -----------------------------------------------------------------------------------
 
 _NARROW_POLARS = ("Boolean", "Int8", "Int16", "UInt8", "UInt16", "Float16", "Float32")
 
@@ -211,8 +209,7 @@ def _polars_codes(series: Any) -> np.ndarray:
     return series.to_physical().cast(polars.Int64).fill_null(-1).to_numpy()
 
 
-# ---------------------------------------------------------------------------------------------
-# pyarrow
+# ---- pyarrow ----------------------------------------------------------------------------------
 
 
 def arrow_column(array: Any, label: str) -> Column:
@@ -258,8 +255,7 @@ def _arrow_factors(array: Any, *, ordered: bool) -> Factors:
     return make_factors(codes.to_numpy(), array.dictionary.to_pylist(), ordered)
 
 
-# ---------------------------------------------------------------------------------------------
-# dicts
+# ---- dicts ------------------------------------------------------------------------------------
 
 
 def _open_mapping(X: Mapping) -> Table:

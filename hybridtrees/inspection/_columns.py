@@ -125,8 +125,7 @@ def is_missing(values: np.ndarray) -> np.ndarray:
     return np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
 
 
-# ---------------------------------------------------------------------------------------------
-# One column in the type of its library
+# ---- One column in the type of its library ----------------------------------------------------
 
 
 def _library(series: Any) -> str:
@@ -191,8 +190,7 @@ def _common_type(*dtypes: np.dtype) -> Any:
     return np.result_type(*dtypes) if all(d.kind in "biuf" for d in dtypes) else object
 
 
-# ---------------------------------------------------------------------------------------------
-# Tables
+# ---- Tables -----------------------------------------------------------------------------------
 
 
 class ArrayColumns(Columns):

@@ -244,8 +244,7 @@ def _output_names(estimator: Any, n_outputs: int) -> list[str]:
     return ["y"] if n_outputs == 1 else [f"y[{k}]" for k in range(n_outputs)]
 
 
-# ---------------------------------------------------------------------------------------------
-# Values at which the model is asked
+# ---- Values at which the model is asked -------------------------------------------------------
 
 
 def weighted_quantiles(

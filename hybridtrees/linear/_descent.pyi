@@ -1,5 +1,3 @@
-"""Types of the compiled coordinate descent."""
-
 from typing import Any
 
 import numpy as np

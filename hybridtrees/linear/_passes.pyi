@@ -1,5 +1,3 @@
-"""Stub of _passes.pyx."""
-
 from typing import Any
 
 import numpy as np

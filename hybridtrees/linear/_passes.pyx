@@ -13,8 +13,7 @@ from hybridtrees.core.base._types cimport float32_t, float64_t, int32_t, int64_t
 import numpy as np
 
 
-# ---------------------------------------------------------------------------------------------
-# Tables in blocks of standardised rows.
+# ---- Tables in blocks of standardised rows ----------------------------------------------------
 
 
 # The folder of the engine is the one that the compiler looks in.
@@ -261,8 +260,7 @@ cdef class Table:
         return out
 
 
-# ---------------------------------------------------------------------------------------------
-# Sums of products over the rows of a table: what linear solvers start from.
+# ---- Sums of products over the rows of a table: what linear solvers start from ----------------
 #
 # Rows are taken in blocks, each standardised into a small buffer and multiplied by itself with
 # BLAS. Blocks add up to a fixed number of partial sums, and those are merged in order: the result

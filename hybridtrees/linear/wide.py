@@ -105,8 +105,7 @@ def _filled(values: Any, fill: Floats) -> Any:
     return stored
 
 
-# ---------------------------------------------------------------------------------------------
-# Rotation: as many columns as rows
+# ---- Rotation: as many columns as rows --------------------------------------------------------
 
 
 def rotate(wide: WideTable) -> tuple[Floats, Callable[[Floats], Floats]] | None:
@@ -138,8 +137,7 @@ def rotate(wide: WideTable) -> tuple[Floats, Callable[[Floats], Floats]] | None:
     return vectors * roots, back
 
 
-# ---------------------------------------------------------------------------------------------
-# Least squares
+# ---- Least squares ----------------------------------------------------------------------------
 
 
 def wide_ridge(wide: WideTable, y: Floats, w: Floats, l2: float, max_iter: int) -> Solution:

@@ -1,5 +1,3 @@
-"""Stub of _kernels.pyx."""
-
 from enum import IntEnum
 
 import numpy as np

@@ -15,8 +15,7 @@ from hybridtrees.losses._order cimport max_depth, select, sort
 import numpy as np
 
 
-# ---------------------------------------------------------------------------------------------
-# Losses: gradient and hessian of every row, block by block.
+# ---- Losses: gradient and hessian of every row, block by block --------------------------------
 #
 # One loop over blocks of rows serves all losses; their formulas are in _kernels.pxd. Raw scores,
 # targets and pseudo-residuals are float64. The statistics that steer the growth of trees are
@@ -345,8 +344,7 @@ def sigmoid(const float64_t[::1] raw, float64_t[::1] out):
             out[i] = 1.0 / (1.0 + ht_exp(-raw[i]))
 
 
-# ---------------------------------------------------------------------------------------------
-# Leaf values re-estimated by the loss, for rows that are grouped by leaf.
+# ---- Leaf values re-estimated by the loss, for rows that are grouped by leaf ------------------
 #
 # The groups are in compressed form: the rows of leaf j are ``rows[start[j]:start[j + 1]]``. Means
 # and Newton steps are sums that depend on the rows alone (exact_sum.h), which threads share by

@@ -28,8 +28,7 @@ def vector_bits():
     return 8 * ht_vector_bytes()
 
 
-# ---------------------------------------------------------------------------------------------
-# Whether a long computation is to be given up.
+# ---- Whether a long computation is to be given up ---------------------------------------------
 #
 # Python runs the handlers of signals, such as that of Ctrl-C, between its own instructions, and so
 # not before a kernel returns. A kernel that may take long therefore asks every few milliseconds of
@@ -81,8 +80,7 @@ cdef class StopFlag:
         self.is_set = 1
 
 
-# ---------------------------------------------------------------------------------------------
-# Threads that go on alone while the cores are busy with other work.
+# ---- Threads that go on alone while the cores are busy with other work ------------------------
 #
 # A region that threads share ends when the last of them ends. Where another process holds a core,
 # that takes as long as a turn of the scheduler, which is many times what a small node takes alone.

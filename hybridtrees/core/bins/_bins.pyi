@@ -1,5 +1,3 @@
-"""Stub of _bins.pyx."""
-
 from typing import Any
 
 import numpy as np
@@ -20,8 +18,6 @@ def count_categories(column: Values, weights: Floats | None) -> Floats | None: .
 EDGE_ROOM: int
 
 class BinCodec:
-    """Tables that encode the values of fitted features, for one width of floats."""
-
     def __init__(
         self, edges: Values, n_bins: NDArray[np.int32], is_categorical: Codes, category_bins: Codes,
         category_start: Rows

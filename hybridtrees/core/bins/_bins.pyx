@@ -279,8 +279,7 @@ def count_categories(const real_t[:] column, weights):
     return counts
 
 
-# ---------------------------------------------------------------------------------------------
-# Values to bin codes.
+# ---- Values to bin codes ----------------------------------------------------------------------
 #
 # Tables come as `const real_t[:, :]` of any strides. They are encoded in tiles of TILE_ROWS rows
 # and TILE_COLUMNS columns, small enough for the first-level cache:

@@ -1,5 +1,3 @@
-"""Types of the compiled summaries."""
-
 from typing import Any
 
 import numpy as np
@@ -11,8 +9,6 @@ Floats = NDArray[np.float64]
 SUMMARY_DTYPE: np.dtype[np.void]
 
 class Summary:
-    """A sorted, non-empty list of entries (value, rmin, rmax, weight) that never changes."""
-
     size: int
     total: float
     gap: float

@@ -1,5 +1,3 @@
-"""Types of the compiled grower."""
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,8 +7,6 @@ from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.search._search import SplitSearch
 
 class TreeGrower:
-    """Grows trees with a search; its buffers are reused from tree to tree."""
-
     def __init__(
         self, search: SplitSearch, max_leaves: int, helpers: Sequence[TreeGrower] = (),
         task_rows: int = 0, preorder: bool = False, prune_gain: float = 0.0

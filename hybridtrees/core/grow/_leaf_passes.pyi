@@ -1,5 +1,3 @@
-"""Stub of _leaf_passes.pyx."""
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -370,8 +370,7 @@ def add_lines(
                          width)
 
 
-# ---------------------------------------------------------------------------------------------
-# Sums over the rows and nodes of a grown tree.
+# ---- Sums over the rows and nodes of a grown tree ---------------------------------------------
 
 
 def leaf_means(

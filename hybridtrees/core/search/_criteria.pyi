@@ -1,5 +1,3 @@
-"""Stub of _criteria.pyx."""
-
 import numpy as np
 from numpy.typing import NDArray
 

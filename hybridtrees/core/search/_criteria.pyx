@@ -17,8 +17,7 @@ from hybridtrees.core.search._split cimport node_score, pair_score
 import numpy as np
 
 
-# ---------------------------------------------------------------------------------------------
-# Targets of the exact search: their sums, and what a criterion makes of those.
+# ---- Targets of the exact search: their sums, and what a criterion makes of those -------------
 #
 # The sums of a node are n_sums numbers, its weight behind them, and, where a whole node is summed,
 # its sum of squares.
@@ -142,8 +141,7 @@ cdef float64_t row_value(const TargetView* target, uint32_t row) noexcept nogil:
     return target.data[<intp_t>row * target.width] / row_weight(target, row)
 
 
-# ---------------------------------------------------------------------------------------------
-# Absolute deviations from the median on both sides of every cut.
+# ---- Absolute deviations from the median on both sides of every cut ---------------------------
 #
 # The rows of a node are numbered by the order of y. A binary indexed tree (Fenwick 1994) over those
 # numbers holds weights and weighted targets of the rows that stand left; the median is found by
@@ -402,8 +400,7 @@ def weighted_medians(
     return medians, deviations
 
 
-# ---------------------------------------------------------------------------------------------
-# Best cut of a sorted list under any criterion.
+# ---- Best cut of a sorted list under any criterion --------------------------------------------
 #
 # Squared error, Gini and the Newton gain of unconstrained features run in the loops of
 # `sorted_scan.h`; everything else (other criteria, several outputs, monotone constraints) in one

@@ -1,5 +1,3 @@
-"""Stub of _histogram.pyx."""
-
 from typing import TypedDict
 
 import numpy as np
@@ -10,8 +8,6 @@ from hybridtrees.core.bins.mapper import BinnedMatrix
 def histogram_offsets(n_bins: ArrayLike) -> NDArray[np.uint32]: ...
 
 class BinnedView:
-    """Pointers into a BinnedMatrix, which it keeps alive."""
-
     def __init__(self, binned: BinnedMatrix) -> None: ...
     @property
     def binned(self) -> BinnedMatrix: ...
@@ -19,8 +15,6 @@ class BinnedView:
     def n_cells(self) -> int: ...
 
 class Layout(TypedDict):
-    """How statistics are stored; known to type checkers only."""
-
     name: str
     count_bits: int
     n_words: int
@@ -28,8 +22,6 @@ class Layout(TypedDict):
     hess_unit: float
 
 class RowStatistics:
-    """Quantised (grad, hess) of all rows of a BinnedMatrix."""
-
     def __init__(self, bins: BinnedView, use_tail: bool) -> None: ...
     def fill(
         self, grad: NDArray[np.float32], hess: NDArray[np.float32] | float, n_sampled: int,

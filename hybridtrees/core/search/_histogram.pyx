@@ -21,8 +21,7 @@ import numpy as np
 from hybridtrees.core.base.dtypes import aligned_empty
 
 
-# ---------------------------------------------------------------------------------------------
-# C views over the Python objects that the kernels read.
+# ---- C views over the Python objects that the kernels read ------------------------------------
 
 
 def histogram_offsets(n_bins):
@@ -86,8 +85,7 @@ cdef class BinnedView:
         return self.view.n_cells
 
 
-# ---------------------------------------------------------------------------------------------
-# Per-row statistics: from float gradients to the integers that histograms add up.
+# ---- Per-row statistics: from float gradients to the integers that histograms add up ----------
 #
 # The step of the fixed-point scale is a power of two chosen once per tree from the largest
 # gradient (hessian), so that as many bits are kept as the sums have room for. With few rows that
@@ -334,8 +332,7 @@ cdef void write_tile(
             memcpy(data + i * stride + 4, hess + i, 4)
 
 
-# ---------------------------------------------------------------------------------------------
-# Histograms of integer statistics over binned features.
+# ---- Histograms of integer statistics over binned features ------------------------------------
 #
 # A histogram is one flat block of cells: feature f owns the cells ``cell_start[f] + code``, the
 # last of them counts the missing rows. What a cell holds depends on the layout of the statistics
@@ -676,8 +673,7 @@ def histogram(BinnedView bins, RowStatistics statistics, const uint32_t[::1] row
     return out
 
 
-# ---------------------------------------------------------------------------------------------
-# Histograms of open nodes: buffers that are reused, bounded in number.
+# ---- Histograms of open nodes: buffers that are reused, bounded in number ---------------------
 
 
 cdef class HistogramPool:

@@ -1,5 +1,3 @@
-"""Stub of _linear_tree_fit.pyx."""
-
 from typing import Any
 
 import numpy as np
@@ -11,8 +9,6 @@ TOLERANCE: float
 CONSTANT: float
 
 class LinearProblem:
-    """Least squares of targets on regressors, over any rows of a table."""
-
     table: Floats
     n_padded: int
     cell_size: int

@@ -1,5 +1,3 @@
-"""Types of the compiled search for linear splits."""
-
 from typing import Any
 
 import numpy as np
@@ -11,8 +9,6 @@ from hybridtrees.core.search._linear_tree_fit import LinearProblem
 from hybridtrees.core.search._search import SplitSearch
 
 class LinearTreeSearch(SplitSearch):
-    """Searches the nodes of linear trees."""
-
     def __init__(
         self, binned: BinnedMatrix, problem: LinearProblem, params: GrowerParams, n_threads: int,
         fitter: Any = None, regressors: NDArray[np.float64] | None = None, screened: int = 0,

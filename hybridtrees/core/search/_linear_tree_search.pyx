@@ -38,8 +38,7 @@ import numpy as np
 from hybridtrees.core.base.dtypes import aligned_empty
 
 
-# ---------------------------------------------------------------------------------------------
-# Candidate cuts of one feature, by the loss of linear models on both sides.
+# ---- Candidate cuts of one feature, by the loss of linear models on both sides ----------------
 #
 # The sums of products of a node are collected by bin; those left of a cut are running sums over the
 # bins, those right of it what the node's total leaves. Categories are first put in the order of
@@ -277,8 +276,7 @@ cdef class LinearScan:
                 split.categories[b >> 5] |= <uint32_t>1 << (b & 31)
 
 
-# ---------------------------------------------------------------------------------------------
-# A quick look at features, before some of them are searched in full.
+# ---- A quick look at features, before some of them are searched in full -----------------------
 #
 # A cut changes the node's fit where the residuals left of it go along with a regressor. With z the
 # regressors (the intercept among them), r the residuals and H = sum z z', a cut with the share s of
@@ -436,8 +434,7 @@ cdef class LinearScreen:
         return best
 
 
-# ---------------------------------------------------------------------------------------------
-# The search of a node.
+# ---- The search of a node ---------------------------------------------------------------------
 
 
 # Candidates of a feature, and of a node, that are fitted in full.

@@ -1,5 +1,3 @@
-"""Stub of _piecewise_scan.pyx."""
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -15,8 +15,7 @@ from hybridtrees.core.search._split cimport (
 import numpy as np
 
 
-# ---------------------------------------------------------------------------------------------
-# Small penalised least-squares problems.
+# ---- Small penalised least-squares problems ---------------------------------------------------
 #
 # Both functions minimise ``b'Ab / 2 - r'b``, one with L1 penalties and signs of the coefficients,
 # and return twice the drop below zero. A column that the columns before it explain is left out: its
@@ -164,8 +163,7 @@ def minimise_many(const float64_t[:, :, ::1] matrix, const float64_t[:, ::1] rig
     return coef[:, :width]
 
 
-# ---------------------------------------------------------------------------------------------
-# Score of one side of a cut whose model is linear.
+# ---- Score of one side of a cut whose model is linear -----------------------------------------
 #
 # A side has the columns 1, r_1 .. r_k (what it inherits) and x, the feature that is cut, which
 # stands at the mean of its bin. All but the first are centred at their means over the side, so that
@@ -410,8 +408,7 @@ cdef float64_t score_side(
     return score_single(scan, known, lacking, out)
 
 
-# ---------------------------------------------------------------------------------------------
-# Best cut of a feature where the children are linear models.
+# ---- Best cut of a feature where the children are linear models -------------------------------
 #
 # A cut gains the scores of both sides less that of the node's own model. Where
 # they have a closed form, those of all cuts are computed side by side (moment_scores.h).

@@ -1,5 +1,3 @@
-"""Stub of _piecewise_search.pyx."""
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,8 +15,6 @@ def moments(
 ) -> list[NDArray[np.float64]]: ...
 
 class PiecewiseSearch(HistogramSearch):
-    """Searches the nodes of trees with linear leaves on one BinnedMatrix."""
-
     def __init__(
         self, binned: BinnedMatrix, params: GrowerParams, use_tail: bool, n_threads: int, fit: str,
         max_regressors: int, bin_values: Sequence[NDArray[np.float64] | None], sample_rows: int,

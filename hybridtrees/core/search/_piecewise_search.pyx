@@ -27,8 +27,7 @@ import numpy as np
 from hybridtrees.core.base.dtypes import aligned_empty
 
 
-# ---------------------------------------------------------------------------------------------
-# Histograms of the moments of a node's regressors.
+# ---- Histograms of the moments of a node's regressors -----------------------------------------
 #
 # The gradients and hessians of a node are in its integer histogram. What depends on the linear
 # model of the node is not: two siblings have different models, so nothing can be had by
@@ -149,8 +148,7 @@ def moments(BinnedView bins, const float32_t[::1] grad, hess, const uint32_t[::1
             for j in range(<int32_t>listed.shape[0])]
 
 
-# ---------------------------------------------------------------------------------------------
-# Linear models of the nodes of a tree while it grows (Shi, Li and Li 2019).
+# ---- Linear models of the nodes of a tree while it grows (Shi, Li and Li 2019) ----------------
 #
 # Every node has a short list of regressors: those of its parent and the feature that the parent was
 # split on, up to a limit. Features are in standard units, and stand at the means of their bins.
@@ -307,8 +305,7 @@ cdef class NodeModels:
                 "value": singles[2], "joined": joined}
 
 
-# ---------------------------------------------------------------------------------------------
-# Splits scored by the linear models of the children (Shi, Li and Li 2019).
+# ---- Splits scored by the linear models of the children (Shi, Li and Li 2019) -----------------
 #
 # In the search a feature stands at the means of its bins, in units of its own (`NodeModels`); the
 # leaves are fitted afterwards, to the values themselves (`leaf_moments`).

@@ -1,5 +1,3 @@
-"""Stub of _search.pyx."""
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,16 +7,12 @@ from numpy.typing import NDArray
 FRONTIERS: dict[str, int]
 
 class NodeQueue:
-    """Open nodes: level by level (lower id first), best gain first, or newest first."""
-
     def __init__(self, frontier: str) -> None: ...
     def order(self, gains: Sequence[float]) -> list[int]: ...
 
 CRITERIA: dict[str, int]
 
 class SplitSearch:
-    """Base of the searches."""
-
     def begin(self, statistics: Any, rows: NDArray[np.uint32] | None, seed: int) -> None: ...
     @property
     def n_threads(self) -> int: ...

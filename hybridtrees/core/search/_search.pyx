@@ -104,8 +104,7 @@ cdef class NodeQueue:
         return [self.pop() for _ in range(self.n_open)]
 
 
-# ---------------------------------------------------------------------------------------------
-# Nodes of a tree while it grows, and the category sets of their splits.
+# ---- Nodes of a tree while it grows, and the category sets of their splits --------------------
 
 
 cdef class NodeStore:
@@ -262,8 +261,7 @@ cdef class NodeStore:
         return 0
 
 
-# ---------------------------------------------------------------------------------------------
-# Passes over the rows of a grown tree's leaves.
+# ---- Passes over the rows of a grown tree's leaves --------------------------------------------
 #
 # A leaf's rows are cut into blocks, which threads share; a thread is not woken for less than four.
 # A sum depends on the terms alone (exact_sum.h): not on their order, the blocks or the threads, nor
@@ -595,8 +593,7 @@ cdef int add_to_blocks(
     return 0
 
 
-# ---------------------------------------------------------------------------------------------
-# What the grower asks of a split search, and what all searches share.
+# ---- What the grower asks of a split search, and what all searches share ----------------------
 #
 # A search owns the rows of the nodes and finds their best splits. The grower decides which node
 # comes next and knows nothing of how it is searched.

@@ -1,5 +1,3 @@
-"""Types of the compiled sorting of tables."""
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,5 +1,3 @@
-"""Stub of _sorted_search.pyx."""
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,8 +5,6 @@ from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.search._search import SplitSearch
 
 class SortedSearch(SplitSearch):
-    """Searches the nodes of trees on sorted lists."""
-
     def __init__(
         self, n_features: int, n_rows: int, n_categories: NDArray[np.int32], params: GrowerParams,
         n_threads: int, n_sums: int, width: int, lists: NDArray[np.void] | None = None,
@@ -16,8 +12,6 @@ class SortedSearch(SplitSearch):
     ) -> None: ...
 
 class SmallNodeSearch(SortedSearch):
-    """Searches subtree tasks of binned features."""
-
     def __init__(
         self, n_features: int, n_rows: int, n_categories: NDArray[np.int32], params: GrowerParams,
         n_sums: int, width: int

@@ -30,8 +30,7 @@ from hybridtrees.core.base.dtypes import aligned_empty
 from hybridtrees.core.search._sorted import sort_columns
 
 
-# ---------------------------------------------------------------------------------------------
-# Categories of a node in the order of their response.
+# ---- Categories of a node in the order of their response --------------------------------------
 #
 # The list of a categorical feature has its rows category by category. It is rewritten with the
 # categories in the order of their mean (leaf weight, share of a class), each under its position as
@@ -91,8 +90,7 @@ cdef intp_t reorder_list(
     return n_found
 
 
-# ---------------------------------------------------------------------------------------------
-# Sorted lists of rows, and the slices of them that the nodes of a tree own.
+# ---- Sorted lists of rows, and the slices of them that the nodes of a tree own ----------------
 #
 # Every feature has its rows in the order of its values (`_sorted`). A node owns the same slice of
 # every list, and dividing a node divides the slices stably, so nothing is sorted twice. A small
@@ -367,8 +365,7 @@ cdef void mark_listed(
             (codes < end and codes[0] == key) != others_left)
 
 
-# ---------------------------------------------------------------------------------------------
-# Splits from sorted lists of rows: every threshold, no binning.
+# ---- Splits from sorted lists of rows: every threshold, no binning ----------------------------
 #
 # The best split of a node is found by one pass along its slice of every list.
 
@@ -661,8 +658,7 @@ cdef class SortedSearch(SortedLists):
         return 0
 
 
-# ---------------------------------------------------------------------------------------------
-# Splits of small nodes on few of many features.
+# ---- Splits of small nodes on few of many features --------------------------------------------
 #
 # Where only some features are drawn at a node, it does not pay to keep the rows in the order of all
 # of them, as sorted lists do. Here a node keeps its rows alone, and they are brought into the order

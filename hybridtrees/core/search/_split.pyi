@@ -1,5 +1,3 @@
-"""Stub of _split.pyx."""
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -15,8 +15,7 @@ from hybridtrees.core.base._types cimport (
 )
 
 
-# ---------------------------------------------------------------------------------------------
-# Best split of a node from its histogram: the Newton gain.
+# ---- Best split of a node from its histogram: the Newton gain ---------------------------------
 #
 # With G and H the sums of gradients and hessians, a node's score is ``T(G)^2 / (H + lambda)``,
 # T the soft threshold by alpha; a split gains ``score(left) + score(right) - score(node)``
@@ -470,8 +469,7 @@ cdef void find_split(
     choose_split(scan, features, n_features, scratch, best)
 
 
-# ---------------------------------------------------------------------------------------------
-# Rows by node: one permutation, split stably.
+# ---- Rows by node: one permutation, split stably ----------------------------------------------
 #
 # A node owns the slice [start, stop) of one array of row ids. A split moves the ids that go left
 # to the front of the slice and the others behind them, both in their old order. Two threads start

@@ -1,10 +1,6 @@
-"""Stub of _plan.pyx."""
-
 from hybridtrees.core.tree.tree import TreeEnsemble
 
 class EnsembleLayout:
-    """All trees of an ensemble, ready to be walked or scored."""
-
     def __init__(self, ensemble: TreeEnsemble) -> None: ...
     n_trees: int
     n_used: int

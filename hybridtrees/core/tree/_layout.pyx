@@ -14,8 +14,7 @@ from hybridtrees.core.base.checks import check_nodes
 from hybridtrees.core.base.dtypes import aligned_empty
 
 
-# ---------------------------------------------------------------------------------------------
-# Trees laid out for bit-mask scoring, see `quickscorer.h`.
+# ---- Trees laid out for bit-mask scoring, see `quickscorer.h` ---------------------------------
 #
 # The time that a tree takes grows with its entries, not with its depth: every split has one for
 # each word of leaves that its left subtree reaches into. A walk takes longer where these are not
@@ -134,8 +133,7 @@ cdef int split_kind(const WalkNode* node) noexcept:
     return 2 if node.category_start >= 0 else node.missing_left
 
 
-# ---------------------------------------------------------------------------------------------
-# Linear leaves laid out for prediction.
+# ---- Linear leaves laid out for prediction ----------------------------------------------------
 #
 # Where most rows use many regressors, as in boosted trees, the regressors of a row are set side by
 # side once, and its leaves are evaluated by the kernels of `linear_leaves.h`. Otherwise, and where
@@ -346,8 +344,7 @@ cdef class LinearLeaves:
         return 0
 
 
-# ---------------------------------------------------------------------------------------------
-# Trees laid out for prediction.
+# ---- Trees laid out for prediction ------------------------------------------------------------
 #
 # Two forms of each tree: the walk form has small nodes whose right child follows the left one, and
 # BitMasks lists the splits of trees that have not very many leaves.

@@ -1,5 +1,3 @@
-"""Stub of _packed.pyx."""
-
 from enum import IntEnum
 from typing import Any
 

@@ -11,8 +11,7 @@ from hybridtrees.core.base._types cimport (
 )
 
 
-# ---------------------------------------------------------------------------------------------
-# Forests in little memory: the form that trees are kept, stored and predicted in.
+# ---- Forests in little memory: the form that trees are kept, stored and predicted in ----------
 #
 # Nodes stand in preorder, so that the left child of a node follows it and only the right one is
 # named. The field `feature` is negative in a leaf; elsewhere its upper bits say where missing
@@ -69,8 +68,7 @@ cdef inline uint32_t set_start(const node_t* node) noexcept nogil:
     return start
 
 
-# ---------------------------------------------------------------------------------------------
-# From grown trees to packed ones and back.
+# ---- From grown trees to packed ones and back -------------------------------------------------
 
 
 cdef intp_t pack_tree(
@@ -327,8 +325,7 @@ def leaf_payloads(nodes, float64_t[::1] values):
         copy_payloads[WideNode](nodes, values)
 
 
-# ---------------------------------------------------------------------------------------------
-# Prediction.
+# ---- Prediction -------------------------------------------------------------------------------
 #
 # Many rows go down one tree before the next tree is taken: a deep tree then stays in the cache.
 # They are parted at its upper nodes, and go on in groups of neighbours: as subtrees are contiguous,

@@ -23,8 +23,7 @@ import numpy as np
 from hybridtrees.core.base.dtypes import aligned_empty
 
 
-# ---------------------------------------------------------------------------------------------
-# Walks down trees that are laid out for prediction.
+# ---- Walks down trees that are laid out for prediction ----------------------------------------
 
 
 ctypedef fused block_t:
@@ -156,8 +155,7 @@ cdef inline void find_nodes(
         node[row] = layout.walk_origin[form.start + node[row]]
 
 
-# ---------------------------------------------------------------------------------------------
-# Rows of a block turned to feature-major order, and the leaves where they end.
+# ---- Rows of a block turned to feature-major order, and the leaves where they end -------------
 
 
 ctypedef fused mask_t:
@@ -279,8 +277,7 @@ cdef inline const int32_t* find_block(
     return NULL
 
 
-# ---------------------------------------------------------------------------------------------
-# Prediction: raw sums over the trees, and leaves.
+# ---- Prediction: raw sums over the trees, and leaves ------------------------------------------
 #
 # Rows are taken in blocks, turned to feature-major order once, and scored by tree: those of up to
 # some hundred leaves by bit masks (`quickscorer.h`), larger ones by walking all rows of the block

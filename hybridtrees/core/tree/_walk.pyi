@@ -1,5 +1,3 @@
-"""Stub of _walk.pyx."""
-
 from typing import Any
 
 import numpy as np

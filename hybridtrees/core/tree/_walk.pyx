@@ -18,8 +18,7 @@ import numpy as np
 from hybridtrees.core.base.checks import check_nodes
 
 
-# ---------------------------------------------------------------------------------------------
-# The way of many rows through one large tree.
+# ---- The way of many rows through one large tree ----------------------------------------------
 #
 # A row waits for memory at every step, so several rows walk at once, each at its own pace: when one
 # has arrived, the next takes its place. Only inner nodes are kept, in 16 bytes for float32 tables
@@ -209,8 +208,7 @@ cdef int walk_table(
     return 0
 
 
-# ---------------------------------------------------------------------------------------------
-# Cost-complexity pruning, and the shape of subtrees.
+# ---- Cost-complexity pruning, and the shape of subtrees ---------------------------------------
 #
 # A subtree T of a tree costs R(T) + alpha |leaves of T|. The split at node t lowers R by
 # ``decrease[t]``, so collapsing the branch below t is worth while once alpha reaches the mean
