@@ -27,10 +27,18 @@ class ReweightedSteps(NewtonSteps):
     better than a number keeps the number.
     """
 
-    def _grow(
-        self, statistics: Statistics, rows: np.ndarray | None, seed: int, output: int
-    ) -> Tree:
-        return self._estimate(self.grower.grow(statistics, rows, seed).tree, output)
+    def take(self, rows: np.ndarray | None, seeds: np.ndarray) -> list[Tree]:
+        """Grow one tree per output on the rows, and add them to `raw` of all rows."""
+        loss, hess = self.loss, self._hess
+        loss.statistics(self.y, self.raw, self.weight, self._grad, hess, self.n_threads)
+        trees = []
+        for k in range(self.n_outputs):
+            statistics = Statistics(self._grad[k], 1.0 if hess is None else hess[k])
+            grown = self.grower.grow(statistics, rows, int(seeds[k]))
+            tree = self._estimate(grown.tree, k)
+            self.grower.add_to(tree, self.raw[:, k])
+            trees.append(tree)
+        return trees
 
     def _estimate(self, grown: Tree, output: int) -> Tree:
         """Lines of the leaves, for the loss itself."""

@@ -56,15 +56,10 @@ class NewtonSteps(BoostingSteps):
         trees = []
         for k in range(self.n_outputs):
             statistics = Statistics(self._grad[k], 1.0 if hess is None else hess[k])
-            tree = self._grow(statistics, rows, int(seeds[k]), k)
+            tree = self.grower.grow(statistics, rows, int(seeds[k]), self.learning_rate).tree
             self.grower.add_to(tree, self.raw[:, k])
             trees.append(tree)
         return trees
-
-    def _grow(
-        self, statistics: Statistics, rows: np.ndarray | None, seed: int, output: int
-    ) -> Tree:
-        return self.grower.grow(statistics, rows, seed, self.learning_rate).tree
 
 
 @dataclass(eq=False)
