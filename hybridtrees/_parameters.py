@@ -7,7 +7,7 @@ A class declares a parameter as an annotated attribute with a default, as a data
 
 Bases come first, and a class that declares a parameter again changes its default and keeps its
 place. The constructor is made from these declarations (`make_init`), so that every parameter is
-written once. Names that begin or end with an underscore are no parameters.
+written once. Names that begin or end with an underscore are no parameters, nor are ClassVars.
 
 Each check returns the value as a plain Python number (or the value itself), so that NumPy
 scalars are welcome and do not travel further.
@@ -30,7 +30,8 @@ def declared_parameters(cls: type) -> dict[str, tuple[Any, Any]]:
     found: dict[str, tuple[Any, Any]] = {}
     for base in reversed(cls.__mro__):
         for name, annotation in inspect.get_annotations(base).items():
-            if name in base.__dict__ and not (name.startswith("_") or name.endswith("_")):
+            shared = "ClassVar" in str(annotation)
+            if name in base.__dict__ and not (name.startswith("_") or name.endswith("_") or shared):
                 found[name] = (base.__dict__[name], annotation)
     return found
 
@@ -52,6 +53,7 @@ def make_init(cls: type, positional: tuple[str, ...] = ()) -> Callable[..., None
     init = space["__init__"]
     init.__qualname__, init.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
     init.__annotations__ = {name: parameters[name][1] for name in ordered}
+    init.declared = True
     return init
 
 

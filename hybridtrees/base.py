@@ -81,7 +81,9 @@ class Estimator(RoutingMixin):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "__init__" not in cls.__dict__ and declared_parameters(cls):
+        # A constructor that somebody wrote is kept, by the classes below it too.
+        free = cls.__init__ is object.__init__ or hasattr(cls.__init__, "declared")
+        if free and declared_parameters(cls):
             cls.__init__ = make_init(cls, cls._positional)  # type: ignore[method-assign]
         if cls.__module__.startswith("hybridtrees.") and not cls.__name__.startswith("_"):
             _persistence.register(cls)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -141,3 +141,36 @@ def test_a_constructor_of_ones_own_is_kept():
             self.depth = depth
 
     assert Own().depth == 4
+
+
+def test_classes_below_keep_a_constructor_that_was_written():
+    class Own(Estimator):
+        depth: int = 3
+
+        def __init__(self, label="x", depth=4):
+            self.depth, self.label = depth, label
+
+    class Below(Own):
+        """A docstring only."""
+
+    class Named:
+        def __init__(self, *args, label="x", **kwargs):
+            super().__init__(*args, **kwargs)
+            self.label = label
+
+    class Plain(Estimator):
+        depth: int = 3
+
+    class Mixed(Named, Plain):
+        pass
+
+    assert vars(Below("q")) == {"depth": 4, "label": "q"}
+    assert vars(Mixed(label="q", depth=5)) == {"depth": 5, "label": "q"}
+
+
+def test_class_variables_are_no_parameters():
+    class Counted(Estimator):
+        counter: ClassVar[int] = 0
+        depth: int = 3
+
+    assert Counted().get_params() == {"depth": 3}

@@ -245,16 +245,7 @@ class Comparison:
         return ax
 
     def plot_times(self, ax: Any = None) -> Any:
-        """Draw the times to fit and to predict on a logarithmic axis; needs matplotlib.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-
-        Returns
-        -------
-        ax : matplotlib axes
-        """
+        """Draw the times to fit and to predict on a logarithmic axis; see `plot_ranking`."""
         rows = [row for row in self.table if row["error"] is None]
         rows.sort(key=lambda row: row["fit_seconds"])
         ax, places = self._rows_of_plot(ax, rows)

@@ -130,7 +130,7 @@ RERF = [
     (
         "superconductivity",
         lambda n: RERFRegressor(20, penalty="elasticnet", l1_ratio=0.25, alpha=1.0, max_depth=25),
-        1,
+        6,
         (9.864, 10.171),
     ),
 ]

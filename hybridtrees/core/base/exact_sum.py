@@ -5,6 +5,7 @@ Whatever a model or a metric adds up over rows goes through here or through exac
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ def exact_sum(values: np.ndarray, weights: np.ndarray | None = None) -> Any:
     """
     values = np.asarray(values)
     if values.ndim > 1:
-        columns = values.reshape(len(values), -1).T
+        columns = values.reshape(len(values), math.prod(values.shape[1:])).T
         sums = np.array([exact_sum(column, weights) for column in columns])
         return sums.reshape(values.shape[1:])
     if values.dtype == bool and weights is None:

@@ -313,7 +313,7 @@ def _free_means(moments: LeafMoments) -> np.ndarray:
 def with_output_at_zero(moments: LeafMoments, sums: np.ndarray, rules: LeafRules) -> LeafMoments:
     """Moments whose penalised fit also has the raw penalty of the output at zero.
 
-    The output at the means is eliminated, as `_moment_score` explains.
+    The output at the means is eliminated, as `_piecewise_scan` explains.
     """
     if not rules.raw_penalty:
         return moments

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,11 @@ quantiles or expectiles
         if output_margin:
             return raw[:, 0] if raw.shape[1] == 1 else raw
         return self._from_raw(raw)
+
+    def staged_predict(self, X: Any, *, base_margin: Any = None) -> Iterator[np.ndarray]:
+        """Predict after every round, up to the best after early stopping; see `predict`."""
+        raws = self._staged_raw(X, base_margin=base_margin)
+        return (self._from_raw(raw).copy() for raw in raws)
 
     def apply(self, X: Any, iteration_range: tuple[int, int] | None = None) -> np.ndarray:
         """Leaf of each row in each tree.

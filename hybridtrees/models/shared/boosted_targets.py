@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,11 @@ class BoostedClassifier(StagedClassifierMixin, BoostedModel):
         """
         raw = self._raw_scores(X, iteration_range, base_margin=base_margin)
         return self._loss.predict(raw)
+
+    def staged_predict_proba(self, X: Any, *, base_margin: Any = None) -> Iterator[np.ndarray]:
+        """Predict probabilities after every round; see `staged_predict`."""
+        raws = self._staged_raw(X, base_margin=base_margin)
+        return (self._loss.predict(raw) for raw in raws)
 
     def decision_function(
         self, X: Any, iteration_range: tuple[int, int] | None = None, *, base_margin: Any = None

@@ -96,22 +96,19 @@ class BoostedTrees(RawScoreMixin, Estimator):
             raise ValueError(f"iteration_range must not end before it starts, got {first}, {last}")
         return first * n_outputs, last * n_outputs
 
-    def staged_predict(self, X: Any, **start: Any) -> Iterator[np.ndarray]:
+    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """Predict after every round, up to the best after early stopping.
 
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-        **start
-            `base_margin` as in `predict`, for models that take one there.
 
         Yields
         ------
         prediction : ndarray
             As from `predict`, of a model with the rounds so far.
         """
-        for raw in self._staged_raw(X, **start):
-            yield self._from_raw(raw).copy()
+        return (self._from_raw(raw).copy() for raw in self._staged_raw(X))
 
     def summary(self) -> str:
         """Return a short account of the model: loss, rounds, sizes of the trees, importances.
@@ -143,18 +140,15 @@ class StagedClassifierMixin(ScoreClassifierMixin):
     def _from_raw(self, raw: np.ndarray) -> np.ndarray:
         return self.classes_[self._raw_codes(raw)]
 
-    def staged_predict_proba(self, X: Any, **start: Any) -> Iterator[np.ndarray]:
+    def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
         """Predict probabilities after every round, up to the best after early stopping.
 
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-        **start
-            As in `staged_predict`.
 
         Yields
         ------
         proba : ndarray of shape (n_rows, n_classes)
         """
-        for raw in self._staged_raw(X, **start):  # type: ignore[attr-defined]
-            yield self._loss.predict(raw)
+        return (self._loss.predict(raw) for raw in self._staged_raw(X))  # type: ignore[attr-defined]

@@ -67,10 +67,11 @@ def continue_oob(
             rows = sampler.out_of_bag(sampler.counts(int(seed)))
             curve.append(oob.add_values(rows, predict(tree, rows)))
         return curve
-    if earlier["_oob_metric"] != oob.metric.name:
+    before = earlier.get("_oob_metric", oob.metric.name)  # older linear forests do not say
+    if before != oob.metric.name:
         raise ValueError(
             "warm_start=True continues oob_curve_, but oob_score changed its metric from "
-            f"{earlier['_oob_metric']!r} to {oob.metric.name!r}"
+            f"{before!r} to {oob.metric.name!r}"
         )
     oob.sums = earlier["_oob_sums"].copy()
     oob.counts = earlier["_oob_counts"].copy()
