@@ -16,9 +16,9 @@ from hybridtrees.core.base.dtypes import aligned_empty
 
 # ---- Trees laid out for bit-mask scoring, see `quickscorer.h` ---------------------------------
 #
-# The time that a tree takes grows with its entries, not with its depth: every split has one for
-# each word of leaves that its left subtree reaches into. A walk takes longer where these are not
-# too many.
+# A tree takes time in proportion to its mask entries, not to its depth: a split has an entry for
+# each word of leaves that its left subtree reaches into. Up to some number of entries this is
+# faster than a walk (Lucchese et al. 2015).
 
 
 cdef enum:

@@ -551,7 +551,7 @@ cdef inline void add_value(
             value = 1.0 if value > 0.5 else 0.0
         out[0] += value
         return
-    # Tables of all nodes are asked by node, others by what the leaf says.
+    # A table has a row for every node, or only for leaves, whose payload is its number.
     values = table + n_values * (node_row + node if node_row >= 0 else table_row(nodes + node))
     if not votes:
         for j in range(n_values):

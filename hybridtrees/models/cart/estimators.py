@@ -67,9 +67,8 @@ default="squared_error"
         several outputs or more than two classes, by each of them in turn) and cut like numbers,
         which is the best split into two sets unless `min_samples_leaf` or
         `min_weight_fraction_leaf` forbids it. A category that a node has not seen follows its
-        larger child. A set takes memory for all categories of its column at every split, so a
-        column of identifiers is better left out. Under "hist" the rarest of more than `max_bins`
-        categories share a bin.
+        larger child. Columns of identifiers are better left out: a split keeps a set of their
+        values. Under "hist" the rarest of more than `max_bins` categories share a bin.
     max_bins : int, default=255
         Maximum number of bins of a feature under ``splitter="hist"``.
     n_jobs : int, optional

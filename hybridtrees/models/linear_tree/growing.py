@@ -34,9 +34,9 @@ from hybridtrees.models.linear_tree.solutions import NodePenalty, exact_solution
 
 Floats = NDArray[np.float64]
 
-# A table of at most so many regressors is searched in full.
+# With at most so many regressors, every feature of a node is searched in full.
 _MAX_SEARCHED = 40
-# Of more, these features of a node are: a share of all, and at least so many.
+# With more, only the best of a quick look are: this share of the features, and this minimum.
 _SCREENED_SHARE, _MIN_SCREENED = 0.1, 8
 
 

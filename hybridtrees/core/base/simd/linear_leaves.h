@@ -15,10 +15,9 @@
  * as doubles or as floats, for which the bounds must be floats.
  * A second array holds [8 coefficients | 8 centres] of each chunk, for exact sums.
  *
- * The column behind the regressors always holds 1: the constant and unused lanes read it. Rows that
- * miss no regressor take a constant that holds the centres (what that rounds off is what the last
- * bit of x would change, unless it is near overflow, and then all rows are like the others); the
- * others are summed exactly, with the centres one by one.
+ * The column behind the regressors always holds 1: the constant and unused lanes read it. For rows
+ * without missing values the centres are folded into the constant. That rounds no more than the last
+ * bit of x does; near overflow it is not done. Other rows subtract the centres one by one.
  *
  * Trees are taken in bands of up to HT_BAND: a row meets one leaf of each. Its lanes are multiplied
  * side by side, chunks are added, then trees, and in the end the eight lanes are halved three
