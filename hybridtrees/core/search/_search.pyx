@@ -202,7 +202,8 @@ cdef class NodeStore:
         memcpy(self.nodes, other.nodes, other.n_nodes * sizeof(GrowNode))
         self.n_nodes = other.n_nodes
         self.new_words(other.n_words)
-        memcpy(self.words, other.words, other.n_words * sizeof(uint32_t))
+        if other.n_words > 0:      # without sets there is no memory to copy from
+            memcpy(self.words, other.words, other.n_words * sizeof(uint32_t))
         return 0
 
     cdef void prune(self, float64_t least_gain) noexcept nogil:
@@ -242,7 +243,8 @@ cdef class NodeStore:
         cdef int32_t parent = self.nodes[at].parent
         cdef GrowNode* node
         words = self.new_words(other.n_words)
-        memcpy(self.words + words, other.words, other.n_words * sizeof(uint32_t))
+        if other.n_words > 0:
+            memcpy(self.words + words, other.words, other.n_words * sizeof(uint32_t))
         for k in range(other.n_nodes):
             target = at if k == 0 else self.new_node()
             node = self.nodes + target
