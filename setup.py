@@ -59,6 +59,12 @@ DIRECTIVES = {
     "nonecheck": False,  # a check for None needs the GIL, which the kernels do not have
     "cdivision": True,
     "embedsignature": True,
+    # True of every module: kernels work without the GIL anyway, on objects that belong to one fit
+    # or are not written to any more (trees, bins). Variables of a module are constants, written
+    # when it is loaded, apart from scratch memory (`_sketch.pyx`) and flags (`interrupt.h`,
+    # `start_threads.h`), of which each thread has its own, and the width of vectors, for which
+    # every thread finds the same number.
+    "freethreading_compatible": True,
 }
 
 # Contraction to fused multiply-add is off so that a model does not depend on the vector
@@ -113,7 +119,7 @@ def openmp_flags(compiler_type: str, compiler: list[str]) -> tuple[list[str], li
 
 
 class BuildExtensions(build_ext):
-    """Choose the flags once the compiler is known, and compile on all cores."""
+    """Translate to C, choose the flags once the compiler is known, and compile on all cores."""
 
     def finalize_options(self):
         """Set the number of compilers here: an editable install forgets the options of setup."""
@@ -121,7 +127,18 @@ class BuildExtensions(build_ext):
         self.parallel = self.parallel or os.cpu_count()
 
     def build_extensions(self):
-        """Add the flags, then build."""
+        """Translate, add the flags, then build. A source archive or metadata need none of it."""
+        translated = cythonize(
+            self.extensions,
+            compiler_directives=DIRECTIVES,
+            shared_utility_qualified_name=SHARED,
+            build_dir="build/cython-debug" if DEBUG else "build/cython",
+            # Elsewhere new processes would run this file again.
+            nthreads=os.cpu_count() if sys.platform == "linux" else 0,
+        )
+        for extension, c in zip(self.extensions, translated, strict=True):
+            assert extension.name == c.name
+            extension.sources = c.sources
         kind = self.compiler.compiler_type
         openmp = None
         if not NO_OPENMP:
@@ -166,14 +183,4 @@ def extensions() -> list[Extension]:
     ] + [Extension(SHARED, [], depends=shared[:1])]
 
 
-setup(
-    ext_modules=cythonize(
-        extensions(),
-        compiler_directives=DIRECTIVES,
-        shared_utility_qualified_name=SHARED,
-        build_dir="build/cython-debug" if DEBUG else "build/cython",
-        # Elsewhere new processes would run this file again.
-        nthreads=os.cpu_count() if sys.platform == "linux" else 0,
-    ),
-    cmdclass={"build_ext": BuildExtensions},
-)
+setup(ext_modules=extensions(), cmdclass={"build_ext": BuildExtensions})
