@@ -18,7 +18,7 @@ from hybridtrees.core.bins.matrix import BinnedMatrix
 from hybridtrees.core.bins.sketch import QuantileSketch
 
 if TYPE_CHECKING:
-    from hybridtrees import inspection
+    from hybridtrees import callbacks, datasets, inspection, metrics
     from hybridtrees._compare import compare
     from hybridtrees.linear.classifier import LogisticClassifier
     from hybridtrees.linear.regressor import LinearRegressor, linear_path
@@ -35,39 +35,39 @@ if TYPE_CHECKING:
     from hybridtrees.models.plgb.estimators import PLGBClassifier, PLGBRegressor
     from hybridtrees.models.rerf.estimators import RERFClassifier, RERFRegressor
     from hybridtrees.models.xgb.estimators import XGBClassifier, XGBRegressor
+    from hybridtrees.prepare import DateFeatures
+    from hybridtrees.selection import cv
 
-# Families are loaded when first asked for: a program that uses one does not wait for the others.
-_HOMES = {
-    "CARTClassifier": "hybridtrees.models.cart.estimators",
-    "CARTRegressor": "hybridtrees.models.cart.estimators",
-    "EBLRClassifier": "hybridtrees.models.eblr.estimators",
-    "EBLRRegressor": "hybridtrees.models.eblr.estimators",
-    "GradientBoostingClassifier": "hybridtrees.models.gradient_boosting.estimators",
-    "GradientBoostingRegressor": "hybridtrees.models.gradient_boosting.estimators",
-    "LinearForestClassifier": "hybridtrees.models.linear_tree.forest",
-    "LinearForestRegressor": "hybridtrees.models.linear_tree.forest",
-    "LinearRegressor": "hybridtrees.linear.regressor",
-    "LinearTreeClassifier": "hybridtrees.models.linear_tree.estimators",
-    "LinearTreeRegressor": "hybridtrees.models.linear_tree.estimators",
-    "LogisticClassifier": "hybridtrees.linear.classifier",
-    "PLGBClassifier": "hybridtrees.models.plgb.estimators",
-    "PLGBRegressor": "hybridtrees.models.plgb.estimators",
-    "ProximityImputer": "hybridtrees.models.forest.imputer",
-    "RERFClassifier": "hybridtrees.models.rerf.estimators",
-    "RERFRegressor": "hybridtrees.models.rerf.estimators",
-    "RandomForestClassifier": "hybridtrees.models.forest.estimators",
-    "RandomForestRegressor": "hybridtrees.models.forest.estimators",
-    "XGBClassifier": "hybridtrees.models.xgb.estimators",
-    "XGBRegressor": "hybridtrees.models.xgb.estimators",
-    "compare": "hybridtrees._compare",
-    "linear_path": "hybridtrees.linear.regressor",
+# Imported on first use: a program that uses one family does not wait for the others.
+_LAZY_MODULES = {
+    "_compare": ("compare",),
+    "linear.classifier": ("LogisticClassifier",),
+    "linear.regressor": ("LinearRegressor", "linear_path"),
+    "models.cart.estimators": ("CARTClassifier", "CARTRegressor"),
+    "models.eblr.estimators": ("EBLRClassifier", "EBLRRegressor"),
+    "models.forest.estimators": ("RandomForestClassifier", "RandomForestRegressor"),
+    "models.forest.imputer": ("ProximityImputer",),
+    "models.gradient_boosting.estimators": (
+        "GradientBoostingClassifier",
+        "GradientBoostingRegressor",
+    ),
+    "models.linear_tree.estimators": ("LinearTreeClassifier", "LinearTreeRegressor"),
+    "models.linear_tree.forest": ("LinearForestClassifier", "LinearForestRegressor"),
+    "models.plgb.estimators": ("PLGBClassifier", "PLGBRegressor"),
+    "models.rerf.estimators": ("RERFClassifier", "RERFRegressor"),
+    "models.xgb.estimators": ("XGBClassifier", "XGBRegressor"),
+    "prepare": ("DateFeatures",),
+    "selection": ("cv",),
 }
+_PUBLIC_MODULES = ("callbacks", "datasets", "inspection", "metrics")
+_MODULE_OF = {name: module for module, names in _LAZY_MODULES.items() for name in names}
 
 __all__ = [
     "BinMapper",
     "BinnedMatrix",
     "CARTClassifier",
     "CARTRegressor",
+    "DateFeatures",
     "EBLRClassifier",
     "EBLRRegressor",
     "GradientBoostingClassifier",
@@ -89,22 +89,28 @@ __all__ = [
     "XGBClassifier",
     "XGBRegressor",
     "__version__",
+    "callbacks",
     "compare",
+    "cv",
+    "datasets",
     "inspection",
     "linear_path",
     "load",
+    "metrics",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Load a family, or the tools of inspection, when first asked for."""
-    if name == "inspection":
-        return importlib.import_module("hybridtrees.inspection")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'hybridtrees' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # for type checkers, a name that is not there is an error
+
+    def __getattr__(name: str) -> Any:
+        """Import a family, a function or a module on first use."""
+        if name in _PUBLIC_MODULES:
+            return importlib.import_module(f"hybridtrees.{name}")
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module 'hybridtrees' has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"hybridtrees.{_MODULE_OF[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,7 @@
-"""Members of a model file, read so that a small file cannot take a large memory.
+"""Members of a model file, read so that a small file cannot use up the memory.
 
-Nothing is unpacked before the directory of the archive has been held against a limit, and no more
-of a member is unpacked than the directory declares.
+The sizes in the directory of the archive are checked against a limit before anything is unpacked,
+and no more of a member is unpacked than the directory declares.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 
 HEADER = "hybridtrees.json"
 
-# The limit where none is given. Arrays of fitted models shrink by 2 to 20 times when deflated, so
-# 100 times the file leaves room for odd ones; the floor is for small models full of zeros.
+# The default limit. Compression shrinks the arrays of fitted models by factors of 2 to 20, so 100
+# times the size of the file leaves room for unusual ones; the minimum is for small models of zeros.
 _MIN_LIMIT = 2**29
 _MAX_GROWTH = 100
 
-# Python objects take up to this many times the memory of the JSON text that they are read from.
+# Python objects take up to this many times the memory of their JSON text.
 _TEXT_GROWTH = 32
 
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -31,7 +31,7 @@ _LAST_CHARACTER = 0x10FFFF
 
 
 class ModelFileError(ValueError):
-    """Raised when a file is no model file, is damaged, or is of a newer format."""
+    """Raised if a file is not a model file, is damaged, or has a newer format."""
 
 
 def member_name(number: int) -> str:
@@ -65,8 +65,8 @@ class Archive:
         return json.loads(self._read(HEADER))
 
     def array(self, number: Any) -> np.ndarray:
-        """Return an array, the same each time it is asked for."""
-        if type(number) is not int:  # as text it would have other names: "0", "00", ...
+        """Return an array; the same object for the same number."""
+        if type(number) is not int:  # text could name a member in several ways: "0", "00", ...
             raise ModelFileError(f"an array is named by {number!r}, which is not its number")
         if number not in self._arrays:
             self._arrays[number] = read_array(self._read(member_name(number)))
@@ -75,7 +75,7 @@ class Archive:
     def _read(self, name: str) -> bytes:
         member = self._zip.getinfo(name)
         with self._zip.open(member) as stream:
-            # Without a size zipfile would unpack all there is before it cuts it off.
+            # Without a size zipfile would unpack everything before truncating it.
             data = stream.read(member.file_size)
         if len(data) != member.file_size:
             raise ModelFileError(f"{name} is shorter than the directory of the file states")
@@ -93,7 +93,7 @@ def _check_member(member: zipfile.ZipInfo) -> None:
 
 
 def read_array(data: bytes) -> np.ndarray:
-    """Read a ``.npy`` member, whose header must agree with its size before memory is taken."""
+    """Read a ``.npy`` member; its header must match its size before memory is allocated."""
     stream = BytesIO(data)
     version = np.lib.format.read_magic(stream)
     if version == (1, 0):
@@ -112,7 +112,7 @@ def read_array(data: bytes) -> np.ndarray:
 
 
 def check_dtype(dtype: np.dtype) -> None:
-    """Refuse items of Python objects, of no bytes, and records of anything but numbers."""
+    """Refuse Python objects, items of no bytes, and records of anything but numbers."""
     fields = [dtype] if dtype.names is None else [dtype[name] for name in dtype.names]
     kinds = "biufcmMSU" if dtype.names is None else "biuf"
     if dtype.itemsize == 0 or any(field.kind not in kinds for field in fields):
@@ -120,10 +120,10 @@ def check_dtype(dtype: np.dtype) -> None:
 
 
 def _check_values(flat: np.ndarray) -> None:
-    """Refuse bytes that are no value of their type: NumPy trusts them."""
+    """Refuse bytes that are not valid for their type, which NumPy does not check."""
     if flat.dtype.kind == "b" and np.any(flat.view(np.uint8) > 1):
         raise ModelFileError("an array of booleans holds something else")
     if flat.dtype.kind == "U":
         codes = flat.view(flat.dtype.str[0] + "u4")
         if np.any(codes > _LAST_CHARACTER):
-            raise ModelFileError("an array of text holds what is no character")
+            raise ModelFileError("an array of text holds a code that is no character")

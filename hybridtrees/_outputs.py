@@ -1,7 +1,4 @@
-"""Outputs of the command line: files that are replaced as a whole, streams, and errors.
-
-Files are checked before the work and written after it.
-"""
+"""Outputs of the command line: checks before the work; files, streams and errors after it."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from typing import IO, TextIO
 
 from hybridtrees._replacing import find_target, replacing
 
-# Stands for the standard input or output where a file is named.
+# Means the standard input or output in place of a file name.
 STREAM = "-"
 _STDIN, _STDOUT = 0, 1
 
@@ -40,7 +37,7 @@ def check_distinct(inputs: Mapping[str, str | None], outputs: Mapping[str, str |
 
 
 def _identity(path: str, descriptor: int) -> object:
-    """Return what all names of one file share; None for terminals, pipes and the like.
+    """Return a key that all names of a file share; None for terminals and pipes.
 
     Those hold nothing that could be overwritten.
     """
@@ -52,10 +49,10 @@ def _identity(path: str, descriptor: int) -> object:
 
 
 def check_writable(path: str, *, regular: bool = False) -> None:
-    """Refuse a path that cannot be written to (or is not `regular`), before hours of work."""
+    """Refuse a path that cannot be written to, or that is not a `regular` file."""
     file = Path(path)
     folder = file.resolve().parent
-    # As it was typed, unless a link leads to another one.
+    # The folder as typed, unless a link leads to another one.
     shown = folder if file.is_symlink() else file.parent
     if not folder.is_dir():
         raise FileNotFoundError(f"no such folder: {shown}")
@@ -63,7 +60,7 @@ def check_writable(path: str, *, regular: bool = False) -> None:
         raise IsADirectoryError(f"{path} is a folder, not a file to write to")
     if regular and file.exists() and not file.is_file():
         raise OSError(f"{path} is not a regular file")
-    # Only regular files, and those that do not exist yet, are replaced by way of their folder.
+    # Regular and new files are replaced through their folder, which must be writable.
     if not os.access(folder, os.W_OK) and (file.is_file() or not file.exists()):
         raise PermissionError(f"no permission to write in the folder {shown}")
     if file.exists() and not os.access(file, os.W_OK):
@@ -72,11 +69,10 @@ def check_writable(path: str, *, regular: bool = False) -> None:
 
 @contextmanager
 def writing_to(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a file that replaces the one at `path` once all is written.
+    """Open a file that replaces the one at `path` once everything is written.
 
-    If anything goes wrong, the old file stays as it was. A link stays a link, and the
-    permissions of the old file are kept. What is not a regular file, such as a device or a
-    pipe, is written to directly.
+    On an error the old file is not changed. Links and permissions are kept. Devices and pipes are
+    written to directly.
     """
     if os.path.exists(path) and not os.path.isfile(path):
         with open(path, "wb") as stream:
@@ -93,7 +89,7 @@ def write_text(path: str | PathLike[str], text: str) -> None:
 
 
 def discard(stream: TextIO) -> None:
-    """Send what a stream still holds, and all that follows, nowhere.
+    """Redirect a stream to the null device.
 
     Python flushes the standard output once more at exit, which must not fail again.
     """
@@ -103,7 +99,7 @@ def discard(stream: TextIO) -> None:
 
 
 def report_error(error: Exception, where: str = "") -> None:
-    """Print an error; the type is shown only of those that users cannot mend."""
+    """Print an error; its type is shown only if it is not one that users can fix."""
     expected = isinstance(error, ValueError | TypeError | OSError | ImportError)
     kind = "" if expected else f"{type(error).__name__}: "
     print(f"hybridtrees: {where and f'{where}: '}{kind}{error}", file=sys.stderr)

@@ -1,32 +1,61 @@
-"""Parameters of estimators: how a class declares them, and how their values are checked.
+"""Declaration and validation of the parameters of estimators.
 
-A class declares a parameter as an annotated attribute with a default, as a dataclass does::
+A class declares a parameter as an annotated attribute with a default, like a dataclass::
 
     class Tree(Estimator):
         max_depth: int | None = None
 
-Bases come first, and a class that declares a parameter again changes its default and keeps its
-place. The constructor is made from these declarations (`make_init`), so that every parameter is
-written once. Names that begin or end with an underscore are no parameters, nor are ClassVars.
+Parameters of base classes come first; declaring one again changes its default, not its position.
+The constructor is generated from the declarations (`make_init`), so that every parameter is written
+once. ClassVars and names that begin or end with an underscore are not parameters. Type checkers
+take every other annotated attribute for one, unless its value is `attribute()`::
 
-Each check returns the value as a plain Python number (or the value itself), so that NumPy
-scalars are welcome and do not travel further.
+        trees_: TreeEnsemble = attribute()
+
+Each check returns a plain Python value, so that NumPy scalars are accepted but go no further.
 """
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 import reprlib
 from collections.abc import Callable, Iterable
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal, cast, overload
 
 import numpy as np
 
 
+class _Nothing:
+    """A value that removes itself from the class that it is assigned in."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        delattr(owner, name)
+
+
+def attribute(*, init: Literal[False] = False) -> Any:
+    """Declare an attribute that is no parameter here: it is learned, or a subclass has a default.
+
+    Only type checkers see it, which know it as a field without `init`.
+    """
+    return _Nothing()
+
+
+# What `random_state` may be.
+Seed = (
+    int
+    | np.integer[Any]
+    | np.random.Generator
+    | np.random.RandomState
+    | np.random.SeedSequence
+    | None
+)
+
+
 def declared_parameters(cls: type) -> dict[str, tuple[Any, Any]]:
-    """Return the parameters of a class in order: name to (default, annotation)."""
+    """Return the parameters of a class in order, from name to (default, annotation)."""
     found: dict[str, tuple[Any, Any]] = {}
     for base in reversed(cls.__mro__):
         for name, annotation in inspect.get_annotations(base).items():
@@ -39,9 +68,8 @@ def declared_parameters(cls: type) -> dict[str, tuple[Any, Any]]:
 def make_init(cls: type, positional: tuple[str, ...] = ()) -> Callable[..., None]:
     """Make the constructor that assigns each declared parameter to its attribute.
 
-    It is compiled from source, as dataclasses do, for Python's own messages about wrong arguments
-    and a signature that scikit-learn and editors can read. Only the `positional` parameters can
-    be given without a name.
+    It is compiled from source, like that of a dataclass, so that it has a proper signature and
+    Python's own error messages. Only `positional` parameters can be passed by position.
     """
     parameters = declared_parameters(cls)
     ordered = [*positional, *(name for name in parameters if name not in positional)]
@@ -50,16 +78,61 @@ def make_init(cls: type, positional: tuple[str, ...] = ()) -> Callable[..., None
     body = "".join(f"    self.{name} = {name}\n" for name in ordered)
     space: dict[str, Any] = {"defaults": {name: parameters[name][0] for name in ordered}}
     exec(f"def __init__(self, {', '.join(arguments)}):\n{body}", space)
-    init = space["__init__"]
+    init: Any = space["__init__"]
     init.__qualname__, init.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
     init.__annotations__ = {name: parameters[name][1] for name in ordered}
     init.declared = True
-    return init
+    return cast(Callable[..., None], init)
 
+
+def clone(estimator: Any) -> Any:
+    """Return an unfitted copy of an estimator with the same parameters, as scikit-learn does."""
+    params = estimator.get_params(deep=False)
+    copies = {
+        name: clone(value)
+        if hasattr(value, "get_params") and not isinstance(value, type)
+        else copy.deepcopy(value)
+        for name, value in params.items()
+    }
+    return type(estimator)(**copies)
+
+
+def is_classifier(estimator: Any) -> bool:
+    """Whether an estimator, ours or another library's, predicts classes."""
+    if hasattr(estimator, "predict_proba"):
+        return True
+    kind = getattr(estimator, "_estimator_type", None)
+    if kind is None and hasattr(estimator, "__sklearn_tags__"):
+        kind = estimator.__sklearn_tags__().estimator_type
+    return kind == "classifier"
+
+
+# Longest repr of an estimator on one line.
+_LINE = 88
 
 _BRACKETS = {"both": "[]", "left": "[)", "right": "(]", "neither": "()"}
 
 
+@overload
+def check_real(
+    name: str,
+    value: Any,
+    low: float = ...,
+    high: float = ...,
+    *,
+    closed: str = ...,
+    allow_none: Literal[False] = ...,
+) -> float: ...
+@overload
+def check_real(
+    name: str,
+    value: Any,
+    low: float = ...,
+    high: float = ...,
+    *,
+    closed: str = ...,
+    allow_none: Literal[True],
+) -> float | None: ...
 def check_real(
     name: str,
     value: Any,
@@ -69,7 +142,7 @@ def check_real(
     closed: str = "both",
     allow_none: bool = False,
 ) -> float | None:
-    """Check a finite number; `closed` ("both", "left", ...) says which ends are in the range."""
+    """Check a finite number; `closed` ("both", "left", ...) says which ends are allowed."""
     if value is None and allow_none:
         return None
     wanted = f"a real number{_range(low, high, closed)}{' or None' if allow_none else ''}"
@@ -84,6 +157,14 @@ def check_real(
     return number
 
 
+@overload
+def check_integer(
+    name: str, value: Any, low: float = ..., high: float = ..., *, allow_none: Literal[False] = ...
+) -> int: ...
+@overload
+def check_integer(
+    name: str, value: Any, low: float = ..., high: float = ..., *, allow_none: Literal[True]
+) -> int | None: ...
 def check_integer(
     name: str,
     value: Any,
@@ -92,30 +173,29 @@ def check_integer(
     *,
     allow_none: bool = False,
 ) -> int | None:
-    """Check an integer between `low` and `high`, both allowed; booleans are no integers."""
+    """Check an integer from `low` to `high`; booleans are refused."""
     if value is None and allow_none:
         return None
     wanted = f"an integer{_range(low, high, 'both')}{' or None' if allow_none else ''}"
     if not isinstance(value, Integral) or isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be {wanted}, got {_shown(value)}")
-    if not low <= value <= high:
+    if not low <= int(value) <= high:
         raise ValueError(f"{name} must be {wanted}, got {_shown(value)}")
     return int(value)
 
 
 def check_boolean(name: str, value: Any) -> bool:
-    """Check a boolean; 0, 1 and other stand-ins are refused."""
+    """Check a boolean; 0 and 1 are refused."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {value!r}")
     return bool(value)
 
 
 def check_option(name: str, value: Any, options: Iterable[Any]) -> Any:
-    """Return the one of several options that equals a value."""
+    """Check that a value is one of several options."""
     options = tuple(options)
     for option in options:
-        # The types are compared as well, so that 1 is not taken for True; a NumPy string is a
-        # str, hence isinstance.
+        # Types are compared too, so that 1 is not True; by isinstance, as a NumPy string is a str.
         if option is value or (isinstance(value, type(option)) and _equal(option, value)):
             return option
     allowed = ", ".join(repr(option) for option in options)
@@ -125,13 +205,13 @@ def check_option(name: str, value: Any, options: Iterable[Any]) -> Any:
 def check_rows(
     name: str, value: Any, low: int, *, closed: str, auto: bool = False
 ) -> int | float | str:
-    """Check a number of rows: an integer from `low` on, or a share, 1 if closed on the right."""
+    """Check a number of rows: an integer of at least `low`, or a share of the rows."""
     if auto and isinstance(value, str) and value == "auto":
         return value
     if isinstance(value, Integral):
-        return check_integer(name, value, low)  # type: ignore[return-value]
+        return check_integer(name, value, low)
     if isinstance(value, Real):
-        return check_real(name, value, 0, 1, closed=closed)  # type: ignore[return-value]
+        return check_real(name, value, 0, 1, closed=closed)
     error = ValueError if auto and isinstance(value, str) else TypeError
     first = "'auto', " if auto else ""
     raise error(
@@ -141,7 +221,7 @@ def check_rows(
 
 
 def check_max_features(value: Any) -> None:
-    """Check `max_features`, all but its relation to the table."""
+    """Check `max_features` without looking at the table."""
     if value is None:
         return
     if isinstance(value, str):
@@ -158,8 +238,8 @@ def check_max_features(value: Any) -> None:
 
 
 def count_rows(value: int | float, n_rows: int) -> int:
-    """Return a number of rows that is given as such or as a share of all."""
-    # More rows than there are is as good as any larger number, and fits the engine.
+    """Return a number of rows given as an integer or as a share."""
+    # Any number above `n_rows` has the same effect, and this one fits the engine's integers.
     if isinstance(value, Integral):
         return min(int(value), n_rows + 1)
     return math.ceil(float(value) * n_rows)
@@ -168,7 +248,7 @@ def count_rows(value: int | float, n_rows: int) -> int:
 def _shown(value: Any) -> str:
     try:
         return repr(value)
-    except ValueError:  # Python writes no integer of more than some thousand digits
+    except ValueError:  # Python refuses to print integers of more than some thousand digits
         return f"an integer of about {int(value).bit_length() * 30103 // 100000} digits"
 
 
@@ -188,7 +268,7 @@ def _inside(value: float, low: float, high: float, closed: str) -> bool:
 
 
 def _range(low: float, high: float, closed: str) -> str:
-    """Return the range in words, or nothing if there is no limit."""
+    """Return a description of the range, empty if there is no limit."""
     if closed not in _BRACKETS:
         raise ValueError(f"closed must be one of {', '.join(_BRACKETS)}, got {closed!r}")
     if math.isinf(low) and math.isinf(high):
@@ -197,12 +277,25 @@ def _range(low: float, high: float, closed: str) -> str:
         return f" of at least {low}" if closed in ("both", "left") else f" greater than {low}"
     if math.isinf(low):
         return f" of at most {high}" if closed in ("both", "right") else f" less than {high}"
-    left, right = _BRACKETS[closed]
+    left, right = _BRACKETS[closed][0], _BRACKETS[closed][1]
     return f" in {left}{low}, {high}{right}"
 
 
+def estimator_repr(estimator: Any, defaults: dict[str, Any]) -> str:
+    """Return the call that makes an estimator, with the parameters that are not the defaults."""
+    changed = [
+        f"{name}={short_repr(getattr(estimator, name, default))}"
+        for name, default in defaults.items()
+        if differs(getattr(estimator, name, default), default)
+    ]
+    line = f"{type(estimator).__name__}({', '.join(changed)})"
+    if len(line) <= _LINE:
+        return line
+    return f"{type(estimator).__name__}(\n    " + ",\n    ".join(changed) + ",\n)"
+
+
 def short_repr(value: Any) -> str:
-    """Return the value of a parameter as an estimator shows it, long ones cut."""
+    """Return the shortened repr of a parameter."""
     if isinstance(value, np.ndarray):
         return reprlib.repr(value.tolist())
     return repr(value) if hasattr(value, "get_params") else _short.repr(value)
@@ -214,7 +307,7 @@ _short.maxlist = _short.maxtuple = _short.maxdict = 8
 
 
 def differs(value: Any, default: Any) -> bool:
-    """Whether a parameter is to be shown; arrays and NaN make `!=` alone unfit."""
+    """Whether a parameter differs from its default; `!=` fails for arrays and NaN."""
     if value is default:
         return False
     if type(value) is not type(default):

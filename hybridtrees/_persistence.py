@@ -1,12 +1,12 @@
-"""Estimators to and from files that hold data only.
+"""Saving and loading of estimators, without pickle.
 
 A model file is a zip archive with a JSON header, ``hybridtrees.json``, and one ``.npy`` member
-for each array. Nothing in it is executed when it is read: classes are looked up by name among
-those that were registered with `register`, and arrays are read with pickling off.
+for each array. Reading it executes nothing: classes are looked up by name among those registered
+with `register`, and arrays are read with pickling off.
 
-An object takes part in one of two ways. With `to_state` and `from_state` it states itself what is
-to be kept; otherwise its ``__dict__`` is kept. Either may hold numbers, strings, None, lists,
-tuples, dicts, NumPy arrays and scalars, and further registered objects.
+The state of an object is what `to_state` returns (and `from_state` takes), or else its
+``__dict__``. It may hold numbers, strings, None, lists, tuples, dicts, NumPy arrays and scalars,
+and registered objects.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ _TAG = "$"
 
 _registry: dict[str, type] = {}
 
-# State of scikit-learn's own making, without meaning for predictions.
+# Attributes that scikit-learn adds, without effect on predictions.
 _NOT_STORED = frozenset(("_metadata_request", "_sklearn_output_config", "_skl_callbacks"))
 
 Class = TypeVar("Class", bound=type)
 
 
 def register(cls: Class) -> Class:
-    """Class decorator that lets objects of a class be saved and loaded, by the class's name.
+    """Class decorator: let objects of a class be saved and loaded, under the class's name.
 
-    A second class of the same name is an error, so that a file always means the same class.
+    A second class of the same name is an error, since a file refers to classes by name.
     """
     known = _registry.setdefault(cls.__name__, cls)
     if known is not cls and (known.__module__, known.__qualname__) != (
@@ -54,20 +54,20 @@ def register(cls: Class) -> Class:
         raise ValueError(
             f"the name {cls.__name__!r} is registered for {known.__module__}.{known.__qualname__}"
         )
-    _registry[cls.__name__] = cls  # the same class defined again, as when a module is reloaded
+    _registry[cls.__name__] = cls  # defined again when a module is reloaded
     return cls
 
 
 def register_former_name(name: str, cls: type) -> None:
-    """Let files be loaded that know a class by the name it had."""
+    """Let files be loaded that refer to a class by an earlier name."""
     _registry[name] = cls
 
 
 def save(estimator: Any, path: str | PathLike[str], *, compress: bool = True) -> None:
-    """Write an estimator to one file, which is left as it was if anything goes wrong.
+    """Write an estimator to one file, which is not changed if anything goes wrong.
 
-    A file that exists keeps its mode; of a symbolic link the file that it leads to is replaced.
-    Warns of a parameter that holds a random generator, which is not stored: it is None then.
+    An existing file keeps its mode, and a symbolic link stays a link. Random generators are not
+    stored: such a parameter becomes None, with a warning.
     """
     target = find_target(Path(_path_text(path)))
     encoder = _Encoder()
@@ -77,7 +77,7 @@ def save(estimator: Any, path: str | PathLike[str], *, compress: bool = True) ->
         "library_version": __version__,
         "model": encoder.encode(estimator, type(estimator).__name__),
     }
-    # Level 1: the arrays shrink nearly as much as at higher levels, in a fraction of the time.
+    # Level 1 compresses the arrays nearly as well as higher levels, in a fraction of the time.
     method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
     with (
         replacing(target) as file,
@@ -92,19 +92,18 @@ def save(estimator: Any, path: str | PathLike[str], *, compress: bool = True) ->
 def load(path: str | PathLike[str], *, max_bytes: int | None = None) -> Any:
     """Read an estimator from a file that `save` wrote.
 
-    A file holds data only. Whatever a prediction or a report follows in it is checked before the
-    estimator is returned; parameters are checked by the next `fit`, as always.
+    A file holds only data. All fitted state is checked before the estimator is returned;
+    parameters are checked by the next `fit`.
 
     Parameters
     ----------
     path : str or path-like
         The file; a file descriptor or an open file is refused.
     max_bytes : int, optional
-        Memory that the model may take, in bytes: that of its arrays, and 32 times the text of its
+        Maximum memory of the model in bytes: that of its arrays, and 32 times the text of its
         header. The default is 512 MiB, or 100 times the size of the file if that is more: few
-        models shrink that much in a file, while a deflated file made to exhaust the memory may
-        grow a thousandfold. Larger values are for models that hold mostly zeros, smaller ones for
-        a service that loads files of others.
+        models compress that well, while a file made to exhaust the memory may grow a thousandfold.
+        Use a larger value for models that hold mostly zeros, a smaller one to load untrusted files.
 
     Returns
     -------
@@ -113,8 +112,8 @@ def load(path: str | PathLike[str], *, max_bytes: int | None = None) -> Any:
     Raises
     ------
     ModelFileError
-        If the file is not a model file, is damaged, needs more memory than `max_bytes` allows, or
-        was written by a newer version.
+        If the file is not a model file, is damaged, needs more memory than `max_bytes`, or was
+        written by a newer version.
     """
     path = _path_text(path)
     check_integer("max_bytes", max_bytes, 1, allow_none=True)
@@ -125,7 +124,7 @@ def load(path: str | PathLike[str], *, max_bytes: int | None = None) -> Any:
             return _read(Archive(file, max_bytes), path)
         except (ModelFileError, MemoryError):
             raise
-        except Exception as error:  # damage shows itself in many ways, from zlib to from_state
+        except Exception as error:  # any of many, from zlib to from_state
             raise ModelFileError(
                 f"{path!r} is truncated, damaged or made by another version of "
                 f"hybridtrees: {type(error).__name__}: {error}"
@@ -133,7 +132,7 @@ def load(path: str | PathLike[str], *, max_bytes: int | None = None) -> Any:
 
 
 def _path_text(path: Any) -> str:
-    """Return a path as text; an integer is none, though `open` takes it for a descriptor."""
+    """Return a path as text; an integer, a file descriptor to `open`, is refused."""
     try:
         return os.fsdecode(path)
     except TypeError:
@@ -165,15 +164,15 @@ def _read(archive: Archive, path: str) -> Any:
 
 
 class _Encoder:
-    """Turns a tree of values into JSON, setting the arrays aside."""
+    """Turns nested values into JSON, and collects the arrays."""
 
     def __init__(self) -> None:
         self.arrays: list[np.ndarray] = []
-        self._numbers: dict[int, int] = {}  # id of an array -> its place, so that each is kept once
-        self._open: set[int] = set()  # ids of the containers we are inside of
+        self._numbers: dict[int, int] = {}  # id of an array -> its number: each is stored once
+        self._open: set[int] = set()  # ids of the containers being encoded
 
     def encode(self, value: Any, where: str) -> Any:
-        """Encode one value; errors name `where` it was."""
+        """Encode one value; errors mention `where` it is."""
         if value is None or isinstance(value, bool | str) or type(value) is int:
             return str(value) if isinstance(value, str) else value
         if type(value) is float:
@@ -208,13 +207,13 @@ class _Encoder:
             return {_TAG: "dict", "items": items}
         return self._encode_object(value, where)
 
-    def _encode_scalar(self, value: np.generic, where: str) -> dict:
+    def _encode_scalar(self, value: np.generic, where: str) -> dict[str, Any]:
         if not _is_scalar_type(value.dtype):
             raise TypeError(f"{where} is a NumPy {value.dtype} scalar, which cannot be saved")
         inner = self.encode(value.item(), where)
         return {_TAG: "scalar", "dtype": value.dtype.str, "value": inner}
 
-    def _encode_array(self, array: np.ndarray, where: str) -> dict:
+    def _encode_array(self, array: np.ndarray, where: str) -> dict[str, Any]:
         if array.dtype.hasobject:
             items = array.ravel().tolist()
             if array.dtype != object or not all(isinstance(item, str) for item in items):
@@ -244,7 +243,7 @@ class _Encoder:
                 f"{where} is {shorten(value)} of the type {name}, which cannot be saved in a model "
                 "file; use pickle instead"
             )
-        encoded = {_TAG: "object", "class": name}
+        encoded: dict[str, Any] = {_TAG: "object", "class": name}
         if hasattr(value, "to_state"):
             encoded["state"] = self.encode(value.to_state(), where)
             return encoded
@@ -265,7 +264,7 @@ class _Decoder:
 
     def decode(self, value: Any) -> Any:
         """Decode one value."""
-        # In place: a second copy of a large header would double the memory that it takes.
+        # In place: a copy of a large header would double its memory.
         if isinstance(value, list):
             for i, item in enumerate(value):
                 value[i] = self.decode(item)
@@ -278,7 +277,7 @@ class _Decoder:
             return value
         return self._decode_tagged(value[_TAG], value)
 
-    def _decode_tagged(self, tag: str, value: dict) -> Any:
+    def _decode_tagged(self, tag: str, value: dict[str, Any]) -> Any:
         if tag == "float":
             return float(value["value"])
         if tag == "scalar":
@@ -297,8 +296,8 @@ class _Decoder:
             return self._decode_object(value)
         raise ModelFileError(f"the header holds an unknown kind of value, {shorten(tag)}")
 
-    def _decode_object(self, value: dict) -> Any:
-        cls = _registry.get(value["class"])
+    def _decode_object(self, value: dict[str, Any]) -> Any:
+        cls: Any = _registry.get(value["class"])
         if cls is None:
             _load_families()
             cls = _registry.get(value["class"])
@@ -317,7 +316,7 @@ class _Decoder:
 
 
 def _load_families() -> None:
-    """Load what the package loads only when asked for, so that all its classes are known."""
+    """Import everything that the package imports on first use, so that all classes are known."""
     import hybridtrees
 
     for name in hybridtrees.__all__:
@@ -327,7 +326,8 @@ def _load_families() -> None:
 def _scalar(dtype: np.dtype, value: Any) -> np.generic:
     if not _is_scalar_type(dtype) or not isinstance(value, bool | int | float):
         raise ModelFileError(f"{shorten(value)} of the type {dtype} is no number of a model")
-    return dtype.type(value)
+    number: np.generic = dtype.type(value)
+    return number
 
 
 def _is_scalar_type(dtype: np.dtype) -> bool:
@@ -350,7 +350,7 @@ def _plain_dtype(descr: Any) -> np.dtype:
 
 
 def _tuples(descr: Any) -> Any:
-    """Return a dtype description as NumPy wants it; JSON has made its tuples lists."""
+    """Return a dtype description with tuples, which JSON has turned into lists."""
     if not isinstance(descr, list):
         return descr
     return [tuple(_tuples(part) if i == 1 else part for i, part in enumerate(f)) for f in descr]

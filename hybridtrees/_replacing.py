@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole, or not at all."""
+"""Atomic replacement of files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ except ImportError:  # pragma: no cover - Windows, where a file in use cannot be
 
 
 def find_target(path: Path) -> Path:
-    """Return the file behind symbolic links, which need not exist yet."""
+    """Return the path with symbolic links resolved; the file need not exist."""
     target = Path(os.path.realpath(path))
     try:
         mode = target.stat().st_mode
@@ -34,7 +34,7 @@ def find_target(path: Path) -> Path:
 
 @contextmanager
 def replacing(target: Path) -> Iterator[IO[bytes]]:
-    """Open a new file that takes the place and the mode of `target` when all went well."""
+    """Open a new file that replaces `target`, keeping its mode, if the block succeeds."""
     remove_leftovers(target)
     try:
         mode = stat.S_IMODE(target.stat().st_mode)
@@ -45,12 +45,12 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
         with open(descriptor, "wb") as file:
             yield file
             file.flush()
-            # Some file systems tell of a full disk here or at close, when it would be too late.
+            # Some file systems report a full disk only here or at close, which would be too late.
             os.fsync(file.fileno())
             if mode is not None:
-                os.chmod(part, mode)  # what the umask took away
+                os.chmod(part, mode)  # undo the effect of the umask
             if fcntl is not None:
-                os.replace(part, target)  # while it is locked, so that nobody clears it away
+                os.replace(part, target)  # while locked, so that no other save removes it
         if fcntl is None:
             os.replace(part, target)
     except BaseException:
@@ -59,23 +59,23 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
 
 
 def _stem(target: Path) -> str:
-    """Name of the target, cut so that what is added leaves it a name of a file system."""
+    """Return the name of the target, shortened to leave room for a suffix."""
     return os.fsdecode(os.fsencode(target.name)[:240])
 
 
 def _open_part(target: Path, mode: int) -> tuple[Path, int]:
-    """Create a file beside the target, and lock it for as long as it is open."""
+    """Create a file beside the target, locked as long as it is open."""
     while True:
         part = target.with_name(f"{_stem(target)}.{secrets.token_hex(4)}.part")
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
         descriptor = os.open(part, flags, mode)
         if not _lock(descriptor, wait=True) or part.exists():
             return part, descriptor
-        os.close(descriptor)  # taken for a leftover in the moment before it was locked
+        os.close(descriptor)  # removed as a leftover before it was locked
 
 
 def _lock(descriptor: int, wait: bool) -> bool:
-    """Lock an open file; False if it cannot be had."""
+    """Lock an open file; False if that fails."""
     if fcntl is None:
         return False
     try:
@@ -86,9 +86,9 @@ def _lock(descriptor: int, wait: bool) -> bool:
 
 
 def remove_leftovers(target: Path) -> None:
-    """Remove what saves of this very name have left that were killed.
+    """Remove temporary files of killed saves to the same target.
 
-    A save that is under way holds a lock on its file, here or on another machine.
+    A running save holds a lock on its file, here or on another machine.
     """
     ours = re.compile(re.escape(_stem(target)) + r"\.[0-9a-f]{8}\.part")
     with suppress(OSError):
@@ -102,7 +102,7 @@ def _remove_unlocked(part: Path) -> None:
         if part.is_symlink() or not part.is_file():
             return
         if fcntl is None:
-            part.unlink()  # fails where it is open
+            part.unlink()  # fails if it is open
             return
         descriptor = os.open(part, os.O_RDONLY)
         try:

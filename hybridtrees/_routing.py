@@ -1,8 +1,8 @@
-"""Metadata routing of scikit-learn, served without importing it until it is asked for.
+"""Metadata routing of scikit-learn, which is imported on first use.
 
-scikit-learn's meta-estimators ask each estimator which extra arguments (such as
-`sample_weight`) its methods want, and users answer through `set_fit_request` and its like. The
-answers are kept in a `MetadataRequest` of scikit-learn's own, made on first use.
+scikit-learn's meta-estimators ask each estimator which extra arguments (such as `sample_weight`)
+its methods want. Users set that by `set_fit_request` and similar methods, and it is stored in
+scikit-learn's `MetadataRequest`.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _request_setter(method: str, keys: tuple[str, ...]) -> Callable[..., Any]:
 
 
 class RoutingMixin:
-    """Gives a class `get_metadata_routing` and a `set_<method>_request` where one has sense."""
+    """Adds `get_metadata_routing`, and `set_<method>_request` for methods with extra arguments."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -75,24 +75,24 @@ class RoutingMixin:
             setattr(cls, f"set_{method}_request", _request_setter(method, keys))
 
     def get_metadata_routing(self) -> Any:
-        """Return the extra arguments that this estimator asks for, method by method."""
+        """Return the metadata routing of this estimator."""
         routing = _import_routing()
         kept = self.__dict__.get("_metadata_request")
         if kept is not None:
             return routing.get_routing_for_object(kept)
-        # The owner serves messages only; by name it does not drag the estimator along.
+        # The owner is used in messages only; its name keeps no reference to the estimator.
         request = routing.MetadataRequest(owner=type(self).__name__)
         for method, keys in metadata_arguments(type(self)).items():
             for key in keys:
                 getattr(request, method).add_request(param=key, alias=None)
         return request
 
-    # scikit-learn's own tools call it by this name.
+    # The name that scikit-learn itself uses.
     _get_metadata_request = get_metadata_routing
 
 
 def metadata_arguments(cls: type) -> dict[str, tuple[str, ...]]:
-    """Arguments beyond the data that the methods of a class take, by method."""
+    """Return the arguments beside X and y that the methods of a class take, by method."""
     found = {}
     for method in _METHODS:
         function = getattr(cls, method, None)
@@ -114,7 +114,5 @@ def _import_routing() -> Any:
     try:
         from sklearn.utils import metadata_routing
     except ImportError as error:
-        raise ImportError(
-            "metadata routing is a service of scikit-learn, which is not installed"
-        ) from error
+        raise ImportError("metadata routing needs scikit-learn, which is not installed") from error
     return metadata_routing

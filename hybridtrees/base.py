@@ -1,8 +1,7 @@
-"""The base of all estimators: parameters, fitted state, and scikit-learn's protocol.
+"""Base classes of estimators: parameters, fitted state, scikit-learn's protocol.
 
-scikit-learn is never imported by this module unless a method is called that exists for
-scikit-learn alone (tags and metadata routing), so that an estimator behaves the same whether it
-is installed or not.
+scikit-learn is imported only by methods that only scikit-learn calls (tags and metadata routing),
+so that an estimator behaves the same whether it is installed or not.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable
 from os import PathLike
-from typing import Any, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
 import numpy as np
 
-from hybridtrees import _persistence
-from hybridtrees._parameters import declared_parameters, differs, make_init, short_repr
+from hybridtrees import _docstrings, _persistence
+from hybridtrees._parameters import attribute, declared_parameters, estimator_repr, make_init
 from hybridtrees._routing import RoutingMixin
 from hybridtrees._version import __version__
 from hybridtrees.core.base.checks import check_arrays, check_count, check_type
@@ -29,18 +28,11 @@ from hybridtrees.input.validation import FeatureReader
 from hybridtrees.metrics import accuracy_score, r2_score
 
 __all__ = [
-    "ClassifierMixin",
-    "DecisionMixin",
-    "Estimator",
-    "NotFittedError",
-    "RawScoreMixin",
-    "RegressorMixin",
-    "ScoreClassifierMixin",
-    "atomic_fit",
-]
+    "ClassifierMixin", "DecisionMixin", "Estimator", "NotFittedError", "RawScoreMixin",
+    "RegressorMixin", "ScoreClassifierMixin", "atomic_fit",
+]  # fmt: skip
 
 _VERSION_KEY = "_hybridtrees_version"
-_LINE = 88
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -48,8 +40,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 def atomic_fit(method: Method) -> Method:
     """Decorate a `fit` so that an error leaves the estimator as it was.
 
-    Attributes are restored by reference, so the decorated method must put new objects in place
-    of old ones and not change the old ones.
+    Attributes are restored by reference, so the method must replace objects and not modify them.
     """
 
     @functools.wraps(method)
@@ -57,7 +48,7 @@ def atomic_fit(method: Method) -> Method:
         before = self.__dict__.copy()
         try:
             return method(self, *args, **kwargs)
-        except BaseException:  # an interrupt too leaves no half-fitted model
+        except BaseException:  # an interrupt, too, must not leave a half-fitted model
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
@@ -65,28 +56,37 @@ def atomic_fit(method: Method) -> Method:
     return guarded  # type: ignore[return-value]
 
 
-@dataclass_transform(kw_only_default=True)
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(attribute,))
 class Estimator(RoutingMixin):
     """Base of every estimator.
 
-    A subclass declares its parameters as annotated attributes with defaults, and its constructor
-    is made from them (`hybridtrees._parameters`); one that writes `__init__` itself assigns each
-    argument to the attribute of the same name and does nothing else. What `fit` learns goes into
-    attributes whose names end in ``_`` and into private ones. Classes of this package can be
-    saved without further ado, others after `hybridtrees._persistence.register`.
+    A subclass declares its parameters as annotated attributes with defaults, and its constructor is
+    generated from them (`hybridtrees._parameters`). An `__init__` of its own must only assign each
+    argument to the attribute of the same name. What `fit` learns is stored in attributes whose
+    names end in ``_`` and in private ones; in annotations these are an `attribute()`. Docstrings
+    inherit the texts of parameters and attributes (`hybridtrees._docstrings`). Classes of other
+    packages can be saved after `hybridtrees._persistence.register`.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of features of `fit`.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Their names, if the table has them.
     """
 
-    # Parameters that may be given without their names.
-    _positional: tuple[str, ...] = ()
+    # Parameters that may be passed by position.
+    _positional: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        # A constructor that somebody wrote is kept, by the classes below it too.
-        free = cls.__init__ is object.__init__ or hasattr(cls.__init__, "declared")
-        if free and declared_parameters(cls):
+        # A handwritten constructor is kept, in subclasses too.
+        generated = cls.__init__ is object.__init__ or hasattr(cls.__init__, "declared")
+        if generated and declared_parameters(cls):
             cls.__init__ = make_init(cls, cls._positional)  # type: ignore[method-assign]
         if cls.__module__.startswith("hybridtrees.") and not cls.__name__.startswith("_"):
             _persistence.register(cls)
+            cls.__doc__ = _docstrings.compose(cls, cls._parameter_defaults())
 
     # -- parameters ---------------------------------------------------------------------------
 
@@ -107,8 +107,8 @@ class Estimator(RoutingMixin):
         Parameters
         ----------
         deep : bool
-            Whether to add the parameters of parameters that are estimators themselves, under
-            ``<parameter>__<its parameter>``.
+            Whether to include the parameters of nested estimators, as
+            ``<parameter>__<nested parameter>``.
 
         Returns
         -------
@@ -123,7 +123,7 @@ class Estimator(RoutingMixin):
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set constructor parameters, those of nested estimators as ``outer__inner``.
+        """Set the parameters of this estimator; those of nested ones as ``outer__inner``.
 
         Returns
         -------
@@ -143,7 +143,7 @@ class Estimator(RoutingMixin):
                 nested[name][inner_key] = value
             else:
                 plain[name] = value
-        # Nothing is set before every name has been found valid.
+        # Only set once all names are known to be valid.
         for name, value in plain.items():
             setattr(self, name, value)
         for name, values in nested.items():
@@ -151,20 +151,17 @@ class Estimator(RoutingMixin):
         return self
 
     def __repr__(self) -> str:
-        changed = [
-            f"{name}={short_repr(getattr(self, name, default))}"
-            for name, default in self._parameter_defaults().items()
-            if differs(getattr(self, name, default), default)
-        ]
-        line = f"{type(self).__name__}({', '.join(changed)})"
-        if len(line) <= _LINE:
-            return line
-        return f"{type(self).__name__}(\n    " + ",\n    ".join(changed) + ",\n)"
+        return estimator_repr(self, self._parameter_defaults())
+
+    def _repr_html_(self) -> str:
+        from hybridtrees._html import estimator_html
+
+        return estimator_html(self)
 
     # -- fitted state -------------------------------------------------------------------------
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether `fit` has been called with success."""
+        """Whether the estimator has been fitted."""
         return any(name.endswith("_") and not name.startswith("__") for name in vars(self))
 
     def _check_is_fitted(self) -> None:
@@ -195,6 +192,10 @@ class Estimator(RoutingMixin):
             self.__dict__.pop("feature_names_in_", None)
         return values
 
+    def _weigh_classes(self, target: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
+        """Return row weights with those of the classes, which `ClassWeightMixin` multiplies."""
+        return weight
+
     def _read_features(self, X: Any) -> Any:
         """Return the values of `X` in the form learned in fit: see `FeatureReader.read`."""
         try:
@@ -222,7 +223,7 @@ class Estimator(RoutingMixin):
         self._check_state()
 
     def _check_state(self) -> None:
-        """Refuse a state, read from a file or unpickled, whose parts do not fit together."""
+        """Refuse an inconsistent state, read from a file or unpickled."""
         if "_reader" in vars(self):
             reader = check_type(self, "_reader", FeatureReader)
             check_count(self, "n_features_in_", reader.n_features_in, reader.n_features_in)
@@ -238,30 +239,30 @@ class Estimator(RoutingMixin):
             self._check_fitted()
 
     def _check_fitted(self) -> None:
-        """Refuse what fit has learned, beside features and classes, if it does not fit together."""
+        """Refuse an inconsistent fitted state; features and classes are checked already."""
 
     def save(self, path: str | PathLike[str], *, compress: bool = True) -> None:
-        """Write this estimator, fitted or not, to a file that `hybridtrees.load` reads.
+        """Save this estimator, fitted or not, to a file for `hybridtrees.load`.
 
-        The file holds numbers and text only: loading one runs no code of its maker.
+        The file holds only numbers and text: unlike a pickle, it cannot run code when loaded.
 
         Parameters
         ----------
         path : str or path-like
             The file; replaced if it exists.
         compress : bool
-            Whether to deflate the arrays.
+            Whether to compress the arrays.
         """
         _persistence.save(self, path, compress=compress)
 
     # -- scikit-learn's protocol ----------------------------------------------------------------
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn wants to know of an estimator's inputs."""
+        """Return the tags of this estimator for scikit-learn."""
         from sklearn.utils import InputTags, Tags, TargetTags
 
-        # `categorical` stays False although categories are welcome: scikit-learn takes it to
-        # mean that X holds nothing but codes.
+        # `categorical` stays False although categories are supported: in scikit-learn it means
+        # that X holds nothing but codes.
         return Tags(
             estimator_type=None,
             target_tags=TargetTags(required=True),
@@ -270,9 +271,9 @@ class Estimator(RoutingMixin):
 
 
 class RegressorMixin:
-    """What regressors add: `predict`, `score` and their tags.
+    """`predict`, `score` and tags of regressors; to be listed before `Estimator`.
 
-    Stands before `Estimator` among the bases. A family brings `_predictions`, or its own `predict`.
+    A subclass defines `_predictions`, or its own `predict`.
     """
 
     _estimator_type = "regressor"
@@ -281,7 +282,7 @@ class RegressorMixin:
         raise NotImplementedError
 
     def predict(self, X: Any) -> np.ndarray:
-        """Predict a number per row, or several.
+        """Predict the target of each row.
 
         Parameters
         ----------
@@ -295,7 +296,7 @@ quantiles
         return self._predictions(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Coefficient of determination R2 of the predictions.
+        """Return the coefficient of determination R2 of the predictions.
 
         Parameters
         ----------
@@ -306,7 +307,7 @@ quantiles
         Returns
         -------
         score : float
-            1 for perfect predictions, 0 for those of the mean, negative for worse ones.
+            1 for perfect predictions, 0 for the mean as prediction, negative for worse ones.
         """
         prediction = self.predict(X)
         if prediction.ndim == 2 and prediction.shape[1] > 1 and np.ndim(y) == 1:
@@ -327,10 +328,14 @@ quantiles
 
 
 class ClassifierMixin:
-    """What classifiers add: classes from scores, `score` and their tags.
+    """Prediction methods, `score` and tags of classifiers; to be listed before `Estimator`.
 
-    Stands before `Estimator` among the bases. A family brings `_probabilities` and, where the
-    most probable class is found in another way, `_class_codes`.
+    A subclass defines `_probabilities`, and `_class_codes` if it finds the class in another way.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
     """
 
     _estimator_type = "classifier"
@@ -341,14 +346,14 @@ class ClassifierMixin:
         raise NotImplementedError
 
     def _class_codes(self, X: Any) -> np.ndarray:
-        """Position of the predicted class of each row in `classes_`."""
+        """Return the position of each row's predicted class in `classes_`."""
         proba = self._probabilities(X)
         if proba.shape[1] == 2:  # several times as fast as argmax
             return (proba[:, 1] > proba[:, 0]).astype(np.intp)
-        return proba.argmax(axis=1)
+        return np.asarray(proba.argmax(axis=1))
 
     def predict(self, X: Any) -> np.ndarray:
-        """Predict the most probable class.
+        """Predict the most probable class of each row.
 
         Parameters
         ----------
@@ -357,13 +362,13 @@ class ClassifierMixin:
         Returns
         -------
         labels : ndarray of shape (n_rows,)
-            Of equally probable classes the first.
+            Ties are resolved in favour of the first class.
         """
         codes = self._class_codes(X)
-        return self.classes_[codes]
+        return np.asarray(self.classes_[codes])
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Predict the probability of every class.
+        """Predict class probabilities.
 
         Parameters
         ----------
@@ -377,7 +382,7 @@ class ClassifierMixin:
         return self._probabilities(X)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Predict the logarithm of the probability of every class.
+        """Predict the logarithms of the class probabilities.
 
         Parameters
         ----------
@@ -389,10 +394,10 @@ class ClassifierMixin:
             -inf for a probability of 0.
         """
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+            return np.asarray(np.log(self.predict_proba(X)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of rows whose class is predicted rightly.
+        """Return the accuracy of the predictions.
 
         Parameters
         ----------
@@ -417,13 +422,15 @@ class ClassifierMixin:
 
 
 class RawScoreMixin:
-    """Gives models that predict by way of scores `predict_raw`; a family brings `_raw_scores`."""
+    """`predict_raw` of models that predict from scores; a subclass defines `_raw_scores`."""
+
+    n_jobs: int | None
 
     def _raw_scores(self, X: Any) -> np.ndarray:
         raise NotImplementedError
 
     def predict_raw(self, X: Any) -> np.ndarray:
-        """Scores before the link: sums of trees or values of linear functions.
+        """Predict raw scores, before the link function: sums of trees or linear functions.
 
         Parameters
         ----------
@@ -436,16 +443,14 @@ class RawScoreMixin:
         return self._raw_scores(X)
 
 
-class DecisionMixin:
-    """Gives classifiers `decision_function`; a family brings `predict_raw`."""
+class DecisionMixin(RawScoreMixin):
+    """`decision_function` of classifiers, from their raw scores."""
 
     # Score at which two classes are equally probable.
     _border = 0.0
 
-    predict_raw: Callable[[Any], np.ndarray]
-
     def decision_function(self, X: Any) -> np.ndarray:
-        """Scores of the classes; of two, those of the second, positive where it is predicted.
+        """Return the scores of the classes; for two classes, positive if the second is predicted.
 
         Parameters
         ----------
@@ -460,15 +465,15 @@ class DecisionMixin:
 
 
 class ScoreClassifierMixin(DecisionMixin, ClassifierMixin):
-    """A classifier of raw scores: one for two classes, else one per class.
+    """A classifier with one raw score for two classes, else one per class.
 
-    A family brings `predict_raw`, and `_loss`, which turns scores into probabilities.
+    A subclass defines `predict_raw`, and `_loss`, which turns scores into probabilities.
     """
 
     _loss: Any
 
     def _raw_codes(self, raw: np.ndarray) -> np.ndarray:
-        """Position of the class of the best score in `classes_`."""
+        """Return the position of the class with the highest score in `classes_`."""
         return (raw[:, 0] > 0).astype(np.intp) if raw.shape[1] == 1 else raw.argmax(axis=1)
 
     def _class_codes(self, X: Any) -> np.ndarray:
@@ -476,18 +481,18 @@ class ScoreClassifierMixin(DecisionMixin, ClassifierMixin):
 
     def _probabilities(self, X: Any) -> np.ndarray:
         raw = self.predict_raw(X)
-        return self._loss.predict(raw)
+        return np.asarray(self._loss.predict(raw))
 
 
 def _not_fitted_error(message: str) -> NotFittedError:
-    """Return an error that is scikit-learn's too, if scikit-learn is loaded."""
+    """Return an error that is also scikit-learn's NotFittedError, if scikit-learn is loaded."""
     theirs = getattr(sys.modules.get("sklearn.exceptions"), "NotFittedError", None)
     if theirs is None:
         return NotFittedError(message)
     both = type(
         "NotFittedError",
         (NotFittedError, theirs),
-        # The class is made here and found under no name, so that it is rebuilt when unpickled.
+        # pickle cannot find this class by name: it is created again when unpickled.
         {"__module__": __name__, "__reduce__": lambda error: (_not_fitted_error, error.args)},
     )
-    return both(message)
+    return cast(NotFittedError, both(message))

@@ -1,7 +1,7 @@
-"""Callbacks: what users hang into the training of the XGBoost-style models.
+"""Callbacks for the training of XGB and PLGB models.
 
-Any object will do that has some of the methods of `TrainingCallback`, those of XGBoost included
-as long as they ask no more of the model than `TrainingView` offers.
+A callback is any object with some of the methods of `TrainingCallback`. Callbacks of XGBoost work
+too, as long as they use no more of the model than `TrainingView` has.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ Scores = dict[str, dict[str, list[float]]]
 
 
 class TrainingView:
-    """A training under way, as callbacks see it.
+    """The running training, as callbacks see it.
 
     Attributes
     ----------
     estimator : Estimator
-        Its parameters can be read; it is not fitted before the training has ended.
+        Its parameters can be read; it is not fitted until the training has ended.
     """
 
     def __init__(self, estimator: Any, training: Any):
@@ -32,96 +32,96 @@ class TrainingView:
         self._attributes: dict[str, str] = {}
 
     def num_boosted_rounds(self) -> int:
-        """Return the number of rounds done, those of the model it continues included."""
+        """Return the number of rounds so far, including those of a continued model."""
         if self._training is None:
             return self._n_rounds
-        return self._training.rounds.start + self._training.n_done
+        return int(self._training.rounds.start + self._training.n_done)
 
     def close(self) -> None:
-        """Let go of the training, as a callback that keeps the view would keep its tables."""
+        """Drop the reference to the training, so that kept views do not keep its tables."""
         self._n_rounds = self.num_boosted_rounds()
         self._training = None
 
     def set_param(self, name: str, value: Any) -> None:
-        """Change a parameter of the rounds to come: "learning_rate" (or "eta")."""
+        """Change "learning_rate" (or "eta") for the following rounds."""
         if name not in ("learning_rate", "eta"):
             raise ValueError(f"only 'learning_rate' can be changed in training, got {name!r}")
         rate = check_real("learning_rate", value, 0, closed="right")
         if self._training is None:
-            raise ValueError("the training is over: no round is left to change the rate of")
+            raise ValueError("the training is over: learning_rate can no longer be changed")
         self._training.steps.learning_rate = rate
 
     def set_attr(self, **attributes: Any) -> None:
-        """Keep texts under names of your own; None takes one away.
+        """Store strings under names of your choice; None removes one.
 
-        "best_iteration" and "best_score", set together, are what `predict` and the attributes of
-        these names go by after the fit, unless `early_stopping_rounds` says otherwise.
+        If "best_iteration" and "best_score" are both set, they become the attributes of the
+        fitted model that `predict` uses, unless `early_stopping_rounds` determines them.
         """
         for name, value in attributes.items():
             if value is None:
                 self._attributes.pop(name, None)
                 continue
             if name == "best_iteration":
-                # XGBoost's callback adds the rounds of the model that is continued, which are
-                # counted here already; but no round to come can be the best so far.
+                # XGBoost's callback adds the rounds of a continued model, which are counted here
+                # already: limit the number to the last round.
                 value = max(min(int(value), self.num_boosted_rounds() - 1), 0)
             self._attributes[name] = str(value)
 
     def attr(self, name: str) -> str | None:
-        """Return the text under a name, None where there is none."""
+        """Return the string stored under a name, or None."""
         return self._attributes.get(name)
 
     def attributes(self) -> dict[str, str]:
-        """Return all texts by their names; a copy."""
+        """Return a copy of all strings by name."""
         return dict(self._attributes)
 
     @property
     def best_iteration(self) -> int:
-        """Round that a callback has named the best, by `set_attr`."""
+        """Best round, as set by `set_attr`."""
         return int(self._attribute("best_iteration"))
 
     @property
     def best_score(self) -> float:
-        """Score that a callback has named the best, by `set_attr`."""
+        """Best score, as set by `set_attr`."""
         return float(self._attribute("best_score"))
 
     def _attribute(self, name: str) -> str:
         if name not in self._attributes:
-            raise AttributeError(f"{name} is there only after set_attr({name}=...)")
+            raise AttributeError(f"{name} is only available after set_attr({name}=...)")
         return self._attributes[name]
 
 
 class TrainingCallback:
-    """Base of callbacks; each method may be left out.
+    """Base class of callbacks; each method is optional.
 
     `epoch` is the number of the round, from 0, and `evals_log` holds the scores so far, as
     ``{"validation_0": {"rmse": [...]}, ...}``.
     """
 
     def before_training(self, model: TrainingView) -> TrainingView:
-        """Look before the first round; what is returned is not used."""
+        """Run before the first round; the result is ignored."""
         return model
 
     def after_training(self, model: TrainingView) -> TrainingView:
-        """Look after the last round; what is returned is not used."""
+        """Run after the last round; the result is ignored."""
         return model
 
     def before_iteration(self, model: TrainingView, epoch: int, evals_log: Scores) -> bool:
-        """Look before a round; True ends the training without it."""
+        """Run before a round; return True to end the training without it."""
         return False
 
     def after_iteration(self, model: TrainingView, epoch: int, evals_log: Scores) -> bool:
-        """Look after a round; True ends the training."""
+        """Run after a round; return True to end the training."""
         return False
 
 
 class LearningRateScheduler(TrainingCallback):
-    """Gives every round a learning rate of its own.
+    """Sets the learning rate of every round.
 
     Parameters
     ----------
     learning_rates : callable or sequence of floats
-        ``learning_rates(round)``, or one for each round.
+        A function of the round number, or one rate for each round.
     """
 
     def __init__(self, learning_rates: Callable[[int], float] | Sequence[float]):
@@ -132,7 +132,7 @@ class LearningRateScheduler(TrainingCallback):
         self.learning_rates = learning_rates
 
     def before_iteration(self, model: TrainingView, epoch: int, evals_log: Scores) -> bool:
-        """Set the rate of the round."""
+        """Set the learning rate of the round."""
         if callable(self.learning_rates):
             rate = self.learning_rates(epoch)
         elif epoch < len(self.learning_rates):

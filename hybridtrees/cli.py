@@ -1,6 +1,6 @@
 """The ``hybridtrees`` command.
 
-Exit codes: 0 when all went well, 1 when a run failed, 2 when the arguments make no sense.
+Exit codes: 0 on success, 1 if a run failed, 2 for invalid arguments.
 """
 
 from __future__ import annotations
@@ -34,18 +34,17 @@ if TYPE_CHECKING:
 RUN_TIME_PACKAGES = ("numpy", "scipy", "threadpoolctl")
 OPTIONAL_PACKAGES = ("scikit-learn", "pandas", "polars", "pyarrow", "matplotlib")
 
-# The modules of the comparison are imported where they are used, so that `hybridtrees info` and
-# errors in the arguments stay quick.
+# The comparison is imported where it is used: `hybridtrees info` and wrong arguments need not wait.
 
 
 def _number(
     kind: type, is_allowed: Callable[[Any], bool], allowed: str
 ) -> Callable[[str], int | float]:
-    """Argument type of a number."""
+    """Return an argument type for numbers."""
 
     def read(text: str) -> int | float:
         try:
-            value = kind(text)
+            value: int | float | None = kind(text)
         except ValueError:
             value = None
         if value is None or not is_allowed(value):
@@ -62,7 +61,7 @@ _positive = _number(float, lambda value: 0 < value < float("inf"), "a positive n
 
 
 def _table_file(text: str) -> str:
-    """Argument type of the file of predictions."""
+    """Check the file name of the predictions."""
     from hybridtrees._compare.files import table_writer
 
     if text != STREAM:
@@ -74,7 +73,7 @@ def _table_file(text: str) -> str:
 
 
 def _one_of(options: Callable[[], Sequence[str]]) -> Callable[[str], str]:
-    """Argument type of a name that a table of the comparison has."""
+    """Return an argument type for one of several names, which are imported on demand."""
 
     def check(text: str) -> str:
         if text not in options():
@@ -103,14 +102,13 @@ def _scores() -> list[str]:
 
 
 def _load(options: argparse.Namespace, name: str) -> Data:
-    """Return the data set of a name: a bundled one, or the file of the command line."""
+    """Return the bundled data set of a name, or the file of the command line."""
     from hybridtrees._compare.files import load_bundled, load_file
 
     if options.file is None:
         return load_bundled(name, options.seed)
-    return load_file(
-        options.file, options.target, task=options.task, time=options.time, drop=options.drop
-    )
+    how = {name: getattr(options, name) for name in ("task", "time", "drop", "decimal")}
+    return load_file(options.file, options.target, **how)
 
 
 def _compare_one(options: argparse.Namespace, data: Data, helpers: Helpers) -> Comparison:
@@ -125,7 +123,7 @@ def _compare_one(options: argparse.Namespace, data: Data, helpers: Helpers) -> C
     if options.file is None and score is not None:
         from hybridtrees._compare.scores import scores_of
 
-        # Of several data sets each has the score if its task does.
+        # Data sets of the other task have their default score.
         score = score if score in scores_of(data.task) else None
     choose_score(score, data.task)
     limits = Limits(
@@ -148,25 +146,25 @@ def _compare_one(options: argparse.Namespace, data: Data, helpers: Helpers) -> C
 
 @dataclass
 class _Delivery:
-    """Prints the results of comparisons for people, and writes their files, each on its own.
+    """Prints the results of comparisons and writes their files.
 
-    Where one fails this is reported, and the others are still written.
+    If one file fails, this is reported, and the others are still written.
     """
 
-    # Paths of the best model, of all results and of the report. A `json` of ``-`` is the standard
-    # output, which then belongs to a program, and people have the error stream
+    # Paths of the best model, of all results and of the report. If `json` is ``-``, the standard
+    # output is for JSON only, and text goes to the error stream
     save: str | None
     json: str | None
     html: str | None
     seed: int
-    complete: bool = True  # Whether all went well so far
+    complete: bool = True  # Whether there was no error so far
 
     def say(self, text: str) -> None:
-        """Print for people."""
+        """Print text for the user."""
         self._print(text, sys.stderr if self.json == STREAM else sys.stdout)
 
     def write(self, comparisons: Sequence[Comparison], helpers: Helpers) -> None:
-        """Write all files, the model first: it takes longest to compute again."""
+        """Write all files, the model first, since it takes longest to compute again."""
         for option, path, write in (
             ("--save", self.save, self._write_model),
             ("--json", self.json, self._write_json),
@@ -210,7 +208,7 @@ class _Delivery:
             if self.save is self.json is self.html is None:
                 raise
             discard(stream)
-            # A reader that went away, as `head` does, has seen enough.
+            # A closed pipe is no error: `head`, for instance, has read enough.
             if not isinstance(error, BrokenPipeError):
                 self._report("printing", error)
 
@@ -220,7 +218,7 @@ class _Delivery:
 
 
 def _run_compare(options: argparse.Namespace) -> int:
-    """Print a table for each data set, each as soon as it is ready, and write what is asked for."""
+    """Print a table for each data set as soon as it is ready, then write the files."""
     from hybridtrees._compare.helpers import Helpers
     from hybridtrees.core.base.threads import effective_threads
 
@@ -246,24 +244,30 @@ def _run_compare(options: argparse.Namespace) -> int:
 def _run_predict(options: argparse.Namespace) -> int:
     """Write the predictions of a saved model for the rows of a file."""
     import hybridtrees
-    from hybridtrees._compare.files import predict_file, table_writer, write_csv
+    from hybridtrees._compare.files import predict_file, readable, table_writer, write_csv
 
     printed = options.output in (None, STREAM)
     if not printed:
         check_writable(options.output)
     if not Path(options.model).exists():
         raise FileNotFoundError(f"no such file: {options.model}")
-    columns = predict_file(hybridtrees.load(options.model), options.file)
-    if printed:
-        write_csv(sys.stdout, columns)
-    else:
-        table_writer(options.output)(options.output, columns)
-        print(f"{len(columns['prediction'])} predictions: {options.output}")
+    model = hybridtrees.load(options.model)
+    notes: dict[str, str] = {}
+    how = {"keep": options.keep, "decimal": options.decimal}
+    columns = predict_file(model, options.file, notes=notes, **how)
+    for name, note in notes.items():
+        print(f"hybridtrees: {name!r} {note}", file=sys.stderr)
+    write = write_csv if printed else table_writer(options.output)
+    # Parquet has types of its own; text is for people.
+    shown = readable(columns) if write is write_csv else columns
+    write(sys.stdout if printed else options.output, shown)
+    if not printed:
+        print(f"{len(next(iter(columns.values())))} predictions: {options.output}")
     return 0
 
 
 def _version(package: str) -> str:
-    """Version of an installed package, found without importing it."""
+    """Return the version of a package without importing it."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -271,7 +275,7 @@ def _version(package: str) -> str:
 
 
 def _run_info(options: argparse.Namespace) -> int:
-    """Print versions and what the compiled part can do."""
+    """Print versions and properties of the compiled modules."""
     from hybridtrees.core.base import _threads
     from hybridtrees.core.base.threads import effective_threads, usable_cpus
 
@@ -295,8 +299,8 @@ def _run_info(options: argparse.Namespace) -> int:
 def make_parser() -> argparse.ArgumentParser:
     """Build the parser of the command line.
 
-    Its namespace has `run`, the function of the chosen sub-command, which returns the exit code,
-    and `check`, which refuses arguments that make no sense together.
+    Its namespace has `run`, the function of the sub-command, which returns the exit code, and
+    `check`, which refuses inconsistent arguments.
     """
     parser = argparse.ArgumentParser(
         prog="hybridtrees", description="Decision trees, forests, boosting and their hybrids."
@@ -322,6 +326,14 @@ def make_parser() -> argparse.ArgumentParser:
         help="file to write: CSV if it ends in .csv, Parquet if in .parquet or .pq (default: "
         "print CSV, as - does)",
     )
+    predict.add_argument(
+        "--keep",
+        nargs="+",
+        default=[],
+        metavar="COLUMN",
+        help="columns of the data file to write before the predictions, such as an id",
+    )
+    _add_decimal(predict)
     predict.set_defaults(run=_run_predict, check=lambda given: _check_predict(predict, given))
     info = commands.add_parser(
         "info",
@@ -332,13 +344,22 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_decimal(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--decimal",
+        choices=(".", ","),
+        help="sign before the fractions of numbers in a CSV file (default: found out)",
+    )
+
+
 def _add_compare(commands: Any) -> None:
     """Add the sub-command ``compare``."""
     parser = commands.add_parser(
         "compare",
         help="fit every model on one data set and rank them",
         description="Fit every model on a data set and rank them: 70 % of the rows train, 15 % "
-        "choose the settings, 15 % test. Without a file, on small bundled data.",
+        "choose the settings, folds of both rank the models, and 15 % test them. Without a file, "
+        "on small bundled data.",
     )
     parser.add_argument(
         "file",
@@ -356,6 +377,7 @@ def _add_compare(commands: Any) -> None:
     parser.add_argument(
         "--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out"
     )
+    _add_decimal(parser)
     parser.add_argument(
         "--data",
         type=_one_of(_datasets),
@@ -388,7 +410,10 @@ def _add_compare(commands: Any) -> None:
         "--budget", type=_positive, metavar="SECONDS", help="try no settings after this time"
     )
     parser.add_argument(
-        "--folds", type=_folds, metavar="K", help="validate by k folds instead of one split"
+        "--folds",
+        type=_folds,
+        metavar="K",
+        help="validate by k folds instead of one split, and rank by as many",
     )
     parser.add_argument(
         "--overfit-limit",
@@ -415,9 +440,9 @@ def _add_compare(commands: Any) -> None:
 
 
 def _check_compare(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Refuse arguments that make no sense together."""
+    """Refuse inconsistent arguments."""
     if options.file is None:
-        for name in ("target", "time", "drop"):
+        for name in ("target", "time", "drop", "decimal"):
             if getattr(options, name):
                 parser.error(f"--{name} needs a file, named before the options")
     elif options.target is None:
@@ -439,7 +464,7 @@ def _check_compare(parser: argparse.ArgumentParser, options: argparse.Namespace)
 
 
 def _check_predict(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Refuse to write over what is read."""
+    """Refuse to overwrite an input file."""
     inputs = {"the model": options.model, "the data file": options.file}
     _check_files(parser, inputs, {"--output": options.output or STREAM})
 
@@ -458,10 +483,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = make_parser().parse_args(arguments)
     options.check(options)
     try:
-        code = options.run(options)
+        code: int = options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:
-        discard(sys.stdout)  # the reader, `head` for instance, has seen enough
+        discard(sys.stdout)  # the reader, `head` for instance, has read enough
         return 0
     except KeyboardInterrupt:
         print("hybridtrees: interrupted", file=sys.stderr)

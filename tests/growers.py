@@ -36,4 +36,4 @@ def line_grower(binned, params, rules, columns, n_threads=1):
 def tree_of(grower, grad, hess, rows=None, seed=0, scale=1.0):
     """One tree on gradients and hessians."""
     statistics = Statistics(np.asarray(grad, dtype=np.float32), hess)
-    return grower.grow(statistics, rows, seed, scale).tree
+    return grower.grow(statistics, rows, seed, scale=scale).tree

@@ -44,7 +44,7 @@ def logistic_objective(Z, codes, weight, coef, intercept, alpha, l1_ratio):
 
 def on_standard_scale(model, mean, scale):
     """Coefficients and intercepts of a fitted model for standardised columns."""
-    coef = np.atleast_2d(model.coef_)
+    coef = np.atleast_2d(model.term_coef_)
     intercept = np.ravel(model.intercept_) + coef @ mean
     return coef * scale, intercept
 

@@ -23,6 +23,9 @@ def outputs(model: Any, X: Any) -> dict[str, np.ndarray]:
     """Return what a model says of rows, by method; text of a table that it has filled."""
     methods = ("predict", "predict_proba", "predict_quantiles", "transform", "apply")
     found = {name: getattr(model, name)(X) for name in methods if hasattr(model, name)}
+    if isinstance(found.get("transform"), dict):
+        columns = [np.asarray(column, dtype=object) for column in found["transform"].values()]
+        found["transform"] = np.column_stack(columns)
     if hasattr(model, "feature_importances_"):
         found["importances"] = model.feature_importances_
     return {

@@ -67,6 +67,7 @@ def expected_failures(estimator):
             max_samples=0.8, n_jobs=1,
         ),
         ht.ProximityImputer(n_estimators=3, n_rounds=1, n_jobs=1),
+        ht.DateFeatures(),
         ht.RERFRegressor(n_estimators=5, n_jobs=1),
         ht.RERFRegressor(n_estimators=2, bootstrap=False, max_features=None, n_jobs=1),
         ht.RERFRegressor(n_estimators=2, bootstrap=False, splitter="exact", n_jobs=1),

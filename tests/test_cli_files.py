@@ -15,7 +15,7 @@ import pytest
 import hybridtrees
 from hybridtrees import cli
 from hybridtrees._compare import report
-from hybridtrees._compare.files import write_parquet
+from hybridtrees._compare.files import readable, write_parquet
 from hybridtrees._compare.reading import read_table
 from hybridtrees._compare.result import Comparison
 
@@ -177,7 +177,67 @@ def test_predictions_are_in_the_format_of_their_name(name, data, model):
     out = data.parent / name
     assert cli.main(["predict", str(model), str(data), "-o", str(out)]) == 0
     assert out.read_bytes().startswith(b"prediction\n" if name == "out.csv" else b"PAR1")
-    np.testing.assert_array_equal(read_table(out)["prediction"], predicted(model, data))
+    found = read_table(out)["prediction"]
+    if name == "out.csv":  # seven digits
+        np.testing.assert_allclose(found, predicted(model, data), rtol=1e-6)
+    else:
+        np.testing.assert_array_equal(found, predicted(model, data))
+
+
+def test_printed_numbers_have_few_digits(data, model, capsys):
+    assert cli.main(["predict", str(model), str(data)]) == 0
+    cells = capsys.readouterr().out.splitlines()[1:]
+    assert len(cells) == 60 and max(len(cell.strip("-0.").replace(".", "")) for cell in cells) == 7
+    values = np.array([0.1, 1 / 3, 2e6 + 0.4, 123456.789, 1e-7, 1e20, 5.0, np.nan])
+    said = ["0.1", "0.3333333", "2000000", "123456.8", "1e-07", "1e+20", "5", ""]
+    days = np.array(["2024-05-31", "2024-05-31T10:30", "NaT"], dtype="datetime64[us]")
+    shown = readable({"v": values, "d": days, "k": np.array([1, 2])})
+    assert shown["v"] == said and shown["k"] == [1, 2]
+    assert shown["d"] == ["2024-05-31", "2024-05-31T10:30:00.000000", ""]
+
+
+@pytest.mark.parametrize("output", ["csv", "parquet"])
+def test_columns_are_kept_beside_the_predictions(output, data, model, capsys):
+    lines = data.read_text().splitlines()
+    path = data.parent / "named.csv"
+    named = [f"{line},{k:04d}" for k, line in enumerate(lines[1:])]
+    path.write_text("\n".join([lines[0] + ",id", *named]))
+    out = data.parent / f"out.{output}"
+    if output == "parquet":
+        pytest.importorskip("pyarrow")
+    command = ["predict", str(model), str(path), "-o", str(out), "--keep"]
+    assert cli.main([*command, "id", "a"]) == 0
+    table = read_table(out, text=["id"])
+    assert list(table) == ["id", "a", "prediction"]
+    assert table["id"].tolist() == [f"{k:04d}" for k in range(60)]
+    np.testing.assert_array_equal(table["a"], read_table(data)["a"])
+    np.testing.assert_allclose(table["prediction"], predicted(model, data), rtol=1e-6)
+    assert cli.main([*command, "name"]) == 1
+    assert "no column 'name' for --keep; the columns are a, b, y, id" in capsys.readouterr().err
+    path.write_text(path.read_text().replace("id", "prediction", 1))
+    assert cli.main([*command, "prediction"]) == 1
+    assert "--keep cannot keep 'prediction'" in capsys.readouterr().err
+
+
+def test_models_without_names_keep_columns(tmp_path, capsys):
+    path = tmp_path / "model.htree"
+    hybridtrees.CARTRegressor().fit(np.arange(10.0)[:, None], np.arange(10.0)).save(path)
+    (tmp_path / "data.csv").write_text("key,x\nu,3\nv,5\n")
+    assert cli.main(["predict", str(path), str(tmp_path / "data.csv"), "--keep", "key"]) == 0
+    assert capsys.readouterr().out == "key,prediction\nu,3\nv,5\n"
+
+
+def test_decimal_commas_are_read(data, model, capsys):
+    path = data.parent / "commas.csv"
+    lines = data.read_text().splitlines()
+    commas = [line.replace(",", ";").replace(".", ",") for line in lines]
+    path.write_text("\n".join(commas))
+    for more in ([], ["--decimal", ","]):
+        assert cli.main(["predict", str(model), str(path), *more]) == 0
+        out, err = capsys.readouterr()
+        found = [float(line) for line in out.splitlines()[1:]]
+        np.testing.assert_allclose(found, predicted(model, data), rtol=1e-6)
+        assert "hybridtrees: 'a' is read as numbers, " in err and "'y'" not in err
 
 
 def test_classes_and_their_shares_go_to_parquet(tmp_path):
@@ -215,7 +275,7 @@ def test_predictions_are_printed(data, model, capsys, monkeypatch):
         printed.append(capsys.readouterr().out)
     assert printed[0] == printed[1] and not os.path.exists("-")
     found = [float(line) for line in printed[0].splitlines()[1:]]
-    np.testing.assert_array_equal(found, predicted(model, data))
+    np.testing.assert_allclose(found, predicted(model, data), rtol=1e-6)
 
 
 def give(monkeypatch, content):
@@ -235,7 +295,9 @@ def test_the_standard_input_is_read(kind, data, model, capsys, monkeypatch):
     out = data.parent / "out.csv"
     give(monkeypatch, content)
     assert cli.main(["predict", str(model), "-", "-o", str(out)]) == 0
-    np.testing.assert_array_equal(read_table(out)["prediction"], predicted(model, data))
+    found = read_table(out)["prediction"]
+    np.testing.assert_allclose(found, predicted(model, data), rtol=1e-6)
+    monkeypatch.setenv("COLUMNS", "200")  # no heading is folded
     printed = []
     for source in (data, "-"):
         give(monkeypatch, content)
@@ -270,3 +332,19 @@ def test_data_from_the_standard_input_are_not_overwritten(data):
         )
     assert done.returncode == 2 and "would overwrite the data file -" in done.stderr
     assert data.read_bytes() == before
+
+
+def test_several_targets_have_a_column_each(data, tmp_path, capsys):
+    table = read_table(data)
+    X = {name: table[name] for name in ("a", "b")}
+    y = np.column_stack([X["a"], -X["b"]])
+    model = tmp_path / "two.htree"
+    fitted = hybridtrees.CARTRegressor(max_depth=2).fit(X, y)
+    fitted.save(model)
+    out = tmp_path / "out.csv"
+    assert cli.main(["predict", str(model), str(data), "-o", str(out)]) == 0
+    assert f"{len(y)} predictions" in capsys.readouterr().out
+    found = read_table(out)
+    assert list(found) == ["prediction_0", "prediction_1"]
+    both = np.column_stack(list(found.values()))
+    np.testing.assert_allclose(both, fitted.predict(X), rtol=1e-6)

@@ -162,6 +162,22 @@ def test_as_frame(load):
         assert isinstance(framed.data[name].dtype, pd.CategoricalDtype)
 
 
+@pytest.mark.parametrize("as_frame", [False, True])
+@pytest.mark.parametrize("name", sorted(n for n in datasets.__all__ if n.startswith("load_")))
+def test_loaders_return_pairs(name, as_frame):
+    if as_frame:
+        pytest.importorskip("pandas")
+    load = getattr(datasets, name)
+    whole, pair = load(as_frame=as_frame), load(as_frame=as_frame, return_X_y=True)
+    assert type(pair) is tuple and len(pair) == 2
+    assert type(pair[0]) is type(whole.data) and type(pair[1]) is type(whole.target)
+    np.testing.assert_array_equal(pair[1], whole.target)
+    for column in whole.data if isinstance(whole.data, dict) or as_frame else [slice(None)]:
+        assert list(np.ravel(pair[0][column]).astype(str)) == list(
+            np.ravel(whole.data[column]).astype(str)
+        )
+
+
 @pytest.mark.parametrize("load", ALL)
 def test_models_take_the_data_as_it_is(load):
     dataset = load()

@@ -51,6 +51,15 @@ def test_a_file_says_what_it_said(path, tmp_path):
         np.testing.assert_array_equal(again[name], value)
 
 
+def test_coefficients_of_old_files():
+    models = [hybridtrees.load(path) for path in FILES]
+    linear = [model for model in models if hasattr(model, "coef_")]
+    assert len(linear) == 6
+    for model in linear:
+        assert model.coef_.shape[-1] == model.n_features_in_
+        assert model.term_coef_.shape[-1] == len(model.term_names_) > model.n_features_in_
+
+
 def same_tables(found, expected):
     """Texts of numbers and categories."""
     assert found.shape == expected.shape

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import ast
 import doctest
+import email
 import importlib
 import importlib.util
 import inspect
 import os
 import pkgutil
 import re
+import runpy
+import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -142,8 +146,13 @@ def test_compiled_modules_that_python_imports_have_stubs():
 # Promises
 
 
+def read_settings() -> dict:
+    """What pyproject.toml says."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
 def test_run_time_dependencies():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = read_settings()["project"]
     names = {re.match(r"[\w-]+", line)[0] for line in project["dependencies"]}
     assert names == {"numpy", "scipy", "threadpoolctl"}
     assert project["license"] == "BSD-3-Clause"
@@ -216,11 +225,122 @@ def test_examples_in_docstrings():
     assert tried > 0
 
 
-def test_examples_in_the_readme():
+def test_examples_in_the_readme(tmp_path, monkeypatch):
     pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)  # one saves a model
     result = doctest.testfile(
         str(ROOT / "README.md"),
         module_relative=False,
         optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS,
     )
     assert result.attempted >= 5 and result.failed == 0
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+# ---------------------------------------------------------------------------------------------
+# What is shipped
+
+HOME = "https://github.com/hybridtrees/hybridtrees"
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory) -> tarfile.TarFile:
+    """The source archive, made from a copy of the tree where there is no git."""
+    pytest.importorskip("setuptools")
+    pytest.importorskip("Cython")
+    folder = tmp_path_factory.mktemp("sdist")
+    left_out = shutil.ignore_patterns(
+        ".git", ".hypothesis", ".*_cache", "build", "_build", "dist", "env", "*.egg-info"
+    )
+    shutil.copytree(ROOT, folder / "tree", ignore=left_out)
+    (folder / "tree" / "hybridtrees" / "_of_another_build.so").touch()
+    done = subprocess.run(
+        [sys.executable, "setup.py", "-q", "sdist", "--dist-dir", str(folder)],
+        cwd=folder / "tree",
+        env={**os.environ, "PATH": str(folder)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    with tarfile.open(next(folder.glob("*.tar.gz"))) as opened:
+        yield opened
+
+
+def test_source_archive_has_what_a_build_and_its_tests_need(archive):
+    names = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = [f for f in source_files(*CODE) if "build" not in f.relative_to(ROOT).parts]
+    wanted += [f for f in (ROOT / "tests").rglob("*") if f.suffix in (".py", ".json", ".htree")]
+    wanted += [f for f in (PACKAGE / "datasets").iterdir() if f.suffix in (".gz", ".md")]
+    wanted += [ROOT / name for name in ("setup.py", "pyproject.toml", "LICENSE", "README.md")]
+    wanted += [ROOT / ".ci" / "run", ROOT / "CHANGELOG.md", PACKAGE / "py.typed"]
+    assert len(wanted) > 400
+    assert {f.relative_to(ROOT).as_posix() for f in wanted} - names == set()
+    made = (".c", ".so", ".pyd", ".pyc", ".o")
+    assert [name for name in names if name.endswith(made) or name.startswith("build/")] == []
+
+
+def test_metadata_of_the_source_archive(archive):
+    name = next(name for name in archive.getnames() if name.count("/") == 1 and "PKG-INFO" in name)
+    read = email.message_from_bytes(archive.extractfile(name).read())
+    assert (read["Name"], read["Version"]) == ("hybridtrees", hybridtrees.__version__)
+    assert read["Requires-Python"] == ">=3.11"
+    addresses = [line.split(", ")[1] for line in read.get_all("Project-URL")]
+    assert len(addresses) >= 4 and all(address.startswith(HOME) for address in addresses)
+    versions = re.findall(r"Python :: (3\.\d+)", "\n".join(read.get_all("Classifier")))
+    wheels = read_settings()["tool"]["cibuildwheel"]["build"]
+    assert versions == [f"3.{minor}" for minor in re.findall(r"\bcp3(\d+)-", wheels)]
+
+
+def test_installed_files():
+    try:
+        files = {str(file) for file in metadata.files("hybridtrees")}
+    except metadata.PackageNotFoundError:
+        pytest.skip("hybridtrees is imported from its folder, not installed")
+    if not any(name.startswith("hybridtrees/") for name in files):
+        pytest.skip("hybridtrees is installed from its folder, which it is imported from")
+    wanted = {f.relative_to(ROOT).as_posix() for f in source_files(".py", ".pyi", ".pxd")}
+    assert wanted | {"hybridtrees/py.typed"} <= files
+    # The OpenMP library of a wheel has a folder of its own.
+    allowed = r"hybridtrees(\.libs|-[\d.]+\.dist-info)?/|\.\./"
+    assert [name for name in files if not re.match(allowed, name)] == []
+
+
+def test_the_oldest_versions_are_those_that_are_allowed():
+    project = read_settings()["project"]
+    lines = [*project["dependencies"], *project["optional-dependencies"]["test"]]
+    floors = dict(line.split(">=") for line in lines)
+    text = (ROOT / ".ci" / "oldest.txt").read_text()
+    oldest = dict(re.findall(r"^([\w-]+)==([\d.]+)$", text, re.MULTILINE))
+    assert set(floors) == set(oldest)
+    for name, floor in floors.items():
+        assert oldest[name].startswith(floor), name
+        assert set(oldest[name].removeprefix(floor)) <= {".", "0"}, name
+    for extra in ("bench", "plot"):  # the same package has the same floor everywhere
+        for line in project["optional-dependencies"][extra]:
+            name, _, floor = line.partition(">=")
+            assert floors.get(name, floor) == floor, line
+
+
+def test_version_and_home_are_the_same_everywhere():
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f"\nversion: {hybridtrees.__version__}\n" in citation
+    texts = [citation, *((ROOT / name).read_text() for name in ("SECURITY.md", "pyproject.toml"))]
+    texts += [f.read_text() for f in (ROOT / ".github").rglob("*.yml")]
+    homes = set(re.findall(r"https://github\.com/[\w-]+/hybridtrees\b", "".join(texts)))
+    assert homes == {HOME}
+
+
+def test_scripts_can_be_started():
+    for path in (ROOT / ".ci").iterdir():
+        if path.is_file() and path.read_text().startswith("#!"):
+            assert os.access(path, os.X_OK), path.name
+
+
+def test_the_typed_program_of_a_user_runs(tmp_path):
+    program = runpy.run_path(str(ROOT / "tests" / "typing" / "consumer.py"))
+    assert program["fit_and_keep"](tmp_path) > 0.9
+    assert all(score > 0.3 for score in program["every_family"]())
+    assert "class" in program["read_a_tree"]()

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
+import textwrap
 from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
+import hybridtrees as ht
+from hybridtrees._parameters import (
+    attribute,
+    check_boolean,
+    check_integer,
+    check_option,
+    check_real,
+)
 from hybridtrees.base import Estimator
 
 
@@ -120,6 +129,34 @@ def test_a_parameter_is_declared_once_and_keeps_its_place():
     assert inspect.signature(Child).parameters["first"].kind is inspect.Parameter.KEYWORD_ONLY
     with pytest.raises(TypeError, match=r"Child.__init__\(\) got an unexpected .*'fourth'"):
         Child(fourth=1)
+
+
+def test_attributes_leave_no_trace():
+    class Model(Estimator):
+        depth: int = 3
+        tree_: Any = attribute()
+        kind: str = attribute()
+
+    class Named(Model):
+        kind: str = "a"
+
+    assert list(inspect.signature(Model).parameters) == ["depth"]
+    assert not hasattr(Model(), "tree_")
+    assert Named(kind="b").get_params() == {"depth": 3, "kind": "b"}
+
+
+def test_type_checkers_see_the_parameters_and_nothing_else():
+    # They take every annotated attribute of an estimator for a parameter of its constructor.
+    for name in ht.__all__:
+        getattr(ht, name)
+    classes = [Estimator]
+    for cls in classes:
+        classes += [c for c in cls.__subclasses__() if c.__module__.startswith("hybridtrees.")]
+    for cls in set(classes):
+        node = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+        for line in node.body:
+            if isinstance(line, ast.AnnAssign) and "ClassVar" not in ast.unparse(line.annotation):
+                assert line.value is not None, (cls, ast.unparse(line))
 
 
 def test_positional_parameters_come_first():

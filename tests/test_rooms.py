@@ -23,6 +23,7 @@ ROOMS = (
     ("models.shared.forest",),
     FAMILIES,
     ("inspection",),
+    ("selection", "prepare"),
     ("_compare",),
 )
 RANK = {f"hybridtrees.{room}": rank for rank, row in enumerate(ROOMS) for room in row}

@@ -8,13 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from hybridtrees.base import Estimator
 from hybridtrees.input.arrays import is_missing_object
+from hybridtrees.input.columns import column_indices
 from hybridtrees.input.validation import (
     FeatureReader,
     check_target_classification,
     check_target_regression,
 )
-from hybridtrees.inspection._columns import Columns, open_columns
+from hybridtrees.inspection._columns import Columns, SparseColumns, open_columns
+from hybridtrees.prepare import DateFeatures, PreparedClassifier, PreparedRegressor
+from hybridtrees.prepare.calendar import date_values, parse_dates
 
 TASKS = ("regression", "classification")
 # Whole numbers of so few values are taken for classes.
@@ -42,6 +46,7 @@ class Data:
     target: np.ndarray  # Numbers, or codes of classes
     classes: np.ndarray | None
     time: np.ndarray | None = None  # Orders the rows
+    dates: DateFeatures | None = None  # What has made features of dates, before `columns`
     # What was done to the table that the user should know
     notes: list[str] = field(default_factory=list)
 
@@ -59,6 +64,13 @@ class Data:
     def strata(self) -> np.ndarray | None:
         """What a split is to keep in proportion."""
         return None if self.classes is None else self.target
+
+    def on_raw_tables(self, model: Any) -> Any:
+        """Return a model of `columns` as one of tables in which dates are still dates."""
+        if self.dates is None or not isinstance(model, Estimator):
+            return model
+        kind = PreparedRegressor if self.classes is None else PreparedClassifier
+        return kind.of(self.dates, model)
 
     def part(self, rows: np.ndarray) -> tuple[Any, np.ndarray]:
         """Return features as numbers, and target, of some rows; both for reading only."""
@@ -103,18 +115,15 @@ def make_data(
 ) -> Data:
     """Check a table and its target.
 
-    `time` is a column of X by name or number, which stays a feature if it holds numbers and leaves
-    if it holds dates; or values of its own.
+    `time` is a column of X by name or number, or values of its own. Dates become features.
     """
     if task not in ("auto", *TASKS):
         raise ValueError(f"task must be 'auto', 'regression' or 'classification', got {task!r}")
     target_name = target_name or str(getattr(y, "name", None) or "y")
     columns = open_columns(X)
     notes = list(notes or ())
-    when = None
-    if time is not None:
-        columns, when, note = _take_time(columns, time)
-        notes += note
+    when = None if time is None else _take_time(columns, time)
+    columns, dates, categorical_features = _without_dates(columns, categorical_features, notes)
     reader, values = FeatureReader.fit(columns.table, categorical_features=categorical_features)
     n_rows = columns.shape[0]
     if task == "auto":
@@ -137,7 +146,8 @@ def make_data(
             raise ValueError(f"the target {target_name!r} is constant: every row is {target[0]}")
     names = reader.feature_names_in
     for j in np.flatnonzero(reader.is_categorical).tolist():
-        n_labels = 0 if reader.categories[j] is None else len(reader.categories[j])
+        known = reader.categories[j]
+        n_labels = 0 if known is None else len(known)
         if names_rows(n_labels, n_rows):
             name_of = f"x{j}" if names is None else names[j]
             notes.append(
@@ -156,6 +166,7 @@ def make_data(
         target=target,
         classes=classes,
         time=when,
+        dates=dates,
         notes=notes,
     )
 
@@ -192,8 +203,8 @@ def _numbers(y: Any, n_rows: int, target_name: str) -> np.ndarray:
     return check_target_regression(y, n_rows)
 
 
-def _take_time(columns: Columns, time: Any) -> tuple[Columns, np.ndarray, list[str]]:
-    """Values that order the rows, and the columns that stay features."""
+def _take_time(columns: Columns, time: Any) -> np.ndarray:
+    """Values that order the rows."""
     if not isinstance(time, str | int | np.integer):
         when = np.asarray(time.to_numpy() if hasattr(time, "to_numpy") else time)
         if when.shape != (columns.shape[0],):
@@ -201,39 +212,49 @@ def _take_time(columns: Columns, time: Any) -> tuple[Columns, np.ndarray, list[s
                 f"time must be a column of X or have one entry for each of its "
                 f"{columns.shape[0]} rows, got the shape {when.shape}"
             )
-        return columns, as_times(when, "time"), []
+        return as_times(when, "time")
     index = columns.index(time, "time")
     name = time if columns.names is None else columns.names[index]
-    when = _time_values(columns, index)
-    times = as_times(when, str(name))
-    if when.dtype.kind in "biuf":
-        return columns, times, []
-    note = f"{name!r} orders the rows and is no feature, for it does not hold numbers"
-    return _without(columns, index), times, [note]
+    dates = date_values(columns.series(index))
+    return as_times(columns.column(index) if dates is None else dates, str(name))
 
 
-def _time_values(columns: Columns, index: int) -> np.ndarray:
-    """Values of a column, dates among them, which are no features and so unknown to `Columns`."""
-    series = columns.series(index)
-    dtype = getattr(series, "dtype", None)
-    if getattr(dtype, "tz", None) is not None:  # pandas
-        return series.dt.tz_convert(None).to_numpy()
-    arrow = str(getattr(series, "type", "")).startswith(("timestamp", "date"))
-    polars = hasattr(dtype, "is_temporal") and dtype.is_temporal()
-    return series.to_numpy() if arrow or polars else columns.column(index)
+def _without_dates(
+    columns: Columns, categorical_features: Any, notes: list[str]
+) -> tuple[Columns, DateFeatures | None, Any]:
+    """Put features in the place of dates; also returns what made them, and the categories."""
+    n_columns = columns.shape[1]
+    places = [j for j in range(n_columns) if _holds_dates(columns, j)]
+    if not places:
+        return columns, None, categorical_features
+    dates = DateFeatures(columns=places)
+    table = dates.fit_transform(columns.table)
+    for j, parts in zip(places, dates.parts_, strict=True):
+        name = f"x{j}" if columns.names is None else columns.names[j]
+        notes.append(
+            f"{name!r} holds dates, whose features are {', '.join(parts)}"
+            if parts
+            else f"{name!r} is left out: it holds a single date"
+        )
+    if categorical_features is not None:
+        names = columns.names
+        chosen = column_indices(categorical_features, n_columns, names, "categorical_features")
+        kept = [j for j in range(n_columns) if j not in places]
+        categorical_features = [kept.index(j) for j in chosen if j in kept]
+    return open_columns(table), dates, categorical_features
 
 
-def _without(columns: Columns, index: int) -> Columns:
-    """Leave a column out; tables of numbers have no dates, so that only named ones come here."""
-    table = columns.table
-    if isinstance(table, np.ndarray):
-        return open_columns(np.delete(table, index, axis=1))
-    if hasattr(table, "iloc"):
-        return open_columns(table.iloc[:, [j for j in range(columns.shape[1]) if j != index]])
-    keep = [name for j, name in enumerate(columns.names or ()) if j != index]
-    if isinstance(table, dict):
-        return open_columns({name: table[name] for name in keep})
-    return open_columns(table.select(keep))
+def _holds_dates(columns: Columns, j: int) -> bool:
+    """Whether a column holds dates, by its type or as text such as 2024-05-31."""
+    if isinstance(columns, SparseColumns):
+        return False
+    if date_values(columns.series(j)) is not None:
+        return True
+    if not columns.is_category(j):
+        return False
+    cells = columns.column(j).tolist()
+    known = [cell for cell in cells if not is_missing_object(cell)]
+    return bool(known) and all(isinstance(v, str) for v in known) and parse_dates(known) is not None
 
 
 def as_times(values: np.ndarray, name: str) -> np.ndarray:
@@ -243,13 +264,13 @@ def as_times(values: np.ndarray, name: str) -> np.ndarray:
         if values.dtype.kind == "O":  # Python dates
             values = values.astype("datetime64[us]")
     if values.dtype.kind in "OUT":
-        try:
-            values = np.array([str(v).strip().replace("/", "-") for v in values], "datetime64[us]")
-        except ValueError:
+        dates = parse_dates(None if is_missing_object(v) else str(v) for v in values.tolist())
+        if dates is None:
             raise ValueError(
                 f"the time column {name!r} holds {values[0]!r}: it must hold numbers or dates "
                 "such as 2024-05-31 or 2024-05-31 12:30"
-            ) from None
+            )
+        values = dates
     if values.dtype.kind == "M":
         missing = np.isnat(values)
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
@@ -54,9 +54,11 @@ def load_file(
     task: str = "auto",
     time: str | None = None,
     drop: Sequence[str] = (),
+    decimal: str | None = None,
 ) -> Data:
     """Read a file for a comparison; rows in which the target is missing are left out."""
-    table = read_table(path)
+    about: dict[str, str] = {}
+    table = read_table(path, decimal=decimal, notes=about)
     y = column_of(table, target, "the target")
     for name in drop:
         column_of(table, name, "--drop")
@@ -65,7 +67,9 @@ def load_file(
     when = None if time is None else column_of(table, time, "--time")
     if time == target:
         raise ValueError(f"the column {target!r} cannot be both the target and the time")
-    notes = []
+    notes = [f"{name!r} {note}" for name, note in about.items() if name not in drop]
+    # Found before rows are left out, which would leave gaps between the numbers.
+    numbering = {name for name, column in table.items() if _numbers_rows(name, column)} - {time}
     known = _is_known(y)
     if not known.all():
         if not known.any():
@@ -76,10 +80,7 @@ def load_file(
         when = None if when is None else when[known]
     left_out = {target, *drop}
     features = {name: column for name, column in table.items() if name not in left_out}
-    if time is not None and table[time].dtype.kind != "f" and time in features:
-        del features[time]
-        notes.append(f"{time!r} orders the rows and is no feature, for it does not hold numbers")
-    features, more = _usable(features, time)
+    features, more = _usable(features, numbering)
     if not features:
         raise ValueError(f"{source_name(path)} has no column left to predict {target!r} from")
     if y.dtype.kind == "M":
@@ -108,16 +109,14 @@ def load_file(
 def _is_known(column: np.ndarray) -> np.ndarray:
     if column.dtype.kind == "O":
         return np.array([value is not None for value in column])
-    return ~(np.isnat(column) if column.dtype.kind == "M" else np.isnan(column))
+    missing: np.ndarray = np.isnat(column) if column.dtype.kind == "M" else np.isnan(column)
+    return ~missing
 
 
-def _usable(features: Table, time: str | None) -> tuple[Table, list[str]]:
+def _usable(features: Table, numbering: Collection[str]) -> tuple[Table, list[str]]:
     """Leave out columns that no model can use; also returns notes about them."""
     kept, notes = {}, []
     for name, column in features.items():
-        if column.dtype.kind == "M":
-            notes.append(f"{name!r} is left out: it holds dates (name it by --time to order rows)")
-            continue
         if column.dtype.kind == "O":
             labels = {value for value in column if value is not None}
             if names_rows(len(labels), len(column)):
@@ -128,7 +127,7 @@ def _usable(features: Table, time: str | None) -> tuple[Table, list[str]]:
                 column = truth
             elif not labels:
                 column = np.full(len(column), np.nan)
-        elif name != time and _numbers_rows(name, column):
+        elif name in numbering:
             notes.append(f"{name!r} numbers the rows; if it means nothing else, --drop it")
         if column.dtype.kind == "f" and np.isinf(column).any():
             notes.append(f"{name!r} holds infinite values, which are taken for missing")
@@ -139,43 +138,92 @@ def _usable(features: Table, time: str | None) -> tuple[Table, list[str]]:
 
 def _numbers_rows(name: str, column: np.ndarray) -> bool:
     """Whether a column holds each whole number of a range once, or any once and is called an id."""
-    if not (np.isfinite(column).all() and (column == np.floor(column)).all()):
+    if column.dtype.kind != "f" or not (column == np.floor(column)).all():
         return False
-    once = len(np.unique(column)) == len(column)
+    once = bool(np.isfinite(column).all()) and len(np.unique(column)) == len(column)
     return once and (np.ptp(column) == len(column) - 1 or name.lower().endswith("id"))
 
 
-def predict_file(model: Any, path: str | PathLike[str]) -> dict[str, np.ndarray]:
+def predict_file(
+    model: Any,
+    path: str | PathLike[str],
+    *,
+    keep: Sequence[str] = (),
+    decimal: str | None = None,
+    notes: dict[str, str] | None = None,
+) -> dict[str, np.ndarray]:
     """Predict the rows of a file: ``prediction``, and ``probability_<class>`` for each class.
 
-    Columns that the model does not know by name are ignored.
+    Several targets or quantiles are ``prediction_0``, ``prediction_1`` and so on.
+
+    Columns to `keep` stand before them. Columns that the model does not know by name are ignored.
     """
     names = getattr(model, "feature_names_in_", None)
-    labels = model._reader.categories
-    spelled = {
-        str(name)
-        for name, known in zip(names if names is not None else (), labels, strict=False)
-        if known is not None and known.dtype == object
-    }
-    table, where = read_table(path, text=spelled), source_name(path)
+    spelled = _text_features(model)
+    about: dict[str, str] = {}
+    where = source_name(path)
+    # What is only kept stays as it is written: 007 is no number.
+    only_kept = set(keep).difference(() if names is None else names)
+    table = read_table(path, text=spelled, verbatim=only_kept, decimal=decimal, notes=about)
+    kept = {name: column_of(table, name, "--keep") for name in keep}
     if names is None:
-        if len(table) != model.n_features_in_:
+        others = [column for name, column in table.items() if name not in keep]
+        if len(others) != model.n_features_in_:
             raise ValueError(
                 f"the model has {model.n_features_in_} features without names, but {where} has "
-                f"{len(table)} columns"
+                f"{len(others)} columns"
             )
-        X: Any = np.column_stack(list(table.values()))
+        X: Any = np.column_stack(others)
     else:
         gone = [str(name) for name in names if name not in table]
         if gone:
             raise ValueError(f"{where} lacks columns that the model needs: {', '.join(gone)}")
-        X = {str(name): _finite(table[name], str(name), spelled) for name in names}
-    columns = {"prediction": model.predict(X)}
+        dates = () if not hasattr(model, "dates_") else names[model.dates_.date_columns_]
+        X = {
+            str(name): table[name] if name in dates else _finite(table[name], str(name), spelled)
+            for name in names
+        }
+        if notes is not None:
+            notes.update({name: note for name, note in about.items() if name in X})
+    predicted = model.predict(X)
+    columns = {"prediction": predicted}
+    if predicted.ndim == 2:  # several targets or quantiles
+        columns = {f"prediction_{k}": column for k, column in enumerate(predicted.T)}
     if hasattr(model, "classes_"):
         proba = model.predict_proba(X)
         for label, column in zip(model.classes_, proba.T, strict=True):
             columns[f"probability_{label}"] = column
-    return columns
+    taken = [name for name in kept if name in columns]
+    if taken:
+        raise ValueError(f"--keep cannot keep {taken[0]!r}, which is a column of the predictions")
+    return {**kept, **columns}
+
+
+def readable(columns: dict[str, np.ndarray]) -> dict[str, list[Any]]:
+    """Return columns as people read them: numbers of seven digits, dates without empty times."""
+    return {name: [_spelled(value) for value in column] for name, column in columns.items()}
+
+
+def _spelled(value: Any) -> Any:
+    if isinstance(value, np.datetime64):
+        return "" if np.isnat(value) else str(value).removesuffix("T00:00:00.000000")
+    if not isinstance(value, float):  # NumPy's are among them
+        return value
+    if not np.isfinite(value):
+        return ""
+    return f"{value:.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:.7g}"
+
+
+def _text_features(model: Any) -> set[str]:
+    """Names of the features that were text in fit."""
+    own = getattr(model, "estimator_", model)
+    names = getattr(own, "feature_names_in_", None)
+    categories = own._reader.categories
+    return {
+        str(name)
+        for name, known in zip(names if names is not None else (), categories, strict=False)
+        if known is not None and known.dtype == object
+    }
 
 
 def _finite(column: np.ndarray, name: str, spelled: set[str]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What a report shows beyond scores: learning curves and importances."""
+"""What a report shows beyond scores: learning curves, importances, effects, curves of tests."""
 
 from __future__ import annotations
 
@@ -13,13 +13,22 @@ from hybridtrees._compare.families import Family
 from hybridtrees._compare.fitting import Fit, FitJob, Part, in_package
 from hybridtrees._compare.helpers import Helpers
 from hybridtrees._compare.result import Comparison
+from hybridtrees._compare.scores import Prediction
 from hybridtrees._compare.splits import nested_parts
-from hybridtrees.inspection import permutation_importance
+from hybridtrees.inspection import (
+    PartialDependence,
+    PermutationImportance,
+    partial_dependence,
+    permutation_importance,
+)
+from hybridtrees.metrics import roc_curve
 
 _SHARES = (0.125, 0.25, 0.5, 1.0)
 # Rows are bounded, because a drawing is not worth minutes.
-_MOST_CURVE_ROWS, _MOST_TEST_ROWS = 20_000, 1000
+_MOST_CURVE_ROWS, _MOST_TEST_ROWS, _MOST_EFFECT_ROWS = 20_000, 1000, 300
 _MOST_FEATURES = 40
+_MOST_ROC_POINTS = 120
+_NORMAL_95 = 1.96
 
 
 @dataclass(frozen=True)
@@ -73,8 +82,9 @@ class Importances:
     """What the score of each model loses when a feature is shuffled, in shares of its total."""
 
     features: list[str]  # Those that matter most on average, the most important first
-    models: list[str]
+    families: list[Family]
     shares: np.ndarray  # (n_features, n_models)
+    of_winner: list[int]  # Numbers of the features that the winner needs, the most important first
 
 
 def importances(comparison: Comparison, most: int = 12) -> Importances | None:
@@ -83,9 +93,7 @@ def importances(comparison: Comparison, most: int = 12) -> Importances | None:
     results = [r for r in comparison.results if r.model is not None and r.family.key != "baseline"]
     if not results:
         return None
-    rows = comparison.plan.test
-    if len(rows) > _MOST_TEST_ROWS:
-        rows = rows[np.linspace(0, len(rows) - 1, _MOST_TEST_ROWS).astype(int)]
+    rows = some(comparison.plan.test, _MOST_TEST_ROWS)
     X, y = data.columns.take(rows).table, data.labels[rows]
     features = _candidates([r.model for r in results], data.shape[1])
     scoring = "rmse" if data.task == "regression" else "logloss"
@@ -104,13 +112,16 @@ def importances(comparison: Comparison, most: int = 12) -> Importances | None:
                 random_state=comparison.limits.seed,
                 features=features,
             )
+        assert isinstance(found, PermutationImportance)  # of one score
         lost = np.maximum(found.importances_mean, 0.0)
         shares[features, k] = lost / lost.sum() if lost.sum() > 0 else 0.0
     order = np.argsort(-shares.mean(axis=1), kind="stable")[: min(most, len(features))]
+    own = shares[:, [result is comparison.winner for result in results]].ravel()
     return Importances(
         [data.feature_names[j] for j in order],
-        [result.family.name for result in results],
+        [result.family for result in results],
         shares[order],
+        [int(j) for j in np.argsort(-own, kind="stable") if own[j] > 0],
     )
 
 
@@ -124,4 +135,119 @@ def _candidates(models: list[Any], n_features: int) -> list[int]:
         if len(getattr(model, "feature_importances_", ())) == n_features
     ]
     total = np.sum(known, axis=0) if known else np.zeros(n_features)
-    return np.sort(np.argsort(-total, kind="stable")[:_MOST_FEATURES]).tolist()
+    return sorted(np.argsort(-total, kind="stable")[:_MOST_FEATURES].tolist())
+
+
+def some(rows: np.ndarray, most: int) -> np.ndarray:
+    """Return at most so many of the rows, evenly spread."""
+    if len(rows) <= most:
+        return rows
+    return rows[np.linspace(0, len(rows) - 1, most).astype(np.intp)]
+
+
+def effects(comparison: Comparison, features: list[int]) -> list[PartialDependence]:
+    """Partial dependence of the winner on some features, averaged over rows that it has seen."""
+    rows = some(comparison.plan.rest, _MOST_EFFECT_ROWS)
+    X = comparison.data.columns.take(rows).table
+    found = []
+    for feature in features:
+        try:
+            one = partial_dependence(
+                comparison.winner.model,
+                X,
+                feature,
+                grid="quantile",
+                grid_resolution=30,
+                percentiles=(0.02, 0.98),
+            )
+        except ValueError:  # a column that has no value in these rows
+            continue
+        one.feature_names = [comparison.data.feature_names[feature]]
+        found.append(one)
+    return found
+
+
+# ---- Curves of predicted classes ----------------------------------------------------------------
+
+
+def roc_curves(y: np.ndarray, predicted: Prediction) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the false and true positive rates of the test rows.
+
+    One curve for two classes. For more, that of each class against the rest and, last, their mean
+    weighted by the classes' shares, whose area is the AUC that tables show. Empty if the rows
+    are all of one class.
+    """
+    codes = [1] if predicted.proba.shape[1] == 2 else predicted.codes
+    curves, weights = [], []
+    for code in codes:
+        positive = y == code
+        if positive.all() or not positive.any():
+            continue
+        score = predicted.rank if len(codes) == 1 else predicted.proba[:, code]
+        curves.append(roc_curve(positive, score)[:2])
+        weights.append(positive.sum())
+    if len(codes) > 1 and curves:
+        grid = np.unique(np.concatenate([false for false, _ in curves]))
+        mean = np.average([_heights(grid, *curve) for curve in curves], axis=0, weights=weights)
+        curves.append((np.repeat(grid, 2), mean.ravel()))
+    return [_thinned(*curve) for curve in curves]
+
+
+def _heights(grid: np.ndarray, false: np.ndarray, true: np.ndarray) -> np.ndarray:
+    """Lowest and highest point of a curve at some places: two where it is vertical, (n, 2)."""
+    first = np.searchsorted(false, grid, "left")
+    last = np.searchsorted(false, grid, "right") - 1
+    # Between two points of the curve `last` is the one before and `first` the one behind.
+    step = np.where(first > last, false[first] - false[last], 1.0)
+    between = true[last] + (grid - false[last]) / step * (true[first] - true[last])
+    exact = false[first] == grid
+    return np.column_stack(
+        [np.where(exact, true[first], between), np.where(exact, true[last], between)]
+    )
+
+
+def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Leave out points between which a curve is straight, and more where there are too many."""
+    new = np.append(True, (np.diff(x) != 0) | (np.diff(y) != 0))
+    x, y = x[new], y[new]
+    cross = np.diff(x[:-1]) * np.diff(y[1:]) - np.diff(x[1:]) * np.diff(y[:-1])
+    corners = np.concatenate([[True], np.abs(cross) > 1e-12, [True]])
+    kept = some(np.flatnonzero(corners), _MOST_ROC_POINTS)
+    return x[kept], y[kept]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Shares that were predicted and observed, in groups of about equally many rows."""
+
+    predicted: np.ndarray
+    observed: np.ndarray
+    low: np.ndarray  # Ends of a 95 % interval of the observed share (Wilson 1927)
+    high: np.ndarray
+
+
+def calibration(y: np.ndarray, predicted: Prediction) -> Calibration:
+    """Compare predicted probabilities with what came; of more than two classes, all together."""
+    if predicted.proba.shape[1] == 2:
+        share, came = predicted.proba[:, 1], y == 1
+    else:
+        share, came = predicted.proba.ravel(), (y[:, None] == np.array(predicted.codes)).ravel()
+    # Rows of equal probability stay together, so that groups may be of different sizes.
+    n_groups = min(10, max(2, len(share) // 10))
+    place = np.searchsorted(np.sort(share), share) * n_groups // len(share)
+    groups = [place == k for k in np.unique(place)]
+    size = np.array([group.sum() for group in groups])
+    mean = np.array([share[group].mean() for group in groups])
+    rate = np.array([came[group].mean() for group in groups])
+    z2 = _NORMAL_95**2
+    centre = (rate + z2 / (2 * size)) / (1 + z2 / size)
+    half = _NORMAL_95 * np.sqrt(rate * (1 - rate) / size + z2 / (4 * size**2)) / (1 + z2 / size)
+    low, high = np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+    return Calibration(mean, rate, low, high)
+
+
+def confusion(y: np.ndarray, predicted: Prediction) -> np.ndarray:
+    """Count the rows of each class (down) by the class predicted for them (across)."""
+    n_classes = predicted.proba.shape[1]
+    counts = np.bincount(y * n_classes + predicted.value, minlength=n_classes**2)
+    return counts.reshape(n_classes, n_classes)

@@ -20,16 +20,12 @@ from typing import Any
 
 import numpy as np
 
+from hybridtrees._compare.cells import typed_columns
 from hybridtrees._outputs import STREAM
 
 Table = dict[str, np.ndarray]
 
-# What stands for a missing value; among numbers a question mark does, too.
-MISSING = frozenset(("", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "<NA>"))
-_MISSING_NUMBERS = MISSING | {"?", "-", "."}
 _DELIMITERS = ",;\t|"
-_DATE = re.compile(r"\d{4}[-/]\d\d[-/]\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?")
-_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?|[+-]?\d+([eE][+-]?\d+)?")
 # First bytes of files that are often taken for tables.
 _NO_TEXT = {b"PK\x03\x04": "a zip or Excel file", b"\xd0\xcf\x11\xe0": "an old Excel file"}
 _JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
@@ -37,12 +33,22 @@ _JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 _JSON = re.compile(r'\s*(\{\s*"|\[\s*[\[{])')
 
 
-def read_table(path: str | PathLike[str], *, text: Collection[str] = ()) -> Table:
-    """Read a CSV or Parquet file, or the standard input (``-``); `text` names columns kept as text.
+def read_table(
+    path: str | PathLike[str],
+    *,
+    text: Collection[str] = (),
+    verbatim: Collection[str] = (),
+    decimal: str | None = None,
+    notes: dict[str, str] | None = None,
+) -> Table:
+    """Read a CSV or Parquet file, or the standard input (``-``).
+
+    Columns in `text` become text, and those in `verbatim` stay as the file has them.
 
     Parquet if the name ends in .parquet or .pq, or by its first bytes; else CSV, which may be
-    packed by gzip. The delimiter is detected: comma, semicolon, tab or bar. Where it is not the
-    comma, numbers may have a decimal comma.
+    packed by gzip. The delimiter is detected: comma, semicolon, tab or bar. Numbers may be as
+    people write them, see `cells`; `decimal`, a point or comma, says how. What users should know
+    of a column is put into `notes`.
     """
     where, raw = source_name(path), _content(path)
     if where.lower().endswith((".parquet", ".pq")) or raw.startswith(b"PAR1"):
@@ -54,7 +60,8 @@ def read_table(path: str | PathLike[str], *, text: Collection[str] = ()) -> Tabl
     else:
         content = _decoded(where, raw)
         del raw  # as large as the file
-        table = _read_csv(where, content, text)
+        notes = {} if notes is None else notes
+        table = _read_csv(where, content, {*text, *verbatim}, decimal, notes)
     if not table or not len(next(iter(table.values()))):
         raise ValueError(f"{where} holds no rows")
     return table
@@ -93,11 +100,13 @@ def _listed(names: Sequence[str], most: int = 20) -> str:
     return shown if len(names) <= most else f"{shown}, ... ({len(names)} in all)"
 
 
-def _read_csv(path: str, content: str, text: Collection[str]) -> Table:
+def _read_csv(
+    path: str, content: str, text: set[str], decimal: str | None, notes: dict[str, str]
+) -> Table:
     """Columns as numbers where they can be."""
     head, body = _head_and_body(content)
     delimiter = max(_DELIMITERS, key=re.sub('"[^"]*"', "", head).count)
-    names = next(_cells_of(path, head, delimiter), [])
+    names: list[str] = next(_cells_of(path, head, delimiter), [])
     names = [name.strip() for name in names]
     if not any(names):
         raise ValueError(f"{path} has no line of column names")
@@ -109,19 +118,18 @@ def _read_csv(path: str, content: str, text: Collection[str]) -> Table:
     if not body.strip():
         raise ValueError(f"{path} holds no rows")
     try:
+        if decimal == "," or not text.isdisjoint(names):
+            raise ValueError
         numbers = np.loadtxt(io.StringIO(body), delimiter=delimiter, comments=None, ndmin=2)
-    except ValueError:  # text, missing values or quotes
+    except ValueError:  # text, missing values, quotes, or numbers that are not to be read so
         columns = _read_cells(path, names, body, delimiter)
-        return {
-            name: _typed(cells, name in text, decimal_comma=delimiter != ",")
-            for name, cells in columns.items()
-        }
+        free = delimiter != ","
+        return typed_columns(columns, notes, text=text, decimal=decimal, comma_is_free=free)
     if numbers.shape[1] != len(names):
         raise ValueError(
             f"{path} has {len(names)} column names, but {numbers.shape[1]} values in each row"
         )
-    table = dict(zip(names, np.ascontiguousarray(numbers.T), strict=True))
-    return {name: _as_text(c) if name in text else c for name, c in table.items()}
+    return dict(zip(names, np.ascontiguousarray(numbers.T), strict=True))
 
 
 def _decoded(path: str, raw: bytes) -> str:
@@ -189,30 +197,6 @@ def _read_cells(path: str, names: list[str], body: str, delimiter: str) -> dict[
     return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
 
 
-def _typed(column: list[str], as_text: bool, decimal_comma: bool) -> np.ndarray:
-    """Return cells as numbers or dates if they can be, else as text."""
-    cells = [cell.strip() for cell in column]
-    if not as_text:
-        known = {cell for cell in cells if cell not in _MISSING_NUMBERS}
-        try:
-            return np.array(["nan" if cell in _MISSING_NUMBERS else cell for cell in cells]).astype(
-                np.float64
-            )
-        except ValueError:
-            pass
-        if decimal_comma and all(map(_DECIMAL_COMMA.fullmatch, known)):
-            return _typed([cell.replace(",", ".") for cell in cells], False, False)
-        if all(map(_DATE.fullmatch, known)):
-            try:
-                return np.array(
-                    ["NaT" if cell not in known else cell.replace("/", "-") for cell in cells],
-                    dtype="datetime64[us]",
-                )
-            except ValueError:  # there is no 30th of February
-                pass
-    return np.array([None if cell in MISSING else cell for cell in cells], dtype=object)
-
-
 def _as_text(column: np.ndarray) -> np.ndarray:
     """Return a column as a CSV file that is read as text would give it."""
     if column.dtype.kind == "O":
@@ -256,9 +240,9 @@ def _from_arrow(column: Any) -> np.ndarray:
 
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        return column.to_numpy().astype("datetime64[us]")
+        return np.array(column.to_numpy(), dtype="datetime64[us]")
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return column.cast(pa.float64(), safe=False).to_numpy().astype(np.float64)
+        return np.array(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)
     values = column.to_pylist()

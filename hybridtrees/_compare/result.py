@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
@@ -12,12 +12,15 @@ import numpy as np
 
 from hybridtrees._compare.data import Data, finite_or_none
 from hybridtrees._compare.families import Family, Setting
-from hybridtrees._compare.scores import Score
+from hybridtrees._compare.resampling import COVERAGE, UNKNOWN, Interval
+from hybridtrees._compare.scores import Prediction, Score
 from hybridtrees._compare.search import Limits, Trial
 from hybridtrees._compare.splits import Split
+from hybridtrees._compare.text import TIED, number, table_text, terminal_width, wrapped
 from hybridtrees._outputs import write_text
-from hybridtrees.input.labels_text import aligned
 from hybridtrees.inspection.plots import pyplot
+
+__all__ = ["Comparison", "Result", "Table", "number"]
 
 
 @dataclass
@@ -29,10 +32,18 @@ class Result:
     trial: Trial  # How they did on training and validation rows
     # Whether every setting of the family went beyond the limit, so that this one does
     overfits: bool
-    model: Any = None  # Fitted to all rows but those of the test
+    # What ranks the family: the mean of `fold_scores`, or without folds the validation score
+    choice: float = np.nan
+    choice_interval: Interval = UNKNOWN
+    fold_scores: list[float] = field(default_factory=list)
+    tied: bool = False  # Not the first, but not shown to be worse either
+    # Fitted to all rows but those of the test, on `Data.columns`: dates are features there
+    model: Any = None
     # All scores of that model on the test rows and on its own rows, by name
     test: dict[str, float] = field(default_factory=dict)
     train: dict[str, float] = field(default_factory=dict)
+    test_intervals: dict[str, Interval] = field(default_factory=dict)
+    predicted: Prediction | None = None  # Of the test rows
     # Of that model: the whole fit, and the prediction of the test rows
     fit_seconds: float = np.nan
     predict_seconds: float = np.nan
@@ -48,11 +59,11 @@ def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-class Table(Sequence):
+class Table(Sequence[dict[str, Any]]):
     """Rows of a comparison, each a dict; printed as aligned text."""
 
-    def __init__(self, rows: list[dict[str, Any]], text: str) -> None:
-        self._rows, self._text = rows, text
+    def __init__(self, rows: list[dict[str, Any]], write: Callable[[], str]) -> None:
+        self._rows, self._write = rows, write
 
     def __getitem__(self, index: Any) -> Any:
         return self._rows[index]
@@ -64,7 +75,7 @@ class Table(Sequence):
         return iter(self._rows)
 
     def __repr__(self) -> str:
-        return self._text
+        return self._write()
 
     def to_frame(self) -> Any:
         """Return the rows as a pandas DataFrame."""
@@ -88,7 +99,7 @@ class Comparison:
     score : Score
         What decided.
     results : list of Result
-        In the order of their test scores; families that failed last.
+        In the order of `choice`, which no test row has a part in; families that failed last.
     trials : list of Trial
         Every setting that was tried.
     limits : Limits
@@ -97,6 +108,9 @@ class Comparison:
         Of the whole comparison.
     notes : list of str
         What the reader should know.
+    n_folds, n_repeats : int
+        Folds that ranked the families, and how often rows were divided anew; 0 if the validation
+        rows ranked them.
     """
 
     data: Data
@@ -107,13 +121,22 @@ class Comparison:
     limits: Limits
     seconds: float
     notes: list[str] = field(default_factory=list)
+    n_folds: int = 0
+    n_repeats: int = 0
+
+    @property
+    def chosen_by(self) -> str:
+        """What ranked the families: "folds" or "validation"."""
+        return "folds" if self.n_folds else "validation"
 
     @property
     def table(self) -> Table:
         """Rows with rank, model, scores, delta, times, size and parameters, the best first.
 
-        `test` is the score of the final model; `train` and `validation` are those by which its
-        setting was chosen, and `delta` is their relative difference in per cent.
+        `choice` is the score that ranks the models, and `tied` marks those that are not shown to
+        be worse than the first. `test` is the score of the final model. `train` and `validation`
+        are those by which its setting was chosen, and `delta` is their relative difference in
+        per cent. Intervals cover 95 % of bootstrap resamples.
         """
         rows = []
         for rank, result in enumerate(self.results, start=1):
@@ -122,7 +145,11 @@ class Comparison:
                 {
                     "rank": rank,
                     "model": result.family.name,
+                    "choice": result.choice,
+                    "choice_interval": result.choice_interval,
+                    "tied": result.tied,
                     "test": result.test.get(self.score.name, np.nan),
+                    "test_interval": result.test_intervals.get(self.score.name, UNKNOWN),
                     "validation": trial.validation,
                     "train": trial.train,
                     "delta": self.score.delta(trial.train, trial.validation),
@@ -134,23 +161,31 @@ class Comparison:
                     "error": result.error,
                 }
             )
-        return Table(rows, self._text(rows))
+        return Table(rows, lambda: table_text(self, terminal_width()))
 
     @property
-    def best_(self) -> Any:
-        """The fitted model at the head of the table; the baseline only if it is alone.
-
-        Its test score is the best of several, and so a little too good on average.
-        """
+    def winner(self) -> Result:
+        """The first result; that of the baseline only if it is alone."""
         fitted = [result for result in self.results if result.model is not None]
         if not fitted:
             raise ValueError("every family failed: " + str(self.results[0].error))
         # A constant is there to be beaten; it is no estimator that could be saved.
-        return min(fitted, key=lambda result: result.family.key == "baseline").model
+        return min(fitted, key=lambda result: result.family.key == "baseline")
+
+    @property
+    def best_(self) -> Any:
+        """The fitted model of the winner, for tables such as the one that was compared on.
+
+        Test rows had no part in choosing it, so that its test score is an honest one.
+        """
+        return self.data.on_raw_tables(self.winner.model)
 
     @property
     def models_(self) -> dict[str, Any]:
-        """Fitted models by the keys of their families, the best first."""
+        """Fitted models by the keys of their families, the best first.
+
+        They are fitted on ``data.columns``, in which dates are features already.
+        """
         return {r.family.key: r.model for r in self.results if r.model is not None}
 
     def heading(self) -> str:
@@ -165,23 +200,51 @@ class Comparison:
             f"{how}train / validation / test {parts}"
         )
 
+    def text(self, width: int | None = None) -> str:
+        """Return heading, table and remarks.
+
+        Parameters
+        ----------
+        width : int, optional
+            Columns that a line may have; by default those of the terminal.
+
+        Returns
+        -------
+        text : str
+        """
+        width = terminal_width() if width is None else width
+        lines = [*wrapped(self.heading(), width), "", table_text(self, width)]
+        remarks = self._remarks()
+        return "\n".join(
+            lines + [""] * bool(remarks) + sum((wrapped(r, width, "  ") for r in remarks), [])
+        )
+
     def __str__(self) -> str:
-        return "\n".join([self.heading(), "", str(self.table), *self._remarks()])
+        return self.text()
 
     def __repr__(self) -> str:
         return f"<Comparison of {len(self.results)} models on {self.data.name}>\n{self}"
+
+    def _repr_html_(self) -> str:
+        """Return the table for notebooks."""
+        from hybridtrees._compare.report import comparison_html
+
+        return comparison_html(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all results as numbers, strings, lists and dicts, for JSON."""
         n_rows, n_features = self.data.shape
         rows = []
         for row, result in zip(self.table, self.results, strict=True):
-            clean = {k: finite_or_none(v) if isinstance(v, float) else v for k, v in row.items()}
+            clean = {k: _plain_numbers(v) for k, v in row.items()}
             clean["parameters"] = {k: _plain(v) for k, v in result.setting.items()}
             clean["key"] = result.family.key
             for part in ("test", "train"):
                 scores = getattr(result, part)
                 clean[f"{part}_scores"] = {k: finite_or_none(v) for k, v in scores.items()}
+            intervals = result.test_intervals
+            clean["test_intervals"] = {k: _plain_numbers(v) for k, v in intervals.items()}
+            clean["fold_scores"] = _plain_numbers(tuple(result.fold_scores))
             rows.append(clean)
         return {
             "data": self.data.name,
@@ -191,6 +254,10 @@ class Comparison:
             "features": n_features,
             "parts": dict(zip(("train", "validation", "test"), self.plan.sizes, strict=True)),
             "folds": len(self.plan.folds),
+            "chosen_by": self.chosen_by,
+            "choice_folds": self.n_folds,
+            "choice_repeats": self.n_repeats,
+            "coverage": COVERAGE,
             "by_time": self.plan.by_time,
             "score": self.score.name,
             "search": self.limits.search,
@@ -271,50 +338,36 @@ class Comparison:
         ax.grid(axis="x", alpha=0.3)
         return ax, places
 
-    def _text(self, rows: list[dict[str, Any]]) -> str:
-        label = self.score.label
-        head = ["rank", "model", f"test {label}", "validation", "train", "delta %"]
-        cells = [[*head, "fit s", "predict ms", "size KB", "parameters"]]
-        for row, result in zip(rows, self.results, strict=True):
-            if result.error is not None:
-                cells.append(["-", row["model"], *["-"] * 7, "failed"])
-                continue
-            mark = "*" if row["overfits"] else ""
-            cells.append(
-                [
-                    str(row["rank"]),
-                    row["model"],
-                    number(row["test"]),
-                    number(row["validation"]),
-                    number(row["train"]),
-                    f"{row['delta']:+.1f}{mark}",
-                    f"{row['fit_seconds']:.3f}",
-                    f"{1e3 * row['predict_seconds']:.2f}",
-                    f"{row['size_bytes'] / 1024:.1f}",
-                    result.describe_setting(),
-                ]
-            )
-        lines = aligned(cells, left={1, 9})
-        lines.insert(1, "-" * max(map(len, lines)))
-        return "\n".join(lines)
-
     def _remarks(self) -> list[str]:
         remarks = list(self.notes)
+        if self.chosen_by == "folds":
+            times = f", up to {self.n_repeats} times" if self.n_repeats > 1 else ""
+            remarks.append(
+                f"ranked by the mean score on {self.n_folds} folds of the rows that do not "
+                f"test{times}; test rows decide nothing"
+            )
+            by = f"{self.n_folds} folds"
+        else:
+            by = "test rows"
+        if any(result.tied for result in self.results):
+            remarks.append(
+                f"{TIED} the {by} do not show it to be worse than the first (paired bootstrap, "
+                f"{COVERAGE:.0%})"
+            )
         if len(self.results) > 1 and self.results[0].family.key == "baseline":
-            remarks.append("no model does better than a constant on the test rows")
+            remarks.append("no model does better than a constant")
         if any(result.overfits for result in self.results):
             remarks.append("* beyond the limit of overfitting, as are all settings of this family")
-        remarks += [f"{r.family.name} failed: {r.error}" for r in self.results if r.error]
-        return ["", *remarks] if remarks else []
+        return remarks + [f"{r.family.name} failed: {r.error}" for r in self.results if r.error]
+
+
+def _plain_numbers(value: Any) -> Any:
+    """Return a value of the table as JSON has it."""
+    if isinstance(value, tuple):
+        return [finite_or_none(number) for number in value]
+    return finite_or_none(value) if isinstance(value, float) else value
 
 
 def _plain(value: Any) -> Any:
     """Return a parameter as JSON has it."""
     return value if isinstance(value, str | int | float | bool | type(None)) else str(value)
-
-
-def number(value: float) -> str:
-    """Write a score with four decimals, or five digits where it is large."""
-    if not np.isfinite(value):
-        return "-"
-    return f"{value:.4f}" if abs(value) < 10 else f"{value:.5g}"

@@ -11,20 +11,24 @@ from typing import Any
 
 import numpy as np
 
+from hybridtrees._compare.choice import Choice, Standing, count_folds, is_worse
 from hybridtrees._compare.data import Data, make_data
 from hybridtrees._compare.families import Family, choose_families
 from hybridtrees._compare.helpers import Helpers, helping
 from hybridtrees._compare.progress import Progress
+from hybridtrees._compare.resampling import interval, resampled_scores
 from hybridtrees._compare.result import Comparison, Result
-from hybridtrees._compare.scores import choose_score, predict, scores_of
+from hybridtrees._compare.scores import Prediction, Score, choose_score, predict, scores_of
 from hybridtrees._compare.search import SEARCHES, Limits, Search, Trial
-from hybridtrees._compare.splits import split_rows
+from hybridtrees._compare.splits import Split, split_rows
 from hybridtrees._parameters import check_integer, check_option, check_real
 from hybridtrees.core.base.random_state import seed_sequence, spawn_seeds
 from hybridtrees.core.base.threads import effective_threads
 
 # The quickest of several calls is reported: one call is too short to time.
 _PREDICT_REPEATS, _PREDICT_SECONDS = 5, 1.0
+# Shares of a budget for the search and for the folds; the final fits have the rest.
+_SEARCH_SHARE, _CHOICE_SHARE = 0.5, 0.25
 
 
 def compare(
@@ -50,8 +54,16 @@ def compare(
     Rows are divided into 70 % training, 15 % validation and 15 % test. Every setting of a
     family's grid is fitted on the training rows and scored on these and on the validation rows.
     Settings whose two scores differ by more than `overfit_limit` are set aside, unless all do;
-    of the others the best on validation is fitted anew on training and validation rows, and
-    scored on the test rows, which nothing has seen before.
+    of the others the best on validation stands for the family.
+
+    The families are then ranked by folds of the training and validation rows: five, the same for
+    all families, repeated up to three times if there are few rows. On more than 20,000 rows
+    the score on the validation rows ranks them. Each family is at last fitted on training and
+    validation rows and scored on the test rows, which nothing has seen before and which decide
+    nothing. Scores come with intervals that cover 95 % of bootstrap resamples of their rows.
+    A family is marked as tied if a paired bootstrap does not show it to be worse than the first.
+
+    Columns of dates become features; see `DateFeatures`. `best_` takes tables with such columns.
 
     Parameters
     ----------
@@ -65,13 +77,14 @@ def compare(
         Families to compare: linear, cart, forest, gb, xgb, linear_tree, linear_forest, rerf,
         eblr, plgb, baseline. All by default.
     score : str, optional
-        What decides: "rmse" (the default of regression), "mae", "r2" or "mape"; "auc" (the
+        What ranks the models: "rmse" (the default of regression), "mae", "r2" or "mape"; "auc" (the
         default of classification), "logloss", "accuracy", "f1" or "brier".
     time : str, int or array-like, optional
         Column of X, or values, by which rows are ordered: the earliest train, the latest test.
         By default the split is random, class by class.
     folds : int, optional
-        Validate by so many folds of the rows that do not test, instead of one split.
+        Validate by so many folds of the rows that do not test, instead of one split, and rank
+        the families by as many.
     search : {"halving", "grid"}, default="halving"
         Whether, on more than 3000 training rows, settings are first tried on a part of the rows,
         of which the best third goes on to three times as many; or all settings on all rows.
@@ -144,27 +157,39 @@ def compare_data(
     plan = split_rows(
         data.shape[0], strata=data.strata, time=data.time, n_folds=folds, random_state=limits.seed
     )
+    n_folds, n_repeats = count_folds(data, plan, folds)
     progress = progress or Progress()
     try:
         # The final fits count as one more setting each.
         progress.expect({family.key: 1.0 for family in families})
         with helping(helpers, limits.n_threads) as helpers:
             searching = Search(data, plan, score, limits, progress, helpers)
-            chosen = searching.run(families)
-        final = _FinalFits(data, plan.rest, plan.test, limits)
+            share = _SEARCH_SHARE if n_folds else _SEARCH_SHARE + _CHOICE_SHARE
+            found = list(searching.run(families, limits.end(start, share)).values())
+            choice = Choice(data, plan, score, limits, progress, helpers, n_folds, n_repeats)
+            standings = {}
+            sound = [trial for trial in found if trial.error is None]
+            if n_folds and len(sound) > 1:
+                end = limits.end(start, _SEARCH_SHARE + _CHOICE_SHARE)
+                standings = choice.run(sound, end)
+        final = _FinalFits(data, plan, limits)
         results = []
-        for trial in chosen.values():
+        for trial in found:
             began = clock.perf_counter()
-            results.append(
-                final.result(trial, score.overfits(trial.train, trial.validation, limits.overfit))
-            )
+            standing = standings.get(trial.family.key)
+            overfits = score.overfits(trial.train, trial.validation, limits.overfit)
+            results.append(final.result(trial, standing, overfits))
             progress.done(trial.family.key, clock.perf_counter() - began)
     finally:
         progress.close()
-    results.sort(key=lambda r: (r.error is not None, score.key(r.test.get(score.name, np.nan))))
+    results.sort(key=lambda r: (r.error is not None, score.key(r.choice)))
+    if not standings:
+        final.mark_ties(results, score)
     notes = list(data.notes)
     if searching.n_skipped:
         notes.append(f"the budget left {searching.n_skipped} settings untried")
+    if n_folds and len(sound) > 1 and not standings:
+        notes.append("the budget left no time for folds: models are ranked by one validation split")
     return Comparison(
         data=data,
         plan=plan,
@@ -174,25 +199,32 @@ def compare_data(
         limits=limits,
         seconds=clock.perf_counter() - start,
         notes=notes,
+        n_folds=n_folds if standings else 0,
+        n_repeats=choice.n_repeats if standings else 0,
     )
 
 
 class _FinalFits:
     """Fits chosen settings to all rows but those of the test, and scores them on these."""
 
-    def __init__(self, data: Data, rest: np.ndarray, test: np.ndarray, limits: Limits) -> None:
-        self.data, self.limits = data, limits
-        self.X, self.X_test = data.columns.take(rest).table, data.columns.take(test).table
-        self.labels = data.labels[rest]
-        self.y, self.y_test = data.target[rest], data.target[test]
+    def __init__(self, data: Data, plan: Split, limits: Limits) -> None:
+        self.data, self.limits, self.in_time = data, limits, plan.by_time
+        self.X, self.X_test = data.columns.take(plan.rest).table, data.columns.take(plan.test).table
+        self.labels = data.labels[plan.rest]
+        self.y, self.y_test = data.target[plan.rest], data.target[plan.test]
 
-    def result(self, trial: Trial, overfits: bool) -> Result:
+    def result(self, trial: Trial, standing: Standing | None, overfits: bool) -> Result:
         """Fit the setting of a trial and measure it.
 
         Bins are not shared here: the fit takes the time that it takes a user.
         """
         result = Result(trial.family, trial.final_setting(), trial, overfits, error=trial.error)
-        if trial.error is not None:
+        result.choice = trial.validation
+        if standing is not None:
+            result.choice, result.choice_interval = standing.mean, standing.interval
+            result.fold_scores, result.tied = standing.scores, standing.tied
+            result.error = result.error or standing.error
+        if result.error is not None:
             return result
         model = trial.family.make(
             self.data.task,
@@ -208,17 +240,35 @@ class _FinalFits:
                 model.fit(self.X, self.labels)
                 result.fit_seconds = clock.perf_counter() - start
                 result.predict_seconds = self._time_predict(model)
-                result.train = self._scores(model, self.X, self.y)
-                result.test = self._scores(model, self.X_test, self.y_test)
+                result.train = self._scores(self.y, self._predict(model, self.X))
+                result.predicted = self._predict(model, self.X_test)
         except Exception as error:  # one family that fails must not end the comparison
             result.error = f"{type(error).__name__}: {error}"
             return result
+        result.test = self._scores(self.y_test, result.predicted)
+        values = self._resampled(scores_of(self.data.task), result.predicted)
+        result.test_intervals = {name: interval(found) for name, found in values.items()}
         result.size_bytes = len(pickle.dumps(model))
         result.model = model
         return result
 
-    def _scores(self, model: Any, X: Any, y: np.ndarray) -> dict[str, float]:
-        predicted = predict(_Coded(model, self.data.classes), X, self.data.n_classes)
+    def mark_ties(self, results: list[Result], score: Score) -> None:
+        """Mark what the test rows cannot tell from the first model, where no folds can say it."""
+        values = [
+            self._resampled({"": score}, result.predicted)[""]
+            for result in results
+            if result.predicted is not None
+        ]
+        for result, found in zip(results[1:], values[1:], strict=False):
+            result.tied = not is_worse(score, found, values[0])
+
+    def _resampled(self, scores: dict[str, Score], predicted: Prediction) -> dict[str, np.ndarray]:
+        return resampled_scores(scores, self.y_test, predicted, self.limits.seed, self.in_time)
+
+    def _predict(self, model: Any, X: Any) -> Prediction:
+        return predict(_Coded(model, self.data.classes), X, self.data.n_classes)
+
+    def _scores(self, y: np.ndarray, predicted: Prediction) -> dict[str, float]:
         return {name: score(y, predicted) for name, score in scores_of(self.data.task).items()}
 
     def _time_predict(self, model: Any) -> float:

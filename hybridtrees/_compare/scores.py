@@ -30,7 +30,8 @@ class Prediction:
     @property
     def positive(self) -> np.ndarray:
         """Probability of the second of two classes, or of each of more."""
-        return self.proba[:, 1] if self.proba.shape[1] == 2 else self.proba
+        proba: np.ndarray = self.proba
+        return proba[:, 1] if proba.shape[1] == 2 else proba
 
 
 def predict(model: Any, X: Any, n_classes: int) -> Prediction:
@@ -53,7 +54,7 @@ def _auc(y: np.ndarray, predicted: Prediction) -> float:
     if np.count_nonzero(counts) < 2:
         return math.nan
     if n_classes == 2:
-        return metrics.roc_auc_score(y, predicted.rank)
+        return float(metrics.roc_auc_score(y, predicted.rank))
     areas = metrics.roc_auc_score(
         y, predicted.positive, average=None, multi_class="ovr", labels=predicted.codes
     )
@@ -83,10 +84,17 @@ class Score:
     limit: float
     # Of the true values or codes, and a `Prediction`
     function: Callable[[np.ndarray, Prediction], float]
+    # The same for many resamples at once; see `resampled`
+    by_counts: Callable[[np.ndarray, Prediction, np.ndarray], np.ndarray]
 
     def __call__(self, y: np.ndarray, predicted: Prediction) -> float:
         """Return the score of a prediction."""
         return float(self.function(y, predicted))
+
+    def resampled(self, y: np.ndarray, predicted: Prediction, counts: np.ndarray) -> np.ndarray:
+        """Return the score of each resample, a row of counts; NaN where it is not defined."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.by_counts(y, predicted, counts)
 
     def key(self, value: float) -> float:
         """Return what sorts the best first; undefined scores last."""
@@ -111,7 +119,84 @@ class Score:
 
 
 def _weighted_f1(y: np.ndarray, predicted: Prediction) -> float:
-    return metrics.f1_score(y, predicted.value, average="weighted")
+    return float(metrics.f1_score(y, predicted.value, average="weighted"))
+
+
+# ---- Resamples --------------------------------------------------------------------------------
+
+
+Resampled = Callable[[np.ndarray, Prediction, np.ndarray], np.ndarray]
+
+
+def _mean_of(loss: Callable[[np.ndarray, Prediction], np.ndarray]) -> Resampled:
+    """Mean of what each row adds to a score."""
+    return lambda y, predicted, counts: counts @ loss(y, predicted) / counts.sum(axis=1)
+
+
+def _squared(y: np.ndarray, predicted: Prediction) -> np.ndarray:
+    squares: np.ndarray = np.square(y - predicted.value)
+    return squares
+
+
+def _relative(y: np.ndarray, predicted: Prediction) -> np.ndarray:
+    size: np.ndarray = np.maximum(np.abs(y), np.finfo(np.float64).eps)
+    errors: np.ndarray = np.abs(y - predicted.value) / size
+    return errors
+
+
+def _log_loss(y: np.ndarray, predicted: Prediction) -> np.ndarray:
+    tiny = np.finfo(np.float64).eps
+    losses: np.ndarray = -np.log(np.clip(predicted.proba[np.arange(len(y)), y], tiny, 1 - tiny))
+    return losses
+
+
+def _brier(y: np.ndarray, predicted: Prediction) -> np.ndarray:
+    squares: np.ndarray
+    if len(predicted.codes) == 2:
+        squares = np.square(predicted.positive - y)
+    else:
+        squares = np.square(predicted.proba - (y[:, None] == predicted.codes)).sum(axis=1)
+    return squares
+
+
+def _resampled_r2(y: np.ndarray, predicted: Prediction, counts: np.ndarray) -> np.ndarray:
+    centred = y - y.mean()  # so that the difference below loses no digits
+    total = counts @ centred**2 - (counts @ centred) ** 2 / counts.sum(axis=1)
+    return np.where(total > 0, 1 - counts @ _squared(y, predicted) / total, np.nan)
+
+
+def _resampled_auc(y: np.ndarray, predicted: Prediction, counts: np.ndarray) -> np.ndarray:
+    if len(predicted.codes) == 2:
+        return _areas(y == 1, predicted.rank, counts)
+    shares = np.stack([counts @ (y == k) for k in predicted.codes])
+    areas = np.stack([_areas(y == k, predicted.proba[:, k], counts) for k in predicted.codes])
+    # A class without a row has no area.
+    shares[np.isnan(areas)] = 0.0
+    mean: np.ndarray = (shares * np.nan_to_num(areas)).sum(axis=0) / shares.sum(axis=0)
+    return mean
+
+
+def _areas(positive: np.ndarray, rank: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Share of pairs of a positive and another row in the right order; ties count a half."""
+    order = np.argsort(rank, kind="stable")
+    ties = np.flatnonzero(np.r_[True, np.diff(rank[order]) != 0])
+    counts = counts[:, order]
+    above = np.add.reduceat(counts * positive[order], ties, axis=1)
+    below = np.add.reduceat(counts * ~positive[order], ties, axis=1)
+    pairs = (above * (np.cumsum(below, axis=1) - 0.5 * below)).sum(axis=1)
+    areas: np.ndarray = pairs / (above.sum(axis=1) * below.sum(axis=1))
+    return areas
+
+
+def _resampled_f1(y: np.ndarray, predicted: Prediction, counts: np.ndarray) -> np.ndarray:
+    total = np.zeros(len(counts))
+    for k in predicted.codes:
+        is_class, is_said = y == k, predicted.value == k
+        true = counts @ is_class
+        both = np.maximum(true + counts @ is_said, 1.0)
+        total += true * 2.0 * (counts @ (is_class & is_said)) / both
+    mean: np.ndarray = total / counts.sum(axis=1)
+    return mean
 
 
 _NUMBERS, _CLASSES = "regression", "classification"
@@ -120,18 +205,33 @@ _NUMBERS, _CLASSES = "regression", "classification"
 SCORES: dict[str, Score] = {
     score.name: score
     for score in (
-        Score("rmse", "RMSE", _NUMBERS, False, 1.0, _of_values(metrics.root_mean_squared_error)),
-        Score("mae", "MAE", _NUMBERS, False, 1.0, _of_values(metrics.mean_absolute_error)),
-        Score("r2", "R2", _NUMBERS, True, 0.1, _of_values(metrics.r2_score)),
+        Score(
+            "rmse", "RMSE", _NUMBERS, False, 1.0, _of_values(metrics.root_mean_squared_error),
+            lambda *given: np.sqrt(_mean_of(_squared)(*given)),
+        ),
+        Score(
+            "mae", "MAE", _NUMBERS, False, 1.0, _of_values(metrics.mean_absolute_error),
+            _mean_of(lambda y, predicted: np.abs(y - predicted.value)),
+        ),
+        Score("r2", "R2", _NUMBERS, True, 0.1, _of_values(metrics.r2_score), _resampled_r2),
         Score(
             "mape", "MAPE", _NUMBERS, False, 1.0,
-            _of_values(metrics.mean_absolute_percentage_error),
+            _of_values(metrics.mean_absolute_percentage_error), _mean_of(_relative),
         ),
-        Score("auc", "AUC", _CLASSES, True, 0.1, _auc),
-        Score("logloss", "log-loss", _CLASSES, False, 1.0, _of_shares(metrics.log_loss)),
-        Score("accuracy", "accuracy", _CLASSES, True, 0.1, _of_values(metrics.accuracy_score)),
-        Score("f1", "weighted F1", _CLASSES, True, 0.1, _weighted_f1),
-        Score("brier", "Brier", _CLASSES, False, 1.0, _of_shares(metrics.brier_score_loss)),
+        Score("auc", "AUC", _CLASSES, True, 0.1, _auc, _resampled_auc),
+        Score(
+            "logloss", "log-loss", _CLASSES, False, 1.0, _of_shares(metrics.log_loss),
+            _mean_of(_log_loss),
+        ),
+        Score(
+            "accuracy", "accuracy", _CLASSES, True, 0.1, _of_values(metrics.accuracy_score),
+            _mean_of(lambda y, predicted: predicted.value == y),
+        ),
+        Score("f1", "weighted F1", _CLASSES, True, 0.1, _weighted_f1, _resampled_f1),
+        Score(
+            "brier", "Brier", _CLASSES, False, 1.0, _of_shares(metrics.brier_score_loss),
+            _mean_of(_brier),
+        ),
     )
 }  # fmt: skip
 

@@ -23,9 +23,7 @@ _FACTOR = 3
 # A score on fewer rows is too noisy; a class should have some of them.
 _FEWEST_ROWS = 1000
 # Below so many entries a fit is too small for several threads: fits run side by side instead.
-_SMALL_TABLE = 2_000_000
-# Share of a budget that is kept for the final fits.
-_RESERVE = 0.25
+SMALL_TABLE = 2_000_000
 
 
 @dataclass
@@ -71,6 +69,10 @@ class Limits:
         """Number of threads."""
         return effective_threads(self.n_jobs)
 
+    def end(self, start: float, share: float) -> float | None:
+        """When a share of the budget is spent."""
+        return None if self.budget is None else start + share * self.budget
+
 
 @dataclass
 class Search:
@@ -85,11 +87,12 @@ class Search:
     trials: list[Trial] = field(default_factory=list)  # All that ended, rung after rung
     n_skipped: int = 0  # Settings that the budget did not allow
 
-    def run(self, families: Iterable[Family]) -> dict[str, Trial]:
-        """Return the best trial of each family; one that failed has an `error`."""
-        start = time.perf_counter()
-        budget = self.limits.budget
-        self._end = None if budget is None else start + (1 - _RESERVE) * budget
+    def run(self, families: Iterable[Family], end: float | None = None) -> dict[str, Trial]:
+        """Return the best trial of each family; one that failed has an `error`.
+
+        After `end` only the first setting of each family is tried.
+        """
+        self._end = end
         standing = {
             family.key: [Trial(family, s) for s in family.settings()] for family in families
         }
@@ -112,7 +115,7 @@ class Search:
     def _try_all(self, trials: list[Trial], parts: list[Part], must: bool) -> list[Trial]:
         """Evaluate trials, side by side where they are small, and return those that ran."""
         first = {trial.family.key: id(trial) for trial in reversed(trials)} if must else {}
-        small = parts[-1].X.shape[0] * parts[-1].X.shape[1] < _SMALL_TABLE
+        small = parts[-1].X.shape[0] * parts[-1].X.shape[1] < SMALL_TABLE
         n_threads = self.helpers.threads_each if small else self.limits.n_threads
         job = FitJob.on(self.data, parts, self.score.name, self.limits.seed, n_threads)
 
@@ -145,9 +148,10 @@ class Search:
         """Rows of each rung, the last of which has them all."""
         n_rungs = 1
         if self.limits.search == "halving":
-            rows = min(len(fold.train) for fold in self.plan.folds)
+            least = min(len(fold.train) for fold in self.plan.folds)
             while (
-                _FACTOR**n_rungs <= rows / _FEWEST_ROWS and _FACTOR ** (n_rungs - 1) < most_settings
+                _FACTOR**n_rungs <= least / _FEWEST_ROWS
+                and _FACTOR ** (n_rungs - 1) < most_settings
             ):
                 n_rungs += 1
         shrink = [_FACTOR**k for k in reversed(range(n_rungs))]

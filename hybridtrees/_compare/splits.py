@@ -65,16 +65,41 @@ def split_rows(
     rng = np.random.default_rng(seed_sequence(random_state))
     strata = np.zeros(n_rows, dtype=int) if strata is None else strata
     position = _places_within_strata(strata, rng)
-    first, second = TRAIN, TRAIN + VALIDATION
-    rest, test = np.flatnonzero(position < second), np.flatnonzero(position >= second)
-    folds = [Fold(np.flatnonzero(position < first), rest[position[rest] >= first])]
+    is_test = position >= TRAIN + VALIDATION
+    rest, test = np.flatnonzero(~is_test), np.flatnonzero(is_test)
+    folds = [Fold(np.flatnonzero(position < TRAIN), rest[position[rest] >= TRAIN])]
     if n_folds is not None:
-        # Dealt out in the order of a new shuffle, class after class, so that no fold lacks one.
-        dealt = np.lexsort((rng.permutation(len(rest)), strata[rest]))
-        fold_of = np.empty(len(rest), dtype=int)
-        fold_of[dealt] = np.arange(len(rest)) % n_folds
-        folds = [Fold(rest[fold_of != k], rest[fold_of == k]) for k in range(n_folds)]
+        folds = _dealt_out(rest, strata, n_folds, rng)
     return Split(folds, rest, test, False)
+
+
+def _dealt_out(
+    rows: np.ndarray, strata: np.ndarray, n_folds: int, rng: np.random.Generator
+) -> list[Fold]:
+    """Folds of rows in the order of a new shuffle, class after class, so that none lacks one."""
+    dealt = np.lexsort((rng.permutation(len(rows)), strata[rows]))
+    fold_of = np.empty(len(rows), dtype=int)
+    fold_of[dealt] = np.arange(len(rows)) % n_folds
+    return [Fold(rows[fold_of != k], rows[fold_of == k]) for k in range(n_folds)]
+
+
+def repeated_folds(
+    plan: Split, n_folds: int, n_repeats: int, strata: np.ndarray | None, seed: int
+) -> list[list[Fold]]:
+    """Folds of the rows that do not test, divided anew in each repeat.
+
+    In the order of time there is one way only: each of the last `n_folds` runs of rows, as long
+    as the test, is held out once, and all that lies before it trains.
+    """
+    rest = plan.rest
+    if plan.by_time:
+        length = min(len(plan.test), len(rest) // (n_folds + 1))
+        starts = len(rest) - length * np.arange(n_folds, 0, -1)
+        return [[Fold(rest[:start], rest[start : start + length]) for start in starts]]
+    rng = np.random.default_rng(np.random.SeedSequence([seed, 1]))  # other draws than the split's
+    if strata is None:
+        strata = np.zeros(len(rest) + len(plan.test), dtype=int)
+    return [_dealt_out(rest, strata, n_folds, rng) for _ in range(n_repeats)]
 
 
 def _places_within_strata(strata: np.ndarray, rng: np.random.Generator) -> np.ndarray:

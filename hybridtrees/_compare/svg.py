@@ -1,35 +1,24 @@
 """Drawings as SVG text, without any library.
 
-Coordinates are pixels. Colours are classes of the page's style sheet where they mean something,
-so that a dark page can change them.
+Colours are classes of the page's style sheet, so that a dark page can change them. Small charts
+have a view box and grow with their column. Rows of dots have no view box: their places are per
+cents of the width, so that they fit a phone while their text keeps its size.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-
-_CHAR = 6.6  # mean width of a character of 12 px
-_ROW = 26
-_TOP, _BOTTOM = 30, 34
-_RIGHT = 76
+from itertools import pairwise
 
 
-@dataclass(frozen=True)
-class Series:
-    """Numbers of one kind, a place per row; NaN draws nothing."""
-
-    label: str  # For the legend
-    values: Sequence[float]
-    style: str  # Class of the style sheet
-
-
-def text(x: float, y: float, content: str, style: str = "", anchor: str = "start") -> str:
-    """Return a text element."""
+def text(x: float | str, y: float, content: str, style: str = "", anchor: str = "start") -> str:
+    """Return a text element; `x` is a number, or a text such as ``12%``."""
     name = f' class="{style}"' if style else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}"{name} text-anchor="{anchor}">{escape(content)}</text>'
+    place = x if isinstance(x, str) else f"{x:.1f}"
+    return f'<text x="{place}" y="{y:.1f}"{name} text-anchor="{anchor}">{escape(content)}</text>'
 
 
 def line(x1: float, y1: float, x2: float, y2: float, style: str) -> str:
@@ -37,7 +26,7 @@ def line(x1: float, y1: float, x2: float, y2: float, style: str) -> str:
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{style}"/>'
 
 
-def page(width: float, height: float, title: str, parts: Sequence[str]) -> str:
+def page(width: float, height: float, title: str, parts: Iterable[str]) -> str:
     """Return a whole drawing; `title` is for people who cannot see it."""
     return (
         f'<svg viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}" '
@@ -58,7 +47,11 @@ def nice_ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 def tick_text(value: float) -> str:
     """Write the number of a tick."""
-    return f"{value:.10g}" if abs(value) < 1e5 else f"{value:.0e}"
+    for unit, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        # Years and the like stay whole.
+        if abs(value) >= max(factor, 1e4) and abs(value) < 1e12:
+            return f"{value / factor:.6g}{unit}"
+    return f"{value:.10g}" if abs(value) < 1e12 else f"{value:.3g}"
 
 
 def seconds_text(value: float) -> str:
@@ -70,11 +63,11 @@ def seconds_text(value: float) -> str:
 
 
 class Scale:
-    """From numbers to pixels, linear or logarithmic."""
+    """From numbers to places, linear or logarithmic."""
 
     def __init__(
         self,
-        values: Sequence[float],
+        values: Iterable[float],
         start: float,
         stop: float,
         log: bool = False,
@@ -87,7 +80,7 @@ class Scale:
             low, high = math.floor(math.log10(low)), math.ceil(math.log10(high))
             self.low, self.high = float(low), float(max(high, low + 1))
         else:
-            pad = (high - low) * margin or abs(high) * 0.05 or 1.0
+            pad = (high - low) * margin if high > low else abs(high) * 0.05 or 1.0
             self.low, self.high = low - pad, high + pad
 
     def __call__(self, value: float) -> float:
@@ -96,101 +89,203 @@ class Scale:
         share = (place - self.low) / (self.high - self.low)
         return self.start + min(max(share, 0.0), 1.0) * (self.stop - self.start)
 
-    def ticks(self) -> list[float]:
+    def ticks(self, most: int = 6) -> list[float]:
         """Numbers to mark."""
         if self.log:
             return [10.0**k for k in range(int(self.low), int(self.high) + 1)]
-        return nice_ticks(self.low, self.high)
+        return nice_ticks(self.low, self.high, most)
 
 
-def legend(series: Sequence[Series], x: float, y: float, lines: bool = False) -> list[str]:
-    """Return marks and names of series, one behind the other."""
-    parts = []
-    for one in series:
-        if lines:
-            parts.append(line(x, y - 4, x + 16, y - 4, f"curve {one.style}"))
-        else:
-            parts.append(f'<circle cx="{x + 8:.1f}" cy="{y - 4:.1f}" r="5" class="{one.style}"/>')
-        parts.append(text(x + 22, y, one.label, "small"))
-        x += 34 + _CHAR * len(one.label)
-    return parts
+# ---- Rows of dots -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of `dot_rows`."""
+
+    label: str
+    values: Sequence[float]  # One for each kind of mark; NaN draws nothing
+    style: str = ""  # Class of its colour
+    interval: tuple[float, float] | None = None  # Of the last value
+    link: str = ""  # Where on the page its label leads to
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A kind of mark: what the legend calls it, and its class."""
+
+    label: str
+    style: str
+
+
+_BAND = Mark("95 % interval", "band")
+
+
+def key(marks: Sequence[Mark], lines: bool = False) -> str:
+    """Return the legend of some marks, as HTML."""
+    shape = "stroke" if lines else "dot"
+    items = (f"<span><i class='{shape} {m.style}'></i>{escape(m.label)}</span>" for m in marks)
+    return f"<p class='key'>{''.join(items)}</p>"
 
 
 def dot_rows(
     title: str,
-    labels: Sequence[str],
-    series: Sequence[Series],
+    rows: Sequence[Row],
+    marks: Sequence[Mark],
     *,
     log: bool = False,
     seconds: bool = False,
-    width: float = 760,
+    bars: bool = False,
+    numbers: bool = True,
+    most_ticks: int = 5,
 ) -> str:
-    """Draw a row of dots for each label: its numbers of all series on one axis.
+    """Draw a row of dots for each label, all on one axis, as HTML.
 
-    The last series is drawn above the others, and its numbers are written at the right.
+    The last kind of mark is drawn above the others, and its `numbers` are written at the right.
+    With `bars` the only kind of mark is a bar from 0.
     """
-    left = 16 + _CHAR * max(map(len, labels))
-    bottom = _TOP + _ROW * len(labels)
-    everything = [value for one in series for value in one.values]
-    scale = Scale(everything, left, width - _RIGHT, log)
+    ends = [end for row in rows if row.interval for end in row.interval]
+    values = [v for row in rows for v in row.values] + ends + ([0.0] if bars else [])
+    scale = Scale(values, 0, 100, log, margin=0.0 if bars else 0.05)
     write = seconds_text if seconds else tick_text
-    parts = legend(series, left, 14)
-    for tick in scale.ticks():
-        x = scale(tick)
-        parts.append(line(x, _TOP, x, bottom, "grid"))
-        parts.append(text(x, bottom + 18, write(tick), "small", "middle"))
-    for row, label in enumerate(labels):
-        y = _TOP + _ROW * (row + 0.5)
-        places = [scale(one.values[row]) for one in series if math.isfinite(one.values[row])]
-        parts.append(text(left - 10, y + 4, label, "", "end"))
-        if places:
-            parts.append(line(min(places), y, max(places), y, "span"))
-        for one in series:
-            value = one.values[row]
-            if math.isfinite(value):
-                tip = f"<title>{escape(f'{label}, {one.label}: {value:.6g}')}</title>"
-                parts.append(
-                    f'<circle cx="{scale(value):.1f}" cy="{y:.1f}" r="5.5" class="{one.style}">'
-                    f"{tip}</circle>"
-                )
-        last = series[-1].values[row]
-        if math.isfinite(last):
-            shown = seconds_text(last) if seconds else f"{last:.4g}"
-            parts.append(text(width - _RIGHT + 12, y + 4, shown))
-    return page(width, bottom + _BOTTOM, title, parts)
+    ticks = [(scale(tick), write(tick)) for tick in scale.ticks(most_ticks)]
+    grid = "".join(
+        f'<line x1="{x:.2f}%" x2="{x:.2f}%" y1="0" y2="26" class="grid"/>' for x, _ in ticks
+    )
+    drawn = []
+    for row in rows:
+        last = row.values[-1]
+        shown = _number(last, seconds) if numbers and math.isfinite(last) else ""
+        drawn.append(
+            f"<div class='row {row.style}'><span class='name'>{_label(row)}</span>"
+            f"{_dots(row, marks, scale, grid, seconds, bars)}<span class='num'>{shown}</span></div>"
+        )
+    axis = "".join(text(f"{x:.2f}%", 13, label, "small", "middle") for x, label in ticks)
+    legend = key([*marks, *([_BAND] if ends else [])]) if len(marks) > 1 else ""
+    return (
+        f"<div class='dots' role='group' aria-label='{escape(title)}'>{legend}{''.join(drawn)}"
+        f"<div class='row axis' aria-hidden='true'><svg height='18'>{axis}</svg></div></div>"
+    )
 
 
-def curves(
-    title: str,
-    x: Sequence[float],
-    series: Sequence[Series],
-    *,
-    x_label: str,
-    width: float = 250,
-    height: float = 180,
-    y_range: tuple[float, float] | None = None,
+def _number(value: float, seconds: bool) -> str:
+    return seconds_text(value) if seconds else f"{value:.4g}"
+
+
+def _label(row: Row) -> str:
+    label = escape(row.label)
+    return f"<a href='#{row.link}'>{label}</a>" if row.link else label
+
+
+def _dots(
+    row: Row, marks: Sequence[Mark], scale: Scale, grid: str, seconds: bool, bars: bool
 ) -> str:
-    """Draw lines over common places."""
-    left, top, bottom = 52, 26, height - 36
-    across = Scale(x, left, width - 14, margin=0.02)
-    values = [v for one in series for v in one.values] if y_range is None else list(y_range)
-    up = Scale(values, bottom, top)
-    parts = [text(left, 16, title, "strong")]
-    for tick in nice_ticks(up.low, up.high, 4):
-        parts.append(line(left, up(tick), width - 14, up(tick), "grid"))
-        parts.append(text(left - 6, up(tick) + 4, tick_text(tick), "small", "end"))
-    for tick in nice_ticks(across.low, across.high, 3):
-        if tick >= 0:
-            parts.append(text(across(tick), bottom + 15, tick_text(tick), "small", "middle"))
-    parts.append(text((left + width - 14) / 2, height - 4, x_label, "small", "middle"))
-    for one in series:
-        points = [
-            (across(a), up(b)) for a, b in zip(x, one.values, strict=True) if math.isfinite(b)
-        ]
+    """Draw one row of `dot_rows`."""
+    shown = [(m, v) for m, v in zip(marks, row.values, strict=True) if math.isfinite(v)]
+    parts = [grid]
+    if bars:
+        parts.append(_bar(scale(0.0), scale(row.values[0]), "bar"))
+    elif shown:
+        places = [scale(value) for _, value in shown]
+        parts.append(_bar(min(places), max(places), "span"))
+    words = [f"{mark.label} {_number(value, seconds)}" for mark, value in shown]
+    if row.interval is not None and all(map(math.isfinite, row.interval)):
+        parts.append(_bar(scale(row.interval[0]), scale(row.interval[1]), "interval"))
+        words.append("interval " + " to ".join(_number(end, seconds) for end in row.interval))
+    for mark, value in () if bars else shown:
+        tip = escape(f"{mark.label}: {value:.6g}")
+        parts.append(
+            f'<circle cx="{scale(value):.2f}%" cy="13" r="5" class="{mark.style}">'
+            f"<title>{tip}</title></circle>"
+        )
+    alt = escape(f"{row.label}: {', '.join(words)}", quote=True)
+    return f"<svg height='26' role='img' aria-label='{alt}'>{''.join(parts)}</svg>"
+
+
+def _bar(start: float, stop: float, style: str) -> str:
+    return f'<line x1="{start:.2f}%" x2="{stop:.2f}%" y1="13" y2="13" class="{style}"/>'
+
+
+# ---- Small charts -------------------------------------------------------------------------------
+
+
+class Axes:
+    """A small chart: two axes, to which lines, dots and bars are added."""
+
+    def __init__(
+        self,
+        x: Iterable[float],
+        y: Iterable[float],
+        *,
+        x_label: str,
+        y_label: str = "",
+        margin: float = 0.04,
+        size: tuple[float, float] = (300, 220),
+    ) -> None:
+        self.width, self.height = size
+        left, right, top, bottom = 48, self.width - 10, 18 if y_label else 8, self.height - 36
+        self.x = Scale(x, left, right, margin=margin)
+        self.y = Scale(y, bottom, top, margin=margin)
+        self.parts = [text(2, 11, y_label, "small")] if y_label else []
+        grid = ""  # one path, a fifth as long as so many lines
+        for tick in self.y.ticks(5):
+            grid += f"M{left} {self.y(tick):.1f}H{right:.0f}"
+            self.parts.append(text(left - 6, self.y(tick) + 4, tick_text(tick), "small", "end"))
+        for tick in self.x.ticks(5):
+            place = self.x(tick)
+            grid += f"M{place:.1f} {bottom:.0f}v4"
+            self.parts.append(text(place, bottom + 16, tick_text(tick), "small", "middle"))
+        self.parts.append(f'<path d="{grid}" class="grid"/>')
+        self.parts.append(text((left + right) / 2, self.height - 4, x_label, "small", "middle"))
+
+    def _places(self, x: Iterable[float], y: Iterable[float]) -> list[tuple[float, float]]:
+        """Places of the points, without those that are not numbers."""
+        pairs = zip(x, y, strict=True)
+        return [(self.x(a), self.y(b)) for a, b in pairs if math.isfinite(a) and math.isfinite(b)]
+
+    def line(self, x: Iterable[float], y: Iterable[float], style: str = "") -> Axes:
+        """Add a line; a few points of it are marked."""
+        points = self._places(x, y)
         path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
-        parts.append(f'<polyline points="{path}" class="curve {one.style}"/>')
-        if len(points) <= 12:
-            parts += [
-                f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" class="{one.style}"/>' for a, b in points
-            ]
-    return page(width, height, title, parts)
+        self.parts.append(f'<polyline points="{path}" class="curve {style}"/>')
+        return self.dots(x, y, style) if len(points) <= 12 and "bare" not in style else self
+
+    def dots(self, x: Iterable[float], y: Iterable[float], style: str = "") -> Axes:
+        """Add dots: one path, which is a third as long as so many circles; many are on pixels."""
+        digits = 0 if style == "many" else 1
+        path = "".join(f"M{a:.{digits}f} {b:.{digits}f}h0" for a, b in self._places(x, y))
+        if path:
+            self.parts.append(f'<path d="{path}" class="points {style}"/>')
+        return self
+
+    def bars(self, edges: Iterable[float], heights: Iterable[float], style: str = "") -> Axes:
+        """Add bars between edges, from 0."""
+        floor, path = self.y(0.0), ""
+        for (left, right), height in zip(pairwise(edges), heights, strict=True):
+            if not height:
+                continue
+            a, b = self.x(left) + 0.5, self.x(right) - 0.5
+            path += f"M{a:.1f} {floor:.1f}V{self.y(height):.1f}H{b:.1f}V{floor:.1f}Z"
+        self.parts.append(f'<path d="{path}" class="bars {style}"/>')
+        return self
+
+    def whiskers(self, x: Iterable[float], low: Iterable[float], high: Iterable[float]) -> Axes:
+        """Add vertical lines from low to high."""
+        for a, b, c in zip(x, low, high, strict=True):
+            self.parts.append(line(self.x(a), self.y(b), self.x(a), self.y(c), "whisker"))
+        return self
+
+    def draw(self, title: str) -> str:
+        """Return the drawing."""
+        return page(self.width, self.height, title, self.parts)
+
+
+def spark(counts: Sequence[float], title: str) -> str:
+    """Draw a small histogram for a cell of a table."""
+    top, width = max([*counts, 1]), 120 / max(len(counts), 1)
+    path = "".join(
+        f"M{k * width + 0.5:.1f} 28V{28 - 26 * count / top:.1f}H{(k + 1) * width - 0.5:.1f}V28Z"
+        for k, count in enumerate(counts)
+        if count
+    )
+    return page(120, 28, title, [f'<path d="{path}" class="bars"/>'])

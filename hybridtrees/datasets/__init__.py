@@ -2,8 +2,8 @@
 
 Two bundled tables (:func:`load_breast_cancer`, :func:`load_heart_failure`) and two seeded
 generators (:func:`make_house_prices`, :func:`make_seasonal_series`), of which
-:func:`load_house_prices` and :func:`load_seasonal_series` give one draw. They need NumPy alone;
-``as_frame=True`` asks for pandas, and only then is pandas imported.
+:func:`load_house_prices` and :func:`load_seasonal_series` return one fixed draw. Only
+``as_frame=True`` imports pandas.
 """
 
 from hybridtrees.datasets._dataset import Dataset

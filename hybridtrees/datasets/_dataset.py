@@ -1,4 +1,4 @@
-"""What every loader and generator returns."""
+"""The data set object that loaders and generators return."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 @dataclass(frozen=True, repr=False)
 class Dataset:
-    """A table, its target, and what they mean.
+    """A table with its target and description.
 
     Parameters
     ----------
@@ -20,17 +20,17 @@ class Dataset:
         comes as a dict from column name to a 1-D array; its missing values are NaN in number
         columns and None in text columns.
     target : ndarray of shape (n_samples,) or pandas.Series
-        What is to be predicted.
+        The values to predict.
     feature_names : tuple of str
-        The columns of `data`, in order.
+        Names of the columns of `data`, in order.
     target_name : str
-        The name of the target.
+        Name of the target.
     task : {"regression", "classification"}
-        What kind of target it is.
+        Kind of the target.
     description : str
         Source, meaning of the columns, licence.
     categories : dict of str to tuple of str
-        The levels of each text column; empty when all columns are numbers.
+        Levels of each text column; empty if all columns are numbers.
     """
 
     data: Any
@@ -68,7 +68,7 @@ class Dataset:
             column = self.data[name]
             if name in self.categories:
                 position = {level: code for code, level in enumerate(self.categories[name])}
-                # pandas may hold a missing text as NaN or pd.NA: whatever is no level is missing.
+                # Anything but a string is missing: None, or NaN and pd.NA in pandas.
                 matrix[:, j] = [
                     position.get(value, np.nan) if isinstance(value, str) else np.nan
                     for value in column
@@ -78,14 +78,13 @@ class Dataset:
         return matrix
 
     def to_frame(self) -> Dataset:
-        """Return the same data set with a pandas DataFrame and Series inside.
+        """Return a copy whose `data` is a pandas DataFrame and whose `target` is a Series.
 
-        Text columns become pandas categories whose levels are those of `categories`.
+        Text columns become pandas categories with the levels of `categories`.
 
         Returns
         -------
         Dataset
-            A copy whose `data` is a DataFrame and whose `target` is a Series.
         """
         try:
             import pandas as pd
@@ -107,8 +106,13 @@ class Dataset:
             )
         return replace(self, data=frame, target=pd.Series(self.target, name=self.target_name))
 
+    def _present(self, as_frame: bool, return_X_y: bool) -> Any:
+        """Return what a loader is asked for: itself or (data, target), as frames if wanted."""
+        found = self.to_frame() if as_frame else self
+        return (found.data, found.target) if return_X_y else found
+
     def __repr__(self) -> str:
-        """Return a one-line summary; printing the arrays would hide it."""
+        """Return a one-line summary without the arrays."""
         n_samples, n_features = self.shape
         return (
             f"Dataset(task={self.task!r}, n_samples={n_samples}, n_features={n_features}, "

@@ -1,6 +1,8 @@
-"""Seeded generators of data that look like real tables."""
+"""Seeded generators of synthetic data."""
 
 from __future__ import annotations
+
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -9,7 +11,7 @@ from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.datasets._dataset import Dataset
 
 HOUSE_PRICES = """\
-Invented houses whose prices follow a known rule.
+Synthetic houses whose prices follow a known formula.
 
 living_area, lot_area and basement_area are square metres; lot_frontage is metres of street;
 quality goes from 1 to 10; year_built and year_sold are years; garage_year is the year the garage
@@ -26,10 +28,10 @@ lot area, age with renovation heating) and 8 % log-normal noise.
 """
 
 SEASONAL_SERIES = """\
-An invented time series, made into a table for one-step forecasts.
+A synthetic time series as a table for one-step forecasts.
 
-The series is a linear trend, plus a season of fixed shape (two harmonics), plus noise that
-remembers its last value. Each row describes one time step by the time itself, the position within
+The series is a linear trend, plus a season of fixed shape (two harmonics), plus autoregressive
+noise. Each row describes one time step by the time itself, the position within
 the season, and earlier values; the target is the value at that time. Rows are in order of time:
 split them in order, too. Trees alone cannot follow the trend beyond the training range, which is
 what models with linear parts are for.
@@ -50,14 +52,16 @@ HEATINGS = ("coal", "oil", "gas", "heat_pump")
 ALLEYS = ("gravel", "paved")
 
 
-def _levels(rng: np.random.Generator, levels: tuple[str, ...], share: np.ndarray, n: int):
-    """Draw category codes and the same as an object array of strings."""
+def _levels(
+    rng: np.random.Generator, levels: tuple[str, ...], share: np.ndarray, n: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw category codes, and return them with their labels."""
     codes = rng.choice(len(levels), size=n, p=share)
     return codes, np.array(levels, dtype=object)[codes]
 
 
 def _draw_houses(rng: np.random.Generator, n: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Draw the columns, nothing missing yet, and the logarithm of the price without noise."""
+    """Draw the columns without missing values, and the log-price without noise."""
     place, neighbourhood = _levels(rng, NEIGHBOURHOODS, NEIGHBOURHOOD_SHARE, n)
     kind, style = _levels(rng, STYLES, STYLE_SHARE, n)
     living = np.round(rng.lognormal(4.75 + 0.1 * (kind == 4), 0.32), 1)
@@ -108,7 +112,9 @@ def _draw_houses(rng: np.random.Generator, n: int) -> tuple[dict[str, np.ndarray
     return columns, log_price
 
 
-def make_house_prices(n: int = 1500, random_state=None, *, as_frame: bool = False) -> Dataset:
+def make_house_prices(
+    n: int = 1500, random_state: Any = None, *, as_frame: bool = False
+) -> Dataset:
     """Generate houses with prices, categories and missing values.
 
     Parameters
@@ -170,7 +176,7 @@ def make_house_prices(n: int = 1500, random_state=None, *, as_frame: bool = Fals
 
 def make_seasonal_series(
     n: int = 2000,
-    random_state=None,
+    random_state: Any = None,
     *,
     period: int = 24,
     trend: float = 0.01,
@@ -192,15 +198,15 @@ def make_seasonal_series(
     random_state : None, int, SeedSequence, RandomState or Generator, default=None
         Seed of the noise.
     period : int, default=24
-        Steps in a season.
+        Number of steps in a season.
     trend : float, default=0.01
-        Rise per step.
+        Increase per step.
     amplitude : float, default=5.0
-        Size of the season.
+        Amplitude of the season.
     noise : float, default=1.0
         Standard deviation of the innovations, 0 or greater.
     n_lags : int, default=3
-        How many of the last values are features, beside the value one season ago.
+        Number of preceding values that are features, beside the value one season ago.
     as_frame : bool, default=False
         Return a pandas DataFrame and Series instead of NumPy arrays.
 
@@ -245,17 +251,23 @@ def make_seasonal_series(
     return dataset.to_frame() if as_frame else dataset
 
 
-def load_house_prices(*, as_frame: bool = False) -> Dataset:
-    """Return 1500 invented houses, the same every time: `make_house_prices` with the seed 0.
+@overload
+def load_house_prices(*, as_frame: bool = ..., return_X_y: Literal[False] = ...) -> Dataset: ...
+@overload
+def load_house_prices(*, as_frame: bool = ..., return_X_y: Literal[True]) -> tuple[Any, Any]: ...
+def load_house_prices(*, as_frame: bool = False, return_X_y: bool = False) -> Any:
+    """Return 1500 synthetic houses: `make_house_prices` with the seed 0.
 
     Parameters
     ----------
     as_frame : bool, default=False
         Return a pandas DataFrame and Series instead of a dict of NumPy arrays.
+    return_X_y : bool, default=False
+        Return the pair ``(data, target)`` instead of a `Dataset`.
 
     Returns
     -------
-    Dataset
+    Dataset, or (data, target)
         15 features, of which 4 are categories; the target is the price in thousands.
 
     Examples
@@ -264,22 +276,26 @@ def load_house_prices(*, as_frame: bool = False) -> Dataset:
     >>> load_house_prices()
     Dataset(task='regression', n_samples=1500, n_features=15, target_name='price')
     """
-    return make_house_prices(1500, random_state=0, as_frame=as_frame)
+    return make_house_prices(1500, random_state=0)._present(as_frame, return_X_y)
 
 
-def load_seasonal_series(*, as_frame: bool = False) -> Dataset:
-    """Return 1500 steps of an invented series, the same every time.
-
-    This is `make_seasonal_series` with the seed 0.
+@overload
+def load_seasonal_series(*, as_frame: bool = ..., return_X_y: Literal[False] = ...) -> Dataset: ...
+@overload
+def load_seasonal_series(*, as_frame: bool = ..., return_X_y: Literal[True]) -> tuple[Any, Any]: ...
+def load_seasonal_series(*, as_frame: bool = False, return_X_y: bool = False) -> Any:
+    """Return 1500 steps of a synthetic series: `make_seasonal_series` with the seed 0.
 
     Parameters
     ----------
     as_frame : bool, default=False
         Return a pandas DataFrame and Series instead of NumPy arrays.
+    return_X_y : bool, default=False
+        Return the pair ``(data, target)`` instead of a `Dataset`.
 
     Returns
     -------
-    Dataset
+    Dataset, or (data, target)
         6 features; rows in order of time.
 
     Examples
@@ -288,4 +304,4 @@ def load_seasonal_series(*, as_frame: bool = False) -> Dataset:
     >>> load_seasonal_series()
     Dataset(task='regression', n_samples=1500, n_features=6, target_name='value')
     """
-    return make_seasonal_series(1500, random_state=0, as_frame=as_frame)
+    return make_seasonal_series(1500, random_state=0)._present(as_frame, return_X_y)

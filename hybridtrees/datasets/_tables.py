@@ -1,9 +1,10 @@
-"""The bundled tables."""
+"""Bundled tables."""
 
 from __future__ import annotations
 
 import gzip
 from importlib import resources
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -20,8 +21,8 @@ values ("worst").
 Target: 1 = malignant, 0 = benign. No missing values.
 
 Source: W. Wolberg, O. Mangasarian, N. Street, W. Street (1993), UCI Machine Learning Repository,
-https://doi.org/10.24432/C5DW2B, CC BY 4.0. The patient number is left out and the rows stand in
-another order.
+https://doi.org/10.24432/C5DW2B, CC BY 4.0. The patient number is left out and the rows are in a
+different order.
 """
 
 HEART_FAILURE = """\
@@ -38,7 +39,7 @@ G. Jurman (2020), https://doi.org/10.1186/s12911-020-1023-5.
 """
 
 
-def _read_table(file_name: str, description: str, as_frame: bool) -> Dataset:
+def _read_table(file_name: str, description: str, as_frame: bool, return_X_y: bool) -> Any:
     """Read a bundled CSV file whose last column is a 0/1 target."""
     packed = resources.files("hybridtrees.datasets").joinpath(file_name).read_bytes()
     header, *rows = gzip.decompress(packed).decode("ascii").splitlines()
@@ -52,20 +53,26 @@ def _read_table(file_name: str, description: str, as_frame: bool) -> Dataset:
         task="classification",
         description=description,
     )
-    return dataset.to_frame() if as_frame else dataset
+    return dataset._present(as_frame, return_X_y)
 
 
-def load_breast_cancer(*, as_frame: bool = False) -> Dataset:
+@overload
+def load_breast_cancer(*, as_frame: bool = ..., return_X_y: Literal[False] = ...) -> Dataset: ...
+@overload
+def load_breast_cancer(*, as_frame: bool = ..., return_X_y: Literal[True]) -> tuple[Any, Any]: ...
+def load_breast_cancer(*, as_frame: bool = False, return_X_y: bool = False) -> Any:
     """Load Breast Cancer Wisconsin (Diagnostic): 569 rows, 30 features, two classes.
 
     Parameters
     ----------
     as_frame : bool, default=False
         Return a pandas DataFrame and Series instead of NumPy arrays.
+    return_X_y : bool, default=False
+        Return the pair ``(data, target)`` instead of a `Dataset`.
 
     Returns
     -------
-    Dataset
+    Dataset, or (data, target)
         Class 1 is malignant (212 rows), class 0 benign (357 rows).
 
     Examples
@@ -74,20 +81,26 @@ def load_breast_cancer(*, as_frame: bool = False) -> Dataset:
     >>> load_breast_cancer()
     Dataset(task='classification', n_samples=569, n_features=30, target_name='diagnosis')
     """
-    return _read_table("breast_cancer.csv.gz", BREAST_CANCER, as_frame)
+    return _read_table("breast_cancer.csv.gz", BREAST_CANCER, as_frame, return_X_y)
 
 
-def load_heart_failure(*, as_frame: bool = False) -> Dataset:
+@overload
+def load_heart_failure(*, as_frame: bool = ..., return_X_y: Literal[False] = ...) -> Dataset: ...
+@overload
+def load_heart_failure(*, as_frame: bool = ..., return_X_y: Literal[True]) -> tuple[Any, Any]: ...
+def load_heart_failure(*, as_frame: bool = False, return_X_y: bool = False) -> Any:
     """Load the heart failure clinical records: 299 rows, 12 features, two classes.
 
     Parameters
     ----------
     as_frame : bool, default=False
         Return a pandas DataFrame and Series instead of NumPy arrays.
+    return_X_y : bool, default=False
+        Return the pair ``(data, target)`` instead of a `Dataset`.
 
     Returns
     -------
-    Dataset
+    Dataset, or (data, target)
         Class 1 died during the follow-up (96 rows), class 0 survived it (203 rows).
 
     Examples
@@ -96,4 +109,4 @@ def load_heart_failure(*, as_frame: bool = False) -> Dataset:
     >>> load_heart_failure()
     Dataset(task='classification', n_samples=299, n_features=12, target_name='death_event')
     """
-    return _read_table("heart_failure.csv.gz", HEART_FAILURE, as_frame)
+    return _read_table("heart_failure.csv.gz", HEART_FAILURE, as_frame, return_X_y)

@@ -1,1 +1,1 @@
-"""From whatever the user passes to clean arrays."""
+"""Validation of X, y and sample_weight: from any supported input to clean arrays."""

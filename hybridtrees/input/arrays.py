@@ -1,4 +1,4 @@
-"""Arrays of any kind to native float32 or float64, and the search for infinities."""
+"""Conversion of arrays to native float32 or float64, and the check for infinities."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-# Above this many entries the check for infinities goes block by block; below it one dot
-# product is the cheapest reduction that NumPy has.
+# Up to this many entries infinities are found by one dot product, the cheapest reduction of NumPy;
+# larger arrays are checked block by block.
 _SMALL = 8192
 _BLOCK = 1 << 17
 
@@ -21,10 +21,7 @@ COMPLEX_MESSAGE = "Complex data not supported: {name} must hold real numbers, go
 
 
 def float_dtype(dtype: np.dtype) -> np.dtype:
-    """Return the narrower of float32 and float64 that holds every value of a real `dtype`.
-
-    64-bit integers and long doubles go to float64, the widest type the library computes in.
-    """
+    """Return float32 if it holds every value of a real `dtype`, else float64."""
     if dtype.kind in "biu":
         return FLOAT32 if dtype.itemsize <= 2 else FLOAT64
     return FLOAT32 if dtype.itemsize <= 4 else FLOAT64
@@ -36,20 +33,20 @@ def is_real(dtype: np.dtype) -> bool:
 
 
 def to_float(values: np.ndarray) -> np.ndarray:
-    """Return a real array as native, aligned float32 or float64; itself when it is one."""
+    """Return a real array as native, aligned float32 or float64, without a copy if it is one."""
     dtype = float_dtype(values.dtype)
     if values.dtype == dtype and values.dtype.isnative and values.flags.aligned:
         return values
-    # A long double may overflow; the infinity it becomes is reported by the caller's check.
+    # A long double may overflow to infinity, which the caller reports.
     with np.errstate(over="ignore"):
         return values.astype(dtype, order="K")
 
 
 def plain_array(values: Any) -> np.ndarray:
-    """Return an array-like as a plain ndarray, lists of text as objects and masks forgotten."""
+    """Return an array-like as an ndarray without its mask; lists with text become objects."""
     array = np.asarray(values)
     if array.dtype.kind in "US" and not isinstance(values, np.ndarray):
-        # NumPy has spelled numbers that stood beside text; go back to the originals.
+        # NumPy has turned numbers beside text into strings: start from the original values.
         array = np.asarray(values, dtype=object)
     return array
 
@@ -57,7 +54,7 @@ def plain_array(values: Any) -> np.ndarray:
 def _has_infinity(values: np.ndarray) -> bool:
     """Whether a float array of any shape and strides holds an infinity (NaN is allowed)."""
     if values.size <= _SMALL:
-        # If the sum of squares is finite then every term is; if not, NaN may be the reason.
+        # If the sum of squares is finite, so is every entry; if not, NaN may be the reason.
         return not math.isfinite(np.vdot(values, values)) and bool(np.isinf(values).any())
     if values.flags.forc:
         flat = values.ravel(order="K")
@@ -69,7 +66,7 @@ def _has_infinity(values: np.ndarray) -> bool:
 
 
 def reject_infinity(values: np.ndarray, feature_names: Any = None) -> None:
-    """Raise a ValueError that names the first infinite entry of a 2-D array, if there is one."""
+    """Raise a ValueError for the first infinite entry of a 2-D array, if there is one."""
     if not _has_infinity(values):
         return
     for j in range(values.shape[1]):
@@ -87,14 +84,14 @@ def infinity_error(column: str, row: int, dtype: np.dtype) -> ValueError:
 
 
 def column_label(index: int, feature_names: Any = None) -> str:
-    """Return how messages call a column: by its name if it has one, else by its number."""
+    """Return the name of a column in error messages."""
     if feature_names is None:
         return f"column {index}"
     return f"column {feature_names[index]!r}"
 
 
 def is_missing_object(value: Any) -> bool:
-    """Whether a Python object stands for "no value": None, NaN, and the NA and NaT of pandas."""
+    """Whether a Python object is a missing value: None, NaN, or the NA or NaT of pandas."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, float | np.floating) and value != value
@@ -109,22 +106,21 @@ TEXT_MIXED = "The column mixes text with other values: make it all text or all n
 
 
 def kinds_of_objects(values: np.ndarray) -> set[type]:
-    """Types of the entries of an object array, missing values left out."""
+    """Return the types of the entries of an object array that are not missing."""
     kinds = set(map(type, values)) - {type(None)}
     if kinds <= _NEVER_MISSING:
         return kinds
     if kinds <= _NEVER_MISSING | {float}:
         is_real_float = any(type(value) is float and value == value for value in values)
         return kinds if is_real_float else kinds - {float}
-    # Unusual types: only a look at each entry tells whether it is missing.
+    # Unusual types: check each entry.
     return {type(value) for value in values if not is_missing_object(value)}
 
 
 def numbers_from_objects(column: np.ndarray, label: str, advice: str) -> np.ndarray:
     """Return a 1-D object array of numbers as float64, where None and NA become NaN.
 
-    Strings that spell numbers are not converted: a column of them is text, and whether it means
-    numbers or categories is for the caller to decide.
+    Strings such as "1" are an error: only the user knows whether they mean numbers or categories.
     """
     kinds = set(map(type, column))
     if any(kind.__name__ in ("NAType", "NaTType") for kind in kinds):
@@ -138,7 +134,7 @@ def numbers_from_objects(column: np.ndarray, label: str, advice: str) -> np.ndar
 
 
 def _not_a_number(column: np.ndarray, label: str, advice: str) -> Exception:
-    """Return the error that names the first entry of an object column that is not a real number."""
+    """Return the error for the first entry of an object column that is not a real number."""
     for row, value in enumerate(column):
         if is_missing_object(value):
             continue
@@ -162,12 +158,12 @@ def _not_a_number(column: np.ndarray, label: str, advice: str) -> Exception:
 
 
 def is_masked(X: Any) -> bool:
-    """Whether `X` is a NumPy masked array, without importing `numpy.ma` to find out."""
+    """Whether `X` is a masked array, without importing `numpy.ma`."""
     return "numpy.ma" in sys.modules and isinstance(X, np.ma.MaskedArray)
 
 
 def shorten(value: Any, limit: int = 60) -> str:
-    """Return the repr of a value, cut to a length fit for a message."""
+    """Return the repr of a value, shortened for a message."""
     text = repr(value)
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
@@ -178,8 +174,8 @@ def is_number(value: Any) -> bool:
 
 
 def is_number_type(kind: type) -> bool:
-    """Whether a Python type is one of real numbers."""
-    # Decimal registers as Number without being Real, hence the wide class and the exclusion.
+    """Whether a Python type is that of a real number."""
+    # Decimal is a Number but not a Real, hence Number without complex types.
     return issubclass(kind, Number | np.bool_) and not issubclass(
         kind, complex | np.complexfloating
     )

@@ -1,4 +1,4 @@
-"""Columns that the user names: by their names, by their numbers, or by a mask."""
+"""Columns given by the user: by name, by number, or as a mask."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Names = Sequence[Any] | np.ndarray | None
 
 
 def column_index(given: Any, n_columns: int, names: Names, parameter: str) -> int:
-    """Position of a column that is given by its name or number; -1 is the last one."""
+    """Return the position of a column given by name or number; -1 is the last one."""
     if isinstance(given, str):
         if names is None:
             raise ValueError(
@@ -25,22 +25,23 @@ def column_index(given: Any, n_columns: int, names: Names, parameter: str) -> in
         raise ValueError(f"{parameter} names {given!r}, which X does not have")
     if not isinstance(given, Integral) or isinstance(given, bool | np.bool_):
         raise TypeError(f"{parameter} must hold names or numbers of columns, got {given!r}")
-    if not -n_columns <= given < n_columns:
+    index = int(given)
+    if not -n_columns <= index < n_columns:
         raise ValueError(f"{parameter} holds the index {given}, but X has {n_columns} features")
-    return int(given) % n_columns
+    return index % n_columns
 
 
 def column_indices(
     given: Any, n_columns: int, names: Names, parameter: str, *, required: bool = False
 ) -> NDArray[np.int64]:
-    """Sorted positions of columns that are given by names, numbers or a mask; all for None."""
+    """Return the sorted positions of columns given by names, numbers or a mask; None is all."""
     if given is None:
         return np.arange(n_columns, dtype=np.int64)
     try:
-        items = [given] if isinstance(given, str | Integral) else list(given)
+        items: list[Any] | None = [given] if isinstance(given, str | Integral) else list(given)
     except TypeError:
         items = None
-    # An iterator would be empty when it is read again in the next fit.
+    # An iterator would be empty in the next fit.
     if items is None or isinstance(given, Iterator):
         raise TypeError(
             f"{parameter} must be None or a list of names, numbers or booleans, got {given!r}"

@@ -1,8 +1,8 @@
-"""Categories: the distinct labels of a column, and the codes that stand for them.
+"""Encoding of categorical columns as codes.
 
-A column of categories arrives either as numbers (a numeric column that the caller declared
-categorical) or as factors: integer codes, -1 for missing, into an array of labels. Labels are
-kept as float64 when all are numbers and as strings otherwise.
+A categorical column is either numeric (declared categorical by the user) or given as factors:
+integer codes, -1 for missing, into an array of labels. Labels are kept as float64 if all are
+numbers, else as strings.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from hybridtrees.input.arrays import is_missing_object, is_number
 class Factors(NamedTuple):
     """A column as codes into its distinct labels."""
 
-    codes: np.ndarray  # One entry per row, -1 where the value is missing
+    codes: np.ndarray  # One per row, -1 where the value is missing
     labels: np.ndarray  # Distinct labels: float64, or objects that are all str
-    ordered: bool  # Whether the order of the labels was given (a category dtype) or is accidental
+    ordered: bool  # Whether the order of the labels is that of a category dtype
 
 
-def make_factors(codes: np.ndarray, labels: Iterable[Any], ordered: bool) -> Factors:
-    """Factors with labels brought to one of the two kept forms.
+def make_factors(codes: np.ndarray, labels: Iterable[Any], *, ordered: bool) -> Factors:
+    """Return factors whose labels are all float64 or all str.
 
-    Labels that are neither all strings nor all numbers (intervals, dates, a mixture) are known
-    by their text. Labels that become equal are merged, missing ones become code -1.
+    Labels that are not all numbers (intervals, dates, a mixture) become strings. Labels that become
+    equal are merged, and missing ones get the code -1.
     """
     labels = list(labels)
     present = [label for label in labels if not is_missing_object(label)]
@@ -40,7 +40,7 @@ def make_factors(codes: np.ndarray, labels: Iterable[Any], ordered: bool) -> Fac
             recode[i] = -1
         else:
             recode[i] = index.setdefault(convert(label), len(index))
-    # Wide codes: pandas gives int8, in which adding one could overflow.
+    # pandas may give int8, in which adding one could overflow.
     codes = codes.astype(np.intp)
     if not np.array_equal(recode[:-1], np.arange(len(labels))):
         codes = recode[codes]
@@ -49,43 +49,44 @@ def make_factors(codes: np.ndarray, labels: Iterable[Any], ordered: bool) -> Fac
 
 
 def factorize_objects(column: np.ndarray) -> Factors:
-    """Factors of a 1-D array of Python objects."""
-    # A NaN is found again by being the same object; several of them merge as missing labels.
+    """Return the factors of a 1-D array of Python objects."""
+    # A NaN equals only itself as an object; several NaN become missing labels, which are merged.
     index = {value: code for code, value in enumerate(dict.fromkeys(column))}
     codes = np.fromiter(map(index.__getitem__, column), dtype=np.intp, count=len(column))
     return make_factors(codes, index, ordered=False)
 
 
 def learn_factors(factors: Factors) -> np.ndarray:
-    """Labels that occur: in the given order if there is one, else sorted."""
+    """Return the labels that occur, sorted unless they are ordered."""
     used = np.bincount(factors.codes + 1, minlength=len(factors.labels) + 1)[1:] > 0
     labels = factors.labels[used]
     return labels if factors.ordered else np.sort(labels)
 
 
 def learn_numbers(numbers: np.ndarray) -> np.ndarray:
-    """Distinct values of a numeric column, sorted, as float64."""
+    """Return the sorted distinct values of a numeric column as float64."""
     labels = np.unique(numbers).astype(np.float64)
     return labels[~np.isnan(labels)]
 
 
 def encode_factors(factors: Factors, labels: np.ndarray, column: str) -> np.ndarray:
-    """Codes of a column under the `labels` learned in fit, as float32.
+    """Return the codes of a column under the `labels` learned in fit, as float32.
 
     Missing values and labels that were not seen in fit become NaN.
     """
     if labels.dtype != factors.labels.dtype and len(labels) and (factors.codes >= 0).any():
         raise _mismatch(column, labels)
     index = {label: code for code, label in enumerate(labels.tolist())}
-    # One more entry than labels: code -1 finds it at the end.
+    # One entry more than labels, for code -1.
     table = np.full(len(factors.labels) + 1, np.nan, dtype=np.float32)
     for i, label in enumerate(factors.labels.tolist()):
         table[i] = index.get(label, np.nan)
-    return table[factors.codes]
+    codes: np.ndarray = table[factors.codes]
+    return codes
 
 
 def encode_numbers(numbers: np.ndarray, labels: np.ndarray, column: str) -> np.ndarray:
-    """Codes of a numeric column under the `labels` learned in fit, as float32."""
+    """Return the codes of a numeric column under the `labels` learned in fit, as float32."""
     missing = np.isnan(numbers)
     if len(labels) and labels.dtype == object and not missing.all():
         raise _mismatch(column, labels)

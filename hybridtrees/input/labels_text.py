@@ -1,4 +1,4 @@
-"""Names, labels and tables as they stand in text that people read."""
+"""Names, category labels and tables in reports and exports."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
-# What would end a line, or hide in one.
+# Characters that would break a line or be invisible.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-# Labels that stand in a set as they are; all others are quoted.
+# Labels that need no quotes in a set.
 _PLAIN_LABEL = re.compile(r"[^\s,{}\"'\\](?:[^,{}\"'\\]*[^\s,{}\"'\\])?")
 
 
 def one_line(text: str) -> str:
-    """Return a name with everything that would break a line spelt out."""
+    """Return a name with unprintable characters escaped."""
     return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def category(label: Any) -> str:
-    """Write one label of a set so that the set can be read back."""
+    """Write one label of a set, quoted where the set could not be parsed otherwise."""
     if isinstance(label, int | float):
         return repr(int(label)) if float(label).is_integer() else repr(float(label))
     text = str(label)
@@ -29,7 +29,7 @@ def category(label: Any) -> str:
 
 
 def category_list(labels: Sequence[Any], limit: int | None) -> str:
-    """Write a set of categories; those past `limit` are counted only."""
+    """Write a set of categories; those beyond `limit` are only counted."""
     shown = [category(label) for label in (labels if limit is None else labels[:limit])]
     if len(shown) < len(labels):
         shown.append(f"... {len(labels) - len(shown)} more")
@@ -37,7 +37,7 @@ def category_list(labels: Sequence[Any], limit: int | None) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
-    """Write a table of text as lines; the columns in `left` stand to the left."""
+    """Format a table of text as lines; the columns in `left` are left-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

@@ -1,7 +1,7 @@
-"""What X may be: a dense array, a set of columns, or a sparse matrix.
+"""The kinds of X: dense array, columns of several types, sparse matrix.
 
-Each source answers the same four questions: how many rows and features, which names, which
-columns are categories by their own type, and, given the categories learned in fit, the values.
+Every source has a shape and perhaps column names, tells which columns are categorical by their
+dtype, and returns the values, given the categories learned in fit.
 """
 
 from __future__ import annotations
@@ -42,40 +42,38 @@ Categories = list[np.ndarray | None]
 
 
 class Source:
-    """A table as the user passed it; columns are numbers unless a subclass knows better."""
+    """A table as the user passed it; by default all columns are numeric."""
 
     shape: tuple[int, int]
-    names: list | None = None
+    names: list[Any] | None = None
 
     def is_category(self, index: int) -> bool:
-        """Whether a column holds categories by its own type."""
+        """Whether a column is categorical by its dtype."""
         return False
 
     def learn(self, index: int) -> np.ndarray:
-        """Distinct labels of a column that is to be a category."""
+        """Return the labels of a categorical column."""
         return learn_numbers(self._numbers(index))
 
     def _numbers(self, index: int) -> np.ndarray:
         raise NotImplementedError
 
     def values(self, categories: Categories) -> Any:
-        """Return the values, with the columns that have categories encoded."""
+        """Return the values, with categorical columns encoded."""
         raise NotImplementedError
 
 
 def open_source(X: Any, missing: float, declared: Callable[[int], np.ndarray]) -> Source:
-    """Find out what `X` is and check its shape.
+    """Return the source for `X`, whose shape is checked.
 
-    `declared` maps the number of columns of a bare array to a mask of those in which text is
-    allowed, since the caller declared them categories.
+    `declared` returns, for an array of n columns, the mask of the columns that the user declared
+    categorical, in which text is allowed.
     """
     if sparse.issparse(X):
-        _check_shape(X.shape, X)
         return SparseSource(X, missing)
     table = None if isinstance(X, np.ndarray | list | tuple) else open_table(X)
     if table is not None:
-        n_columns = len(table.names)
-        _check_shape((table.n_rows, n_columns), X)
+        _check_shape((table.n_rows, len(table.names or ())), X)
         if table.array is not None:
             return DenseSource(to_float(table.array), missing, table.names)
         return ColumnSource(table, missing)
@@ -110,7 +108,7 @@ def _open_array(X: Any, missing: float, declared: Callable[[int], np.ndarray]) -
 
 
 def _bare_column(values: np.ndarray, label: str, declared: bool) -> Column:
-    """Column of an array of objects, where text needs the caller's word to be a category."""
+    """Return a column of an object array; text is a category only where declared."""
     if declared:
         kinds = kinds_of_objects(values)
         texts = {kind for kind in kinds if issubclass(kind, str)}
@@ -138,18 +136,15 @@ def _check_shape(shape: tuple[int, ...], X: Any) -> None:
             f"Expected 2D array (rows and features), got {what} instead. Reshape your data: "
             "X.reshape(-1, 1) if it has a single feature, X.reshape(1, -1) if it is a single row."
         )
-    if shape[0] == 0:
-        raise ValueError(
-            f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required."
-        )
-    if shape[1] == 0:
-        raise ValueError(
-            f"Found array with 0 feature(s) (shape={shape}) while a minimum of 1 is required."
-        )
+    for size, what in zip(shape, ("sample", "feature"), strict=True):
+        if size == 0:
+            raise ValueError(
+                f"Found array with 0 {what}(s) (shape={shape}) while a minimum of 1 is required."
+            )
 
 
 def _mark_missing(values: np.ndarray, missing: float) -> np.ndarray:
-    """Return `values` with NaN where they equal `missing`; a copy only if any does."""
+    """Return `values` with NaN in place of `missing`; a copy only if there are any."""
     if missing != missing:
         return values
     with np.errstate(over="ignore"):
@@ -165,7 +160,7 @@ def _mark_missing(values: np.ndarray, missing: float) -> np.ndarray:
 class DenseSource(Source):
     """A real 2-D array, float32 or float64."""
 
-    def __init__(self, values: np.ndarray, missing: float, names: list | None = None) -> None:
+    def __init__(self, values: np.ndarray, missing: float, names: list[Any] | None = None) -> None:
         self._values = _mark_missing(values, missing)
         self.shape = values.shape
         self.names = names
@@ -174,7 +169,7 @@ class DenseSource(Source):
         return self._values[:, index]
 
     def values(self, categories: Categories) -> np.ndarray:
-        """Return the array itself unless a code differs from the value it stands for."""
+        """Return the array, copied only if a code differs from its value."""
         values = self._values
         reject_infinity(values, self.names)
         for j, labels in enumerate(categories):
@@ -198,16 +193,16 @@ class ColumnSource(Source):
         self.names = table.names
 
     def is_category(self, index: int) -> bool:
-        """Whether the column has a category or string type."""
+        """Whether the column has a category or string dtype."""
         return self._columns[index].is_category
 
     def learn(self, index: int) -> np.ndarray:
-        """Distinct labels of a column."""
+        """Return the labels of a categorical column."""
         column = self._columns[index]
         return learn_factors(column.factors) if column.is_category else super().learn(index)
 
     def values(self, categories: Categories) -> np.ndarray:
-        """One array in column order: float32 if every column fits, else float64."""
+        """Return one array in Fortran order, float32 if all columns fit, else float64."""
         narrow = all(
             labels is not None or column.dtype == FLOAT32
             for column, labels in zip(self._columns, categories, strict=True)
@@ -236,9 +231,10 @@ class ColumnSource(Source):
 
 
 class SparseSource(Source):
-    """A scipy.sparse matrix or array, in which an absent entry is the number zero."""
+    """A scipy.sparse matrix or array; entries that are not stored are 0."""
 
     def __init__(self, X: Any, missing: float) -> None:
+        _check_shape(X.shape, X)
         if X.dtype.kind == "c":
             raise ValueError(COMPLEX_MESSAGE.format(name="X", dtype=X.dtype))
         if not is_real(X.dtype):
@@ -254,16 +250,17 @@ class SparseSource(Source):
 
     def _numbers(self, index: int) -> np.ndarray:
         self._matrix = self._matrix.tocsc()
-        return self._matrix[:, [index]].toarray().ravel()
+        column: np.ndarray = self._matrix[:, [index]].toarray().ravel()
+        return column
 
     def values(self, categories: Categories) -> Any:
-        """CSR or CSC of float32 or float64; CSC if there are categories."""
+        """Return a CSR or CSC array of float32 or float64; CSC if there are categories."""
         self._reject_infinity()
         if all(labels is None for labels in categories):
             return self._matrix
         matrix = self._matrix.tocsc()
         parts = []
-        start = 0  # of the run of plain columns before the next category
+        start = 0  # first of the numeric columns before the next category
         for j, labels in enumerate(categories):
             if labels is None:
                 continue
@@ -281,9 +278,9 @@ class SparseSource(Source):
 
 
 def _canonical(X: Any) -> Any:
-    """Return a CSR or CSC array with sorted indices and no duplicates; `X` is left as it is.
+    """Return a CSR or CSC array with sorted indices and no duplicates; `X` is not changed.
 
-    The structure is checked in full, since compiled code will trust it.
+    All indices are checked, since compiled code relies on them.
     """
     if X.format not in ("csr", "csc"):
         X = X.tocsr()
@@ -297,10 +294,10 @@ def _canonical(X: Any) -> Any:
         and bool((np.diff(indptr) >= 0).all())
     )
     if not sound or (len(indices) and (indices.min() < 0 or indices.max() >= minor)):
-        raise ValueError(f"X is a damaged {X.format.upper()} matrix: its indices do not fit")
+        raise ValueError(f"X is a damaged {X.format.upper()} matrix: its indices are out of range")
     kind = sparse.csr_array if X.format == "csr" else sparse.csc_array
     n_stored = int(indptr[-1])
-    # Floats first: duplicates summed as int8 could overflow.
+    # Converted first: duplicates summed as int8 could overflow.
     data = to_float(X.data[:n_stored])
     matrix = kind((data, indices[:n_stored], indptr), shape=X.shape, copy=False)
     if not matrix.has_canonical_format:

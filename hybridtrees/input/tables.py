@@ -1,16 +1,16 @@
-"""Data frames of pandas, polars and pyarrow, and dicts of columns, opened column by column.
+"""Data frames of pandas, polars and pyarrow, and dicts of columns, read column by column.
 
-None of the three libraries is imported here before one of its objects comes in: a table is
-recognised by looking up the classes of libraries that the caller has already imported.
+The three libraries are not imported to recognise a table: its class is compared with those of the
+libraries that are loaded already.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -29,41 +29,41 @@ from hybridtrees.input.arrays import (
 from hybridtrees.input.labels import Factors, factorize_objects, make_factors
 
 CONVERT = "convert it to numbers or strings first"
-CONVERT_TIME = "convert it to numbers first (for instance days since a date, or its year and month)"
+CONVERT_TIME = "convert it to numbers first, for instance by hybridtrees.DateFeatures"
 
 
 @dataclass
 class Column:
-    """One column of a table, read when it is asked for."""
+    """One column of a table, read on demand."""
 
-    label: str  # How messages call the column
-    dtype: np.dtype | None  # float32 or float64 for a column of numbers, None for one of categories
+    label: str  # Name of the column in messages
+    dtype: np.dtype | None  # float32 or float64 for numbers, None for categories
     # Returns a real ndarray (NaN where missing) for numbers, `Factors` for categories
     load: Callable[[], Any]
 
     @property
     def is_category(self) -> bool:
-        """Whether the column holds categories by its own type."""
+        """Whether the column is categorical by its dtype."""
         return self.dtype is None
 
     def numbers(self) -> np.ndarray:
         """Return the values of a column of numbers."""
-        return self.load()
+        return cast(np.ndarray, self.load())
 
     @cached_property
     def factors(self) -> Factors:
-        """Codes and labels of a column of categories; kept, since fit asks twice."""
-        return self.load()
+        """Codes and labels of a categorical column; cached, since fit uses them twice."""
+        return cast(Factors, self.load())
 
 
 @dataclass
 class Table:
     """A data frame or a dict as a list of columns."""
 
-    names: list  # Column names as the table has them
-    n_rows: int  # Number of rows
-    columns: list[Column] | None = None  # The columns; None when `array` stands for them all
-    # The whole frame without a copy, for a pandas frame of one floating type
+    names: list[Any] | None  # None if there are no names
+    n_rows: int
+    columns: Sequence[Column] = ()  # empty if there is `array` instead
+    # All columns without a copy, for a pandas frame of one floating dtype
     array: np.ndarray | None = None
 
 
@@ -78,7 +78,7 @@ def open_table(X: Any) -> Table | None:
         raise TypeError("X is a polars LazyFrame; pass X.collect()")
     arrow = isinstance(X, _loaded_classes("pyarrow", "Table", "RecordBatch"))
     if not arrow and hasattr(X, "__arrow_c_stream__") and hasattr(X, "columns"):
-        # Another library's frame that speaks Arrow's own interchange.
+        # A frame of another library with Arrow's interchange protocol.
         import pyarrow
 
         arrow, X = True, pyarrow.table(X)
@@ -91,26 +91,20 @@ def open_table(X: Any) -> Table | None:
 
 
 def _loaded_classes(module: str, *names: str) -> tuple[type[Any], ...]:
-    """Classes of a library, as far as it has been imported by someone else."""
+    """Return classes of a library; an empty tuple if it is not loaded."""
     loaded = sys.modules.get(module)
     found = (getattr(loaded, name, None) for name in names)
     return tuple(cls for cls in found if isinstance(cls, type))
 
 
-def _labelled(read: Callable[[Any, str], Column], columns: Iterable, names: list) -> list[Column]:
+def _labelled(
+    read: Callable[[Any, str], Column], columns: Iterable[Any], names: list[Any]
+) -> list[Column]:
     return [read(column, column_label(j, names)) for j, column in enumerate(columns)]
 
 
 def _unsupported(label: str, dtype: Any, advice: str = CONVERT) -> TypeError:
     return TypeError(f"{label} of X has the type {dtype}, which is not supported: {advice}")
-
-
-def object_column(values: np.ndarray, label: str) -> Column:
-    """Column of Python objects: numbers, or strings that stand for categories."""
-    kinds = kinds_of_objects(values)
-    if kinds and all(issubclass(kind, str) for kind in kinds):
-        return Column(label, None, lambda: factorize_objects(values))
-    return Column(label, FLOAT64, lambda: numbers_from_objects(values, label, TEXT_MIXED))
 
 
 # ---- pandas -----------------------------------------------------------------------------------
@@ -133,7 +127,9 @@ def _pandas_column(series: Any, label: str) -> Column:
     family = type(dtype).__name__
     if family == "CategoricalDtype":
         cat = series.cat
-        return Column(label, None, lambda: make_factors(cat.codes.to_numpy(), cat.categories, True))
+        return Column(
+            label, None, lambda: make_factors(cat.codes.to_numpy(), cat.categories, ordered=True)
+        )
     if family == "StringDtype":
         return Column(label, None, lambda: make_factors(*series.factorize(), ordered=False))
     if family == "ArrowDtype":
@@ -145,7 +141,7 @@ def _pandas_column(series: Any, label: str) -> Column:
         dtype = series.dtype
     if isinstance(dtype, np.dtype):
         column = _numpy_column(series.to_numpy(), label)
-        if column.is_category:  # objects that are strings, which pandas hashes faster than we do
+        if column.is_category:  # strings, which pandas hashes faster
             column.load = lambda: make_factors(*series.factorize(), ordered=False)
         return column
     if isinstance(getattr(dtype, "numpy_dtype", None), np.dtype):  # nullable numbers and booleans
@@ -155,12 +151,16 @@ def _pandas_column(series: Any, label: str) -> Column:
 
 
 def _numpy_column(values: np.ndarray, label: str) -> Column:
-    """Column whose values are a NumPy array already."""
+    """Return the column of a NumPy array; strings are categories."""
     kind = values.dtype.kind
     if kind in "biuf":
         return Column(label, float_dtype(values.dtype), lambda: values)
     if kind in "OUT":
-        return object_column(values.astype(object, copy=False), label)
+        values = values.astype(object, copy=False)
+        kinds = kinds_of_objects(values)
+        if kinds and all(issubclass(kind, str) for kind in kinds):
+            return Column(label, None, lambda: factorize_objects(values))
+        return Column(label, FLOAT64, lambda: numbers_from_objects(values, label, TEXT_MIXED))
     if kind == "c":
         raise ValueError(COMPLEX_MESSAGE.format(name=label, dtype=values.dtype))
     if kind in "Mm":
@@ -178,8 +178,8 @@ def _polars_column(series: Any, label: str) -> Column:
 
     dtype = series.dtype
     if dtype in (polars.String, polars.Categorical):
-        # The physical codes of a Categorical depend on what else the process has read, so its
-        # labels are sorted like those of plain strings.
+        # The physical codes of a Categorical depend on what else the process has read: labels are
+        # sorted like strings.
         return Column(label, None, lambda: _polars_strings(series.cast(polars.String)))
     if dtype == polars.Enum:
         return Column(
@@ -206,14 +206,15 @@ def _polars_strings(series: Any) -> Factors:
 def _polars_codes(series: Any) -> np.ndarray:
     import polars
 
-    return series.to_physical().cast(polars.Int64).fill_null(-1).to_numpy()
+    codes = series.to_physical().cast(polars.Int64).fill_null(-1)
+    return cast(np.ndarray, codes.to_numpy())
 
 
 # ---- pyarrow ----------------------------------------------------------------------------------
 
 
 def arrow_column(array: Any, label: str) -> Column:
-    """Column of an Arrow array, chunked or not."""
+    """Return the column of an Arrow array, chunked or not."""
     import pyarrow
     from pyarrow import types
 
@@ -236,10 +237,9 @@ def arrow_column(array: Any, label: str) -> Column:
 
 
 def _arrow_numbers(array: Any) -> np.ndarray:
-    # Only a chunked array copies by itself; integers with nulls come out as float64 with NaN.
-    if hasattr(array, "num_chunks"):
-        return array.to_numpy()
-    return array.to_numpy(zero_copy_only=False)
+    # Only chunked arrays copy by default; integers with nulls become float64 with NaN.
+    given = {} if hasattr(array, "num_chunks") else {"zero_copy_only": False}
+    return cast(np.ndarray, array.to_numpy(**given))
 
 
 def _arrow_factors(array: Any, *, ordered: bool) -> Factors:
@@ -252,14 +252,14 @@ def _arrow_factors(array: Any, *, ordered: bool) -> Factors:
     if not ordered:
         array = array.dictionary_encode()
     codes = array.indices.cast(pyarrow.int64()).fill_null(-1)
-    return make_factors(codes.to_numpy(), array.dictionary.to_pylist(), ordered)
+    return make_factors(codes.to_numpy(), array.dictionary.to_pylist(), ordered=ordered)
 
 
 # ---- dicts ------------------------------------------------------------------------------------
 
 
-def _open_mapping(X: Mapping) -> Table:
-    """Open a dict from names to columns: arrays, lists, or columns of the frames above."""
+def _open_mapping(X: Mapping[Any, Any]) -> Table:
+    """Open a dict from names to arrays, lists, or columns of a data frame library."""
     names = list(X)
     columns: list[Column] = []
     lengths: list[int] = []
@@ -277,8 +277,8 @@ def _open_mapping(X: Mapping) -> Table:
 
 
 def _mapped_column(values: Any, label: str) -> tuple[Column, int]:
-    """Column of a dict, and its length."""
-    # These know of categories and missing values what an array would not tell.
+    """Return a column of a dict, and its length."""
+    # Not as arrays, which would lose categories and missing values.
     if isinstance(values, _loaded_classes("pandas", "Series", "Categorical")):
         return _pandas_column(sys.modules["pandas"].Series(values), label), len(values)
     if isinstance(values, _loaded_classes("polars", "Series")):

@@ -17,7 +17,7 @@ from hybridtrees.input.arrays import (
     shorten,
 )
 
-# Integer labels that span no more than this many values are counted instead of sorted.
+# Integer labels in a range of up to this many values are counted instead of sorted.
 _MAX_SPAN = 1 << 16
 
 
@@ -29,7 +29,7 @@ def check_target_regression(
     name: str = "y",
     estimator_name: str = "the estimator",
 ) -> np.ndarray:
-    """Return the target of a regression as contiguous, finite float64; (n_rows, k) if allowed."""
+    """Return the target of a regression as contiguous, finite float64; 2-D if allowed."""
     values = _as_array(y, name, estimator_name)
     if not (multi_output and values.ndim == 2):
         values = _to_vector(values, name)
@@ -48,10 +48,10 @@ def check_target_classification(
     name: str = "y",
     estimator_name: str = "the estimator",
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the codes (int32) of class labels, and the sorted classes in the type they came in.
+    """Return class labels as int32 codes, and the sorted classes in their original dtype.
 
-    With `classes`, which must be sorted, a label that is not among them is an error;
-    `at_least_two`: so is a single class.
+    With `classes`, which must be sorted, any other label is an error. With `at_least_two` a single
+    class is an error.
     """
     labels = _to_vector(_as_array(y, name, estimator_name), name)
     _check_length(labels, n_rows, name)
@@ -71,14 +71,14 @@ def check_target_classification(
     return np.ascontiguousarray(codes.ravel(), dtype=np.int32), classes
 
 
-# Beyond these, squares of sums leave the range of floats.
+# Limits on the sum of weights, beyond which its square leaves the range of float64.
 WEIGHT_RANGE = (1e-150, 1e150)
 
 
 def check_sample_weight(
     sample_weight: Any, n_rows: int, *, name: str = "sample_weight"
 ) -> np.ndarray | None:
-    """Return row weights as float64; None where each row counts once."""
+    """Return row weights as float64; None if all of them are 1."""
     if sample_weight is None:
         return None
     values = _as_array(sample_weight, name, "")
@@ -111,7 +111,7 @@ def check_sample_weight(
 
 
 def _as_array(y: Any, name: str, estimator_name: str) -> np.ndarray:
-    """Return any array-like as an ndarray, nulls of data frame columns as None or NaN."""
+    """Return an array-like as an ndarray; nulls of data frame columns become None or NaN."""
     if y is None:
         raise ValueError(
             f"{estimator_name} requires {name} to be passed, but the target {name} is None"
@@ -125,8 +125,7 @@ def _as_array(y: Any, name: str, estimator_name: str) -> np.ndarray:
     if hasattr(y, "tocsr"):
         raise TypeError(f"{name} is a sparse matrix; it must be a dense one-dimensional array")
     if not isinstance(y, np.ndarray | list | tuple) and hasattr(y, "to_numpy"):
-        # pandas, polars, and both kinds of pyarrow array, of which the plain one must be
-        # told that copying is allowed.
+        # pandas, polars and pyarrow; an Arrow array that is not chunked must be allowed to copy.
         is_arrow = type(y).__module__.startswith("pyarrow") and not hasattr(y, "num_chunks")
         y = y.to_numpy(zero_copy_only=False) if is_arrow else y.to_numpy()
     try:
@@ -232,21 +231,21 @@ def _labels_from_objects(labels: np.ndarray, name: str) -> np.ndarray:
 
 
 def _encode_by_counting(labels: np.ndarray, low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
-    """Codes and classes of integers in a small range, without sorting the rows."""
-    # The difference of extreme values of a narrow type may not fit that type.
+    """Return codes and classes of integers in a small range, without sorting the rows."""
+    # A difference of values of a narrow type may not fit that type.
     offsets = (
         labels.astype(np.int64) - low if labels.dtype != np.uint64 else labels - np.uint64(low)
     )
     offsets = offsets.astype(np.intp)
     present = np.bincount(offsets, minlength=high - low + 1) > 0
     codes = (np.cumsum(present) - 1).astype(np.int32)[offsets]
-    # Spelled through Python integers, since the offset may not fit the type of the labels.
+    # Through Python integers, since the offset may not fit the type of the labels.
     classes = np.array([low + int(k) for k in np.flatnonzero(present)], dtype=labels.dtype)
     return codes, classes
 
 
 def _encode_known(labels: np.ndarray, classes: np.ndarray, name: str) -> np.ndarray:
-    """Codes of labels under classes that are known already."""
+    """Return the codes of labels among known classes."""
     is_text = labels.dtype.kind in "OUST"
     if is_text != (classes.dtype.kind in "OUST"):
         raise ValueError(

@@ -1,8 +1,7 @@
-"""X in any form a user has it, to the values that the engine reads.
+"""Validation of X: from any supported input to the values that the engine reads.
 
-`FeatureReader.fit` learns what there is to know of a table (number and names of its features,
-which are categories and which labels these have); `FeatureReader.read` brings later tables to
-the same form. The checks of y and sample_weight are in `targets`.
+`FeatureReader.fit` learns the number, names and categories of the features, `FeatureReader.read`
+converts later tables to the same form. The checks of y and sample_weight are in `targets`.
 """
 
 from __future__ import annotations
@@ -38,16 +37,16 @@ _MAX_NAMES_SHOWN = 5
 
 @register
 class FeatureReader(Checked):
-    """Turns tables of the kind seen in fit into values.
+    """Converts tables with the features seen in fit to values.
 
-    Values are either a 2-D ndarray of float32 or float64 (any strides, perhaps read-only, and
-    the caller's own array wherever nothing had to change), or a CSR or CSC array of
-    scipy.sparse with sorted indices and without duplicates, in which an absent entry is 0.0.
-    NaN means missing. Columns of categories hold codes 0, 1, ... as floats: the places of labels
-    in `categories`, which are sorted, or in the order of a category dtype, and float64 or str.
+    Values are either a 2-D ndarray of float32 or float64 (any strides, perhaps read-only, and the
+    user's own array if nothing had to change), or a CSR or CSC array of scipy.sparse with sorted
+    indices and without duplicates, in which entries that are not stored are 0. NaN means missing.
+    Categorical columns hold codes 0, 1, ... as floats: positions in `categories`, whose labels are
+    float64 or str and sorted, or in the order of a category dtype.
 
     A label that was not seen in fit is read as missing. A column that held numbers in fit and
-    holds text now (or the other way round) is an error.
+    holds text now (or vice versa) is an error.
     """
 
     def __init__(
@@ -107,7 +106,7 @@ class FeatureReader(Checked):
         return source.values(self.categories)
 
     def _declared(self, n_features: int) -> np.ndarray:
-        """Mask of the columns of a bare array in which text may stand."""
+        """Return the mask of the columns of an array in which text is allowed."""
         return self.is_categorical if n_features == self.n_features_in else np.zeros(n_features)
 
     def _check_names(self, source: Source) -> None:
@@ -126,7 +125,7 @@ class FeatureReader(Checked):
             raise ValueError(_describe_mismatch(fitted, names))
 
     def _check_state(self) -> None:
-        """Refuse names or categories that are not those of so many features."""
+        """Refuse names or categories that do not match the number of features."""
         n_features = check_count(self, "n_features_in")
         categories = check_type(self, "categories", list)
         if len(categories) != n_features:
@@ -145,7 +144,7 @@ class FeatureReader(Checked):
         check_type(self, "estimator_name", str)
 
     def to_state(self) -> dict[str, Any]:
-        """Return all that the reader knows as a dict of numbers, strings, lists and arrays."""
+        """Return the state as a dict of numbers, strings, lists and arrays."""
         names = self.feature_names_in
         return {
             "n_features_in": int(self.n_features_in),
@@ -178,7 +177,7 @@ class FeatureReader(Checked):
 
 
 def _is_clean(X: Any) -> bool:
-    """Whether a table is an array of floats that needs no change: most are, and all quick calls."""
+    """Whether a table is a float array that needs no conversion, the most frequent case."""
     return (
         type(X) is np.ndarray
         and (X.dtype is FLOAT32 or X.dtype is FLOAT64)
@@ -189,7 +188,7 @@ def _is_clean(X: Any) -> bool:
     )
 
 
-def feature_names(names: Sequence | None) -> np.ndarray | None:
+def feature_names(names: Sequence[Any] | None) -> np.ndarray | None:
     """Return column names as an object array of str, or None if they are not strings."""
     if names is None:
         return None
@@ -206,7 +205,7 @@ def feature_names(names: Sequence | None) -> np.ndarray | None:
 
 
 def _describe_mismatch(fitted: np.ndarray, names: np.ndarray) -> str:
-    """Say which names are new, which are gone, or that only their order differs."""
+    """Return a message with the names that are new or missing, or about their order."""
     parts = ["The feature names should match those that were passed during fit.\n"]
     unseen = sorted(set(names) - set(fitted))
     gone = sorted(set(fitted) - set(names))
@@ -232,7 +231,7 @@ def _check_missing(missing: Any) -> float:
 
 
 def _categorical_mask(declared: Any, n_features: int, names: np.ndarray | None) -> np.ndarray:
-    """Mask of the features that the caller declared categorical."""
+    """Return the mask of the features that the user declared categorical."""
     mask = np.zeros(n_features, dtype=bool)
     if declared is None or (isinstance(declared, str) and declared == "from_dtype"):
         return mask

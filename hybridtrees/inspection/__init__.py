@@ -1,7 +1,12 @@
-"""Reading fitted models: trees as text and drawings, importance and effect of features."""
+"""Inspection of fitted models: exported and plotted trees, importance and effect of features."""
 
 from hybridtrees.inspection.export import export_dot, export_text
 from hybridtrees.inspection.importance import PermutationImportance, permutation_importance
+from hybridtrees.inspection.model_plots import (
+    plot_decision_surface,
+    plot_importance,
+    plot_roc_curve,
+)
 from hybridtrees.inspection.partial_dependence import PartialDependence, partial_dependence
 from hybridtrees.inspection.partial_plots import plot_partial_dependence
 from hybridtrees.inspection.pieces import LinearPieces, linear_pieces, plot_pieces
@@ -16,7 +21,10 @@ __all__ = [
     "linear_pieces",
     "partial_dependence",
     "permutation_importance",
+    "plot_decision_surface",
+    "plot_importance",
     "plot_partial_dependence",
     "plot_pieces",
+    "plot_roc_curve",
     "plot_tree",
 ]

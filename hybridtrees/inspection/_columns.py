@@ -1,14 +1,14 @@
-"""Tables of any kind whose rows are picked and whose columns are exchanged.
+"""Tables of any kind whose rows can be selected and whose columns can be replaced.
 
-Models are asked through their public methods only, so what they are given must be of the kind
-that they were fitted on: a data frame stays one, with its types.
+Models are called through their public methods, so a table must stay of the kind that they were
+fitted on: a data frame stays a data frame, with its dtypes.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from scipy import sparse
@@ -20,7 +20,7 @@ from hybridtrees.input.tables import _loaded_classes
 
 
 class Columns:
-    """A table whose columns can be exchanged."""
+    """A table whose columns can be replaced."""
 
     def __init__(self, table: Any) -> None:
         self.table = table
@@ -29,11 +29,11 @@ class Columns:
         self.names: list[Any] | None = None if names is None else list(names)
 
     def index(self, feature: Any, parameter: str = "features") -> int:
-        """Position of a column that the caller names or numbers."""
+        """Return the position of a column given by name or number."""
         return column_index(feature, self.shape[1], self.names, parameter)
 
     def feature_names(self, estimator: Any) -> list[str]:
-        """Names of the columns: the table's own, or those that a model knows."""
+        """Return the column names of the table, or those that a model knows."""
         names = getattr(estimator, "feature_names_in_", None) if self.names is None else self.names
         if names is None:
             return [f"feature_{j}" for j in range(self.shape[1])]
@@ -44,11 +44,11 @@ class Columns:
         return type(self)(self.table[rows])
 
     def series(self, index: int) -> Any:
-        """Return a column in the type that the table has for it."""
+        """Return a column in the type of the table's library."""
         raise NotImplementedError
 
     def exchanged(self, columns: dict[int, Any]) -> Any:
-        """Return the table with other columns, of the types that the table has for them."""
+        """Return the table with other columns, given in the type of its library."""
         raise NotImplementedError
 
     def column(self, index: int) -> np.ndarray:
@@ -56,11 +56,11 @@ class Columns:
         return _values(self.series(index))
 
     def is_category(self, index: int) -> bool:
-        """Whether a column holds categories by its own type, or text."""
+        """Whether a column has a category or string dtype, or holds strings."""
         return _is_category(self.series(index))
 
     def permuted(self, index: int, order: np.ndarray) -> Any:
-        """Return the table with the entries of a column in another order."""
+        """Return the table with the entries of a column reordered."""
         return self.exchanged({index: _pick(self.series(index), order)})
 
     def replaced(self, columns: dict[int, np.ndarray]) -> Any:
@@ -69,26 +69,31 @@ class Columns:
 
 
 def open_columns(X: Any) -> Columns:
-    """Find out what `X` is: an array, a data frame or a sparse matrix."""
-    kinds: tuple[tuple[tuple[type, ...], type], ...] = (
-        (_loaded_classes("pandas", "DataFrame"), PandasColumns),
-        (_loaded_classes("polars", "DataFrame"), PolarsColumns),
-        (_loaded_classes("pyarrow", "Table"), ArrowColumns),
-    )
-    for classes, kind in kinds:
-        if isinstance(X, classes):
-            return _check_shape(kind(X))
+    """Return the columns of an array, data frame, dict or sparse matrix."""
+    columns = _columns_of(X)
+    if len(columns.shape) != 2 or 0 in columns.shape:
+        raise ValueError(
+            f"X must be a table with at least one row and one column, got the shape {columns.shape}"
+        )
+    return columns
+
+
+def _columns_of(X: Any) -> Columns:
+    if isinstance(X, _loaded_classes("pandas", "DataFrame")):
+        return PandasColumns(X)
+    if isinstance(X, _loaded_classes("polars", "DataFrame")):
+        return PolarsColumns(X)
     if isinstance(X, _loaded_classes("pyarrow", "RecordBatch")):
-        return _check_shape(ArrowColumns(sys.modules["pyarrow"].Table.from_batches([X])))
-    if sparse.issparse(X):
-        return _check_shape(SparseColumns(X))
+        X = sys.modules["pyarrow"].Table.from_batches([X])
+    if isinstance(X, _loaded_classes("pyarrow", "Table")):
+        return ArrowColumns(X)
     if hasattr(X, "__arrow_c_stream__") and hasattr(X, "columns"):
         import pyarrow
 
-        return _check_shape(ArrowColumns(pyarrow.table(X)))
-    if isinstance(X, Mapping):
-        return _check_shape(DictColumns(X))
-    return _check_shape(ArrayColumns(open_array(X)))
+        return ArrowColumns(pyarrow.table(X))
+    if sparse.issparse(X):
+        return SparseColumns(X)
+    return DictColumns(X) if isinstance(X, Mapping) else ArrayColumns(open_array(X))
 
 
 def _open_series(values: Any) -> Any:
@@ -104,22 +109,14 @@ def _open_series(values: Any) -> Any:
 
 
 def open_array(values: Any) -> np.ndarray:
-    """Return an array-like as an array, with NaN where it is masked."""
+    """Return an array-like as an array, with NaN for masked entries."""
     if is_masked(values):
         return np.ma.filled(np.ma.asarray(values, dtype=float), np.nan)
     return _as_array(values)
 
 
-def _check_shape(columns: Columns) -> Columns:
-    if len(columns.shape) != 2 or 0 in columns.shape:
-        raise ValueError(
-            f"X must be a table with at least one row and one column, got the shape {columns.shape}"
-        )
-    return columns
-
-
 def is_missing(values: np.ndarray) -> np.ndarray:
-    """Which entries of a column have no value."""
+    """Return which entries of a column are missing."""
     if values.dtype.kind == "O":
         return np.fromiter(map(is_missing_object, values), dtype=bool, count=len(values))
     return np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
@@ -133,7 +130,7 @@ def _library(series: Any) -> str:
 
 
 def _is_category(series: Any) -> bool:
-    """Whether a column has a category or string type, or holds strings."""
+    """Whether a column has a category or string dtype, or holds strings."""
     library = _library(series)
     if library == "polars":
         return str(series.dtype.base_type()) in ("String", "Categorical", "Enum")
@@ -149,27 +146,26 @@ def _values(series: Any) -> np.ndarray:
     """Values of a column: numbers, or objects."""
     library = _library(series)
     if library not in ("pandas", "polars", "pyarrow"):
-        return series
+        return cast(np.ndarray, series)
     if _is_category(series):
         return np.array(series.to_pylist() if library == "pyarrow" else series.to_list(), object)
     if library == "pyarrow":
         return np.array(series.to_pylist(), dtype=np.float64)
     if library == "polars":
-        return series.cast(sys.modules["polars"].Float64).to_numpy()
-    if isinstance(series.dtype, np.dtype):
-        return series.to_numpy()
-    return series.to_numpy(dtype=np.float64, na_value=np.nan)
+        return cast(np.ndarray, series.cast(sys.modules["polars"].Float64).to_numpy())
+    given = {} if isinstance(series.dtype, np.dtype) else {"dtype": np.float64, "na_value": np.nan}
+    return cast(np.ndarray, series.to_numpy(**given))
 
 
 def _pick(series: Any, rows: np.ndarray) -> Any:
-    """Entries of a column at the given positions."""
+    """Return the entries of a column at the given positions."""
     if _library(series) == "pandas":
         return series.iloc[rows].reset_index(drop=True)
     return series.take(rows) if _library(series) == "pyarrow" else series[rows]
 
 
 def _like(series: Any, values: np.ndarray) -> Any:
-    """Return values as a column of the same library: categories of the same type, or numbers."""
+    """Return values as a column of the same library, categories with the same dtype."""
     library = _library(series)
     if library == "pandas":
         same = series.dtype if _is_category(series) else None
@@ -186,7 +182,7 @@ def _like(series: Any, values: np.ndarray) -> Any:
 
 
 def _common_type(*dtypes: np.dtype) -> Any:
-    """Integers would cut the values of a grid, and floats of few digits round them."""
+    """Return a dtype that holds the old and the new values without rounding."""
     return np.result_type(*dtypes) if all(d.kind in "biuf" for d in dtypes) else object
 
 
@@ -196,10 +192,10 @@ def _common_type(*dtypes: np.dtype) -> Any:
 class ArrayColumns(Columns):
     """A NumPy array, or what becomes one."""
 
-    def series(self, index: int) -> np.ndarray:
+    def series(self, index: int) -> Any:
         return self.table[:, index]
 
-    def exchanged(self, columns: dict[int, Any]) -> np.ndarray:
+    def exchanged(self, columns: dict[int, Any]) -> Any:
         dtype = _common_type(self.table.dtype, *(values.dtype for values in columns.values()))
         changed = self.table.astype(dtype, order="K")
         for index, values in columns.items():
@@ -219,7 +215,7 @@ class PandasColumns(Columns):
     def exchanged(self, columns: dict[int, Any]) -> Any:
         changed = self.table.copy(deep=False)
         for index, series in columns.items():
-            changed.isetitem(index, series.array)  # whatever the index of the frame
+            changed.isetitem(index, series.array)  # ignores the index of the frame
         return changed
 
 
@@ -254,7 +250,7 @@ class DictColumns(Columns):
 
     def __init__(self, table: Any) -> None:
         self.table = table
-        self.names = list(table)
+        self.names: list[Any] = list(table)
         self._series = [_open_series(values) for values in table.values()]
         lengths = set(map(len, self._series)) or {0}
         if len(lengths) > 1:
@@ -269,8 +265,7 @@ class DictColumns(Columns):
         return self._series[index]
 
     def exchanged(self, columns: dict[int, Any]) -> Any:
-        names = list(self.table)
-        return {**self.table, **{names[index]: series for index, series in columns.items()}}
+        return {**self.table, **{self.names[index]: new for index, new in columns.items()}}
 
 
 class SparseColumns(Columns):
@@ -280,7 +275,7 @@ class SparseColumns(Columns):
         super().__init__(table.tocsc())
 
     def series(self, index: int) -> np.ndarray:
-        """Return a column, zeros among its values."""
+        """Return a column as a dense array."""
         return np.asarray(self.table[:, [index]].toarray(), dtype=np.float64).ravel()
 
     def exchanged(self, columns: dict[int, Any]) -> Any:

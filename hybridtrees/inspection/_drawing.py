@@ -1,7 +1,4 @@
-"""Where the nodes of a drawn tree stand, and their colours.
-
-The hue of a colour shows the class, its strength the lead of this class over the others.
-"""
+"""Positions and colours of the nodes of a drawn tree."""
 
 from __future__ import annotations
 
@@ -13,17 +10,17 @@ import numpy as np
 
 from hybridtrees.inspection._named_tree import NamedTree
 
-# The first hue is an orange; others follow at equal distances.
+# The first hue is orange; the others follow at equal distances.
 _FIRST_HUE = 25.0 / 360.0
-CUT_COLOR = "#c0c0c0"  # of what stands for a branch that is not drawn
+CUT_COLOR = "#c0c0c0"  # of a placeholder for a branch that is not drawn
 _SATURATION, _BRIGHTNESS = 0.75, 0.9
 
 
 @dataclass
 class _Outline:
-    """Left and right edge of a subtree on each of its levels, the deepest first.
+    """Left and right edge of a subtree on each level, the deepest first; `shift` is to be added.
 
-    The root's level stands last, so that a parent is appended; all entries are to be shifted.
+    The level of the root comes last, so that a parent can be appended.
     """
 
     left: list[float]
@@ -34,11 +31,10 @@ class _Outline:
 def tidy_positions(
     left: Sequence[int], right: Sequence[int], widths: Sequence[float], gap: float
 ) -> np.ndarray:
-    """Horizontal centres of the nodes of a binary tree.
+    """Return the horizontal centres of the nodes of a binary tree (Reingold and Tilford 1981).
 
-    Subtrees are drawn alike wherever they stand, side by side as close as their outlines allow,
-    and a parent above the middle of its children (Reingold and Tilford 1981). The work is
-    proportional to the number of nodes.
+    Equal subtrees are drawn alike, siblings are as close as their outlines allow, and a parent is
+    centred above its children. The cost is proportional to the number of nodes.
     """
     n_nodes = len(left)
     offset = np.zeros(n_nodes)  # of a node from its parent
@@ -68,14 +64,14 @@ def tidy_positions(
 
 
 def _distance(first: _Outline, second: _Outline) -> float:
-    """How far apart two subtrees must stand if their outlines are to touch."""
+    """Return the distance between two subtrees at which their outlines touch."""
     levels = min(len(first.right), len(second.left))
     shift = first.shift - second.shift
     return max(first.right[-k] - second.left[-k] for k in range(1, levels + 1)) + shift
 
 
 def _merge(first: _Outline, second: _Outline) -> _Outline:
-    """Outline of two subtrees side by side; the deeper one's lists are reused."""
+    """Return the outline of two subtrees side by side, in the lists of the deeper one."""
     levels = min(len(first.left), len(second.left))
     if len(first.left) >= len(second.left):
         change = second.shift - first.shift
@@ -87,17 +83,17 @@ def _merge(first: _Outline, second: _Outline) -> _Outline:
 
 
 def class_colors(n_classes: int) -> np.ndarray:
-    """Colours as far apart as so many can be, (n_classes, 3) from 0 to 1."""
+    """Return colours of maximum distance, (n_classes, 3) from 0 to 1."""
     hues = (_FIRST_HUE + np.arange(n_classes) / max(1, n_classes)) % 1.0
     return np.array([colorsys.hsv_to_rgb(hue, _SATURATION, _BRIGHTNESS) for hue in hues])
 
 
 def node_colors(named: NamedTree) -> list[str]:
-    """Colour of every node as "#rrggbb".
+    """Return the colour of every node as "#rrggbb".
 
-    Where the nodes hold shares of classes, the colour is that of the largest, the stronger the
-    farther it is ahead of the second. Otherwise it grows with the value from the lowest of the
-    tree to the highest; for several outputs, with the purity of the node, or with their mean.
+    In classification the hue is that of the most frequent class, and its strength the lead over the
+    second. In regression the strength grows with the value; with several outputs it grows with the
+    purity of the node, or with the mean of the outputs if the tree has no impurities.
     """
     values = named.tree.values
     if named.class_names is not None:
@@ -118,7 +114,7 @@ def node_colors(named: NamedTree) -> list[str]:
 
 
 def text_color(fill: str) -> str:
-    """Black or white, whichever is read more easily on a colour."""
+    """Return black or white, whichever has more contrast with a colour."""
     red, green, blue = (int(fill[k : k + 2], 16) / 255 for k in (1, 3, 5))
     return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.45 else "white"
 

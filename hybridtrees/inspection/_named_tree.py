@@ -1,15 +1,11 @@
-"""One tree of an estimator, with all the names that a reader of it wants to see.
-
-`read_tree` finds the tree, checks that its arrays can be followed, and collects the names of
-features, classes and categories; `NamedTree` answers what the exports ask of a node.
-"""
+"""One tree of an estimator with the names of features, classes and categories, for exports."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,16 +17,16 @@ MISSING_RIGHT, MISSING_LEFT, MISSING_STOPS = 0, 1, 2
 
 @dataclass
 class NamedTree:
-    """A tree and the names around it."""
+    """A tree with the names of its features, categories, classes and outputs."""
 
     tree: Tree
     feature_names: list[str]
-    # Labels of each feature's categories; None for numeric features and where they are unknown
+    # Labels of each feature's categories; None for numeric features and for unknown labels
     categories: list[np.ndarray | None]
-    # Names of the classes where the values of the nodes are class probabilities
+    # Names of the classes if the values of the nodes are class probabilities
     class_names: list[str] | None
     criterion: str  # What the impurity of a node measures
-    output_names: list[str]  # What the equation of a linear leaf gives, for each of its values
+    output_names: list[str]  # Left-hand sides of the equations of a linear leaf
 
     @property
     def impurity(self) -> np.ndarray | None:
@@ -40,16 +36,16 @@ class NamedTree:
     @cached_property
     def left(self) -> list[int]:
         """Left child of every node, -1 in a leaf."""
-        return self.tree.nodes["left"].tolist()
+        return cast(list[int], self.tree.nodes["left"].tolist())
 
     @cached_property
     def right(self) -> list[int]:
         """Right child of every node, -1 in a leaf."""
-        return self.tree.nodes["right"].tolist()
+        return cast(list[int], self.tree.nodes["right"].tolist())
 
     @cached_property
     def depths(self) -> list[int]:
-        """Edges from the root to every node; the field of the nodes is too narrow for chains."""
+        """Depth of every node; the field of the nodes is too narrow for long chains."""
         depths = [0] * self.tree.n_nodes
         for node, (left, right) in enumerate(zip(self.left, self.right, strict=True)):
             if left >= 0:
@@ -58,7 +54,7 @@ class NamedTree:
 
     @cached_property
     def heights(self) -> list[int]:
-        """Edges from every node to the deepest leaf below it."""
+        """Height of every node: edges to the deepest leaf below it."""
         heights = [0] * self.tree.n_nodes
         for node in range(self.tree.n_nodes - 1, -1, -1):  # children before their parents
             if self.left[node] >= 0:
@@ -75,7 +71,7 @@ class NamedTree:
         return bool(self.tree.coef_ptr[node + 1] > self.tree.coef_ptr[node])
 
     def terms(self, node: int, output: int = 0) -> list[tuple[float, str, float]]:
-        """Linear part of a node: coefficient, name and centre of each feature in it."""
+        """Return coefficient, name and centre of each feature in the linear part of a node."""
         tree = self.tree
         assert tree.coef_ptr is not None
         part = slice(int(tree.coef_ptr[node]), int(tree.coef_ptr[node + 1]))
@@ -89,9 +85,9 @@ class NamedTree:
         ]
 
     def category_sides(self, node: int) -> tuple[list[Any], list[Any] | None]:
-        """Labels that go left and right at a split on categories.
+        """Return the labels that go left and right at a split on categories.
 
-        Where the labels are unknown they are codes, and those on the right are None: all others.
+        If the labels are unknown they are codes, and None on the right means all others.
         """
         fields = self.tree.nodes[node]
         codes = self.tree.category_set(node)
@@ -101,18 +97,18 @@ class NamedTree:
         goes_left = np.zeros(len(labels), dtype=bool)
         goes_left[codes[codes < len(labels)]] = True
         goes_right = ~goes_left
-        past = self.tree.first_unknown(node)  # prediction takes such codes for missing
-        goes_left[past:] = fields["missing_left"] == MISSING_LEFT
-        goes_right[past:] = fields["missing_left"] == MISSING_RIGHT
+        unknown = self.tree.first_unknown(node)  # prediction treats codes from here on as missing
+        goes_left[unknown:] = fields["missing_left"] == MISSING_LEFT
+        goes_right[unknown:] = fields["missing_left"] == MISSING_RIGHT
         return labels[goes_left].tolist(), labels[goes_right].tolist()
 
     def stopping_labels(self, node: int) -> list[Any]:
-        """Labels that stop at a split on categories as if they were missing."""
+        """Return the labels that stop at a split on categories like missing values."""
         fields = self.tree.nodes[node]
         labels = self.categories[fields["feature"]]
         if labels is None or fields["category_start"] < 0:
             return []
-        return labels[self.tree.first_unknown(node) :].tolist()
+        return cast(list[Any], labels[self.tree.first_unknown(node) :].tolist())
 
     @cached_property
     def largest_value(self) -> float:
@@ -120,7 +116,7 @@ class NamedTree:
         return float(np.abs(self.tree.values).max())
 
     def shown_nodes(self, max_depth: int | None) -> list[int]:
-        """Nodes from the root down to `max_depth`, in the order of their ids."""
+        """Return the nodes down to `max_depth`, in the order of their ids."""
         if max_depth is None:
             return list(range(self.tree.n_nodes))
         return [node for node, depth in enumerate(self.depths) if depth <= max_depth]
@@ -132,7 +128,7 @@ def read_tree(
     feature_names: Sequence[str] | None = None,
     class_names: Sequence[str] | bool | None = None,
 ) -> NamedTree:
-    """Find the tree of an estimator and the names that belong to it."""
+    """Return a tree of an estimator with its names, after checking its arrays."""
     tree = find_tree(estimator, tree_index)
     n_features = _count_features(estimator, tree)
     names = _feature_names(estimator, feature_names, n_features)
@@ -157,7 +153,7 @@ def read_tree(
 def _with_effects(
     estimator: Any, names: list[str], categories: list[np.ndarray | None]
 ) -> tuple[list[str], list[np.ndarray | None]]:
-    """Add the columns of single categories that linear leaves may have beside the features."""
+    """Add the 0/1 columns of single categories that linear leaves may use."""
     for f, code in getattr(getattr(estimator, "_columns", None), "effects", ()):
         labels = categories[f]
         names.append(f"{names[f]}={code if labels is None else labels[code]}")
@@ -173,7 +169,7 @@ def _output_names(estimator: Any, tree: Tree) -> list[str]:
 
 
 def find_tree(estimator: Any, tree_index: int = 0) -> Tree:
-    """Return the tree of an estimator, or raise an error that explains why there is none."""
+    """Return a tree of an estimator, or raise an error if there is none."""
     if isinstance(estimator, Tree):
         return estimator
     if hasattr(estimator, "_check_is_fitted"):
@@ -182,7 +178,7 @@ def find_tree(estimator: Any, tree_index: int = 0) -> Tree:
     if isinstance(tree, Tree):
         check_integer("tree_index", tree_index, -1, 0)
         return tree
-    trees = getattr(estimator, "trees_", None) if tree is None else tree
+    trees: Any = getattr(estimator, "trees_", None) if tree is None else tree
     if isinstance(trees, Tree):
         return trees
     if not hasattr(trees, "__getitem__"):
@@ -207,7 +203,7 @@ def check_tree(tree: Tree, n_features: int) -> None:
         raise ValueError("a tree needs at least one node and a value for each")
     inner = np.flatnonzero(nodes["left"] >= 0)
     children = np.concatenate([nodes["left"][inner], nodes["right"][inner]])
-    # Each node but the root is the child of one that stands before it: so there is no way round.
+    # Each node but the root is the child of one earlier node, so there are no cycles.
     sound = np.array_equal(np.sort(children), np.arange(1, len(nodes))) and bool(
         (children > np.tile(inner, 2)).all()
     )
@@ -217,7 +213,7 @@ def check_tree(tree: Tree, n_features: int) -> None:
 
 
 def probabilities(tree: Tree) -> bool:
-    """Whether the values of every node are shares that add up to one."""
+    """Whether the values of every node are class probabilities."""
     values = tree.values
     return (
         len(tree.coef) == 0
@@ -240,7 +236,7 @@ def _feature_names(estimator: Any, given: Sequence[str] | None, n_features: int)
         given = getattr(estimator, "feature_names_in_", None)
         if given is None:
             return [f"feature_{j}" for j in range(n_features)]
-    # A bare tree does not know of features behind the last one that it is split on.
+    # A bare tree does not know of features after the last one that it splits on.
     elif isinstance(given, str) or not (
         len(given) == n_features or (isinstance(estimator, Tree) and len(given) > n_features)
     ):
@@ -261,7 +257,7 @@ def _class_names(
     if classes is not None and len(classes) != tree.values.shape[1]:
         return None
     if given is None or given is True:
-        # A bare tree is one of classes only if the caller asks for it.
+        # A bare tree is a classification tree only if the user says so.
         if classes is None:
             return None if given is None else [f"y[{k}]" for k in range(tree.values.shape[1])]
         return [str(label) for label in classes]

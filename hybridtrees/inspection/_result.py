@@ -1,4 +1,4 @@
-"""Results with named parts, which are read as attributes or as items."""
+"""Results whose fields are both attributes and items, like scikit-learn's Bunch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Result:
         return len(self.keys())
 
     def keys(self) -> list[str]:
-        """Return the names of the parts that are there."""
+        """Return the names of the fields that are not None."""
         return [
             field.name
             for field in fields(self)  # type: ignore[arg-type]

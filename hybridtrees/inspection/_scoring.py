@@ -1,10 +1,11 @@
-"""Scores of a fitted model by name: larger is better, losses count negative."""
+"""Scores of a fitted model by name: larger is better, losses are negated."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from hybridtrees import metrics
 from hybridtrees.input.targets import check_target_classification
 from hybridtrees.metrics import METRICS, Metric, get_metric
 
-# Names that scikit-learn has for the same scores.
+# Names of scikit-learn for the same scores.
 ALIASES = {
     "neg_root_mean_squared_error": "rmse",
     "neg_mean_squared_error": "mse",
@@ -29,7 +30,7 @@ _FOR_CLASSES = ("logloss", "mlogloss", "error", "merror", "brier", "auc", "aucpr
 
 
 class Predictions:
-    """Predictions of a model for a table, made at most once in each form."""
+    """Predictions of a model for a table, computed at most once."""
 
     def __init__(self, estimator: Any, table: Any) -> None:
         self.estimator, self.table = estimator, table
@@ -37,20 +38,36 @@ class Predictions:
     @cached_property
     def labels(self) -> np.ndarray:
         """Predicted numbers or labels."""
-        return self.estimator.predict(self.table)
+        return cast(np.ndarray, self.estimator.predict(self.table))
 
     @cached_property
     def probabilities(self) -> np.ndarray:
-        """Probability of the second of two classes, or of each of more."""
+        """Probability of the second of two classes, else of each class."""
         proba = np.asarray(self.estimator.predict_proba(self.table))
         return proba[:, 1] if proba.shape[1] == 2 else proba
 
 
-Scorer = Callable[[Predictions, Any, Any], float]
+@dataclass(frozen=True)
+class Scorer:
+    """A score of (predictions, y, sample_weight)."""
+
+    measure: Callable[[Predictions, Any, Any], float]  # the value as the metric defines it
+    maximize: bool = True
+    negated: bool = False  # whether the caller asks for the negative, as by "neg_log_loss"
+
+    def reported(self, predictions: Predictions, y: Any, weight: Any) -> float:
+        """Return the value under the name and sign that the caller asked for."""
+        value = self.measure(predictions, y, weight)
+        return -value if self.negated else value
+
+    def __call__(self, predictions: Predictions, y: Any, weight: Any) -> float:
+        """Return the value, negated where smaller is better."""
+        value = self.measure(predictions, y, weight)
+        return value if self.maximize else -value
 
 
 def make_scorers(scoring: Any, estimator: Any) -> dict[str, Scorer]:
-    """Turn what a caller names into functions of (predictions, y, sample_weight), by name."""
+    """Return functions of (predictions, y, sample_weight) by name, from the parameter `scoring`."""
     if scoring is None:
         scoring = "accuracy" if hasattr(estimator, "classes_") else "r2"
     if isinstance(scoring, Mapping):
@@ -87,7 +104,7 @@ def _scorer(item: Any, estimator: Any) -> Scorer:
         extra = {} if weight is None else {"sample_weight": weight}
         return float(item(predictions.estimator, predictions.table, y, **extra))
 
-    return score
+    return Scorer(score)
 
 
 def _named_scorer(name: str, estimator: Any) -> Scorer:
@@ -97,12 +114,12 @@ def _named_scorer(name: str, estimator: Any) -> Scorer:
     if known.partition("@")[0] not in METRICS:
         names = ", ".join([*METRICS, "accuracy", *ALIASES])
         raise ValueError(f"scoring names the unknown score {name!r}; the scores are {names}")
-    return _metric_scorer(get_metric(known), estimator)
+    scorer = _metric_scorer(get_metric(known), estimator)
+    return replace(scorer, negated=name.startswith("neg_"))
 
 
 def _metric_scorer(metric: Metric, estimator: Any) -> Scorer:
-    """Score by a metric: of a classifier, codes of classes and their probabilities."""
-    sign = 1.0 if metric.maximize else -1.0
+    """Score by a metric; for a classifier, from class codes and probabilities."""
     classes = getattr(estimator, "classes_", None)
     if classes is None and metric.name.partition("@")[0] in _FOR_CLASSES:
         raise ValueError(
@@ -117,8 +134,8 @@ def _metric_scorer(metric: Metric, estimator: Any) -> Scorer:
 
     def score(predictions: Predictions, y: Any, weight: Any) -> float:
         if on_labels:
-            return sign * metric.function(y, predictions.labels, sample_weight=weight)
+            return metric.function(y, predictions.labels, sample_weight=weight)
         codes, _ = check_target_classification(y, classes=classes)
-        return sign * metric.function(codes, predictions.probabilities, sample_weight=weight)
+        return metric.function(codes, predictions.probabilities, sample_weight=weight)
 
-    return score
+    return Scorer(score, metric.maximize)

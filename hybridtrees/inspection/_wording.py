@@ -1,4 +1,4 @@
-"""How nodes are put into words: numbers, conditions, values and equations of leaves."""
+"""Text of nodes: numbers, conditions, values and equations of leaves."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from hybridtrees.input.labels_text import category_list, one_line
 from hybridtrees.inspection._named_tree import MISSING_LEFT, MISSING_RIGHT, NamedTree
 
 LABELS = ("all", "root", "none")
-# Larger numbers are written with an exponent: nobody reads thirteen digits.
+# Larger numbers are written with an exponent.
 _LARGE = 1e12
-# Columns of a node's box in drawings.
+# Characters per line of a node's box in drawings.
 _BOX_WIDTH = 48
 _BLANK, _TERM = re.compile(" "), re.compile(r" (?=[+-] [^ *]+\*)")
 _EQUATION = re.compile(r"(y|y\[\d+\]|score of .*) = [-\d.e+]+( [+-] |$)")
 
 
 def number(value: float, decimals: int | None) -> str:
-    """Write a number with so many decimals, or in full with None.
+    """Format a number with `decimals` digits after the point, or in full with None.
 
-    A number that would round to nothing, or is very large, gets an exponent instead.
+    A number that would round to 0, or is very large, gets an exponent instead.
     """
     value = float(value)
     if decimals is None:
@@ -36,7 +36,7 @@ def number(value: float, decimals: int | None) -> str:
 
 
 def short_number(value: float, decimals: int | None) -> str:
-    """Write a number without the zeros at its end."""
+    """Format a number without trailing zeros."""
     text = number(value, decimals)
     return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
 
@@ -49,7 +49,7 @@ def conditions(
     show_missing: bool,
     write: Callable[[float, int | None], str] = number,
 ) -> tuple[str, str]:
-    """Conditions under which a row goes left and right at a split."""
+    """Return the conditions under which a row goes left and right at a split."""
     fields = named.tree.nodes[node]
     name = one_line(named.feature_names[fields["feature"]])
     if fields["category_start"] >= 0:
@@ -61,7 +61,7 @@ def conditions(
             right = f"{name} in {category_list(labels_right, max_categories)}"
     else:
         threshold = write(fields["threshold"], decimals)
-        # Two blanks, so that the thresholds of both branches stand below each other.
+        # Two blanks, so that the thresholds of both branches are aligned.
         left, right = f"{name} <= {threshold}", f"{name} >  {threshold}"
     if show_missing and fields["missing_left"] == MISSING_LEFT:
         left += " or missing"
@@ -71,7 +71,7 @@ def conditions(
 
 
 def missing_condition(named: NamedTree, node: int, max_categories: int | None) -> str:
-    """Condition under which a row stops at a split because its value is missing."""
+    """Return the condition under which a row stops at a split because of a missing value."""
     name = one_line(named.feature_names[named.tree.nodes["feature"][node]])
     labels = named.stopping_labels(node)
     also = f" or in {category_list(labels, max_categories)}" if labels else ""
@@ -102,7 +102,7 @@ def number_list(values: np.ndarray, decimals: int | None, short: bool = False) -
 
 
 def leaf_text(named: NamedTree, node: int, decimals: int | None, show_weights: bool) -> str:
-    """Write what a node predicts, as in the lines of `export_text`."""
+    """Format the prediction of a node for `export_text`."""
     values = named.tree.values[node]
     weight = float(named.tree.nodes["weight"][node])
     if named.is_linear(node):
@@ -118,7 +118,7 @@ def leaf_text(named: NamedTree, node: int, decimals: int | None, show_weights: b
 
 
 def wrap(lines: Sequence[str], width: int = _BOX_WIDTH) -> list[str]:
-    """Break long lines between their words, and equations before a term."""
+    """Break long lines between words, and equations before a term."""
     wrapped = []
     for line in lines:
         start, *words = (_TERM if _EQUATION.match(line) else _BLANK).split(line)
@@ -132,14 +132,14 @@ def wrap(lines: Sequence[str], width: int = _BOX_WIDTH) -> list[str]:
     return wrapped
 
 
-def _without_dust(shown: np.ndarray, named: NamedTree) -> np.ndarray:
-    """Put zero for what is but the rounding error of numbers so much larger."""
+def _without_rounding_errors(shown: np.ndarray, named: NamedTree) -> np.ndarray:
+    """Replace rounding errors, relative to the largest value of the tree, by 0."""
     return np.where(np.abs(shown) < 1e-9 * named.largest_value, 0.0, shown)
 
 
 @dataclass(frozen=True)
 class NodeStyle:
-    """What drawings write into the box of a node; see `plot_tree` for the fields."""
+    """What the box of a node shows in drawings; see `plot_tree` for the fields."""
 
     label: str = "all"
     impurity: bool = True
@@ -158,7 +158,7 @@ class NodeStyle:
 
 
 def node_lines(named: NamedTree, node: int, style: NodeStyle) -> list[str]:
-    """Lines of a node's box in drawings: its split, size, value and class."""
+    """Return the lines of a node's box in drawings: its split, size, value and class."""
     fields, values = named.tree.nodes[node], named.tree.values[node]
     titled = style.label == "all" or (style.label == "root" and node == 0)
     precision = style.precision
@@ -183,12 +183,12 @@ def node_lines(named: NamedTree, node: int, style: NodeStyle) -> list[str]:
     if named.is_linear(node) and named.is_leaf(node):
         lines += equations(named, node, precision)
     elif len(values) == 1:
-        shown = _without_dust(values, named)
+        shown = _without_rounding_errors(values, named)
         lines.append(line("value", short_number(shown[0], precision)))
     else:
         counts = named.class_names is not None and not style.proportion
         shown = values * float(fields["weight"]) if counts else values
-        shown = _without_dust(shown, named)
+        shown = _without_rounding_errors(shown, named)
         lines.append(line("value", number_list(shown, precision, short=True)))
     if named.class_names is not None:
         lines.append(line("class", one_line(named.class_names[int(np.argmax(values))])))

@@ -1,4 +1,4 @@
-"""Trees as text and as Graphviz source."""
+"""Export of trees as text and as Graphviz source."""
 
 from __future__ import annotations
 
@@ -32,38 +32,38 @@ def export_text(
     show_missing: bool = True,
     max_categories: int | None = 10,
 ) -> str:
-    """Write a tree as indented rules, in the manner of ``sklearn.tree.export_text``.
+    """Build a text report of a tree as indented rules, like ``sklearn.tree.export_text``.
 
     Parameters
     ----------
     estimator : fitted estimator or Tree
-        With ``tree_``, or with ``trees_``, of which `tree_index` picks one.
+        With ``tree_``, or with ``trees_``, of which `tree_index` selects one.
     tree_index : int, default=0
-        Which tree of an ensemble; negative numbers count from the last.
+        Index of the tree in an ensemble; negative numbers count from the end.
     feature_names : sequence of str, optional
-        By default those of the table seen in fit, else "feature_0" and so on.
+        By default the feature names seen in fit, else "feature_0" and so on.
     class_names : sequence of str, optional
-        In the order of ``classes_``, whose labels they replace. With False the shares of the
-        classes are written instead.
+        Names of the classes in the order of ``classes_``. With False the class probabilities are
+        written instead.
     max_depth : int or None, default=10
-        Deepest level that is written; None is all of them.
+        Maximum depth that is written; None means no limit.
     spacing : int, default=3
         Width of the indentation.
     decimals : int or None, default=2
-        Digits after the point; None writes every number in full, to be read back unchanged.
+        Digits after the decimal point; None writes every number in full.
     show_weights : bool, default=False
-        Add the weights of the classes (of all rows, in a regression) to each leaf.
+        Whether to add the class weights (in regression, the total weight) to each leaf.
     show_missing : bool, default=True
-        Say where rows with a missing value go. A branch "is missing" holds the prediction of a
-        node where they stop.
+        Whether to show where rows with a missing value go. A branch "is missing" has the prediction
+        of a node where they stop.
     max_categories : int or None, default=10
-        Labels of a category set that are named; None is all of them.
+        Maximum number of labels of a category set that are written; None means no limit.
 
     Returns
     -------
     text : str
-        Leaves are written as ``class: name``, ``value: [1.00]`` or, where they are linear, as an
-        equation; in this a missing feature adds nothing.
+        Leaves are written as ``class: name``, ``value: [1.00]`` or, if they are linear, as an
+        equation, to which a missing feature adds nothing.
 
     Examples
     --------
@@ -87,8 +87,8 @@ def export_text(
     named = read_tree(estimator, tree_index, feature_names, class_names)
     indent, mark = "|" + " " * spacing, "|" + "-" * spacing + " "
     lines: list[str] = []
-    # A stack instead of recursion: a chain may have thousands of levels. Its entries are a node
-    # and its level, or a finished line, in the order in which they are to be written.
+    # A stack instead of recursion: a tree may have thousands of levels. Its entries are a node and
+    # its level, or a finished line.
     stack: list[tuple[int, int] | str] = [(0, 0)]
     while stack:
         entry = stack.pop()
@@ -100,7 +100,7 @@ def export_text(
         if named.is_leaf(node):
             lines.append(start + leaf_text(named, node, decimals, show_weights))
         elif max_depth is not None and level > max_depth:
-            # Levels are counted here as scikit-learn does, the node's own among them.
+            # Like scikit-learn, the depth of a branch includes the node itself.
             lines.append(f"{start}truncated branch of depth {named.heights[node] + 1}")
         else:
             left, right = conditions(named, node, decimals, max_categories, show_missing)
@@ -134,43 +134,43 @@ def export_dot(
     show_missing: bool = True,
     max_categories: int | None = 10,
 ) -> str | None:
-    """Write a tree as source for Graphviz, in the manner of ``sklearn.tree.export_graphviz``.
+    """Export a tree in DOT format for Graphviz, like ``sklearn.tree.export_graphviz``.
 
     Parameters
     ----------
     estimator : fitted estimator or Tree
-        With ``tree_``, or with ``trees_``, of which `tree_index` picks one.
+        With ``tree_``, or with ``trees_``, of which `tree_index` selects one.
     out_file : str, path or file object, optional
         Where to write, as UTF-8; by default the source is returned.
     tree_index : int, default=0
-        Which tree of an ensemble; negative numbers count from the last.
+        Index of the tree in an ensemble; negative numbers count from the end.
     feature_names, class_names : sequence of str, optional
-        Names instead of those known from fit; ``class_names=False`` leaves the classes out.
+        Names in place of those seen in fit; ``class_names=False`` omits the classes.
     max_depth : int, optional
-        Deepest level that is drawn; what lies below is shown as "(...)".
+        Maximum depth that is drawn; branches below it are shown as "(...)".
     label : {"all", "root", "none"}, default="all"
-        In which nodes the numbers are preceded by their names.
+        In which nodes the numbers have labels.
     filled : bool, default=False
-        Colour the nodes by their class and its share, or by their value.
+        Whether to colour the nodes by the majority class, or by their value in regression.
     leaves_parallel : bool, default=False
-        Draw all leaves at the bottom.
+        Whether to draw all leaves at the bottom.
     impurity, node_ids : bool
-        Show the impurity of the nodes, if the tree keeps it, and their numbers.
+        Whether to show the impurities, if the tree keeps them, and the numbers of the nodes.
     proportion : bool, default=False
-        Show shares of rows and of class weights instead of their amounts.
+        Whether to show shares of rows and of class weights instead of amounts.
     rotate : bool, default=False
-        Draw from left to right.
+        Whether to draw from left to right.
     rounded : bool, default=False
-        Round the corners of the boxes.
+        Whether to round the corners of the boxes.
     precision : int or None, default=3
-        Digits after the point; None writes every number in full.
+        Digits after the decimal point; None writes every number in full.
     fontname : str, default="helvetica"
         Font of all text.
     show_missing : bool, default=True
-        Say where rows with a missing value go: the condition of a node names them if they go
-        with those that meet it.
+        Whether to show where rows with a missing value go: the condition of a node mentions them if
+        they go left.
     max_categories : int or None, default=10
-        Labels of a category set that are named.
+        Maximum number of labels of a category set that are written; None means no limit.
 
     Returns
     -------
@@ -215,7 +215,7 @@ def export_dot(
 def _dot_nodes(
     named: NamedTree, max_depth: int | None, style: NodeStyle, filled: bool, rotate: bool
 ) -> list[str]:
-    """Statements of the nodes and edges, each node before its children."""
+    """Return the statements of nodes and edges, each node before its children."""
     colors = node_colors(named) if filled else None
     lines = []
     for node in named.shown_nodes(None if max_depth is None else max_depth + 1):
@@ -233,7 +233,7 @@ def _dot_nodes(
 
 
 def _edge_label(named: NamedTree, parent: int, node: int, rotate: bool) -> str:
-    """Say at the root which branch is which; all others are drawn alike."""
+    """Return the label of an edge: "True" and "False" below the root, else none."""
     if parent:
         return ""
     is_left = named.left[0] == node
@@ -242,10 +242,6 @@ def _edge_label(named: NamedTree, parent: int, node: int, rotate: bool) -> str:
 
 
 def quote(text: str) -> str:
-    r"""Return a string of the DOT language that shows `text` and nothing else.
-
-    Besides the quotes, a backslash begins an escape such as ``\N`` in labels, and an ampersand
-    an entity of HTML.
-    """
+    r"""Return `text` as a string of the DOT language, with quotes, ``\`` and ``&`` escaped."""
     text = text.replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;")
     return '"' + text.replace("\n", "\\n") + '"'

@@ -1,4 +1,4 @@
-"""How much a model's score suffers when a feature is shuffled."""
+"""Permutation importance."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from hybridtrees.inspection._scoring import Predictions, make_scorers
 
 @dataclass
 class PermutationImportance(Result):
-    """Importance of features by one score.
+    """Permutation importance of features for one score.
 
     Attributes
     ----------
     importances_mean, importances_std : ndarray of shape (n_features,)
-        Over the repeats.
+        Mean and standard deviation over the repeats.
     importances : ndarray of shape (n_features, n_repeats)
-        Score of the table as it is, less that with a feature shuffled.
+        Baseline score minus the score with the feature shuffled.
     baseline_score : float
-        Score of the table as it is; losses count negative.
+        Score of the original table; losses are negated.
     feature_names : list of str
     """
 
@@ -51,34 +51,33 @@ def permutation_importance(
     max_samples: int | float = 1.0,
     features: Sequence[int | str] | None = None,
 ) -> PermutationImportance | dict[str, PermutationImportance]:
-    """Measure what the score of a model loses when a feature's entries are shuffled.
+    """Permutation importance of features (Breiman 2001).
 
-    The rows of one column are put in random order, which breaks its tie with the target and with
-    the other columns, and the model is scored anew (Breiman 2001). Take rows that were not used
-    in fit, to see what matters for prediction; features that stand in for each other share
-    their importance.
+    The importance of a feature is the decrease of the score when its values are shuffled. Use rows
+    that were not used in fit to see what matters for prediction. Features that carry the same
+    information share their importance.
 
     Parameters
     ----------
     estimator : fitted estimator
         Any with `predict`, and with `predict_proba` where a score needs it.
     X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-        Of the kind seen in fit.
+        Table of the kind seen in fit.
     y : array-like of shape (n_rows,)
         The target.
     scoring : str, Metric, callable, or a list or dict of these, optional
         Names are those of `hybridtrees.metrics.METRICS`, "accuracy", or scikit-learn's such as
         "neg_mean_squared_error". A callable takes (estimator, X, y), and `sample_weight` if
-        there are weights, and is the larger the better. By default R2 or the accuracy.
+        there are weights; larger values are better. By default R2 or the accuracy.
     n_repeats : int, default=5
-        How often each feature is shuffled.
+        Number of times to shuffle each feature.
     random_state : int, Generator, RandomState or None
-        Seed. Each feature has a stream of its own, so that its result does not depend on which
-        other `features` are asked for.
+        Seed. Each feature has its own random stream, so that its result does not depend on the
+        other `features`.
     sample_weight : array-like of shape (n_rows,), optional
         Row weights of the scores.
     max_samples : int or float, default=1.0
-        Number or share of rows, drawn at random once, that are scored.
+        Number or share of the rows to score, drawn at random once.
     features : sequence of int or str, optional
         Columns to shuffle; all by default.
 
@@ -144,7 +143,7 @@ def _indices(columns: Columns, features: Sequence[int | str]) -> list[int]:
 
 
 def _as_vector(y: Any, n_rows: int) -> np.ndarray:
-    """Targets as an array, of any type, whose rows can be picked."""
+    """Return targets as an array of any dtype."""
     values = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
     if values.ndim == 0 or len(values) != n_rows:
         raise ValueError(f"y must have one entry for each of the {n_rows} rows of X")

@@ -1,10 +1,10 @@
-"""What a model predicts on average, or row by row, as one or two features are moved."""
+"""Partial dependence and individual conditional expectation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from hybridtrees.inspection._result import Result
 GRIDS = ("linear", "quantile")
 KINDS = ("average", "individual", "both")
 RESPONSES = ("auto", "predict_proba", "decision_function", "predict_raw", "predict")
-# Rows for which a model is asked at once: calls cost little then, and memory is bounded.
+# Rows per call of predict: enough to make calls cheap, few enough to bound the memory.
 BATCH_ROWS = 1 << 15
 
 
@@ -35,10 +35,10 @@ class PartialDependence(Result):
     feature_indices : list of int
     feature_names : list of str
     is_categorical : list of bool
-        Which features have levels instead of numbers.
+        Whether each feature is categorical.
     output_names : list of str
-        Class that each output is about; for two classes there is one output, of the second.
-        Else "y", or "y[0]" and so on.
+        Class of each output; two classes have one output, that of the second class. In regression
+        "y", or "y[0]" and so on.
     """
 
     grid_values: list[np.ndarray]
@@ -63,11 +63,11 @@ def partial_dependence(
     percentiles: tuple[float, float] = (0.05, 0.95),
     custom_values: Mapping[int | str, Any] | None = None,
 ) -> PartialDependence:
-    """Predictions as one or two features are moved and all others stay as they are.
+    """Partial dependence of the predictions on one or two features.
 
-    At every point of the grid the features are set to it in all rows of `X`, and the predictions
-    of the rows are averaged (Friedman 2001) or kept apart (individual conditional expectation,
-    Goldstein and others 2015).
+    At every point of the grid the features are set to its values in all rows of `X`, and the
+    predictions of the rows are averaged (Friedman 2001) or kept apart (individual conditional
+    expectation, Goldstein et al. 2015).
 
     Parameters
     ----------
@@ -76,28 +76,27 @@ def partial_dependence(
     X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
         Rows to average over, of the kind seen in fit.
     features : int, str, or a sequence of one or two of these
-        Columns to move.
+        Features to vary.
     sample_weight : array-like of shape (n_rows,), optional
         Row weights of the averages and of the quantiles of the grid.
     kind : {"average", "individual", "both"}, default="average"
         What to return.
     response_method : {"auto", "predict_proba", "decision_function", "predict_raw", "predict"}
-        Method to ask. "auto" takes the probabilities of classifiers that have them, their
-        scores otherwise, and the predictions of regressors.
+        Method to call. "auto" is `predict` for regressors, and `predict_proba` for classifiers, or
+        `decision_function` if they have no probabilities.
     grid : {"linear", "quantile"}, default="linear"
-        Whether the points of a numeric feature stand at equal distances or hold equal shares of
-        the rows between them.
+        Whether the points of a numeric feature are equally spaced or at quantiles of the rows.
     grid_resolution : int, default=100
-        Points per feature. A feature with fewer distinct values has these for its grid.
+        Points per feature. A feature with fewer distinct values has these as its grid.
     percentiles : pair of float, default=(0.05, 0.95)
-        Ends of the grid, as shares of the rows.
+        Lower and upper end of the grid, as shares of the rows.
     custom_values : dict, optional
-        From a feature to its grid.
+        Grids given by the user, by feature.
 
     Returns
     -------
     result : PartialDependence
-        Missing values are no grid points; categories have those levels that `X` holds.
+        Missing values are not in the grid; the grid of a category has the levels found in `X`.
 
     Examples
     --------
@@ -141,7 +140,7 @@ def partial_dependence(
 
 
 def response(estimator: Any, method: str) -> Any:
-    """Return the function of a table to predictions, (n_rows, n_outputs), that a caller means."""
+    """Return a function from a table to predictions of shape (n_rows, n_outputs)."""
     check_option("response_method", method, RESPONSES)
     is_classifier = hasattr(estimator, "classes_")
     order = ("predict_proba", "decision_function") if is_classifier else ("predict",)
@@ -172,7 +171,7 @@ def _evaluate(
     kind: str,
     weight: np.ndarray | None,
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Ask the model at all points of the grid, several of them at a time."""
+    """Predict at all points of the grid, several points per call."""
     n_rows = columns.shape[0]
     shape = tuple(len(values) for values in grids)
     places = [place.ravel() for place in np.indices(shape)]
@@ -218,11 +217,11 @@ def _feature_indices(columns: Columns, features: Any) -> list[int]:
 
 
 def _labels(estimator: Any, columns: Columns, index: int) -> np.ndarray | None:
-    """Labels of a column of categories in the order of fit; None for numbers."""
+    """Return the labels of a categorical column in the order of fit; None for numbers."""
     reader = getattr(estimator, "_reader", None)
     categories = getattr(reader, "categories", None)
     if categories is not None and len(categories) == columns.shape[1]:
-        return categories[index]
+        return cast(np.ndarray | None, categories[index])
     return np.array([], dtype=object) if columns.is_category(index) else None
 
 
@@ -244,16 +243,16 @@ def _output_names(estimator: Any, n_outputs: int) -> list[str]:
     return ["y"] if n_outputs == 1 else [f"y[{k}]" for k in range(n_outputs)]
 
 
-# ---- Values at which the model is asked -------------------------------------------------------
+# ---- Grids ------------------------------------------------------------------------------------
 
 
 def weighted_quantiles(
     values: np.ndarray, weight: np.ndarray | None, shares: np.ndarray
 ) -> np.ndarray:
-    """Smallest values below which at least such shares of the weight lie.
+    """Return the smallest values up to which the weight reaches the given shares of the total.
 
-    Where a share falls just between two values it is their mean, so that a weight of two is the
-    same as a row given twice.
+    If a share falls exactly between two values it is their mean, so that a weight of 2 is the same
+    as a repeated row.
     """
     order = np.argsort(values, kind="stable")
     values = values[order]
@@ -264,7 +263,8 @@ def weighted_quantiles(
     slack = 1e-12 * total[-1]  # the sums are rounded
     low = np.minimum(np.searchsorted(total, targets - slack, side="left"), len(values) - 1)
     high = np.minimum(np.searchsorted(total, targets + slack, side="right"), len(values) - 1)
-    return (values[low] + values[high]) / 2
+    middle: np.ndarray = (values[low] + values[high]) / 2
+    return middle
 
 
 def _feature_grid(
@@ -276,7 +276,7 @@ def _feature_grid(
     percentiles: tuple[float, float],
     grid: str,
 ) -> np.ndarray:
-    """Grid of one feature: levels of a category, the few values of a number, or quantiles."""
+    """Return the grid of one feature: its levels, its distinct values if few, or a range."""
     values = columns.column(index)
     known = ~is_missing(values)
     if not known.any():
@@ -304,7 +304,7 @@ def _feature_grid(
 
 
 def _levels(values: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Levels that occur, those known to the model first and in its order."""
+    """Return the levels that occur, those known to the model first and in its order."""
     place = {str(label): k for k, label in enumerate(labels.tolist())}
 
     def rank(level: Any) -> tuple[int, str]:
@@ -318,7 +318,7 @@ def _levels(values: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def _custom_grids(columns: Columns, given: Mapping[Any, Any] | None) -> dict[int, np.ndarray]:
-    """Grids that the caller has given, by the number of their column."""
+    """Return the grids given by the user, by column number."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):

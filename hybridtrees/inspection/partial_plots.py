@@ -1,9 +1,9 @@
-"""Partial dependence drawn by matplotlib, which is imported when it is needed."""
+"""Plots of partial dependence; matplotlib is imported on demand."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -35,11 +35,11 @@ def plot_partial_dependence(
     ax: Any = None,
     **options: Any,
 ) -> np.ndarray:
-    """Draw the partial dependence of a model on features and pairs of features.
+    """Plot the partial dependence of a model on features and pairs of features.
 
-    A number gives a line, with marks at the deciles of the rows; a category gives bars; two
-    numbers give a map with contours, a number and a category a line per level, two categories a
-    table.
+    A numeric feature gives a line, with marks at the deciles of the rows; a category gives bars.
+    Two numeric features give a contour plot, a numeric feature and a category a line per level, two
+    categories a heat map.
 
     Parameters
     ----------
@@ -47,22 +47,22 @@ def plot_partial_dependence(
     X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
         Rows to average over.
     features : int, str, or a sequence whose items are int, str or pairs of these
-        What to draw, a panel each.
+        Features and pairs of features to plot, one panel each.
     target : label or int, optional
-        Class (of more than two) or number of the output to draw; by default the lines of all of
-        them, or the first one for pairs and individual lines.
+        Class (of more than two) or number of the output to plot; by default all of them, or the
+        first one for pairs and individual lines.
     kind : {"average", "individual", "both"}, default="average"
-        Whether to draw a line for the mean, for the rows, or both.
+        Whether to plot the average, a line per row, or both.
     centered : bool, default=False
-        Let every line of a number start at zero.
+        Whether lines of numeric features start at 0.
     max_lines : int, default=200
-        Rows, drawn at random, that get a line of their own.
+        Maximum number of rows with a line of their own, drawn at random.
     random_state : int, Generator, RandomState or None
         Seed of that draw.
     n_cols : int, default=3
-        Panels beside each other.
+        Maximum number of columns of the grid of panels.
     ax : matplotlib Axes or array of them, optional
-        Where to draw: one per panel. A new figure by default.
+        One per panel; by default a new figure is created.
     **options
         Arguments of `partial_dependence`: `sample_weight`, `grid`, `custom_values` and so on.
 
@@ -114,7 +114,7 @@ def plot_partial_dependence(
 
 
 def _axes(plt: Any, ax: Any, n_panels: int, n_cols: int) -> np.ndarray:
-    """Axes for the panels, in a new figure if the caller has none."""
+    """Return the axes of the panels, in a new figure if `ax` is None."""
     if ax is None:
         n_cols = min(n_cols, n_panels)
         n_rows = -(-n_panels // n_cols)
@@ -127,7 +127,7 @@ def _axes(plt: Any, ax: Any, n_panels: int, n_cols: int) -> np.ndarray:
         )
         for spare in grid.ravel()[n_panels:]:
             figure.delaxes(spare)
-        return grid.ravel()[:n_panels]
+        return cast(np.ndarray, grid.ravel()[:n_panels])
     axes = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
     if len(axes) != n_panels:
         raise ValueError(f"ax must hold {n_panels} Axes, one per panel, got {len(axes)}")
@@ -135,7 +135,7 @@ def _axes(plt: Any, ax: Any, n_panels: int, n_cols: int) -> np.ndarray:
 
 
 def _outputs(estimator: Any, result: PartialDependence, target: Any) -> list[int]:
-    """Numbers of the outputs to draw."""
+    """Return the numbers of the outputs to draw."""
     n_outputs = len(result.output_names)
     if target is None:
         return list(range(n_outputs))
@@ -151,13 +151,15 @@ def _outputs(estimator: Any, result: PartialDependence, target: Any) -> list[int
 def _draw_lines(
     axis: Any, result: PartialDependence, outputs: list[int], rows: Any, centered: bool
 ) -> None:
-    """Lines for the means, thin ones for the rows."""
+    """Draw lines of the averages, and thin lines of rows."""
     x = result.grid_values[0]
     if rows is not None:
         rows = rows - rows[:, :1] if centered else rows
         strength = min(0.5, max(0.08, 10 / len(rows)))
         axis.plot(x, rows.T, color="tab:blue", alpha=strength, linewidth=0.8)
-    for k in outputs if result.average is not None else ():
+    if result.average is None:
+        return
+    for k in outputs:
         y = result.average[k]
         y = y - y[0] if centered else y
         color = None if rows is None else "tab:orange"
@@ -167,13 +169,14 @@ def _draw_lines(
 def _draw_levels(
     axis: Any, result: PartialDependence, outputs: list[int], rows: Any, rng: np.random.Generator
 ) -> None:
-    """Bars for the means of the levels, dots for the rows."""
+    """Draw bars of the averages of the levels, and dots of rows."""
     x = np.arange(len(result.grid_values[0]))
     width = 0.8 / len(outputs)
-    for place, k in enumerate(outputs if result.average is not None else ()):
-        shift = (place - (len(outputs) - 1) / 2) * width
-        name = result.output_names[k]
-        axis.bar(x + shift, result.average[k], width, label=name, alpha=0.85)
+    if result.average is not None:
+        for place, k in enumerate(outputs):
+            shift = (place - (len(outputs) - 1) / 2) * width
+            name = result.output_names[k]
+            axis.bar(x + shift, result.average[k], width, label=name, alpha=0.85)
     if rows is not None:
         spread = x + rng.uniform(-0.2, 0.2, size=rows.shape)
         axis.plot(spread.ravel(), rows.ravel(), ".", color="black", alpha=0.25, markersize=3)
@@ -221,7 +224,7 @@ def _name_levels(axis: Any, which: Any, levels: np.ndarray, rotate: bool) -> Non
 
 
 def _mark_deciles(axis: Any, values: np.ndarray) -> None:
-    """Show at the bottom where the rows are, since a curve is a guess where there are none."""
+    """Mark the deciles at the bottom: where there are few rows, the curve is unreliable."""
     values = values.astype(np.float64)
     values = values[~np.isnan(values)]
     if len(values):

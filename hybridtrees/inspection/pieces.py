@@ -15,7 +15,7 @@ from hybridtrees.inspection.plots import pyplot
 
 @dataclass
 class LinearPieces:
-    """A linear tree as a function of one feature, the others held at a point.
+    """A linear tree as a function of one feature, with the others fixed.
 
     Attributes
     ----------
@@ -30,9 +30,9 @@ class LinearPieces:
     leaf : ndarray of int, shape (n_pieces,)
         Leaf of each piece.
     at : ndarray of shape (n_features,)
-        Where the others are held.
+        Values of the other features.
     output : str
-        What the tree gives: "y", or the score of a class.
+        "y", or "score of" a class.
     """
 
     feature: int
@@ -52,20 +52,20 @@ class LinearPieces:
 def linear_pieces(
     model: Any, X: Any, feature: int | str, *, at: Any = None, output: int = 0
 ) -> LinearPieces:
-    """Cut a linear tree into its pieces along one numeric feature.
+    """Return the pieces of a linear tree along one numeric feature.
 
     Parameters
     ----------
     model : fitted LinearTreeRegressor or LinearTreeClassifier
     X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-        Rows that give the range of the feature, and the middle of the others.
+        Rows that determine the range of the feature and the default of `at`.
     feature : int or str
         Number or name of the feature.
     at : array-like of shape (n_features,), optional
-        Where the other features are held, as a row of X would have them; by default the medians
-        of X, and its most frequent categories.
+        Values of the other features, in the form of a row of X; by default the medians and the most
+        frequent categories of X.
     output : int, default=0
-        Which output, or which class (of more than two).
+        Number of the output, or of the class (of more than two).
 
     Returns
     -------
@@ -95,7 +95,7 @@ def linear_pieces(
     ends = np.concatenate([[low], cuts[(cuts > low) & (cuts < high)], [high]])
     left, right = ends[:-1], ends[1:]
     leaf = model._trees.apply(_rows(model, point, f, right), 1)[:, 0]
-    # Cuts that other features rule out at this point separate nothing.
+    # Thresholds in branches that `at` does not reach separate nothing.
     first = np.flatnonzero(np.append(True, leaf[1:] != leaf[:-1]))
     last = np.append(first[1:], len(leaf)) - 1
     leaf, left, right = leaf[first], left[first], right[last]
@@ -110,19 +110,19 @@ def linear_pieces(
 def plot_pieces(
     model: Any, X: Any, feature: int | str, *, at: Any = None, output: int = 0, ax: Any = None
 ) -> list[Any]:
-    """Draw a linear tree as a function of one feature, a line per piece.
+    """Plot a linear tree as a function of one feature, a line per piece.
 
     Parameters
     ----------
     model, X, feature, at, output
-        As in `linear_pieces`.
+        Arguments of `linear_pieces`.
     ax : matplotlib Axes, optional
-        By default the current ones.
+        By default the current Axes.
 
     Returns
     -------
     lines : list of matplotlib Line2D
-        One per piece, labelled with its leaf, then a thin line at each cut.
+        One per piece, labelled with its leaf, then a thin line at each threshold.
     """
     pieces = linear_pieces(model, X, feature, at=at, output=output)
     if ax is None:
@@ -139,7 +139,7 @@ def plot_pieces(
 
 
 def _one_row(at: Any, names: np.ndarray | None) -> Any:
-    """Return a table of one row, under the names that the model knows; frames stay as they are."""
+    """Return a table of one row with the feature names of the model; frames are kept."""
     if hasattr(at, "columns"):
         return at
     at = list(np.ravel(np.asarray(at, dtype=object)))
@@ -163,16 +163,17 @@ def _middle(values: np.ndarray, is_categorical: np.ndarray) -> np.ndarray:
 
 
 def _rows(model: Any, point: np.ndarray, f: int, x: np.ndarray) -> np.ndarray:
-    """Columns of the model at a point, with feature `f` moved to each of `x`."""
+    """Return the columns of the model at a point, with feature `f` set to each of `x`."""
     rows = np.tile(point, (len(x), 1))
     rows[:, f] = x
-    return model._columns.expand(rows)
+    expanded: np.ndarray = model._columns.expand(rows)
+    return expanded
 
 
 def _line_at(
     model: Any, leaf: np.ndarray, point: np.ndarray, f: int, x: np.ndarray, output: int
 ) -> np.ndarray:
-    """Output of given leaves, whatever leaf the row itself would reach."""
+    """Return the output of the given leaves, whichever leaf the rows would reach."""
     tree = model.tree_
     rows = _rows(model, point, f, x)
     out = np.empty(len(x))

@@ -1,4 +1,4 @@
-"""Trees drawn by matplotlib, which is imported when it is needed."""
+"""Plots of trees; matplotlib is imported on demand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PADDING = 0.45  # between the text of a box and its border
 _GAP = 1.3  # between neighbours
 _LEVEL_GAP = 2.2  # between the boxes of one level and the next
 _MEASURE_SIZE = 10.0
-_SLACK = 1.05  # small letters are wider than large ones made small
+_SLACK = 1.05  # text scales less than in proportion to small font sizes
 _LARGEST_FONT = 12.0
 _SMALLEST_FONT = 0.5
 
@@ -41,28 +41,47 @@ def plot_tree(
     ax: Any = None,
     fontsize: float | None = None,
 ) -> list[Any]:
-    """Draw a tree, in the manner of ``sklearn.tree.plot_tree``.
+    """Plot a tree, like ``sklearn.tree.plot_tree``.
 
     Rows that meet the condition of a node go to its left child.
 
     Parameters
     ----------
-    estimator, tree_index, max_depth, feature_names, class_names
-        As in `export_dot`.
-    label, filled, impurity, node_ids, proportion, rounded, precision
-        As in `export_dot`.
-    show_missing, max_categories
-        As in `export_dot`.
+    estimator : fitted estimator or Tree
+        With ``tree_``, or with ``trees_``, of which `tree_index` selects one.
+    tree_index : int, default=0
+        Index of the tree in an ensemble; negative numbers count from the end.
+    max_depth : int, optional
+        Maximum depth that is drawn; branches below it are shown as "(...)".
+    feature_names, class_names : sequence of str, optional
+        Names in place of those seen in fit; ``class_names=False`` omits the classes.
+    label : {"all", "root", "none"}, default="all"
+        In which nodes the numbers have labels.
+    filled : bool, default=False
+        Whether to colour the nodes by the majority class, or by their value in regression.
+    impurity, node_ids : bool
+        Whether to show the impurities, if the tree keeps them, and the numbers of the nodes.
+    proportion : bool, default=False
+        Whether to show shares of rows and of class weights instead of amounts.
+    rounded : bool, default=False
+        Whether to round the corners of the boxes.
+    precision : int or None, default=3
+        Digits after the decimal point; None writes every number in full.
+    show_missing : bool, default=True
+        Whether to show where rows with a missing value go: the condition of a node mentions them if
+        they go left.
+    max_categories : int or None, default=10
+        Maximum number of labels of a category set that are written; None means no limit.
     ax : matplotlib Axes, optional
-        By default the current ones.
+        By default the current Axes.
     fontsize : float, optional
-        By default the largest, up to 12, at which no two boxes touch.
+        By default the largest size, up to 12, at which no two boxes touch.
 
     Returns
     -------
     artists : list of matplotlib Annotation
         One per drawn node, in the order of the tree's nodes (``arrow_patch`` is the line to the
-        parent), then the words at the branches of the root.
+        parent), then the labels of the two branches of the root.
     """
     max_depth = check_integer("max_depth", max_depth, 0, allow_none=True)
     style = NodeStyle(
@@ -116,14 +135,14 @@ class _Drawing:
         points = np.array([box.width, box.height]) * 72.0 / ax.figure.dpi
         fitting = float(np.min(points / span))
         self.fontsize = fontsize or min(_LARGEST_FONT, max(_SMALLEST_FONT, fitting))
-        # A tree smaller than the axes spreads out over them, a larger one is squeezed.
+        # The tree is stretched or squeezed to fill the axes.
         edge = sizes * self.fontsize / points / 2
         self.x = _spread(x, widths, edge[:, 0])
         self.y = 1 - _spread(y, heights, edge[:, 1])
         self.half_heights = heights * self.fontsize / 2  # in points
 
     def draw(self, colors: list[str] | None, corners: str) -> list[Any]:
-        """Add the boxes, the lines between them and the words beside the root."""
+        """Add the boxes, the lines between them and the labels of the root's branches."""
         size = self.fontsize
         line = max(0.2, 0.08 * size)
         artists = []
@@ -162,9 +181,9 @@ class _Drawing:
         return artists + self._branch_words()
 
     def _below(self, k: int) -> Any:
-        """Coordinates in which the middle of a box means a place just within its lower border.
+        """Return coordinates that shift the centre of a box to just within its lower border.
 
-        The box, which is drawn over the line, covers its end; the axes may still change in size.
+        The box covers the end of the line, even if the axes are resized later.
         """
         from matplotlib.transforms import ScaledTranslation
 
@@ -172,7 +191,7 @@ class _Drawing:
         return self.ax.transAxes + ScaledTranslation(0, down, self.ax.figure.dpi_scale_trans)
 
     def _branch_words(self) -> list[Any]:
-        """Say at the root which branch is which."""
+        """Label the two branches of the root."""
         words = []
         for k in np.flatnonzero(self.parent == 0):
             is_left = self.x[k] < self.x[0]
@@ -191,7 +210,7 @@ class _Drawing:
 
 
 def _measure(ax: Any, texts: list[str]) -> np.ndarray:
-    """Width and height of texts in units of the font size."""
+    """Return width and height of texts in units of the font size."""
     probe = ax.text(0, 0, "", fontsize=_MEASURE_SIZE, parse_math=False)
     unit = _MEASURE_SIZE * ax.figure.dpi / 72.0
     known: dict[str, tuple[float, float]] = {}
@@ -205,17 +224,18 @@ def _measure(ax: Any, texts: list[str]) -> np.ndarray:
 
 
 def _spread(centre: np.ndarray, size: np.ndarray, margin: np.ndarray) -> np.ndarray:
-    """Map centres to the axes, from 0 to 1, so that the outermost boxes stay within them."""
+    """Map centres to [0, 1] so that the outermost boxes stay within the axes."""
     low, high = np.argmin(centre - size / 2), np.argmax(centre + size / 2)
     span = centre[high] - centre[low]
     if span <= 0:
         return np.full(len(centre), 0.5)
     room = max(0.0, 1.0 - margin[low] - margin[high])
-    return margin[low] + (centre - centre[low]) / span * room
+    place: np.ndarray = margin[low] + (centre - centre[low]) / span * room
+    return place
 
 
 def pyplot() -> Any:
-    """Import matplotlib, or explain how to install it."""
+    """Return matplotlib.pyplot, or raise an error that tells how to install it."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:

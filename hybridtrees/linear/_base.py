@@ -1,42 +1,94 @@
-"""What the linear regressor and the logistic classifier share."""
+"""Base classes of the linear models, and of the linear part of hybrid models."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
-from hybridtrees.base import Estimator, RawScoreMixin, atomic_fit
+from hybridtrees._parameters import (
+    attribute,
+    check_boolean,
+    check_integer,
+    check_option,
+    check_real,
+)
+from hybridtrees._predictor import Predictor
+from hybridtrees.base import RawScoreMixin, atomic_fit
 from hybridtrees.core.base.checks import check_array, check_type
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.linear.design import Design
 
-# The solvers are imported where they are used, to keep `import hybridtrees` quick.
+# The solvers are imported where they are used, to keep `import hybridtrees` fast.
 if TYPE_CHECKING:
     from hybridtrees.linear.path import AlphaChoice
     from hybridtrees.linear.regression import Line, Options
 
 
+PenaltyName = Literal["ridge", "lasso", "elasticnet"]
+
+
 def check_line(line: Any, n_columns: int) -> int:
-    """Return the number of outputs of a `Line`, given as a tuple, if its arrays fit together."""
+    """Check the arrays of a `Line`, given as a tuple, and return its number of outputs."""
     if not isinstance(line, tuple) or len(line) != 4:
-        raise ValueError("a linear function is made of four arrays")
+        raise ValueError("a linear function must have four arrays")
     coef, center, fill, base = line
     check_array(coef, "coef of a linear function", "f8", [n_columns, "n_outputs"])
     check_array(center, "mean of a linear function", "f8", [n_columns])
     check_array(fill, "fill of a linear function", "f8", [n_columns])
     check_array(base, "base of a linear function", "f8", [coef.shape[1]])
-    return coef.shape[1]
+    return int(coef.shape[1])
 
 
-class RegressionParameters(Estimator):
-    """Parameters of a penalised regression, alone or as a part of a hybrid."""
+class RegressionParameters(Predictor):
+    """Parameters of a penalised regression, alone or as part of a hybrid model.
 
-    penalty: str | None = None
-    alpha: float | str = 1e-3
+    Parameters
+    ----------
+    penalty : {None, "ridge", "lasso", "elasticnet"}
+        Penalty of the regression: none, L2, L1, or both.
+    alpha : float or "cv"
+        Strength of the penalty, per unit of weight; "cv" chooses it by cross-validation of the
+        regression.
+    l1_ratio : float
+        Share of the L1 penalty under "elasticnet".
+    fit_intercept : bool
+        Whether to fit an intercept. Without one, columns are not centred, and are divided by their
+        root mean squares.
+    standardize : bool
+        Whether the penalty applies to the coefficients of standardised columns or to those of the
+        original columns.
+    missing_indicator : bool
+        Whether to add a 0/1 column for each feature with missing values in fit. Missing values are
+        replaced by the weighted mean of the column in any case.
+    categorical_features : array-like or None
+        Categorical columns (names, indices or a mask), in addition to the string and category
+        columns of a data frame. Each category has a 0/1 column, except for the first one if
+        `penalty` is None and there is an intercept. In a row with a missing category these columns
+        hold the shares of the categories.
+    cv : int or iterable of (training rows, test rows)
+        Folds for ``alpha="cv"``. For a number of folds, rows are shuffled with a fixed seed, and
+        stratified by class in classification.
+    max_iter : int
+        Maximum number of sweeps of the coordinate descent.
+    tol : float
+        Duality gap, relative to the variance of y, at which the coordinate descent stops.
+    n_jobs : int or None
+        Number of threads; all usable CPUs by default. The result does not depend on it.
+
+    Attributes
+    ----------
+    term_names_ : ndarray of str
+        Names of the columns: those of the features (x0, x1, ... if they have none), then
+        ``feature=category``, then ``feature is missing``.
+    alpha_ : float
+        Strength of the penalty that was used.
+    """
+
+    penalty: PenaltyName | None = None
+    alpha: float | Literal["cv"] = 1e-3
     l1_ratio: float = 0.5
     fit_intercept: bool = True
     standardize: bool = True
@@ -49,8 +101,9 @@ class RegressionParameters(Estimator):
     verbose: int = 0
 
     def _options(self) -> Options:
-        """Check the parameters, all before any work."""
-        from hybridtrees.linear.path import check_cv, check_penalty
+        """Check the parameters and return them as options of the solvers."""
+        from hybridtrees.input.folds import check_cv
+        from hybridtrees.linear.path import check_penalty
         from hybridtrees.linear.regression import Options
 
         cv, penalty = check_cv(self.cv), check_penalty(self.penalty, self.alpha, self.l1_ratio)
@@ -59,9 +112,6 @@ class RegressionParameters(Estimator):
             check_integer("verbose", self.verbose, 0)
         tol = check_real("tol", self.tol, 0, closed="right")
         max_iter = check_integer("max_iter", self.max_iter, 1, 2**31 - 1)
-        assert tol is not None and max_iter is not None
-        if not tol > 0:
-            raise ValueError(f"tol must be a real number greater than 0, got {self.tol!r}")
         return Options(
             penalty=penalty,
             fit_intercept=check_boolean("fit_intercept", self.fit_intercept),
@@ -73,7 +123,7 @@ class RegressionParameters(Estimator):
         )
 
     def _fit_design(self, values: Any) -> Any:
-        """Learn the columns of the regression from the features, and return the table of them."""
+        """Learn the columns of the regression from the features, and return their table."""
         self._design = Design(
             self._reader,
             values,
@@ -83,15 +133,69 @@ class RegressionParameters(Estimator):
         return self._design.expand(values)
 
 
-class LinearModel(RawScoreMixin, RegressionParameters):
-    """Columns, scores and reports of a linear model."""
+class TermCoefficients:
+    """`coef_` with one entry per input feature, for models with `term_coef_`, one per column."""
 
-    alpha_scaling: str = "mean"
+    term_coef_: np.ndarray  # (n_terms,) or (n_outputs, n_terms)
+
+    def _by_feature(self, coef: np.ndarray) -> np.ndarray:
+        """Return (n_outputs, n_features) numbers from (n_terms, n_outputs) coefficients."""
+        raise NotImplementedError
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Coefficients, one per feature: of a category, the spread of the effects of its levels."""
+        terms = np.asarray(self.term_coef_, dtype=np.float64)
+        found = self._by_feature(np.atleast_2d(terms).T)
+        found.setflags(write=False)  # predictions use `term_coef_`
+        return found[0] if terms.ndim == 1 else found
+
+    def _take_old_coef(self) -> np.ndarray | None:
+        """Remove `coef_` of files of the first versions, where it had one entry per column."""
+        vars(self).pop("coef_names_", None)
+        old: np.ndarray | None = vars(self).pop("coef_", None)
+        return old
+
+
+class LogisticParameters(RegressionParameters):
+    """Defaults of a penalised logistic regression, which Newton's method solves.
+
+    Parameters
+    ----------
+    max_iter : int
+        Maximum number of Newton steps.
+    tol : float
+        The solver stops when the expected decrease of the objective is at most this.
+    """
+
+    penalty: PenaltyName | None = "ridge"
+    max_iter: int = 100
+    tol: float = 1e-9
+
+
+class LinearModel(TermCoefficients, RawScoreMixin, RegressionParameters):
+    """Base class of `LinearRegressor` and `LogisticClassifier`.
+
+    Parameters
+    ----------
+    verbose : int
+        Whether to print a line per fit, or per Newton step of a classifier.
+    alphas : int or array-like
+        Alphas to try for ``alpha="cv"``, or their number. They are evenly spaced on a log scale,
+        down from the smallest one at which an L1 penalty sets all coefficients to 0.
+
+    Attributes
+    ----------
+    alphas_, cv_scores_ : ndarrays of shape (n_alphas,) and (n_alphas, n_folds)
+        With ``alpha="cv"``: the alphas, and the mean squared errors, or log-losses, on the test
+        rows.
+    """
+
+    alpha_scaling: Literal["mean", "sum"] = "mean"
     alphas: Any = 100
 
-    coef_: np.ndarray
-    intercept_: float | np.ndarray
-    _facts: dict[str, Any]
+    intercept_: float | np.ndarray = attribute()
+    _facts: dict[str, Any] = attribute()
 
     def _options(self) -> Options:
         from hybridtrees.linear.path import ALPHA_SCALINGS, check_alphas
@@ -100,12 +204,16 @@ class LinearModel(RawScoreMixin, RegressionParameters):
         check_alphas(self.alphas)
         return super()._options()
 
-    def _fit_rows(
-        self, values: Any, y: Any, weight: np.ndarray | None, options: Options, unit: float
-    ) -> None:
-        """Fit the coefficients to columns and a target as it came.
+    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
+        """Return the target as numbers or class codes."""
+        raise NotImplementedError
 
-        The penalty in `options` is that of the mean loss, `unit` times as large for the user.
+    def _fit_rows(
+        self, values: Any, target: np.ndarray, weight: Any, options: Options, unit: float
+    ) -> None:
+        """Fit the coefficients to columns and the target.
+
+        The penalty in `options` refers to the mean loss; the user's alpha is `unit` times as large.
         """
         raise NotImplementedError
 
@@ -116,9 +224,9 @@ class LinearModel(RawScoreMixin, RegressionParameters):
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-            NaN counts as the mean. String and category columns of a data frame are categories.
-        y : array-like of shape (n_rows,)
-            A number per row, also of shape (n_rows, n_targets), or labels of two classes or more.
+            NaN is replaced by the mean. String and category columns of a frame are categorical.
+        y : array-like of shape (n_rows,) or (n_rows, n_targets)
+            Numbers for a regressor, class labels of shape (n_rows,) for a classifier.
         sample_weight : array-like of shape (n_rows,), optional
 
         Returns
@@ -127,27 +235,48 @@ class LinearModel(RawScoreMixin, RegressionParameters):
         """
         options = self._options()
         values = self._fit_columns(X)
+        target = self._encode_target(y, values.shape[0])
         weight = check_sample_weight(sample_weight, values.shape[0])
+        weight = self._weigh_classes(target, weight)
         unit = self._alpha_unit(values.shape[0], weight)
         options = replace(options, penalty=options.penalty.per_row(unit))
-        self._fit_rows(values, y, weight, options, unit)
+        self._fit_rows(values, target, weight, options, unit)
         return self
 
     def _alpha_unit(self, n_rows: int, weight: np.ndarray | None) -> float:
-        """Return how many times the mean loss `alpha` is added to; the solvers take it at one."""
+        """Return the user's alpha divided by that of the solvers, which minimise the mean loss."""
         if self.alpha_scaling == "mean":
             return 1.0
         return float(n_rows) if weight is None else float(weight.sum())
 
     def _fit_columns(self, X: Any) -> Any:
-        """Learn the columns of the regression and return the table of them."""
+        """Learn the columns of the regression and return their table."""
         values = self._fit_features(X, categorical_features=self.categorical_features)
-        columns = self._fit_design(values)
-        self.coef_names_ = np.array(self._design.names, dtype=object)
-        return columns
+        return self._fit_design(values)
+
+    @property
+    def term_names_(self) -> np.ndarray:
+        """Names of the columns of the regression."""
+        self._check_is_fitted()
+        return np.array(self._design.names, dtype=object)
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Coefficients, one per feature; may be edited if every feature is one column."""
+        self._check_is_fitted()
+        return self.term_coef_ if self._design.is_plain else super().coef_
+
+    @coef_.setter
+    def coef_(self, given: Any) -> None:
+        if not self._design.is_plain:
+            raise AttributeError("coef_ summarises categories or indicators: edit term_coef_")
+        self.term_coef_ = given
+
+    def _by_feature(self, coef: np.ndarray) -> np.ndarray:
+        return self._design.by_feature(coef, self._fill)
 
     def _keep_alpha(self, choice: AlphaChoice, unit: float) -> float:
-        """Keep an alpha, and what a cross-validation has tried; return it for the mean loss."""
+        """Store an alpha and the results of its cross-validation; return the solvers' alpha."""
         for name in ("alphas_", "cv_scores_"):
             self.__dict__.pop(name, None)
         if choice.alphas is not None:
@@ -156,7 +285,7 @@ class LinearModel(RawScoreMixin, RegressionParameters):
         return choice.alpha
 
     def _keep_line(self, line: Line, intercept: np.ndarray) -> None:
-        """Keep what predictions need beside `coef_` and `intercept_`."""
+        """Store what predictions need beside `term_coef_` and `intercept_`."""
         self._coef = np.array(line.coef, order="C")
         self._center = line.mean
         self._fill = line.fill
@@ -164,19 +293,19 @@ class LinearModel(RawScoreMixin, RegressionParameters):
         self._at_origin = np.array(intercept)
 
     def _line(self) -> Line:
-        """Return the line that `coef_` and `intercept_` describe, be they edited or not.
+        """Return the line of `term_coef_` and `intercept_`, which the user may have edited.
 
-        It starts from the means of the columns, which saves the digits that a far origin would
-        take; so what the fitted numbers were changed by is added to the prediction there.
+        A line is kept relative to the means of the columns, which is more exact than relative to
+        the origin. Edits are therefore added to the prediction at the means.
         """
         from hybridtrees.linear.regression import Line
 
         n_columns, n_outputs = self._coef.shape
-        coef = np.asarray(self.coef_, dtype=np.float64)
+        coef = np.asarray(self.term_coef_, dtype=np.float64)
         intercept = np.asarray(self.intercept_, dtype=np.float64)
         if coef.size != n_columns * n_outputs or intercept.size not in (1, n_outputs):
             raise ValueError(
-                f"coef_ and intercept_ must have {n_outputs} x {n_columns} and {n_outputs} "
+                f"term_coef_ and intercept_ must have {n_outputs} x {n_columns} and {n_outputs} "
                 f"numbers, got the shapes {coef.shape} and {intercept.shape}"
             )
         coef = np.ascontiguousarray(coef.reshape(n_outputs, n_columns).T)
@@ -187,11 +316,14 @@ class LinearModel(RawScoreMixin, RegressionParameters):
         return Line(coef, self._center, self._fill, base)
 
     def _check_fitted(self) -> None:
+        old = self._take_old_coef()
+        if old is not None:
+            self.term_coef_ = old
         design = check_type(self, "_design", Design)
         design.check_reader(self._reader)
         line = self._coef, self._center, self._fill, self._at_center
         n_outputs = check_line(line, design.n_columns)
-        # Files of the first versions lack it.
+        # Missing in files of the first versions.
         vars(self).setdefault("_at_origin", np.array(self.intercept_, dtype=np.float64).ravel())
         check_array(self._at_origin, "_at_origin", "f8", [n_outputs])
         classes = vars(self).get("classes_")
@@ -205,8 +337,8 @@ class LinearModel(RawScoreMixin, RegressionParameters):
         return self._line().predict(values, None, n_threads)
 
     def _coef_table(self, k: int) -> tuple[list[str], np.ndarray, np.ndarray]:
-        """Names, coefficients and standard errors of output `k`, the intercept first."""
-        names, coef = list(self.coef_names_), self._line().coef[:, k]
+        """Return names, coefficients and standard errors of output `k`, the intercept first."""
+        names, coef = self._design.names, self._line().coef[:, k]
         error = self._facts["std_error"][k]
         if not self.fit_intercept:
             return names, coef, error

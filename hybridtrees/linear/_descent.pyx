@@ -4,15 +4,13 @@ Both forms minimise over b
 
     b'G b / 2 - q'b + sum_j (l1_j |b_j| + l2_j b_j^2 / 2),      G = Z'VZ,  q = Z'Vy,
 
-with Z the standardised table and V a diagonal of weights. The covariance form keeps the gradient
-q - G b up to date, an addition of one row of G for each step (Friedman, Hastie and Tibshirani
-2010, section 2.2). The residual form keeps u = V (y - Z b) instead and never forms G: it is for
-tables with more columns than rows, and looks at a working set of columns that grows by those
-that violate the optimality conditions.
+with Z the standardised table and V a diagonal matrix of weights. The covariance form updates the
+gradient q - G b by one row of G per step (Friedman, Hastie and Tibshirani 2010, section 2.2). The
+residual form updates u = V (y - Z b) instead and never forms G: it is for tables with more columns
+than rows, on a working set of columns.
 
-A few sweeps go over the support only; a full sweep then looks for newcomers. In between the
-equations on the support are solved directly, which ends the slow tail of the descent under
-collinear columns.
+A few sweeps over the support alternate with full sweeps, which find new columns. In between the
+equations on the support are solved directly, since descent converges slowly on collinear columns.
 """
 
 from libc.math cimport fabs, sqrt
@@ -25,10 +23,10 @@ import numpy as np
 
 
 cdef enum:
-    SUPPORT_SWEEPS = 4         # sweeps over the support before it is solved for directly
-    LARGEST_SOLVE = 1500
-    MOST_SOLVES = 20           # of the support in a row
-    ALWAYS_SOLVED = 100        # rounds with a solution; if they did not help, few are tried later
+    SUPPORT_SWEEPS = 4         # sweeps over the support before a direct solution
+    MAX_SOLVED = 1500          # columns of a direct solution
+    MAX_SOLVES = 20            # direct solutions in a row
+    ALWAYS_SOLVED = 100        # rounds with a direct solution; later only every 16th has one
 
 cdef float64_t JITTER = 1e-13
 
@@ -55,8 +53,8 @@ cdef float64_t duality_gap(
 ) noexcept nogil:
     """Primal minus dual value.
 
-    The ridge part is taken as more rows, which makes the problem a lasso with the residual r.
-    Scaled down until |z_j'r| <= l1_j for every column, r is a point of the dual.
+    With the ridge penalty as additional rows the problem is a lasso with the residual r, which is
+    a dual point once it is scaled such that |z_j'r| <= l1_j for every column.
     """
     cdef intp_t j
     cdef float64_t fit = 0.0, rr = yy, norm = 0.0, scale = 1.0, a
@@ -121,10 +119,10 @@ cdef intp_t solve_support(
     const float64_t* gram, intp_t p, int64_t* support, intp_t n, const float64_t* l1,
     const float64_t* l2, float64_t* b, float64_t* grad, float64_t* work,
 ) noexcept nogil:
-    """Move to the solution on the support with its signs held, or as far as the signs hold.
+    """Move towards the solution on the support for the current signs, until a sign would change.
 
-    The way there is downhill. Where a coefficient would change its sign it stops at zero and
-    leaves the support, whose new length is returned; -1 if the equations cannot be solved.
+    This decreases the objective. The coefficient that would change its sign becomes 0 and leaves
+    the support. Returns the new size of the support, or -1 if the equations cannot be solved.
     `work` has room for n * (n + 1) numbers.
     """
     cdef intp_t i, k, stopped = -1
@@ -136,7 +134,7 @@ cdef intp_t solve_support(
         j = support[i]
         for k in range(i + 1):
             work[i * n + k] = gram[j * p + support[k]]
-        # A trace of ridge, for supports that depend on each other.
+        # A tiny ridge, in case columns are linearly dependent.
         work[i * n + i] = work[i * n + i] * (1.0 + JITTER) + l2[j]
         right[i] = grad[j] - l2[j] * b[j] - (l1[j] if b[j] > 0 else -l1[j])
     dposv(b"U", &order, &n_right, work, &order, right, &order, &info)
@@ -163,10 +161,10 @@ def descend_gram(
     const float64_t[:, ::1] gram, const float64_t[::1] q, const float64_t[::1] l1,
     const float64_t[::1] l2, float64_t yy, float64_t[::1] b, float64_t tol, int max_sweeps,
 ):
-    """Covariance form; returns the sweeps, and the gap or the worst violation at the end.
+    """Covariance form; returns the number of sweeps, and the final gap or violation.
 
-    yy is y'Vy, for the duality gap relative to it; negative to stop by the optimality conditions,
-    which a coordinate without l1 asks for. b is overwritten.
+    It stops by the duality gap relative to yy = y'Vy or, if yy is negative, by the optimality
+    conditions, which is needed if a coordinate has no L1 penalty. b is overwritten.
     """
     cdef intp_t p = gram.shape[0], n, left
     cdef int n_sweeps = 0, n_rounds = 0
@@ -198,20 +196,20 @@ def descend_gram(
                 if largest * largest <= 0.01 * tol or n_sweeps >= max_sweeps:
                     break
             n = find_support(&b[0], p, &support_view[0])
-        # Small steps are no sign of an end: between collinear columns all steps are small.
-        if 0 < n <= LARGEST_SOLVE and (n_rounds < ALWAYS_SOLVED or n_rounds % 16 == 0):
+        # Small steps do not mean convergence: with collinear columns all steps are small.
+        if 0 < n <= MAX_SOLVED and (n_rounds < ALWAYS_SOLVED or n_rounds % 16 == 0):
             if n * (n + 1) > room:
                 room = n * (n + 1)
                 work = np.empty(room)
             with nogil:
-                for _ in range(MOST_SOLVES):
+                for _ in range(MAX_SOLVES):
                     left = solve_support(g, p, &support_view[0], n, &l1[0], &l2[0], &b[0],
                                          &grad_view[0], &work[0])
                     if left == n or left <= 0:
                         break
                     n = left
         if n_sweeps > 50 and reached >= before:
-            # Rounding is all that is left: start the gradient afresh once in a while.
+            # No progress: the updated gradient has lost accuracy, compute it again.
             grad_view = np.asarray(q) - np.asarray(gram) @ np.asarray(b)
         before = reached
         n_rounds += 1
@@ -221,9 +219,8 @@ def descend_gram(
 cdef class Columns:
     """Standardised columns for the residual form.
 
-    Dense: a float64 array in column order, standardised already. Sparse: a canonical CSC array
-    of float64 with `center` and `inv_scale`, which are applied on the fly, so that zeros stay
-    unstored; missing entries must have been filled.
+    Dense: a standardised float64 array in Fortran order. Sparse: a canonical CSC array of float64
+    without missing entries; `center` and `inv_scale` are applied on the fly.
     """
 
     cdef readonly intp_t n_rows
@@ -282,7 +279,7 @@ cdef class Columns:
                 s += v[i] * x
                 ss += v[i] * x * x
         else:
-            # The stored entries as they deviate from the center, the rest as its square.
+            # Entries that are not stored contribute c^2; stored ones replace that.
             c = self.center[j]
             for k in range(self.indptr[j], self.indptr[j + 1]):
                 x = self.data[k] - c
@@ -300,7 +297,7 @@ cdef class Columns:
         out = np.empty(self.n_columns)
         cdef float64_t[::1] out_view = out
         if u.shape[0] != self.n_rows:
-            raise ValueError("one entry per row is wanted")
+            raise ValueError("u must have one entry per row")
         with nogil:
             for j in range(self.n_columns):
                 out_view[j] = self.dot(j, &u[0], 0.0, &u[0], total)
@@ -314,7 +311,7 @@ cdef class Columns:
         out = np.zeros(self.n_rows)
         cdef float64_t[::1] out_view = out
         if b.shape[0] != self.n_columns:
-            raise ValueError("one entry per column is wanted")
+            raise ValueError("b must have one entry per column")
         with nogil:
             for j in range(self.n_columns):
                 if b[j] == 0.0:
@@ -382,7 +379,7 @@ def descend_columns(
     const float64_t[::1] l2, float64_t[::1] b, float64_t[::1] intercept,
     working, float64_t tol, int max_sweeps,
 ):
-    """Residual form on a working set of columns; returns the sweeps.
+    """Residual form on a working set of columns; returns the number of sweeps.
 
     v are weights, u is V (y - Z b - intercept); u, b and the intercept (empty for none) are
     overwritten. It stops when no coordinate moves the fit by more than `tol`.
@@ -402,7 +399,7 @@ def descend_columns(
     if n_work == 0 and not free:
         return 0
     if n_work and (np.min(work) < 0 or np.max(work) >= z.n_columns):
-        raise ValueError("the working set holds columns that are not there")
+        raise ValueError("the working set holds column numbers out of range")
     r.u, r.v, r.offset = &u[0], &v[0], 0.0
     r.total, r.v_total = np.sum(u), np.sum(v)
     with nogil:

@@ -16,8 +16,7 @@ import numpy as np
 # ---- Tables in blocks of standardised rows ----------------------------------------------------
 
 
-# The folder of the engine is the one that the compiler looks in.
-cdef extern from "../linear/rows.h" nogil:
+cdef extern from "rows.h" nogil:
     void ht_load_f32(
         int width, const float* x, intp_t n, const double* center, const double* inv_scale,
         const double* fill, double* out)
@@ -33,9 +32,9 @@ cdef extern from "../linear/rows.h" nogil:
 
 cdef enum:
     BLOCK_CELLS = 32768        # 256 KB: a block stays in the second-level cache
-    PART_ROWS = 4096           # rows that a partial sum of its own is worth
-    MOST_PARTS = 64
-    PART_CELLS = 1 << 22       # cells of all partial sums together
+    PART_ROWS = 4096           # minimum number of rows of a partial sum
+    MAX_PARTS = 64
+    PART_CELLS = 1 << 22       # maximum number of cells of all partial sums
 
 
 cdef struct TableView:
@@ -46,7 +45,7 @@ cdef struct TableView:
     const float64_t* center
     const float64_t* inv_scale
     const float64_t* fill
-    const float64_t* absent        # what an entry that a sparse table does not store becomes
+    const float64_t* absent        # value of entries that a sparse table does not store
     intp_t row_stride              # in entries, dense only
     intp_t column_stride
     intp_t n_rows
@@ -55,16 +54,16 @@ cdef struct TableView:
 
 
 cdef intp_t block_rows(intp_t n_columns) noexcept nogil:
-    """Rows of a block; depends on nothing but the table's width."""
+    """Number of rows of a block; depends only on the width of the table."""
     return max(16, min(1024, BLOCK_CELLS // max(1, n_columns)))
 
 
 cdef intp_t count_parts(intp_t n_rows, intp_t cells) noexcept nogil:
-    """Partial sums of `cells` cells to be merged in order.
+    """Number of partial sums of `cells` cells, which are merged in order.
 
-    The number does not depend on the number of threads, and so neither does a result.
+    It does not depend on the number of threads, so neither do results.
     """
-    cdef intp_t most = max(2, min(MOST_PARTS, PART_CELLS // max(1, cells)))
+    cdef intp_t most = max(2, min(MAX_PARTS, PART_CELLS // max(1, cells)))
     return max(1, min(n_rows // PART_ROWS, most))
 
 
@@ -76,7 +75,7 @@ cdef inline intp_t own_row(const TableView* t, intp_t row) noexcept nogil:
 cdef inline void load_rows(
     const TableView* t, const real_t* data, intp_t start, intp_t n, float64_t* out, intp_t stride
 ) noexcept nogil:
-    """Dense, entries of a row side by side."""
+    """Dense, C order."""
     cdef intp_t i, row
     cdef int vector = ht_vector_bytes()
     cdef const real_t* x
@@ -93,7 +92,7 @@ cdef inline void load_rows(
 cdef inline void load_columns(
     const TableView* t, const real_t* data, intp_t start, intp_t n, float64_t* out, intp_t stride
 ) noexcept nogil:
-    """Dense, any strides: column by column, since a column is the shorter way through memory."""
+    """Dense, any other strides: column by column, as for Fortran order."""
     cdef intp_t i, j, row
     cdef const real_t* x
     cdef float64_t value, center, inv_scale, fill
@@ -148,28 +147,28 @@ cdef void load_block(
 
 
 cdef struct Pass:
-    # What one pass over the rows reads.
+    # Input of one pass over the rows.
     const TableView* table
-    const TableView* other         # or NULL: the columns on the other side of products
-    const float64_t* targets       # (n_rows, n_targets) of the whole table, as what follows
+    const TableView* other         # or NULL: the right-hand table of `cross`
+    const float64_t* targets       # (n_rows, n_targets); as weight and codes, of the whole table
     intp_t n_targets
     const float64_t* weight        # or NULL
-    const int32_t* codes           # numbers of classes
+    const int32_t* codes           # class codes
     const float64_t* coef          # (width, n_outputs), the intercept last
     intp_t n_outputs               # 1 for two classes
-    int order                      # of the derivatives that are wanted
+    int order                      # highest derivative to compute
 
 
 cdef class Table:
     """Standardised view of a table: (value - center) * inv_scale, with `fill` in place of NaN.
 
-    Values are a dense array or a canonical CSR array; `rows` are taken in their order.
+    Values are a dense array or a canonical CSR array; `rows` selects rows in the given order.
     """
 
     cdef TableView view
     cdef readonly intp_t n_rows
     cdef readonly intp_t n_columns
-    cdef readonly intp_t n_whole   # rows of the table of which `rows` are taken
+    cdef readonly intp_t n_whole   # number of rows before the selection by `rows`
     cdef tuple _kept               # the arrays behind the pointers
 
     def __init__(self, values, center, inv_scale, fill, rows=None):
@@ -207,7 +206,7 @@ cdef class Table:
             if values.format != "csr":
                 raise TypeError("a sparse table must be CSR")
             indptr = np.ascontiguousarray(values.indptr, dtype=np.int64)
-            # One entry more, so that there is a first one to point at.
+            # One entry more, so that there is a first one to take the address of.
             indices = np.append(values.indices, 0).astype(np.int64)
             data = np.append(values.data, values.dtype.type(0))
             if indices.min() < 0 or indices.max() >= p or indptr[n] > len(indices) - 1:
@@ -251,7 +250,7 @@ cdef class Table:
     def load(self, intp_t start, intp_t stop):
         """Return the standardised rows [start, stop) as a float64 array."""
         if not 0 <= start <= stop <= self.n_rows:
-            raise ValueError(f"rows [{start}, {stop}) are not all there")
+            raise ValueError(f"rows [{start}, {stop}) are out of range")
         out = np.empty((stop - start, self.n_columns))
         cdef float64_t[:, ::1] out_view = out
         if stop > start:
@@ -260,15 +259,14 @@ cdef class Table:
         return out
 
 
-# ---- Sums of products over the rows of a table: what linear solvers start from ----------------
+# ---- Sums of products over the rows of a table ------------------------------------------------
 #
-# Rows are taken in blocks, each standardised into a small buffer and multiplied by itself with
-# BLAS. Blocks add up to a fixed number of partial sums, and those are merged in order: the result
-# is the same to the last bit for any number of threads. BLAS itself must be limited to one thread
-# by the caller.
+# Blocks of rows are standardised into a small buffer and multiplied by BLAS, which the caller must
+# limit to one thread. They are added to a fixed number of partial sums, which are merged in order:
+# the result is bit-identical for any number of threads.
 
 
-# Adds the rows [start, stop) to the sums; the buffer is the thread's own.
+# Adds the rows [start, stop) to the sums; the buffer belongs to the thread.
 ctypedef void (*add_part_t)(
     const Pass* job, intp_t start, intp_t stop, float64_t* buffer, float64_t* sums) noexcept nogil
 
@@ -277,7 +275,7 @@ cdef sum_parts(
     add_part_t add_part, const Pass* job, intp_t n_parts, intp_t step, intp_t n_sums,
     intp_t buffer_size, int n_threads,
 ):
-    """Sums over all rows: those of parts, merged in order. Parts are whole blocks of `step`."""
+    """Sums over all rows: partial sums of whole blocks of `step` rows, merged in order."""
     cdef intp_t n = job.table.n_rows, part
     cdef intp_t share = ((n + n_parts - 1) // n_parts + step - 1) // step * step
     n_threads = <int>max(1, min(n_threads, n_parts))
@@ -310,7 +308,7 @@ cdef inline float64_t weight_of(const Pass* job, intp_t row) noexcept nogil:
 cdef void add_gram(
     const Pass* job, intp_t start, intp_t stop, float64_t* buffer, float64_t* sums
 ) noexcept nogil:
-    """Products of the columns, the targets and a one, each row by the root of its weight."""
+    """Products of columns, targets and a column of ones, weighted by row."""
     cdef const TableView* t = job.table
     cdef intp_t width = t.n_columns + job.n_targets + 1, step = block_rows(width), n, i, j
     cdef int order = <int>width, count
@@ -334,22 +332,22 @@ cdef void add_gram(
 def gram(
     Table table, const float64_t[:, ::1] targets, const float64_t[::1] weight, int n_threads
 ):
-    """Weighted sums of products of all pairs of columns, targets and one.
+    """Gram matrix: weighted sums of products of columns, targets and a column of ones.
 
-    The matrix is symmetric; its last row has the sums of columns and targets, and the weight.
-    Targets and weights are those of all rows of the whole table.
+    Its last row has the sums of columns and targets, and the total weight. Targets and weights are
+    those of all rows of the whole table.
     """
     cdef intp_t k = targets.shape[1], width = table.n_columns + k + 1, step = block_rows(width)
     cdef Pass job = table.new_pass(weight)
     table.check_length(targets, "targets")
     if width > 40000:
-        raise ValueError(f"{width} columns are too many for a table of their products")
+        raise ValueError(f"{width} columns are too many for a Gram matrix")
     job.n_targets = k
     if k:
         job.targets = &targets[0, 0]
     total = sum_parts(add_gram, &job, count_parts(table.n_rows, width * width), step,
                       width * width, step * width, n_threads).reshape(width, width)
-    # BLAS has filled the half that is the upper one in our order of rows and columns.
+    # The lower triangle of BLAS, in Fortran order, is the upper one in C order.
     mirror_upper(total)
     return total
 
@@ -446,10 +444,10 @@ def column_sums(Table table, const float64_t[::1] weight, int n_threads):
 
 
 def column_ranges(Table table, const float64_t[::1] weight):
-    """Means, minima, maxima and missing entries of the columns as they stand.
+    """Means, minima, maxima and numbers of missing entries of the columns.
 
-    The table must have been made with center 0, inv_scale 1 and fill NaN. NaN for a column without
-    a value in a row of positive weight.
+    The table must have center 0, inv_scale 1 and fill NaN. NaN for a column without a value in a
+    row of positive weight.
     """
     cdef intp_t n = table.n_rows, p = table.n_columns, step = block_rows(p), first = 0, i, j
     cdef Pass job = table.new_pass(weight)
@@ -469,7 +467,7 @@ def column_ranges(Table table, const float64_t[::1] weight):
                     if value != value:
                         missing_view[j] += 1
                     elif w > 0:
-                        # A running mean neither overflows nor loses what a large sum would.
+                        # A running mean does not overflow, as a sum could.
                         total_view[j] += w
                         mean_view[j] += (w / total_view[j]) * (value - mean_view[j])
                         low_view[j] = min(low_view[j], value)
@@ -489,12 +487,11 @@ def column_ranges(Table table, const float64_t[::1] weight):
 #     w p (1 - p) z z'                                             (two classes)
 #     w (diag(p) (x) z z' - (p (x) z) (p (x) z)')                  (more)
 #
-# of which the second is one product of the rows (p (x) z) with themselves, less a block diagonal.
-# Blocks of rows make a fixed number of partial sums that are merged in order, as above.
+# of which the second is a block diagonal minus one product of the rows (p (x) z).
 
 
 cdef intp_t buffer_size(intp_t width, intp_t n_outputs, intp_t step) noexcept nogil:
-    """Rows, their scores, and the weighted rows or what the logistic loss needs."""
+    """Room for rows, their scores, and the weighted rows or the terms of the logistic loss."""
     return step * (width + n_outputs + max(5, width * n_outputs))
 
 
@@ -521,7 +518,7 @@ cdef float64_t logistic_rows(
         for i in range(n):
             loss += weight[i] * log(ones[i])
         return loss
-    # One logarithm of a product of factors between 1 and 2 for every 64 rows.
+    # One logarithm per 64 rows, of the product of their factors between 1 and 2.
     for i in range(n):
         product *= ones[i]
         if i % 64 == 63:
@@ -585,7 +582,7 @@ cdef void softmax_block(
     cdef double one = 1.0, zero = 0.0, minus = -1.0, w
     cdef float64_t* eta = buffer + n * width
     cdef float64_t* wide = eta + n * classes
-    cdef float64_t* root = wide        # read up before `wide` is filled
+    cdef float64_t* root = wide        # read before `wide` is filled
     cdef float64_t factor
     dgemm(b"N", b"N", &outputs, &count, &order, &one, <double*>job.coef, &outputs, buffer, &order,
           &zero, eta, &outputs)
@@ -610,7 +607,7 @@ cdef void softmax_block(
         for i in range(n):
             w = weight_of(job, start + i)
             eta[i * classes + job.codes[own_row(job.table, start + i)]] -= 1.0
-            # The rows may have been multiplied by the root of the weight already.
+            # For the hessian the rows have been multiplied by the root of the weight already.
             factor = sqrt(w) if job.order == 2 else w
             for k in range(classes):
                 eta[i * classes + k] *= factor
@@ -621,7 +618,7 @@ cdef void softmax_block(
 cdef void add_log_loss(
     const Pass* job, intp_t start, intp_t stop, float64_t* buffer, float64_t* sums
 ) noexcept nogil:
-    """The sums are the hessian, where it is wanted, the gradient and the loss."""
+    """The sums are the hessian, if `order` is 2, the gradient and the loss."""
     cdef intp_t width = job.table.n_columns + 1, big = width * job.n_outputs, n, i
     cdef intp_t step = block_rows(big)
     cdef float64_t* grad = sums + (big * big if job.order == 2 else 0)
@@ -643,8 +640,8 @@ def log_loss_pass(
 ):
     """Sum of losses and, for order 1 and 2, its derivatives in the order of `coef.T.ravel()`.
 
-    `coef` is (n_columns + 1, n_outputs), the intercepts last. Codes, of all rows of the table,
-    are 0 and 1 where there is one output, else numbers of classes.
+    `coef` is (n_columns + 1, n_outputs), the intercepts last. Codes are those of all rows of the
+    whole table: 0 and 1 if there is one output, else class numbers.
     """
     cdef intp_t width = table.n_columns + 1, k = coef.shape[1], big = width * k, i
     cdef intp_t step = block_rows(big), n_hess = big * big if order == 2 else 0
@@ -658,7 +655,7 @@ def log_loss_pass(
     for i in range(codes.shape[0]):
         outside |= codes[i] < 0 or codes[i] >= max(2, k)
     if outside:
-        raise ValueError("codes must be numbers of classes")
+        raise ValueError("codes must be class numbers")
     job.coef, job.codes, job.n_outputs, job.order = &coef[0, 0], &codes[0], k, order
     total = sum_parts(
         add_log_loss, &job, count_parts(table.n_rows, n_hess if order == 2 else big), step,

@@ -1,4 +1,4 @@
-"""One thread for BLAS and LAPACK, so that results do not depend on how many there are."""
+"""Single-threaded BLAS and LAPACK, so that results do not depend on the number of threads."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any
 
 @functools.cache
 def _controller() -> Any:
-    # After SciPy's own BLAS is loaded, which the controller would else not know.
+    # The controller only knows libraries that are loaded: import SciPy's BLAS first.
     import scipy.linalg.cython_blas  # noqa: F401
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
 
 
-def sequential_blas() -> AbstractContextManager:
-    """Context in which BLAS and LAPACK use one thread; our own threads call them block by block."""
-    return _controller().limit(limits=1, user_api="blas")
+def sequential_blas() -> AbstractContextManager[Any]:
+    """Return a context in which BLAS uses one thread; our own threads call it for blocks."""
+    limited: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return limited

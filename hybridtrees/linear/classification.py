@@ -1,4 +1,4 @@
-"""Penalised logistic regression on a table, narrow or wide, for one alpha or many."""
+"""Penalised logistic regression on narrow and wide tables, for one alpha or many."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hybridtrees.input.folds import Rows
 from hybridtrees.linear.blas import sequential_blas
 from hybridtrees.linear.cross_products import column_scales, standardised
 from hybridtrees.linear.newton import (
@@ -18,7 +19,7 @@ from hybridtrees.linear.newton import (
     null_intercepts,
     null_start,
 )
-from hybridtrees.linear.path import AlphaChoice, Rows, choose_alpha, follow_path
+from hybridtrees.linear.path import AlphaChoice, choose_alpha, follow_path
 from hybridtrees.linear.regression import Line, Options
 from hybridtrees.linear.solvers import solve_ridge
 from hybridtrees.linear.wide import is_wide, open_wide
@@ -29,7 +30,7 @@ Codes = NDArray[np.int32]
 
 
 class Sample(NamedTuple):
-    """The rows of a table that a classification is about."""
+    """The rows of a table to fit."""
 
     values: Any
     codes: Codes
@@ -39,7 +40,7 @@ class Sample(NamedTuple):
 
 
 class NarrowClassification:
-    """Newton's method on the rows of a table."""
+    """Logistic regression by Newton's method."""
 
     def __init__(self, sample: Sample, options: Options) -> None:
         values, _, weight, rows, _ = sample
@@ -60,12 +61,12 @@ class NarrowClassification:
         )
 
     def steepest(self) -> float:
-        """Largest slope of the loss where all coefficients are 0."""
+        """Return the largest slope of the loss where all coefficients are 0."""
         grad = self.derivatives(null_start(self.problem), 1)[0]
         return float(np.abs(grad.reshape(self.problem.n_outputs, -1)[:, :-1]).max(initial=0.0))
 
     def derivatives(self, theta: Floats, order: int) -> tuple[Floats, Floats | None]:
-        """Gradient and hessian of the mean loss."""
+        """Return gradient and hessian of the mean loss."""
         with sequential_blas():
             return Newton(self.problem).evaluate(theta.ravel(), order)[1:]
 
@@ -74,20 +75,17 @@ class NarrowClassification:
         l1, l2 = self.options.penalty.parts(alpha)
         self.problem.l1[:] = l1
         self.problem.l2[:] = l2
-        options = self.options
-        return fit_log_loss(
-            self.problem, start, tol=options.tol, max_iter=options.max_iter, verbose=verbose
-        )
+        return fit_log_loss(self.problem, start, verbose=verbose, **self.options.limits)
 
     def line(self, fit: LogisticFit) -> Line:
-        """Return the solution as a function of the columns as they came."""
+        """Return the solution as a function of the original columns."""
         inverse = np.where(self.scale > 0, 1.0 / np.where(self.scale > 0, self.scale, 1.0), 0.0)
         coef = fit.theta[:, :-1].T * inverse[:, None]
         return Line(coef, self.mean, self.fill, fit.theta[:, -1].copy())
 
 
 class WideClassification:
-    """Methods for tables with too many columns."""
+    """Logistic regression for tables with too many columns for a hessian; see `wide`."""
 
     def __init__(self, sample: Sample, options: Options) -> None:
         values, codes, weight, rows, n_outputs = sample
@@ -108,7 +106,7 @@ class WideClassification:
         return theta
 
     def steepest(self) -> float:
-        """Largest slope of the loss where all coefficients are 0."""
+        """Return the largest slope of the loss where all coefficients are 0."""
         if self.wide.columns is None:
             return 0.0
         problem = self.problem
@@ -122,13 +120,10 @@ class WideClassification:
         start = self._null() if start is None else start
         if self.wide.columns is None:
             return LogisticFit(start, 1, True, float("nan"))
-        options = self.options
-        return fit_wide(
-            self.problem, start, tol=options.tol, max_iter=options.max_iter, verbose=verbose
-        )
+        return fit_wide(self.problem, start, verbose=verbose, **self.options.limits)
 
     def line(self, fit: LogisticFit) -> Line:
-        """Return the solution as a function of the columns as they came."""
+        """Return the solution as a function of the original columns."""
         coef = self.wide.unscaled(fit.theta[:, :-1].T)
         return Line(coef, self.wide.mean, self.wide.fill, fit.theta[:, -1].copy())
 
@@ -141,7 +136,7 @@ def open_classification(
     n_outputs: int,
     options: Options,
 ) -> NarrowClassification | WideClassification:
-    """Choose the form by the shape of the table and the number of classes."""
+    """Choose the solver by the shape of the table and the number of classes."""
     n, p = values.shape
     large = (p + 1) * n_outputs > max(LARGEST_HESSIAN, 2 * n_outputs)
     kind = WideClassification if is_wide(n, p) or large else NarrowClassification
@@ -158,7 +153,7 @@ def choose_classification_alpha(
     unit: float = 1.0,
     verbose: int = 0,
 ) -> AlphaChoice:
-    """Choose the alpha by the log-loss; `model` is that of all rows."""
+    """Choose alpha by the cross-validated log-loss; `model` is that of all rows."""
     options = model.options
 
     def losses(grid: Floats, folds: list[tuple[Rows, Rows]]) -> Iterator[Floats]:
@@ -169,14 +164,14 @@ def choose_classification_alpha(
             scores = (line.predict(values, test, options.n_threads) for line in lines)
             found = np.array([mean_log_loss(score, codes[test], w) for score in scores])
             if verbose:
-                print(f"fold {fold}: least log-loss {found.min():.6g}")
+                print(f"fold {fold}: minimum log-loss {found.min():.6g}")
             yield found
 
     return choose_alpha(model, losses, len(codes), codes, weight, alphas, unit)
 
 
 def mean_log_loss(scores: Floats, codes: Codes, weight: Floats | None) -> float:
-    """Mean loss of scores of shape (n_rows, n_outputs)."""
+    """Return the mean log-loss of scores of shape (n_rows, n_outputs)."""
     if scores.shape[1] == 1:
         losses = np.logaddexp(0.0, np.where(codes == 1, -scores[:, 0], scores[:, 0]))
     else:
@@ -187,11 +182,11 @@ def mean_log_loss(scores: Floats, codes: Codes, weight: Floats | None) -> float:
 
 
 def information_errors(model: NarrowClassification, fit: LogisticFit) -> tuple[Floats, Floats]:
-    """Return standard errors of coefficients and intercepts as they came, without a penalty.
+    """Return standard errors of coefficients and intercepts of the original columns.
 
-    They are from the inverse of the information. With several classes it is the pseudo-inverse,
-    which belongs to the coefficients that add up to zero over the classes. NaN where the data do
-    not determine a coefficient.
+    They come from the inverse of the information, without a penalty. With several classes it is the
+    pseudo-inverse, for coefficients that sum to 0 over the classes. NaN where the data do not
+    determine a coefficient.
     """
     problem = model.problem
     k, p = problem.n_outputs, len(model.scale)
@@ -199,11 +194,12 @@ def information_errors(model: NarrowClassification, fit: LogisticFit) -> tuple[F
     own = np.append(varies, problem.fit_intercept)
     free = np.tile(own, k)
     _, hess = model.derivatives(fit.theta, 2)
+    assert hess is not None
     none = np.zeros((int(free.sum()), 0))
     solution = solve_ridge(hess[np.ix_(free, free)], none, want_inverse=True)
     assert solution.inverse is not None and solution.estimable is not None
     known = solution.estimable
-    if k > 1:  # all or nothing: one dimension per column is lost to the shifts
+    if k > 1:  # one dimension per column is lost, since a shift of all scores has no effect
         known = np.full(len(known), solution.rank == (k - 1) * int(own.sum()))
     cov = np.zeros((k * (p + 1), k * (p + 1)))
     cov[np.ix_(free, free)] = np.where(known, solution.inverse, np.nan) / problem.total

@@ -1,4 +1,4 @@
-"""Logistic regression for two and more classes, with ridge, lasso and elastic net penalties."""
+"""Logistic regression with ridge, lasso and elastic net penalties."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hybridtrees._class_weight import ClassWeightMixin
 from hybridtrees.base import ScoreClassifierMixin
 from hybridtrees.input.validation import check_target_classification
-from hybridtrees.linear._base import LinearModel
+from hybridtrees.linear._base import LinearModel, LogisticParameters
 from hybridtrees.losses import Logistic, Softmax
 
 if TYPE_CHECKING:
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
     from hybridtrees.linear.regression import Options
     from hybridtrees.linear.summary import LinearSummary
 
-# A mean loss below this without a penalty means that the classes are separated.
+# Without a penalty, a mean loss below this means that the classes are separable.
 SEPARATED = 1e-6
 
 
 def warn_separated(stacklevel: int) -> None:
-    """Say that the classes can be separated, so that coefficients have no bound."""
+    """Warn that the classes are separable, so that coefficients are unbounded."""
     from hybridtrees.linear.solvers import ConvergenceWarning
 
     warnings.warn(
@@ -33,55 +34,43 @@ def warn_separated(stacklevel: int) -> None:
     )
 
 
-class LogisticClassifier(ScoreClassifierMixin, LinearModel):
+class LogisticClassifier(ClassWeightMixin, ScoreClassifierMixin, LogisticParameters, LinearModel):
     """Logistic regression, plain or with a ridge, lasso or elastic net penalty.
 
-    Minimises over intercepts and the coefficients b of standardised columns z
+    Minimises over the intercepts and the coefficients b of standardised columns::
 
         sum_i w_i log-loss_i / sum_i w_i + alpha (l1_ratio |b|_1 + (1 - l1_ratio) / 2 |b|_2^2).
 
     Two classes have one score, the log-odds of the second. More classes have one score each, and
-    all of their coefficients are penalised; where nothing else decides, scores are those that add
-    up to zero over the classes. Columns that depend on each other get, without a penalty, the
-    coefficients of minimum norm on the standardised scale; constant columns get 0.
+    all of their coefficients are penalised; coefficients that are not determined otherwise sum to 0
+    over the classes. Without a penalty, linearly dependent columns get the coefficients of minimum
+    norm on the standardised scale. Constant columns get 0.
 
-    The solver is Newton's method, proximal under an L1 penalty; tables with more columns than
-    rows go through as many columns as rows or, under an L1 penalty, through working sets of
+    The solver is Newton's method, proximal under an L1 penalty. Tables with more columns than rows
+    are rotated to as many columns as rows or, under an L1 penalty, solved on working sets of
     columns.
 
     Parameters
     ----------
-    penalty : {None, "ridge", "lasso", "elasticnet"}, default="ridge"
-        As in `LinearRegressor`.
-    alpha : float or "cv", default=0.001
-        Strength of the penalty, per unit of weight; "cv" chooses it by cross-validation of the
-        log-loss. It is scikit-learn's 1 / (C * n_rows).
-    alpha_scaling : {"mean", "sum"}, default="mean"
-        Whether the penalty is added to the mean of the log-losses or to their weighted sum, as in
-        linear trees; under "sum" alpha is scikit-learn's 1 / C. See `LinearRegressor`.
-    l1_ratio, fit_intercept, standardize, missing_indicator, categorical_features, cv, n_jobs
-        As in `LinearRegressor`. Folds have about the same shares of the classes.
-    alphas : int or array-like, default=30
-        The alphas to try for ``alpha="cv"``, or how many.
-    max_iter : int, default=100
-        Newton steps at most.
-    tol : float, default=1e-9
-        Stop after the step that promises to lower the objective by no more than this.
-    verbose : int, default=0
-        Print a line per Newton step.
+    alpha : float or "cv"
+        Strength of the penalty per unit of weight, scikit-learn's 1 / (C * n_rows); "cv" chooses it
+        by cross-validation of the log-loss.
+    alpha_scaling : {"mean", "sum"}
+        Whether the penalty is added to the mean of the log-losses or to their weighted sum. With
+        "sum" alpha is scikit-learn's 1 / C. `alphas`, `alphas_` and `alpha_` are scaled the same
+        way. All folds of a cross-validation use the same alpha per unit of weight.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels, sorted.
-    coef_ : ndarray of shape (1, n_columns) for two classes, else (n_classes, n_columns)
-        For the columns as they came.
+    coef_ : ndarray of shape (1, n_features) for two classes, else (n_classes, n_features)
+        One number per feature: the coefficient of a number; for a category the standard deviation
+        of the effects of its levels over the training rows where it is not missing.
+    term_coef_ : ndarray of shape (1, n_columns) for two classes, else (n_classes, n_columns)
+        Coefficients of all columns of the regression.
     intercept_ : ndarray of shape (1,) or (n_classes,)
-        Predictions follow `coef_` and `intercept_`, also where they have been edited.
+        Predictions use `term_coef_` and `intercept_` even if they have been edited.
     n_iter_ : int
-        Newton steps over all rows.
-    coef_names_, alpha_, alphas_, cv_scores_, n_features_in_, feature_names_in_
-        As in `LinearRegressor`; `cv_scores_` are log-losses.
+        Number of Newton steps over all rows.
 
     Examples
     --------
@@ -93,13 +82,16 @@ class LogisticClassifier(ScoreClassifierMixin, LinearModel):
     array(['yes'], dtype=object)
     """
 
-    penalty: str | None = "ridge"
     alphas: Any = 30
-    max_iter: int = 100
-    tol: float = 1e-9
+
+    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
+        codes, self.classes_ = check_target_classification(
+            y, n_rows, at_least_two=True, estimator_name=type(self).__name__
+        )
+        return codes
 
     def _fit_rows(
-        self, values: Any, y: Any, weight: np.ndarray | None, options: Options, unit: float
+        self, values: Any, target: np.ndarray, weight: Any, options: Options, unit: float
     ) -> None:
         from hybridtrees.linear.classification import (
             choose_classification_alpha,
@@ -107,11 +99,8 @@ class LogisticClassifier(ScoreClassifierMixin, LinearModel):
         )
         from hybridtrees.linear.solvers import warn_not_converged
 
-        name = type(self).__name__
-        codes, classes = check_target_classification(
-            y, values.shape[0], at_least_two=True, estimator_name=name
-        )
-        n_outputs = 1 if len(classes) == 2 else len(classes)
+        codes, n_classes = target, len(self.classes_)
+        n_outputs = 1 if n_classes == 2 else n_classes
         model = open_classification(values, codes, weight, None, n_outputs, options)
         choice = choose_classification_alpha(
             values, codes, weight, n_outputs, model, self.alphas, unit, int(self.verbose)
@@ -121,10 +110,9 @@ class LogisticClassifier(ScoreClassifierMixin, LinearModel):
         if alpha == 0 and fit.loss < SEPARATED:
             warn_separated(stacklevel=5)
         elif not fit.converged:
-            warn_not_converged(name, fit.n_iter, stacklevel=5)
+            warn_not_converged(type(self).__name__, fit.n_iter, stacklevel=5)
         line = model.line(fit)
-        self.classes_ = classes
-        self.coef_ = np.array(line.coef.T, order="C")
+        self.term_coef_ = np.array(line.coef.T, order="C")
         self.intercept_ = line.intercept if options.fit_intercept else np.zeros(n_outputs)
         self._keep_line(line, self.intercept_)
         self.n_iter_ = fit.n_iter
@@ -134,10 +122,10 @@ class LogisticClassifier(ScoreClassifierMixin, LinearModel):
     def _describe(
         self, model: Any, fit: LogisticFit, weight: np.ndarray | None, alpha: float
     ) -> dict[str, Any]:
-        """Collect standard errors and the numbers that `summary` shows."""
+        """Return standard errors and the numbers that `summary` shows."""
         from hybridtrees.linear.classification import NarrowClassification, information_errors
 
-        k, p = self.coef_.shape
+        k, p = self.term_coef_.shape
         codes = model.problem.codes
         w = np.ones(len(codes)) if weight is None else weight
         shares = np.bincount(codes, w, max(2, k)) / w.sum()
@@ -155,22 +143,22 @@ class LogisticClassifier(ScoreClassifierMixin, LinearModel):
         }
 
     def summary(self, label: Any = None) -> LinearSummary:
-        """Coefficients with standard errors, z and p values.
+        """Return the coefficients with standard errors, z and p values, and odds ratios.
 
-        Errors are from the inverse of the observed information, with weights counting as
-        repeated rows, and defined where there is no penalty. For more than two classes they are
-        those of the coefficients that add up to zero over the classes.
+        Standard errors come from the inverse of the observed information, where weights count as
+        repeated rows. They are not defined under a penalty. With more than two classes they refer
+        to coefficients that sum to 0 over the classes.
 
         Parameters
         ----------
         label : object, optional
-            The class to describe, where there are more than two; the first by default.
+            The class to describe, if there are more than two; by default the first.
 
         Returns
         -------
         summary : LinearSummary
         """
-        from hybridtrees.linear.summary import LinearSummary, normal_p_value, ratio
+        from hybridtrees.linear.summary import LinearSummary, normal_p_value, odds_ratios, ratio
 
         self._check_is_fitted()
         facts, k = self._facts, 0
@@ -188,6 +176,7 @@ class LogisticClassifier(ScoreClassifierMixin, LinearModel):
             "null_deviance": 2 * facts["weight"] * facts["null_log_loss"],
             "penalty": self._penalty_text(),
         }
+        p_value, odds = normal_p_value(z), odds_ratios(coef, error)
         return LinearSummary(
-            "Logistic regression", names, coef, error, z, normal_p_value(z), "z", about
+            "Logistic regression", names, coef, error, z, p_value, "z", about, *odds
         )

@@ -1,14 +1,13 @@
-"""Means, scales and correlations of a table: all that least squares need to know.
+"""Means, scales and correlations of a table: the sufficient statistics of least squares.
 
-They are small beside the table, can be merged with that of other rows, cut down to some of
-its columns and widened by new ones, so that a model can be refitted without another pass over
-the rows that are known already.
+They are small, and those of other rows or columns can be added, so that a model can be refitted
+without another pass over known rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,13 @@ from hybridtrees.linear.blas import sequential_blas
 
 Floats = NDArray[np.float64]
 
-# A column is constant if it deviates from its mean by no more than this share of it.
+# A column is constant if it deviates from its mean by no more than this share of the mean,
 CONSTANT = 1e-13
-# And if it deviates by less than this, whose inverse is about the largest float64.
+# or by less than this, whose inverse is about the largest float64.
 _SMALLEST = float(np.finfo(np.float64).tiny)
 _SAMPLE_ROWS = 512
-# Beyond so many standard deviations between the guessed and the true mean, sums are computed again.
-_FARTHEST = 10.0
+# Sums are computed again if a guessed mean is off by more than this many standard deviations.
+_MAX_DRIFT = 10.0
 
 
 @dataclass
@@ -33,8 +32,8 @@ class CrossProducts:
 
     n_rows: int  # Rows of positive weight
     weight: float  # Sum of the weights
-    # (p,): means of the columns (0 without centring) and their root mean square deviations from
-    # them, 0 for a constant column
+    # (p,): means of the columns (0 if not centred) and root mean square deviations from them, 0 for
+    # a constant column
     mean: Floats
     scale: Floats
     # (p, p): mean products of standardised columns; rows and columns of constants are 0
@@ -43,7 +42,7 @@ class CrossProducts:
     y_mean: Floats
     y_scale: Floats
     xy: Floats  # (p, k): mean products of standardised columns and standardised targets
-    fill: Floats  # (p,): what missing entries were replaced by
+    fill: Floats  # (p,): replacements of missing entries
     centred: bool = True  # Whether means were subtracted
     varies: NDArray[np.bool_] = field(init=False)  # Which columns are not constant
 
@@ -56,25 +55,21 @@ class CrossProducts:
         return len(self.mean)
 
     def append(self, other: CrossProducts, cross: Floats) -> CrossProducts:
-        """Append the columns of `other`, of the same rows; `cross` correlates ours with them."""
+        """Append the columns of `other`, of the same rows; `cross` are correlations with them."""
         if self.weight != other.weight or self.centred != other.centred:
             raise ValueError("the moments to append must be of the same rows and weights")
-        return CrossProducts(
-            self.n_rows,
-            self.weight,
-            np.concatenate([self.mean, other.mean]),
-            np.concatenate([self.scale, other.scale]),
-            np.block([[self.corr, cross], [cross.T, other.corr]]),
-            self.y_mean,
-            self.y_scale,
-            np.concatenate([self.xy, other.xy]),
-            np.concatenate([self.fill, other.fill]),
-            self.centred,
+        return replace(
+            self,
+            mean=np.concatenate([self.mean, other.mean]),
+            scale=np.concatenate([self.scale, other.scale]),
+            corr=np.block([[self.corr, cross], [cross.T, other.corr]]),
+            xy=np.concatenate([self.xy, other.xy]),
+            fill=np.concatenate([self.fill, other.fill]),
         )
 
 
 def merge_products(parts: Sequence[CrossProducts]) -> CrossProducts:
-    """Cross products of all rows, from those of groups of them (Chan, Golub, LeVeque 1983).
+    """Return the cross products of all rows from those of parts (Chan, Golub, LeVeque 1983).
 
     The parts must have been collected with the same `fill`.
     """
@@ -83,7 +78,7 @@ def merge_products(parts: Sequence[CrossProducts]) -> CrossProducts:
     shares = [part.weight / weight for part in parts]
     mean = sum((s * p.mean for s, p in zip(shares, parts, strict=True)), np.zeros(first.n_columns))
     y_mean = sum((s * p.y_mean for s, p in zip(shares, parts, strict=True)), 0 * first.y_mean)
-    # Units that keep squares within range.
+    # Units that keep squares in the range of float64.
     unit = _unit(np.max([p.scale for p in parts] + [abs(p.mean - mean) for p in parts], axis=0))
     y_all = [p.y_scale for p in parts] + [abs(p.y_mean - y_mean) for p in parts]
     y_unit = _unit(np.max(y_all, axis=0))
@@ -111,11 +106,11 @@ def collect_products(
     fill: Floats | None = None,
     n_threads: int = 1,
 ) -> CrossProducts:
-    """Cross products of the columns of a table and of one or more targets.
+    """Return the cross products of the columns of a table and of targets.
 
-    One pass over the rows, without a copy of the table; two if a value is missing or the mean of
-    a sample of rows is far from that of all. The result does not depend on `n_threads`.
-    `y` is (n_rows, k), k may be 0. Missing entries become `fill`, by default the columns' means.
+    It takes one pass over the rows, without a copy of the table; two if values are missing or the
+    means of a sample of rows are far from those of all rows. The result does not depend on
+    `n_threads`. `y` is (n_rows, k), k may be 0. Missing entries become `fill`, by default means.
     """
     from hybridtrees.linear import _passes
 
@@ -152,7 +147,7 @@ def column_scales(
     rows: NDArray[np.int64] | None = None,
     n_threads: int = 1,
 ) -> tuple[Floats, Floats, Floats]:
-    """Means, scales and fills of the columns, as in `CrossProducts` but without their products."""
+    """Return means, scales and fills of the columns, as in `CrossProducts`."""
     from hybridtrees.linear import _passes
 
     _, total = _weights(values, weight, rows)
@@ -172,7 +167,7 @@ def column_scales(
 def _weights(
     values: Any, weight: Floats | None, rows: NDArray[np.int64] | None
 ) -> tuple[Floats | None, float]:
-    """Weights of the chosen rows, and their sum."""
+    """Return the weights of the chosen rows and their sum."""
     w = weight if rows is None or weight is None else weight[rows]
     if w is not None:
         return w, float(w.sum())
@@ -187,9 +182,9 @@ def _sums_about_means(
     centred: bool,
     fill: Floats | None,
 ) -> tuple[Floats, Floats, Floats, Floats, Floats | None]:
-    """Return sums over a table and their drift, and centers, units and fills of its columns.
+    """Return sums over a table, drifts from guessed means, and centers, units and fills.
 
-    Centers are guessed. A second pass follows where a guess is too far off, or a value is missing.
+    A second pass is made if a guess is too far off or a value is missing.
     """
     from hybridtrees.linear._passes import Table
 
@@ -200,7 +195,7 @@ def _sums_about_means(
     )
     if not np.isfinite(found).all():
         center, unit, fill = _careful_units(values, weight, rows, centred, fill)
-    elif centred and (drift**2 > _FARTHEST**2 * (square - drift**2)).any():
+    elif centred and (drift**2 > _MAX_DRIFT**2 * (square - drift**2)).any():
         center = center + unit * drift
     else:
         return found, drift, center, unit, fill
@@ -216,7 +211,7 @@ def _careful_units(
     centred: bool,
     fill: Floats | None,
 ) -> tuple[Floats, Floats, Floats]:
-    """Center, unit and fill where some entries are missing or too large to be squared."""
+    """Return center, unit and fill if some entries are missing or too large to be squared."""
     mean, low, high, _ = column_ranges(values, weight, rows)
     fill = mean if fill is None else fill
     center = mean if centred else np.zeros(len(mean))
@@ -226,7 +221,7 @@ def _careful_units(
     if wide.any():
         j = int(np.argmax(wide))
         raise ValueError(
-            f"column {j} of X reaches from {low[j]:g} to {high[j]:g}, which is too far for float64"
+            f"column {j} of X ranges from {low[j]:g} to {high[j]:g}, too far apart for float64"
         )
     return center, np.where(_deviates(unit, center), unit, 1.0), fill
 
@@ -245,15 +240,13 @@ def standardised(
 def column_ranges(
     values: Any, weight: Floats | None, rows: NDArray[np.int64] | None = None
 ) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
-    """Means, minima, maxima and numbers of missing entries; 0 for an empty column."""
+    """Return means, minima, maxima and numbers of missing entries; 0 for an empty column."""
     from hybridtrees.linear import _passes
     from hybridtrees.linear._passes import Table
 
     p = values.shape[1]
     plain = Table(values, np.zeros(p), np.ones(p), np.full(p, np.nan), rows)
     mean, low, high, n_missing = _passes.column_ranges(plain, weight)
-    if hasattr(values, "indptr"):  # what is not stored is 0 and has been seen as such
-        mean = mean + 0.0
     return np.nan_to_num(mean), np.nan_to_num(low), np.nan_to_num(high), n_missing
 
 
@@ -267,11 +260,11 @@ def _unit(largest: Floats) -> Floats:
 
 
 def _target_units(y: Floats, w: Floats | None, centred: bool) -> tuple[Floats, Floats]:
-    """Means and largest deviations of the targets."""
+    """Return means and largest deviations of the targets."""
     largest = np.abs(y).max(axis=0, initial=0.0)
     with np.errstate(over="ignore"):
         scaled = y / _unit(largest)
-        # Without weights `np.average` cannot do without targets.
+        # `np.average` without weights fails if there are no targets.
         mean = scaled.mean(axis=0) if w is None else np.average(scaled, axis=0, weights=w)
         mean = mean * largest
     mean = mean if centred else np.zeros(y.shape[1])
@@ -280,7 +273,7 @@ def _target_units(y: Floats, w: Floats | None, centred: bool) -> tuple[Floats, F
 
 
 def _guess(values: Any, rows: NDArray[np.int64] | None, centred: bool) -> tuple[Floats, Floats]:
-    """Center and unit of each column, from a few rows spread over the table."""
+    """Guess center and unit of each column from a few rows spread over the table."""
     n = values.shape[0] if rows is None else len(rows)
     chosen = np.unique(np.linspace(0, n - 1, min(n, _SAMPLE_ROWS)).astype(np.int64))
     sample = values[chosen if rows is None else rows[chosen]]
@@ -290,7 +283,7 @@ def _guess(values: Any, rows: NDArray[np.int64] | None, centred: bool) -> tuple[
     count = np.maximum(found.sum(axis=0), 1)
     sample = np.where(found, sample, 0.0)
     center = (sample / count).sum(axis=0) if centred else np.zeros(values.shape[1])
-    with np.errstate(over="ignore"):  # found out again when all rows are summed
+    with np.errstate(over="ignore"):  # detected when all rows are summed
         unit = np.where(found, np.abs(sample - center), 0.0).max(axis=0)
     return center, np.where(_deviates(unit, center), unit, 1.0)
 
@@ -306,7 +299,7 @@ def _standardise(
     fill: Floats,
     centred: bool,
 ) -> CrossProducts:
-    """Bring mean products in some units to standard form."""
+    """Return the cross products for mean products in given units."""
     (mean, unit), (y_mean, y_unit) = columns, targets
     spread = np.sqrt(np.maximum(np.diag(gram), 0.0))
     varies = _deviates(spread * unit, mean if centred else np.zeros(len(mean)))
@@ -318,15 +311,8 @@ def _standardise(
         y_inverse = np.where(y_spread > 0, 1.0 / y_spread, 0.0)
     corr = gram * np.outer(inverse, inverse)
     np.fill_diagonal(corr, (spread > 0).astype(np.float64))
+    xy = xy * np.outer(inverse, y_inverse)
+    scale, y_scale = spread * unit, y_spread * y_unit
     return CrossProducts(
-        n_rows,
-        weight,
-        mean,
-        spread * unit,
-        corr,
-        y_mean,
-        y_spread * y_unit,
-        xy * np.outer(inverse, y_inverse),
-        fill,
-        centred,
+        n_rows, weight, mean, scale, corr, y_mean, y_scale, xy, fill=fill, centred=centred
     )

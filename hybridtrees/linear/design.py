@@ -1,4 +1,4 @@
-"""From features to the columns of a regression: categories, indicators of missing values."""
+"""Design matrix of a regression: one-hot categories, indicators of missing values."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from hybridtrees._persistence import register
 from hybridtrees.core.base.checks import MOST, Checked, check_arrays, check_numbers, check_type
 from hybridtrees.input.validation import FeatureReader
 
-# Beyond this many columns of categories a table is made sparse.
-_MOST_DENSE = 64
+# With more columns of categories and indicators the design matrix is sparse.
+_MAX_DENSE = 64
 
 
 @register
 class Design(Checked):
-    """Which columns a regression has, in terms of the features.
+    """The columns of a regression in terms of the features.
 
-    Numeric features come first, each as it is; then a column of zeros and ones for each category
-    of each categorical feature; then an indicator for each feature that had missing values in
-    fit, if indicators are wanted. A missing or unseen category is missing in all columns of its
-    feature, and like other missing entries later replaced by the mean, the share of a category.
+    Numeric features come first, unchanged; then a 0/1 column for each category of each categorical
+    feature; then, with `indicators`, one for each feature that had missing values in fit. A missing
+    or unseen category is NaN in all columns of its feature. Like other missing entries, it is later
+    replaced by the mean, which is the share of the category.
     """
 
     def __init__(
@@ -40,13 +40,13 @@ class Design(Checked):
         features = [f"x{f}" for f in range(reader.n_features_in)] if given is None else list(given)
         self.names = [str(features[f]) for f in self.numeric]
         for f, known, first in zip(self.categorical, labels, self.first, strict=True):
-            # A feature without a known label still has a column: of missing values, to be 0.
+            # A feature without known labels still has a column, of missing values.
             own = [f"{features[f]}={label}" for label in known[first:]]
             self.names += own or [str(features[f])]
         self.names += [f"{features[f]} is missing" for f in self.indicators]
 
     def _check_state(self) -> None:
-        """Refuse columns of features or codes that do not exist."""
+        """Refuse features or codes that do not exist."""
         sizes = check_arrays(
             self,
             {
@@ -72,7 +72,7 @@ class Design(Checked):
             raise ValueError("the names of a Design must be strings")
 
     def check_reader(self, reader: FeatureReader) -> None:
-        """Refuse a reader whose features, or numbers of categories, are others."""
+        """Refuse a reader with other features or numbers of categories."""
         labels = [known for known in reader.categories if known is not None]
         if not np.array_equal(self.categorical, np.flatnonzero(reader.is_categorical)) or (
             self.n_codes.tolist() != [len(known) for known in labels]
@@ -85,14 +85,32 @@ class Design(Checked):
         """Number of columns."""
         return len(self.names)
 
-    def expand(self, values: Any) -> Any:
-        """Return the columns for a table of features: dense, or CSR.
+    @property
+    def is_plain(self) -> bool:
+        """Whether the columns are the features."""
+        return not len(self.categorical) and not len(self.indicators)
 
-        The table itself where nothing is to be added.
+    def by_feature(self, coef: NDArray[Any], fill: NDArray[Any]) -> NDArray[np.float64]:
+        """Return one number per output and feature, from (n_columns, n_outputs) coefficients.
+
+        A number has its coefficient, a category the standard deviation of the effects of its
+        levels. `fill` holds the means of the columns, which are the shares of the levels.
         """
+        found = np.zeros((coef.shape[1], len(self.numeric) + len(self.categorical)))
+        found[:, self.numeric] = coef[: len(self.numeric)].T
+        start = len(self.numeric)
+        for f, width in zip(self.categorical, self.n_codes - self.first, strict=True):
+            own = slice(start, start + max(int(width), 1))
+            # A level without a column has the effect 0.
+            found[:, f] = level_spread(coef[own], fill[own])
+            start = own.stop
+        return found
+
+    def expand(self, values: Any) -> Any:
+        """Return the design matrix, dense or CSR; the table itself if nothing is added."""
         if hasattr(values, "indptr"):
             values = values.tocsr()
-        if not len(self.categorical) and not len(self.indicators):
+        if self.is_plain:
             return values
         parts = [values[:, self.numeric]]
         for f, first, n in zip(self.categorical, self.first, self.n_codes, strict=True):
@@ -101,7 +119,7 @@ class Design(Checked):
             missing = np.isnan(_column(values, int(f))).astype(values.dtype)
             parts.append(sparse.csr_array(missing[:, None]))
         parts = [part for part in parts if part.shape[1]]
-        if hasattr(values, "indptr") or self.n_columns - len(self.numeric) > _MOST_DENSE:
+        if hasattr(values, "indptr") or self.n_columns - len(self.numeric) > _MAX_DENSE:
             return sparse.hstack([sparse.csr_array(part) for part in parts], format="csr")
         table = np.empty((values.shape[0], self.n_columns), dtype=values.dtype, order="F")
         start = 0
@@ -112,6 +130,15 @@ class Design(Checked):
         return table
 
 
+def level_spread(effects: NDArray[Any], shares: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the standard deviation of the effects of levels, (n_levels, n_outputs)."""
+    shares = np.nan_to_num(shares)
+    mean = shares @ effects
+    rest = max(0.0, 1.0 - float(shares.sum()))  # of levels with the effect 0
+    spread: NDArray[np.float64] = np.sqrt(shares @ (effects - mean) ** 2 + rest * mean**2)
+    return spread
+
+
 def _with_missing(values: Any) -> NDArray[np.int64]:
     if hasattr(values, "indptr"):
         entries = values.tocoo()
@@ -119,14 +146,14 @@ def _with_missing(values: Any) -> NDArray[np.int64]:
     return np.flatnonzero(np.isnan(values).any(axis=0)).astype(np.int64)
 
 
-def _column(values: Any, f: int) -> NDArray:
+def _column(values: Any, f: int) -> NDArray[Any]:
     if hasattr(values, "indptr"):
-        return values[:, [f]].toarray().ravel()
-    return values[:, f]
+        return np.asarray(values[:, [f]].toarray().ravel())
+    return np.asarray(values[:, f])
 
 
-def _one_hot(codes: NDArray, first: int, n_codes: int, dtype: Any) -> Any:
-    """One column per code from `first` on, NaN in all of them where the code is."""
+def _one_hot(codes: NDArray[Any], first: int, n_codes: int, dtype: Any) -> Any:
+    """Return one column per code from `first` on, NaN in all of them if the code is NaN."""
     n, width = len(codes), max(n_codes - first, 1)
     missing = np.isnan(codes)
     known = np.flatnonzero(~missing & (codes >= first))

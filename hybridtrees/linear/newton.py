@@ -4,8 +4,8 @@ Minimises over the coefficients b of standardised columns and unpenalised interc
 
     sum_i w_i log-loss_i / sum_i w_i + sum_j (l1_j |b_j| + l2_j b_j^2 / 2).
 
-Two classes have one score, more have one each; those of a row may be shifted by a constant
-without effect, so that without a penalty the coefficients are the ones that add up to zero.
+Two classes have one score, more classes have one each. As a shift of all scores of a row has no
+effect, unpenalised coefficients are chosen to sum to 0 over the classes.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from hybridtrees.linear.solvers import solve_elastic_net
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64] | None
 
-# A table of more rows is first fitted on a part of them.
+# Tables with more rows are first fitted on a subset.
 _START_ROWS = 1 << 15
 _EPS = float(np.finfo(np.float64).eps)
-# Steps that promise no more than this may use the hessian of the step before.
+# Steps with a smaller expected decrease may reuse the last hessian.
 _SMALL_STEP = 1e-3
 
 
 @dataclass
 class LogLoss:
-    """A log-loss over some rows of a table with its penalties."""
+    """A penalised log-loss over rows of a table."""
 
     make_table: Callable[[Rows], Any]  # From row numbers (None for all) to a standardised `Table`
     codes: NDArray[np.int32]  # Class numbers of all rows of the table
@@ -51,13 +51,13 @@ class LogLoss:
         self.total = float(len(codes) if weight is None else weight.sum())
 
     def chosen(self) -> tuple[NDArray[np.int32], Floats | None]:
-        """Codes and weights of the rows to fit."""
+        """Return codes and weights of the rows to fit."""
         if self.rows is None:
             return self.codes, self.weight
         return self.codes[self.rows], None if self.weight is None else self.weight[self.rows]
 
     def penalties(self) -> tuple[Floats, Floats]:
-        """L1 and L2 penalty of every coefficient, in the order of the gradient."""
+        """Return L1 and L2 penalty of every coefficient, in the order of the gradient."""
         return (
             np.tile(np.append(self.l1, 0.0), self.n_outputs),
             np.tile(np.append(self.l2, 0.0), self.n_outputs),
@@ -71,19 +71,18 @@ class LogisticFit:
     theta: Floats  # (n_outputs, p + 1): Coefficients of standardised columns, the intercept last
     n_iter: int
     converged: bool
-    # Mean loss without the penalty, at the last point that was looked at: at most one step, which
-    # promised less than the tolerance, before the end
+    # Mean loss without the penalty, perhaps before a last step of expected decrease below `tol`
     loss: float
 
 
 class _Factor:
-    """A positive semi-definite matrix ready to be solved with."""
+    """A factorised positive semi-definite matrix."""
 
     def __init__(self, matrix: Floats) -> None:
         from scipy.linalg import lapack
 
         self._lapack = lapack
-        # Unit diagonal first: a class that is nearly certain makes its block tiny.
+        # Scaled to a unit diagonal: the block of a class that is nearly certain is tiny.
         diagonal = np.sqrt(np.diag(matrix))
         self._inverse = np.where(diagonal > 0, 1.0 / np.where(diagonal > 0, diagonal, 1.0), 0.0)
         scaled = matrix * self._inverse * self._inverse[:, None]
@@ -94,7 +93,7 @@ class _Factor:
             rcond, _ = lapack.dpocon(self._cholesky, norm, uplo="L")
         self._spectral = rcond < 1e-12
         if self._spectral:
-            # In the original axes, whose minimum norm is the one that is promised.
+            # Not scaled: the minimum norm is that of the original coefficients.
             self._values, self._vectors = np.linalg.eigh(matrix)
             self._kept = self._values > 10 * len(matrix) * _EPS * max(self._values[-1], 0.0)
 
@@ -102,9 +101,10 @@ class _Factor:
         """Solve, with minimum norm where the matrix is singular."""
         if self._spectral:
             vectors = self._vectors[:, self._kept]
-            return vectors @ ((vectors.T @ right) / self._values[self._kept])
+            solution: Floats = vectors @ ((vectors.T @ right) / self._values[self._kept])
+            return solution
         solution, _ = self._lapack.dpotrs(self._cholesky, right * self._inverse, lower=1)
-        return solution * self._inverse
+        return np.asarray(solution * self._inverse)
 
 
 def fit_log_loss(
@@ -115,10 +115,9 @@ def fit_log_loss(
     max_iter: int = 100,
     verbose: int = 0,
 ) -> LogisticFit:
-    """Fit by Newton's method; without `start`, a large table is first fitted on a part of its rows.
+    """Fit by Newton's method; without `start`, a large table is first fitted on a subset of rows.
 
-    It stops after the step that promises to lower the objective by no more than `tol`; what is left
-    after that step is far less.
+    It stops after a step with an expected decrease of at most `tol`; what remains is far less.
     """
     with sequential_blas():
         n_rows = len(problem.codes) if problem.rows is None else len(problem.rows)
@@ -134,13 +133,13 @@ def fit_log_loss(
 
 
 def null_intercepts(codes: NDArray[np.int32], weight: Floats | None, n_outputs: int) -> Floats:
-    """Return the intercepts that give the shares of the classes where coefficients are 0."""
+    """Return the intercepts that predict the class shares if all coefficients are 0."""
     logs = np.log(np.clip(_shares(codes, weight, n_outputs), 1e-12, None))
-    return logs[1] - logs[0] if n_outputs == 1 else logs - logs.mean()
+    return np.asarray(logs[1] - logs[0] if n_outputs == 1 else logs - logs.mean())
 
 
 def null_start(problem: LogLoss) -> Floats:
-    """Coefficients 0, and the intercepts that give the shares of the classes."""
+    """Return coefficients of 0 with the intercepts that predict the class shares."""
     theta = np.zeros((problem.n_outputs, len(problem.l1) + 1))
     if problem.fit_intercept:
         theta[:, -1] = null_intercepts(*problem.chosen(), problem.n_outputs)
@@ -148,7 +147,7 @@ def null_start(problem: LogLoss) -> Floats:
 
 
 def _null_objective(problem: LogLoss) -> float:
-    """Objective at `null_start`."""
+    """Return the objective at `null_start`."""
     theta = null_start(problem)[:, -1]
     shares = _shares(*problem.chosen(), problem.n_outputs)
     scores = np.append(0.0, theta) if problem.n_outputs == 1 else theta
@@ -162,7 +161,7 @@ def _shares(codes: NDArray[np.int32], weight: Floats | None, n_outputs: int) -> 
 
 
 class Newton:
-    """State of one fit."""
+    """Newton's method for one `LogLoss`."""
 
     def __init__(self, problem: LogLoss) -> None:
         from hybridtrees.linear import _passes
@@ -177,7 +176,7 @@ class Newton:
         )
 
     def evaluate(self, theta: Floats, order: int) -> tuple[float, Floats, Floats | None]:
-        """Penalised objective; gradient and hessian of the mean loss alone."""
+        """Return the penalised objective, and gradient and hessian of the mean loss."""
         problem = self.problem
         coef = np.ascontiguousarray(theta.reshape(problem.n_outputs, self.width).T)
         loss, grad, hess = self._pass(
@@ -188,11 +187,11 @@ class Newton:
         return objective, grad, None if hess is None else hess / problem.total
 
     def penalty(self, theta: Floats) -> float:
-        """Penalty on all coefficients."""
+        """Return the penalty on all coefficients."""
         return float(self.l1 @ np.abs(theta) + 0.5 * self.l2 @ theta**2)
 
     def _anchored(self, hess: Floats) -> Floats:
-        """Hessian made definite along the shifts that change no probability."""
+        """Return the hessian, made definite along shifts of all scores, which have no effect."""
         k = self.problem.n_outputs
         if k == 1:
             return hess
@@ -208,7 +207,7 @@ class Newton:
     def _direction(
         self, theta: Floats, grad: Floats, hess: Floats, factor: _Factor | None
     ) -> tuple[Floats, float, _Factor | None]:
-        """Step, the decrease of the objective that its slope promises, and the factor used."""
+        """Return the Newton step, the decrease expected from the slope, and the factor used."""
         free = self.free
         step = np.zeros_like(theta)
         if not self.l1.any():
@@ -246,25 +245,23 @@ class Newton:
         """Iterate from `start`."""
         theta = np.array(start, dtype=np.float64).ravel()
         objective, grad, hess = self.evaluate(theta, 2)
-        if start.any():
-            # A start from other rows or another penalty may be worse than none.
-            null = null_start(self.problem).ravel()
-            if not objective <= _null_objective(self.problem):
-                theta = null
-                objective, grad, hess = self.evaluate(theta, 2)
+        # A start from other rows or another penalty may be worse than coefficients of 0.
+        if start.any() and not objective <= _null_objective(self.problem):
+            theta = null_start(self.problem).ravel()
+            objective, grad, hess = self.evaluate(theta, 2)
         factor: _Factor | None = None
         last = np.inf
         for n_iter in range(1, max_iter + 1):
             assert hess is not None
             step, gain, factor = self._direction(theta, grad, hess, factor)
             if verbose:
-                print(f"[{n_iter}] objective {objective:.10g}, promised decrease {gain / 2:.3g}")
+                print(f"[{n_iter}] objective {objective:.10g}, expected decrease {gain / 2:.3g}")
             if not gain / 2 > tol:
                 at = self.penalty(theta)
                 theta = theta + step
                 return self._result(theta, n_iter, True, objective - at)
             if factor is not None and gain > 0.1 * last:
-                factor = None  # an old hessian that no longer serves
+                factor = None  # the old hessian is not good enough
             small = not self.l1.any() and gain < _SMALL_STEP
             last = gain
             size = 1.0
@@ -286,5 +283,5 @@ class Newton:
     def _result(self, theta: Floats, n_iter: int, converged: bool, loss: float) -> LogisticFit:
         theta = theta.reshape(self.problem.n_outputs, self.width)
         if self.problem.fit_intercept and self.problem.n_outputs > 1:
-            theta[:, -1] -= theta[:, -1].mean()  # scores may be shifted together
+            theta[:, -1] -= theta[:, -1].mean()  # a shift of all scores has no effect
         return LogisticFit(theta, n_iter, converged, loss)

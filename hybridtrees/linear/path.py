@@ -1,4 +1,4 @@
-"""Penalties: what the parameters mean, grids of alphas, folds, the choice of an alpha."""
+"""Penalties, grids of alphas, and the choice of alpha by cross-validation."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hybridtrees._parameters import check_integer, check_option, check_real
+from hybridtrees.input.folds import Folds, make_folds
 
 Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 PENALTIES = (None, "ridge", "lasso", "elasticnet")
 ALPHA_SCALINGS = ("mean", "sum")
 # The smallest alpha of a grid, as a share of the largest.
 _LASSO_RANGE = 1e-4
 _RIDGE_RANGE = 1e-7
-# A pure ridge has no largest alpha that matters; this share of L1 stands in for one.
-_LEAST_L1 = 1e-3
-_FOLD_SEED = 20260101
+# The largest alpha depends on the L1 part; for a ridge this ratio is used instead.
+_MIN_L1_RATIO = 1e-3
 
 
 @dataclass(frozen=True)
 class Penalty:
     """alpha * (l1_ratio |b|_1 + (1 - l1_ratio) / 2 |b|_2^2)."""
 
-    alpha: float | None  # None where it is to be found by cross-validation
+    alpha: float | None  # None if it is chosen by cross-validation
     l1_ratio: float
 
     @property
@@ -38,16 +37,16 @@ class Penalty:
         return self.l1_ratio > 0 and self.alpha != 0
 
     def per_row(self, unit: float) -> Penalty:
-        """Return the penalty of a mean loss, given the one of `unit` times that loss."""
+        """Return the penalty of the mean loss, given that of `unit` times the mean loss."""
         return self if self.alpha is None else replace(self, alpha=self.alpha / unit)
 
     def parts(self, alpha: float) -> tuple[float, float]:
-        """L1 and L2 penalty at an alpha."""
+        """Return the L1 and L2 penalty for an alpha."""
         return alpha * self.l1_ratio, alpha * (1.0 - self.l1_ratio)
 
 
 def check_penalty(penalty: Any, alpha: Any, l1_ratio: Any) -> Penalty:
-    """Check the three parameters and return the penalty that they mean."""
+    """Check the three parameters and return the penalty."""
     name = check_option("penalty", penalty, PENALTIES)
     ratio = check_real("l1_ratio", l1_ratio, 0, 1)
     assert ratio is not None
@@ -63,11 +62,9 @@ def check_penalty(penalty: Any, alpha: Any, l1_ratio: Any) -> Penalty:
 
 
 def check_alphas(alphas: Any) -> int | Floats:
-    """Check the number of alphas, or the alphas themselves, sorted from large to small."""
+    """Check the number of alphas, or return the alphas sorted from large to small."""
     if isinstance(alphas, Integral):
-        number = check_integer("alphas", alphas, 1)
-        assert number is not None
-        return number
+        return check_integer("alphas", alphas, 1)
     try:
         grid = np.unique(np.asarray(alphas, dtype=np.float64).ravel())[::-1]
     except (TypeError, ValueError):
@@ -80,103 +77,23 @@ def check_alphas(alphas: Any) -> int | Floats:
 
 
 def alpha_grid(alphas: int | Floats, steepest: float, l1_ratio: float, unit: float = 1.0) -> Floats:
-    """Alphas from large to small, of a number of them or a given grid.
+    """Return alphas from large to small, from their number or a given grid.
 
-    `steepest` is the largest slope of the mean loss along a standardised column where all
-    coefficients are 0, which they stay from alpha = steepest / l1_ratio on. A given grid is for
-    `unit` times the mean loss, see `Penalty.per_row`.
+    `steepest` is the largest slope of the mean loss where all coefficients are 0; they stay 0 for
+    alphas of at least steepest / l1_ratio. A given grid is for `unit` times the mean loss, see
+    `Penalty.per_row`.
     """
     if not isinstance(alphas, int):
         return alphas / unit
-    largest = steepest / max(l1_ratio, _LEAST_L1)
-    if not largest > 0:  # nothing to explain: any penalty will do
+    largest = steepest / max(l1_ratio, _MIN_L1_RATIO)
+    if not largest > 0:  # the target is constant: any penalty will do
         largest = 1.0
     smallest = largest * (_LASSO_RANGE if l1_ratio > 0 else _RIDGE_RANGE)
     return np.geomspace(largest, smallest, alphas) if alphas > 1 else np.array([largest])
 
 
-def check_cv(cv: Any, name: str = "cv") -> int | list[tuple[Any, Any]]:
-    """Check the number of folds, or pairs of (training rows, test rows), and return a list of them.
-
-    An iterator is used up by this: call it once for each fit.
-    """
-    if isinstance(cv, Integral):
-        number = check_integer(name, cv, 2)
-        assert number is not None
-        return number
-    if isinstance(cv, str) or not isinstance(cv, Iterable):
-        raise TypeError(
-            f"{name} must be an integer of at least 2 or an iterable of pairs (training rows, test "
-            f"rows), got {cv!r}"
-        )
-    try:
-        splits = [tuple(split) for split in cv]
-    except TypeError as error:
-        raise TypeError(f"{name} must hold pairs (training rows, test rows): {error}") from error
-    if not splits:
-        raise ValueError(
-            f"{name} holds no pair (training rows, test rows); an iterator is used up by one fit"
-        )
-    if any(len(split) != 2 for split in splits):
-        raise ValueError(f"{name} must hold pairs (training rows, test rows)")
-    return splits
-
-
-def make_folds(
-    cv: int | list[tuple[Any, Any]],
-    n_rows: int,
-    codes: NDArray | None = None,
-    weight: Floats | None = None,
-    name: str = "cv",
-) -> list[tuple[Rows, Rows]]:
-    """Training and test rows of each fold.
-
-    For a number of folds, rows are dealt out in an order that looks random and is the same every
-    time, class by class where there are classes, and those of weight zero last.
-    """
-    if not isinstance(cv, int):
-        folds = [(_row_numbers(a, n_rows, name), _row_numbers(b, n_rows, name)) for a, b in cv]
-        for side, part in (("training", 0), ("test", 1)):
-            if weight is not None and any(not weight[fold[part]].any() for fold in folds):
-                raise ValueError(
-                    f"sample_weight is zero for all {side} rows of a fold: choose other folds by "
-                    f"{name}"
-                )
-        return folds
-    if cv > n_rows:
-        raise ValueError(f"{name}={cv} folds need at least as many rows, got {n_rows}")
-    order = np.random.default_rng(_FOLD_SEED).permutation(n_rows)
-    if codes is not None:
-        order = order[np.argsort(codes[order], kind="stable")]
-    if weight is not None:
-        order = order[np.argsort(weight[order] == 0, kind="stable")]
-        counted = int(np.count_nonzero(weight))
-        if cv > counted:
-            raise ValueError(
-                f"{name}={cv} folds need at least as many rows of positive sample_weight, "
-                f"got {counted}"
-            )
-    fold = np.empty(n_rows, dtype=np.int64)
-    fold[order] = np.arange(n_rows) % cv
-    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(cv)]
-
-
-def _row_numbers(rows: Any, n_rows: int, name: str) -> Rows:
-    try:
-        rows = np.asarray(rows)
-    except ValueError:  # rows of a ragged list
-        rows = np.zeros(0)
-    if rows.dtype == bool and rows.shape == (n_rows,):
-        rows = np.flatnonzero(rows)
-    if rows.ndim != 1 or rows.dtype.kind not in "iu" or not len(rows):
-        raise ValueError(f"{name} must hold pairs of row numbers or masks, none of them empty")
-    if rows.min() < 0 or rows.max() >= n_rows:
-        raise ValueError(f"{name} holds row numbers outside [0, {n_rows})")
-    return rows.astype(np.int64)
-
-
 class AlphaChoice(NamedTuple):
-    """An alpha, and what was tried to find it by cross-validation."""
+    """An alpha, and the results of its cross-validation."""
 
     alpha: float
     alphas: Floats | None = None
@@ -185,16 +102,16 @@ class AlphaChoice(NamedTuple):
 
 def choose_alpha(
     model: Any,
-    fold_losses: Callable[[Floats, list[tuple[Rows, Rows]]], Iterable[Floats]],
+    fold_losses: Callable[[Floats, Folds], Iterable[Floats]],
     n_rows: int,
-    codes: NDArray | None,
+    codes: NDArray[Any] | None,
     weight: Floats | None,
     alphas: Any,
     unit: float,
 ) -> AlphaChoice:
-    """Return the alpha that is given, or the largest one of minimum mean loss over the folds.
+    """Return the given alpha, or the largest one with minimum mean loss over the folds.
 
-    `fold_losses` gives, for each fold, the loss on its test rows at each alpha.
+    `fold_losses` returns, for each fold, the loss on its test rows for each alpha.
     """
     penalty, cv = model.options.penalty, model.options.cv
     if penalty.alpha is not None:
@@ -208,7 +125,7 @@ def choose_alpha(
 def follow_path(
     solve: Callable[[float, Any], Any], alphas: Floats, start_of: Callable[[Any], Floats]
 ) -> Iterator[Any]:
-    """Solutions for alphas from large to small, each starting from the one before."""
+    """Yield solutions for alphas from large to small, each starting from the last."""
     start = None
     for alpha in alphas:
         solution = solve(float(alpha), start)

@@ -1,4 +1,4 @@
-"""Penalised least squares on a table, narrow or wide, for one alpha or many."""
+"""Penalised least squares on narrow and wide tables, for one alpha or many."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hybridtrees.input.folds import Rows
 from hybridtrees.linear import wide as wide_tables
 from hybridtrees.linear.cross_products import (
     CrossProducts,
@@ -17,7 +18,7 @@ from hybridtrees.linear.cross_products import (
     merge_products,
     standardised,
 )
-from hybridtrees.linear.path import AlphaChoice, Penalty, Rows, choose_alpha, follow_path
+from hybridtrees.linear.path import AlphaChoice, Penalty, choose_alpha, follow_path
 from hybridtrees.linear.solvers import (
     Solution,
     check_coefficients,
@@ -34,10 +35,7 @@ _FEW_ROWS = 16
 
 @dataclass(frozen=True)
 class Options:
-    """What the solvers need to know beside the data.
-
-    `cv` is what `check_cv` made of the parameter, which is read once as it may be an iterator.
-    """
+    """Options of the solvers; `cv` is the result of `check_cv`."""
 
     penalty: Penalty
     fit_intercept: bool = True
@@ -48,8 +46,13 @@ class Options:
     cv: int | list[tuple[Any, Any]] = 5
 
     @property
+    def limits(self) -> dict[str, Any]:
+        """When an iterative solver stops."""
+        return {"tol": self.tol, "max_iter": self.max_iter}
+
+    @property
     def scaled(self) -> bool:
-        """Whether columns are brought to one scale; without a penalty that changes nothing."""
+        """Whether columns are scaled; without a penalty that has no effect on the solution."""
         return self.standardize or self.penalty.alpha == 0
 
 
@@ -58,7 +61,7 @@ class Line:
     """A fitted linear function, `base` + (x - mean) coef."""
 
     coef: Floats  # (p, k)
-    # (p,): where `base` is the prediction, and what stands for missing values
+    # (p,): the point where `base` is the prediction, and replacements of missing values
     mean: Floats
     fill: Floats
     base: Floats  # (k,)
@@ -69,11 +72,11 @@ class Line:
         return self.base - self.mean @ self.coef
 
     def predict(self, values: Any, rows: Rows | None = None, n_threads: int = 1) -> Floats:
-        """Predictions of shape (n_rows, k)."""
+        """Return predictions of shape (n_rows, k)."""
         from hybridtrees.linear import _passes
         from hybridtrees.linear.blas import sequential_blas
 
-        # BLAS does not split the work on a few rows anyway, and telling it so takes time.
+        # BLAS uses one thread for a few rows anyway, and limiting it takes time.
         few = values.shape[0] <= _FEW_ROWS
         with nullcontext() if few else sequential_blas():
             table = standardised(values, self.mean, np.ones(len(self.mean)), self.fill, rows)
@@ -82,7 +85,7 @@ class Line:
 
 
 class NarrowRegression:
-    """Least squares from moments."""
+    """Least squares from cross products."""
 
     def __init__(self, moments: CrossProducts, options: Options) -> None:
         self.moments = moments
@@ -98,7 +101,7 @@ class NarrowRegression:
         options: Options,
         fill: Floats | None = None,
     ) -> NarrowRegression:
-        """Collect the products of some rows."""
+        """Collect the cross products of some rows."""
         centred, n_threads = options.fit_intercept, options.n_threads
         moments = collect_products(
             values, y, weight, centred=centred, rows=rows, fill=fill, n_threads=n_threads
@@ -106,7 +109,7 @@ class NarrowRegression:
         return cls(moments, options)
 
     def steepest(self) -> float:
-        """Largest slope of the loss where all coefficients are 0."""
+        """Return the largest slope of the loss where all coefficients are 0."""
         m = self.moments
         slopes = np.abs(m.xy) * m.y_scale
         if not self.options.scaled:
@@ -125,19 +128,11 @@ class NarrowRegression:
     ) -> Solution:
         """Solve for one alpha."""
         l1, l2 = self._penalties(alpha)
-        options = self.options
-        return solve_products(
-            self.moments,
-            l1,
-            l2,
-            start=start,
-            tol=options.tol,
-            max_iter=options.max_iter,
-            want_inverse=want_inverse,
-        )
+        how = {"want_inverse": want_inverse, **self.options.limits}
+        return solve_products(self.moments, l1, l2, start=start, **how)
 
     def path(self, alphas: Floats) -> Iterator[Solution]:
-        """Solutions for alphas from large to small, each starting from the one before."""
+        """Yield solutions for alphas from large to small, each starting from the last."""
         m = self.moments
         if not self.options.penalty.has_l1 and self.options.scaled and m.varies.any():
             for beta in ridge_path(m.corr, m.xy, self.options.penalty.parts(1.0)[1] * alphas):
@@ -146,13 +141,13 @@ class NarrowRegression:
         yield from follow_path(self.solve, alphas, lambda solution: solution.beta)
 
     def line(self, solution: Solution) -> Line:
-        """Return the solution as a function of the columns as they came."""
+        """Return the solution as a function of the original columns."""
         m = self.moments
         coef, _ = original_scale(solution.beta, m)
         return Line(coef, m.mean, m.fill, m.y_mean)
 
     def loss(self, solution: Solution, test: CrossProducts) -> float:
-        """Mean squared error on other rows, from their moments."""
+        """Return the mean squared error on other rows, from their cross products."""
         line = self.line(solution)
         bias = test.y_mean - line.base - (test.mean - line.mean) @ line.coef
         slope = test.scale[:, None] * line.coef
@@ -167,7 +162,7 @@ class NarrowRegression:
 def exact_least_squares(
     values: Any, y: Floats, weight: Floats | None, moments: CrossProducts
 ) -> Solution:
-    """Least squares by QR from the rows themselves, for columns that are nearly dependent."""
+    """Solve least squares by QR from the rows, for columns that are nearly dependent."""
     y_scale = np.where(moments.y_scale > 0, moments.y_scale, 1.0)
     targets = (y - moments.y_mean) / y_scale
     table = standardised(values, moments.mean, moments.scale, moments.fill)
@@ -181,7 +176,7 @@ def exact_least_squares(
 
 
 class WideRegression:
-    """Least squares on a table with too many columns for moments."""
+    """Least squares on a table with too many columns for cross products; see `wide`."""
 
     def __init__(
         self, values: Any, y: Floats, weight: Floats | None, rows: Rows | None, options: Options
@@ -202,7 +197,7 @@ class WideRegression:
         self.y = deviation / np.where(self.y_scale > 0, self.y_scale, 1.0)
 
     def steepest(self) -> float:
-        """Largest slope of the loss where all coefficients are 0."""
+        """Return the largest slope of the loss where all coefficients are 0."""
         if self.wide.columns is None:
             return 0.0
         slopes = [
@@ -225,18 +220,9 @@ class WideRegression:
             if scale == 0:
                 parts.append(Solution(np.zeros((self.wide.columns.n_columns, 1)), 0))
                 continue
-            parts.append(
-                wide_tables.wide_elastic_net(
-                    self.wide,
-                    np.ascontiguousarray(self.y[:, j]),
-                    self.w,
-                    l1 / scale,
-                    l2,
-                    start=None if start is None else start[:, j],
-                    tol=options.tol,
-                    max_iter=options.max_iter,
-                )
-            )
+            given = (self.wide, np.ascontiguousarray(self.y[:, j]), self.w, l1 / scale, l2)
+            own = None if start is None else start[:, j]
+            parts.append(wide_tables.wide_elastic_net(*given, start=own, **options.limits))
         return Solution(
             np.hstack([part.beta for part in parts]),
             max(part.rank for part in parts),
@@ -245,26 +231,28 @@ class WideRegression:
         )
 
     def path(self, alphas: Floats) -> Iterator[Solution]:
-        """Solutions for alphas from large to small, each starting from the one before."""
+        """Yield solutions for alphas from large to small, each starting from the last."""
         return follow_path(self.solve, alphas, lambda solution: solution.beta)
 
     def line(self, solution: Solution) -> Line:
-        """Return the solution as a function of the columns as they came."""
+        """Return the solution as a function of the original columns."""
         with np.errstate(over="ignore"):
             coef = self.wide.unscaled(solution.beta * self.y_scale)
         check_coefficients(coef)
         return Line(coef, self.wide.mean, self.wide.fill, self.y_mean)
 
-    def loss(self, solution: Solution, y: Floats, weight: Floats | None, *rows: Any) -> float:
-        """Mean squared error on other rows: `rows` are the table and their numbers."""
-        left = y - self.line(solution).predict(*rows, self.options.n_threads)
+    def loss(
+        self, solution: Solution, y: Floats, weight: Floats | None, values: Any, rows: Rows
+    ) -> float:
+        """Return the mean squared error on some rows of a table."""
+        left = y - self.line(solution).predict(values, rows, self.options.n_threads)
         return float(np.average((left**2).mean(axis=1), weights=weight))
 
 
 def open_regression(
     values: Any, y: Floats, weight: Floats | None, options: Options, rows: Rows | None = None
 ) -> NarrowRegression | WideRegression:
-    """Choose the form by the shape of the table."""
+    """Choose the solver by the shape of the table."""
     if wide_tables.is_wide(*values.shape):
         return WideRegression(values, y, weight, rows, options)
     return NarrowRegression.collect(values, y, weight, rows, options)
@@ -278,15 +266,16 @@ def choose_regression_alpha(
     alphas: Any = 100,
     unit: float = 1.0,
 ) -> AlphaChoice:
-    """Choose the alpha by the mean squared error; `model` is that of all rows."""
+    """Choose alpha by the cross-validated squared error; `model` is that of all rows."""
     options = model.options
 
     def collect(rows: Rows, fill: Floats) -> NarrowRegression:
         return NarrowRegression.collect(values, y, weight, rows, options, fill)
 
     def narrow_losses(grid: Floats, folds: list[tuple[Rows, Rows]]) -> Iterator[Floats]:
-        # Products are collected once for each fold's test rows. Where the folds cut the rows into
-        # disjoint parts, the training products are those of the other folds together.
+        # Products are collected for the test rows of each fold. If the folds are a partition of
+        # the rows, the training products are the merged products of the other folds.
+        assert isinstance(model, NarrowRegression)
         fill = model.moments.fill
         tests = [collect(test, fill).moments for _, test in folds]
         seen = np.bincount(np.concatenate([test for _, test in folds]), minlength=len(y))

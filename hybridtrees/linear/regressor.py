@@ -8,7 +8,7 @@ import numpy as np
 
 from hybridtrees.base import RegressorMixin
 from hybridtrees.input.validation import check_sample_weight, check_target_regression
-from hybridtrees.linear._base import LinearModel
+from hybridtrees.linear._base import LinearModel, PenaltyName
 
 if TYPE_CHECKING:
     from hybridtrees.linear.regression import Line, Options
@@ -19,82 +19,45 @@ if TYPE_CHECKING:
 class LinearRegressor(RegressorMixin, LinearModel):
     """Linear regression, plain or with a ridge, lasso or elastic net penalty.
 
-    Minimises over the intercept b0 and the coefficients b of standardised columns z
+    Minimises over the intercept b0 and the coefficients b of standardised columns z::
 
         sum_i w_i (y_i - b0 - z_i'b)^2 / (2 sum_i w_i)
             + alpha (l1_ratio |b|_1 + (1 - l1_ratio) / 2 |b|_2^2),
 
-    where each column has its weighted mean subtracted and is divided by its weighted standard
-    deviation. The squared error is a mean, so that alpha has the same effect on a table and on
-    that table twice; `alpha_scaling` chooses the sum instead. Coefficients are reported for the
-    columns as they came. With several targets the objectives add up, so that each is fitted as if
-    it were alone.
+    where each column is centred at its weighted mean and divided by its weighted standard
+    deviation. The penalty is added to a mean, so that its effect does not depend on the number of
+    rows; `alpha_scaling` chooses the sum instead. A ridge sets l1_ratio to 0, a lasso to 1.
+    Coefficients are reported for the original columns. Several targets are fitted independently.
 
-    Columns that depend on each other get, without a penalty, the coefficients of minimum norm on
-    the standardised scale; constant columns get 0. Tables with at most 4096 columns, and not
-    more than rows, are solved from one pass of sums over the rows; wider ones from their columns.
+    Without a penalty, linearly dependent columns get the coefficients of minimum norm on the
+    standardised scale. Constant columns get 0. Tables with up to 4096 columns, and not more columns
+    than rows (or 256), are solved from the products of their columns, wider ones directly.
 
     Parameters
     ----------
-    penalty : {None, "ridge", "lasso", "elasticnet"}, default=None
-        "ridge" is l1_ratio 0, "lasso" is l1_ratio 1, whatever `l1_ratio` says.
-    alpha : float or "cv", default=0.001
-        Strength of the penalty, per unit of weight; "cv" chooses it by cross-validation of the
-        squared error.
-    l1_ratio : float, default=0.5
-        Share of the L1 part under "elasticnet".
-    fit_intercept : bool, default=True
-        Without an intercept, columns are not centred and are divided by their root mean squares.
-    standardize : bool, default=True
-        Whether the penalty is on the coefficients of standardised columns; if not, on those of
-        the columns as they came.
-    alpha_scaling : {"mean", "sum"}, default="mean"
+    alpha_scaling : {"mean", "sum"}
         Whether the penalty is added to half the mean of the squared errors or to half their
-        weighted sum, as in linear trees. An alpha under "sum" is that alpha divided by the sum of
-        the weights under "mean"; with ``standardize=False`` a ridge under "sum" is scikit-learn's
-        ``Ridge(alpha)``, a lasso under "mean" its ``Lasso(alpha)``. `alphas`, `alphas_` and
-        `alpha_` are scaled the same way. All folds of a cross-validation have the alpha per unit
-        of weight in common.
-    missing_indicator : bool, default=False
-        Add a column of zeros and ones for each feature with missing values in fit. Missing
-        values themselves are replaced by the weighted mean of the column in any case.
-    categorical_features : array-like, optional
-        Columns that hold categories (names, numbers or a mask), beside the string and category
-        columns of a data frame. Each category has a column of zeros and ones, but for the first
-        one where `penalty` is None and there is an intercept. A missing category counts as each
-        category by its share.
-    cv : int or iterable of (training rows, test rows), default=5
-        Folds for ``alpha="cv"``. A number of folds deals the rows out in a fixed shuffled order.
-    alphas : int or array-like, default=100
-        The alphas to try for ``alpha="cv"``, or how many: evenly spaced in their logarithms, from
-        the one that leaves no coefficient under an L1 penalty.
-    max_iter : int, default=10000
-        Sweeps of the coordinate descent at most.
-    tol : float, default=1e-10
-        Duality gap, relative to the variance of y, at which the coordinate descent stops.
-    n_jobs : int, optional
-        Threads; all usable CPUs by default. The result does not depend on it.
-    verbose : int, default=0
-        Print a line per fit.
+        weighted sum. An alpha for "sum" has the effect of that alpha divided by the sum of the
+        weights for "mean". With ``standardize=False`` a ridge with "sum" is scikit-learn's
+        ``Ridge(alpha)``, a lasso with "mean" its ``Lasso(alpha)``. `alphas`, `alphas_` and `alpha_`
+        are scaled the same way. All folds of a cross-validation use the same alpha per unit of
+        weight.
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_columns,) or (n_targets, n_columns)
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+        One number per feature: the coefficient of a number; for a category the standard deviation
+        of the effects of its levels, over the training rows where it is not missing, which says
+        how much the category moves predictions. Missing indicators are not included.
+    term_coef_ : ndarray of shape (n_columns,) or (n_targets, n_columns)
+        Coefficients of all columns of the regression; without categories and indicators the same
+        as `coef_`.
     intercept_ : float or ndarray of shape (n_targets,)
-        Predictions follow these two, also where they have been edited.
-    coef_names_ : ndarray of str
-        Names of the columns: those of the features (x0, x1, ... where they have none), then
-        ``feature=category``, then ``feature is missing``.
-    n_features_in_, feature_names_in_ : int, ndarray
-        The features of `fit`; names only where the table had them.
+        Predictions use `term_coef_` and `intercept_` even if they have been edited.
     n_iter_ : int
-        Sweeps of the coordinate descent; 1 for a direct solution.
-    alpha_ : float
-        The penalty's strength that was used.
-    alphas_, cv_scores_ : ndarrays of shape (n_alphas,) and (n_alphas, n_folds)
-        With ``alpha="cv"``: what was tried, and the mean squared errors on the test rows.
+        Number of sweeps of the coordinate descent; 1 for a direct solution.
     rank_ : int
-        Numerical rank of the centred columns; under an L1 penalty the number of columns in use.
+        Numerical rank of the centred columns; under an L1 penalty the number of nonzero columns.
 
     Examples
     --------
@@ -106,8 +69,15 @@ class LinearRegressor(RegressorMixin, LinearModel):
     (array([2.]), 1.0)
     """
 
+    def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
+        name = type(self).__name__
+        target = check_target_regression(y, n_rows, multi_output=True, estimator_name=name)
+        if target.ndim == 2 and target.shape[1] == 0:
+            raise ValueError("y has no columns: at least one target is needed")
+        return target
+
     def _fit_rows(
-        self, values: Any, y: Any, weight: np.ndarray | None, options: Options, unit: float
+        self, values: Any, target: np.ndarray, weight: Any, options: Options, unit: float
     ) -> None:
         from hybridtrees.linear.regression import (
             NarrowRegression,
@@ -118,9 +88,6 @@ class LinearRegressor(RegressorMixin, LinearModel):
         from hybridtrees.linear.solvers import warn_not_converged
 
         name = type(self).__name__
-        target = check_target_regression(y, values.shape[0], multi_output=True, estimator_name=name)
-        if target.ndim == 2 and target.shape[1] == 0:
-            raise ValueError("y has no columns: at least one target is needed")
         targets = target.reshape(len(target), -1)
         model = open_regression(values, targets, weight, options)
         choice = choose_regression_alpha(values, targets, weight, model, self.alphas, unit)
@@ -138,7 +105,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         intercept = line.intercept if options.fit_intercept else np.zeros(targets.shape[1])
         self._keep_line(line, intercept)
         single = target.ndim == 1
-        self.coef_ = line.coef[:, 0].copy() if single else np.array(line.coef.T, order="C")
+        self.term_coef_ = line.coef[:, 0].copy() if single else np.array(line.coef.T, order="C")
         self.intercept_ = float(intercept[0]) if single else intercept
         self.n_iter_ = solution.n_iter
         self.rank_ = solution.rank
@@ -157,7 +124,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         solution: Solution,
         line: Line,
     ) -> dict[str, np.ndarray]:
-        """Collect standard errors and the numbers that `summary` shows, one entry per target."""
+        """Return standard errors and the numbers that `summary` shows, one entry per target."""
         from hybridtrees.linear.regression import NarrowRegression
 
         p, k = line.coef.shape
@@ -173,7 +140,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
             explained = 2.0 * (b * m.xy).sum(axis=0) - (b * (m.corr @ b)).sum(axis=0)
         with np.errstate(over="ignore"):  # the square of a huge target is infinite
             if explained is None or (explained > 1 - 1e-6).any():
-                # What is left is lost in the rounding of the sums: look at the rows.
+                # The residuals are lost in the rounding of the sums: compute them from the rows.
                 left = targets - line.predict(values, None, options.n_threads)
                 mean_square = w @ left**2 / total
             else:
@@ -201,18 +168,18 @@ class LinearRegressor(RegressorMixin, LinearModel):
 
     def _predictions(self, X: Any) -> np.ndarray:
         raw = self._raw_scores(X)
-        return raw[:, 0] if np.ndim(self.coef_) == 1 else raw
+        return raw[:, 0] if np.ndim(self.term_coef_) == 1 else raw
 
     def summary(self, target: int = 0) -> LinearSummary:
-        """Coefficients with standard errors, t and p values.
+        """Return the coefficients with standard errors, t and p values.
 
-        Errors are those of least squares with weights inverse to the variances of the rows,
-        ``sigma^2 (X'WX)^-1``, and defined where there is no penalty.
+        The covariance is ``sigma^2 (X'WX)^-1``, for weights inverse to the variances of the rows.
+        It is not defined under a penalty.
 
         Parameters
         ----------
         target : int
-            Which target, where there are several.
+            Number of the target, if there are several.
 
         Returns
         -------
@@ -242,7 +209,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         return LinearSummary("Linear regression", names, coef, error, t, p_value, "t", about)
 
     def __sklearn_tags__(self) -> Any:
-        """Return the tags of a regressor of several targets."""
+        """Return the tags of a multi-output regressor."""
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
@@ -257,7 +224,7 @@ class LinearPath(NamedTuple):
     alphas : ndarray of shape (n_alphas,)
         From large to small.
     coefs : ndarray of shape (n_alphas, n_columns)
-        For the columns as they came; (n_alphas, n_targets, n_columns) with several targets.
+        For the original columns; (n_alphas, n_targets, n_columns) with several targets.
     intercepts : ndarray of shape (n_alphas,) or (n_alphas, n_targets)
     names : list of str
         Names of the columns.
@@ -274,12 +241,12 @@ def linear_path(
     y: Any,
     sample_weight: Any = None,
     *,
-    penalty: str = "lasso",
+    penalty: PenaltyName = "lasso",
     l1_ratio: float = 0.5,
     alphas: Any = LinearRegressor.alphas,
     **parameters: Any,
 ) -> LinearPath:
-    """Linear regressions for many alphas, each started from the one before.
+    """Fit linear regressions for many alphas, each starting from the last.
 
     Parameters
     ----------
@@ -289,7 +256,7 @@ def linear_path(
     penalty : {"ridge", "lasso", "elasticnet"}, default="lasso"
     l1_ratio : float, default=0.5
     alphas : int or array-like, default=100
-        The alphas, or how many.
+        Alphas, or their number.
     **parameters
         Further parameters of `LinearRegressor`.
 
@@ -333,4 +300,4 @@ def linear_path(
     intercepts = np.stack([line.intercept for line in lines])
     if target.ndim == 1:
         coefs, intercepts = coefs[:, 0], intercepts[:, 0]
-    return LinearPath(grid * unit, coefs, intercepts, list(model.coef_names_))
+    return LinearPath(grid * unit, coefs, intercepts, model._design.names)

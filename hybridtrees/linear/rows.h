@@ -1,4 +1,4 @@
-/* Loops over the entries of one row, see per_width.h. Rows are short: 64 bytes gain nothing. */
+/* Loops over the entries of one row, see per_width.h. Rows are too short for 64-byte vectors. */
 #ifndef HYBRIDTREES_ROWS_H
 #define HYBRIDTREES_ROWS_H
 

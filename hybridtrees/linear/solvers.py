@@ -1,4 +1,4 @@
-"""Solutions of penalised least squares from cross products, in the space of standardised columns.
+"""Solvers of penalised least squares from cross products of standardised columns.
 
 All of them minimise over b, for correlations R of the columns and r with the target,
 
@@ -19,18 +19,18 @@ from hybridtrees.linear.cross_products import CrossProducts
 
 Floats = NDArray[np.float64]
 
-# Below this reciprocal condition number equations are solved through their eigenvalues.
+# Below this reciprocal condition number equations are solved by an eigendecomposition.
 _SINGULAR = 1e-10
 _EPS = float(np.finfo(np.float64).eps)
-_MOST_QR_ROWS = 8192
+_MAX_QR_ROWS = 8192
 
 
 class ConvergenceWarning(UserWarning):
-    """Warns that a solver stopped before it had reached the tolerance."""
+    """Warns that a solver stopped before it reached the tolerance."""
 
 
 def warn_not_converged(what: str, n_iter: int, stacklevel: int = 3) -> None:
-    """Say that a solver gave up, and what to do about it."""
+    """Warn that a solver did not converge."""
     warnings.warn(
         f"{what} did not converge in {n_iter} iterations: raise max_iter, the penalty (alpha), "
         "or tol",
@@ -41,12 +41,12 @@ def warn_not_converged(what: str, n_iter: int, stacklevel: int = 3) -> None:
 
 @dataclass
 class Solution:
-    """Coefficients of standardised columns, and what was learned on the way."""
+    """Coefficients of standardised columns, and facts about the solution."""
 
     beta: Floats  # (p, k): one column per target
     rank: int  # Numerical rank of the equations
-    inverse: Floats | None = None  # (p, p): (Pseudo-)inverse of R + l2, where it was asked for
-    # Which coefficients the data determine, where `inverse` was asked for
+    inverse: Floats | None = None  # (p, p): (Pseudo-)inverse of R + l2, if requested
+    # Which coefficients the data determine, if `inverse` was requested
     estimable: NDArray[np.bool_] | None = None
     n_iter: int = 1
     converged: bool = True
@@ -56,7 +56,7 @@ class Solution:
 def solve_ridge(
     corr: Floats, xy: Floats, l2: Floats | float = 0.0, *, want_inverse: bool = False
 ) -> Solution:
-    """Least squares with a ridge penalty or none: Cholesky, or the solution of minimum norm."""
+    """Solve ridge regression or least squares: by Cholesky, or with minimum norm if singular."""
     from scipy.linalg import lapack
 
     p = len(corr)
@@ -82,20 +82,20 @@ def solve_ridge(
 def _from_spectrum(
     vectors: Floats, values: Floats, right: Floats, kept: Any, want_inverse: bool
 ) -> Solution:
-    """Solution from eigenvectors, eigenvalues and the right-hand side in their axes."""
+    """Return the solution from an eigendecomposition and the rotated right-hand side."""
     vectors = vectors[:, kept]
     beta = vectors @ (right[kept] / values[kept][:, None])
     rank = int(np.count_nonzero(kept))
     if not want_inverse:
         return Solution(beta, rank, spectral=True)
     inverse = (vectors / values[kept]) @ vectors.T
-    # A coefficient is determined if its axis lies within the space of the kept vectors.
+    # A coefficient is determined if its axis lies in the span of the kept eigenvectors.
     estimable = 1.0 - (vectors**2).sum(axis=1) < 1e-8
     return Solution(beta, rank, inverse, estimable, spectral=True)
 
 
 def ridge_path(corr: Floats, xy: Floats, l2s: Floats) -> Floats:
-    """Solutions for several ridge penalties, through the eigenvalues of the correlations."""
+    """Return the solutions for several ridge penalties, from one eigendecomposition."""
     with sequential_blas():
         values, vectors = np.linalg.eigh(corr)
         right = vectors.T @ xy
@@ -103,29 +103,22 @@ def ridge_path(corr: Floats, xy: Floats, l2s: Floats) -> Floats:
 
 
 def solve_least_squares(
-    table: Any,
-    y: Floats,
-    weight: Floats | None,
-    *,
-    rows: NDArray[np.int64] | None = None,
-    want_inverse: bool = False,
+    table: Any, y: Floats, weight: Floats | None, *, want_inverse: bool = False
 ) -> Solution:
-    """Least squares of minimum norm by QR, for columns too collinear for their products.
+    """Solve least squares with minimum norm by QR, for columns too collinear for their products.
 
-    The triangular factor is brought up to date block by block, so that the table is not copied
-    as a whole; its singular values then tell the rank.
+    The triangular factor is updated block by block, so that the table is not copied as a whole.
     """
     n, p = table.n_rows, table.n_columns
-    own = (lambda part: part) if rows is None else (lambda part: rows[part])
-    step = max(1, min(_MOST_QR_ROWS, max(1024, 4 * p)))
+    step = max(1, min(_MAX_QR_ROWS, max(1024, 4 * p)))
     factor = np.zeros((0, p + y.shape[1]))
-    total = float(n) if weight is None else float(weight[own(slice(0, n))].sum())
+    total = float(n) if weight is None else float(weight.sum())
     with sequential_blas():
         for start in range(0, n, step):
-            part = own(slice(start, min(n, start + step)))
-            block = np.hstack([table.load(start, min(n, start + step)), y[part]])
+            stop = min(n, start + step)
+            block = np.hstack([table.load(start, stop), y[start:stop]])
             if weight is not None:
-                block *= np.sqrt(weight[part])[:, None]
+                block *= np.sqrt(weight[start:stop])[:, None]
             factor = np.asarray(np.linalg.qr(np.vstack([factor, block]), mode="r"))
         factor /= np.sqrt(total)
         left, singular, right = np.linalg.svd(factor[:, :p], full_matrices=False)
@@ -145,10 +138,10 @@ def solve_elastic_net(
     tol: float = 1e-10,
     max_iter: int = 10_000,
 ) -> Solution:
-    """Elastic net by coordinate descent on the correlations, with penalties per coefficient.
+    """Solve the elastic net by coordinate descent, with penalties per coefficient.
 
     It stops at a duality gap of `tol`, relative to the mean squares `yy` of the targets. Without
-    them, or where a coefficient has no l1 penalty, the optimality conditions are checked.
+    them, or if a coefficient has no L1 penalty, it stops by the optimality conditions.
     """
     from hybridtrees.linear import _descent
 
@@ -181,7 +174,7 @@ def solve_products(
 ) -> Solution:
     """Solve for standardised columns and targets (see `original_scale`); constants get 0.
 
-    Penalties are those of the coefficients of standardised columns, for targets in their own units.
+    Penalties refer to standardised columns and original targets.
     """
     p, k = moments.xy.shape
     varies = moments.varies
@@ -214,19 +207,17 @@ def solve_products(
     return solution
 
 
-def original_scale(
-    beta: Floats, moments: CrossProducts, y_scale: Floats | None = None
-) -> tuple[Floats, Floats]:
-    """Coefficients and intercepts for the columns as they came, from standardised ones."""
+def original_scale(beta: Floats, moments: CrossProducts) -> tuple[Floats, Floats]:
+    """Return coefficients and intercepts of the original columns from standardised ones."""
     with np.errstate(divide="ignore", over="ignore"):
         inverse = np.where(moments.scale > 0, 1.0 / moments.scale, 0.0)
-        coef = beta * inverse[:, None] * (moments.y_scale if y_scale is None else y_scale)
+        coef = beta * inverse[:, None] * moments.y_scale
     check_coefficients(coef)
     return coef, moments.y_mean - moments.mean @ coef
 
 
 def check_coefficients(coef: Floats) -> None:
-    """Refuse coefficients that have overflowed, in the words of the table they are for."""
+    """Refuse coefficients that have overflowed."""
     large = ~np.isfinite(coef).all(axis=1)
     if large.any():
         raise ValueError(

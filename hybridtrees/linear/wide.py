@@ -1,9 +1,8 @@
-"""Tables with too many columns for a table of their products.
+"""Least squares on tables with too many columns for a Gram matrix.
 
-The columns are standardised once (dense) or on the fly (sparse). An L1 penalty is served by
-coordinate descent on residuals over a working set of columns. Without one the solution lies in
-the space of the rows: few rows are rotated into as few columns, many go through conjugate
-gradients.
+The columns are standardised once (dense) or on the fly (sparse). With an L1 penalty the solver is
+coordinate descent on residuals over a working set of columns. Without one the solution lies in the
+span of the rows: a table of few rows is rotated to as few columns, others are solved by LSQR.
 """
 
 from __future__ import annotations
@@ -21,20 +20,20 @@ from hybridtrees.linear.solvers import Solution, solve_elastic_net
 
 Floats = NDArray[np.float64]
 
-# Wider tables than this, or tables with more columns than rows, are not made into products.
-WIDEST_GRAM = 4096
+# Maximum number of columns for a Gram matrix, and the number that is never too wide.
+MAX_GRAM = 4096
 _NARROW = 256
-# Up to so many rows are rotated.
-_MOST_ROTATED = 4096
-# Working sets up to this size are solved through their products.
-MOST_PRODUCTS = 1024
+# Maximum number of rows that are rotated.
+_MAX_ROTATED = 4096
+# Maximum size of a working set that is solved from its Gram matrix.
+MAX_PRODUCTS = 1024
 _FIRST_COLUMNS = 64
 _EPS = float(np.finfo(np.float64).eps)
 
 
 def is_wide(n_rows: int, n_columns: int) -> bool:
-    """Whether a table is better left without a Gram matrix."""
-    return n_columns > WIDEST_GRAM or n_columns > max(n_rows, _NARROW)
+    """Whether a table has too many columns for a Gram matrix."""
+    return n_columns > MAX_GRAM or n_columns > max(n_rows, _NARROW)
 
 
 @dataclass
@@ -45,17 +44,17 @@ class WideTable:
     mean: Floats
     scale: Floats
     fill: Floats
-    columns: Any  # Compiled access to the columns that vary
+    columns: Any  # `_descent.Columns` of the columns that vary, None if none does
     varies: NDArray[np.bool_]
-    stored: Any  # What `columns` was made of
+    stored: Any  # The array behind `columns`
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return self.columns.n_rows
+        return int(self.columns.n_rows)
 
     def unscaled(self, beta: Floats) -> Floats:
-        """Coefficients for all columns as they came, from those of the columns that vary."""
+        """Return coefficients of all original columns from those of the columns that vary."""
         coef = np.zeros((len(self.mean), beta.shape[1]))
         coef[self.varies] = beta / self.scale[self.varies][:, None]
         return coef
@@ -69,7 +68,7 @@ def open_wide(
     scaled: bool,
     rows: NDArray[np.int64] | None = None,
 ) -> WideTable:
-    """Center (`centred`) and scale (`scaled`) the columns of a wide table."""
+    """Center and scale the columns of a wide table."""
     from hybridtrees.linear._descent import Columns
 
     mean, scale, fill = column_scales(values, weight, centred=centred, rows=rows)
@@ -96,7 +95,7 @@ def open_wide(
 
 
 def _filled(values: Any, fill: Floats) -> Any:
-    """CSC of float64 without missing entries."""
+    """Return a CSC array of float64 with missing entries filled."""
     stored = values.tocsc().astype(np.float64)
     stored.data = stored.data.copy()
     of_entry = np.repeat(np.arange(values.shape[1]), np.diff(stored.indptr))
@@ -109,11 +108,11 @@ def _filled(values: Any, fill: Floats) -> Any:
 
 
 def rotate(wide: WideTable) -> tuple[Floats, Callable[[Floats], Floats]] | None:
-    """Columns F, as many as rows, with Z = F Q' and Q orthonormal; and the way back, g to Q g.
+    """Return F, with at most as many columns as rows, and the map from g to Q g, where Z = F Q'.
 
-    A ridge penalty, and the norm, of g are those of Q g. None if there are too many rows.
+    Q is orthonormal, so that norms and ridge penalties are kept. None if there are too many rows.
     """
-    if wide.n_rows > _MOST_ROTATED:
+    if wide.n_rows > _MAX_ROTATED:
         return None
     if not hasattr(wide.stored, "indptr"):
         q, r = np.linalg.qr(wide.stored.T)
@@ -130,7 +129,7 @@ def rotate(wide: WideTable) -> tuple[Floats, Callable[[Floats], Floats]] | None:
     def back(g: Floats) -> Floats:
         inner = np.ascontiguousarray((vectors / roots) @ g)
         if inner.ndim == 1:
-            return wide.columns.gradient(inner)
+            return np.asarray(wide.columns.gradient(inner))
         outputs = [wide.columns.gradient(np.ascontiguousarray(c)) for c in inner.T]
         return np.column_stack(outputs)
 
@@ -141,7 +140,7 @@ def rotate(wide: WideTable) -> tuple[Floats, Callable[[Floats], Floats]] | None:
 
 
 def wide_ridge(wide: WideTable, y: Floats, w: Floats, l2: float, max_iter: int) -> Solution:
-    """Ridge, or least squares of minimum norm; y of shape (n, k) centred, w summing to 1."""
+    """Solve ridge or minimum norm least squares; y is (n, k) and centred, w sums to 1."""
     with sequential_blas():
         root = np.sqrt(w)[:, None]
         rotated = rotate(wide)
@@ -185,11 +184,11 @@ def wide_elastic_net(
     tol: float = 1e-10,
     max_iter: int = 10_000,
 ) -> Solution:
-    """Elastic net of one target y of shape (n,), centred and of unit scale; w sums to 1.
+    """Solve the elastic net of one target of shape (n,), centred and of unit scale; w sums to 1.
 
-    The working set starts from the support and the columns of steepest slope and grows by those
-    that violate their optimality condition. While it is small its products are formed and
-    descended on, which is quicker and, by direct solution on the support, more exact.
+    The working set starts with the support and the columns of steepest slope, and grows by those
+    that violate their optimality condition. While it is small, descent uses its Gram matrix, which
+    is faster and, with direct solutions on the support, more accurate.
     """
     from hybridtrees.linear import _descent
 
@@ -208,7 +207,7 @@ def wide_elastic_net(
         while True:
             grew = widen(working, np.abs(grad) - l1 * (1 + 1e-12))
             chosen = np.flatnonzero(working)
-            if len(chosen) <= MOST_PRODUCTS:
+            if len(chosen) <= MAX_PRODUCTS:
                 n_iter += _descend_products(wide, chosen, w, q, l1, l2, yy, b, tol, max_iter)
             else:
                 step_tol *= 1.0 if grew else 0.1
@@ -221,14 +220,14 @@ def wide_elastic_net(
             settled = not (~working & (np.abs(grad) > l1 * (1 + 1e-12))).any()
             if n_iter >= max_iter or step_tol < 1e-15 or (settled and gap <= tol):
                 break
-            if settled and len(chosen) <= MOST_PRODUCTS and not grew:
-                break  # as exact as it gets
+            if settled and len(chosen) <= MAX_PRODUCTS and not grew:
+                break  # no further improvement is possible
     found = int(np.count_nonzero(b))
     return Solution(b[:, None], found, None, None, n_iter, gap <= tol)
 
 
 def widen(working: NDArray[np.bool_], excess: Floats) -> bool:
-    """Add the columns of largest excess to a working set, at most doubling it."""
+    """Add the columns of largest positive excess to a working set, at most doubling it."""
     outside = np.where(working, -np.inf, excess)
     room = max(_FIRST_COLUMNS, int(working.sum()))
     candidates = np.flatnonzero(outside > 0)
@@ -241,9 +240,9 @@ def widen(working: NDArray[np.bool_], excess: Floats) -> bool:
 def take_columns(wide: WideTable, chosen: NDArray[np.int64]) -> Floats:
     """Return some standardised columns as a dense array."""
     if not hasattr(wide.stored, "indptr"):
-        return wide.stored[:, chosen]
+        return np.asarray(wide.stored[:, chosen])
     mean, scale = wide.mean[wide.varies][chosen], wide.scale[wide.varies][chosen]
-    return (wide.stored[:, chosen].toarray() - mean) / scale
+    return np.asarray((wide.stored[:, chosen].toarray() - mean) / scale)
 
 
 def _descend_products(
@@ -258,7 +257,7 @@ def _descend_products(
     tol: float,
     max_iter: int,
 ) -> int:
-    """Descend over a working set through its products; b is overwritten."""
+    """Solve on a working set by its Gram matrix; b is overwritten."""
     if not len(chosen):
         return 0
     part = take_columns(wide, chosen)

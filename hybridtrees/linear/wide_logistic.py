@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,34 +11,34 @@ from numpy.typing import NDArray
 from hybridtrees.linear.blas import sequential_blas
 from hybridtrees.linear.newton import LogisticFit, LogLoss, fit_log_loss
 from hybridtrees.linear.solvers import solve_elastic_net
-from hybridtrees.linear.wide import MOST_PRODUCTS, WideTable, rotate, take_columns, widen
+from hybridtrees.linear.wide import MAX_PRODUCTS, WideTable, rotate, take_columns, widen
 
 Floats = NDArray[np.float64]
 
-# Largest hessian that is worth factorising.
+# Maximum size of a hessian that is factorised.
 LARGEST_HESSIAN = 3000
-_MOST_CG = 250
+_MAX_CG_STEPS = 250
 
 
 @dataclass
 class WideLogLoss:
-    """Log-loss over the columns of a wide table that vary."""
+    """Penalised log-loss over the columns of a wide table that vary."""
 
     wide: WideTable
     codes: NDArray[np.int32]  # Class number of each row of `wide`
-    w: Floats  # Weights of the rows, which add up to 1
+    w: Floats  # Weights of the rows, which sum to 1
     n_outputs: int
     l1: float
     l2: float
     fit_intercept: bool
 
     def scores(self, theta: Floats) -> Floats:
-        """Scores of shape (n_outputs, n_rows) at theta of shape (n_outputs, p + 1)."""
+        """Return scores (n_outputs, n_rows) at theta of shape (n_outputs, p + 1)."""
         z = self.wide.columns
         return np.stack([z.times(np.ascontiguousarray(t[:-1])) + t[-1] for t in theta])
 
     def probabilities(self, scores: Floats) -> tuple[float, Floats]:
-        """Mean loss, and probabilities in the shape of the scores."""
+        """Return the mean loss, and probabilities in the shape of the scores."""
         rows = np.arange(scores.shape[1])
         if self.n_outputs == 1:
             signed = np.where(self.codes == 1, scores[0], -scores[0])
@@ -51,18 +52,18 @@ class WideLogLoss:
         return loss, p / total
 
     def truth(self) -> Floats:
-        """Zeros and ones in the shape of the scores."""
+        """Return the true classes as 0 and 1 in the shape of the scores."""
         if self.n_outputs == 1:
-            return (self.codes == 1).astype(np.float64)[None]
-        return (self.codes == np.arange(self.n_outputs)[:, None]).astype(np.float64)
+            return np.asarray(self.codes == 1, dtype=np.float64)[None]
+        return np.asarray(self.codes == np.arange(self.n_outputs)[:, None], dtype=np.float64)
 
     def penalty(self, theta: Floats) -> float:
-        """Penalty on all but the intercepts."""
+        """Return the penalty, which does not apply to intercepts."""
         b = theta[:, :-1]
         return float(self.l1 * np.abs(b).sum() + 0.5 * self.l2 * (b**2).sum())
 
     def project(self, residual: Floats) -> Floats:
-        """Z'r and the sums of r, of shape (n_outputs, p + 1)."""
+        """Return Z'r and the sums of r, of shape (n_outputs, p + 1)."""
         z = self.wide.columns
         free = 1.0 if self.fit_intercept else 0.0
         return np.stack([np.append(z.gradient(r), free * r.sum()) for r in residual])
@@ -71,12 +72,12 @@ class WideLogLoss:
 def fit_wide(
     problem: WideLogLoss, start: Floats, *, tol: float, max_iter: int, verbose: int = 0
 ) -> LogisticFit:
-    """Fit, from coefficients and intercepts of shape (n_outputs, p + 1)."""
+    """Fit, starting from coefficients and intercepts of shape (n_outputs, p + 1)."""
     with sequential_blas():
         if problem.l1 > 0:
             fit = _proximal(problem, start, tol, max_iter, verbose)
             if problem.fit_intercept and problem.n_outputs > 1:
-                fit.theta[:, -1] -= fit.theta[:, -1].mean()  # scores may be shifted together
+                fit.theta[:, -1] -= fit.theta[:, -1].mean()  # a shift of all scores has no effect
             return fit
         rotated = rotate(problem.wide)
         if rotated is not None and rotated[0].shape[1] * problem.n_outputs < LARGEST_HESSIAN:
@@ -84,22 +85,23 @@ def fit_wide(
         return _newton_cg(problem, start, tol, max_iter, verbose)
 
 
-def _rotated(problem: WideLogLoss, rotated, tol: float, max_iter: int, verbose: int) -> LogisticFit:
+def _rotated(
+    problem: WideLogLoss,
+    rotated: tuple[Floats, Callable[[Floats], Floats]],
+    tol: float,
+    max_iter: int,
+    verbose: int,
+) -> LogisticFit:
     from hybridtrees.linear._passes import Table
 
     features, back = rotated
-    r = features.shape[1]
-    # Centred by the weights already, but for rounding.
-    small = LogLoss(
-        lambda rows: Table(features, np.zeros(r), np.ones(r), np.zeros(r), rows),
-        problem.codes,
-        problem.w,
-        None,
-        problem.n_outputs,
-        np.zeros(r),
-        np.full(r, problem.l2),
-        problem.fit_intercept,
-    )
+    zeros, ones = np.zeros(features.shape[1]), np.ones(features.shape[1])
+
+    def make_table(rows: NDArray[np.int64] | None) -> Table:
+        return Table(features, zeros, ones, zeros, rows)  # centred already
+
+    sample = (problem.codes, problem.w, None, problem.n_outputs)
+    small = LogLoss(make_table, *sample, zeros, problem.l2 * ones, problem.fit_intercept)
     fit = fit_log_loss(small, tol=tol, max_iter=max_iter, verbose=verbose)
     beta = back(np.ascontiguousarray(fit.theta[:, :-1].T))
     return LogisticFit(
@@ -110,7 +112,7 @@ def _rotated(problem: WideLogLoss, rotated, tol: float, max_iter: int, verbose: 
 def _newton_cg(
     problem: WideLogLoss, start: Floats, tol: float, max_iter: int, verbose: int
 ) -> LogisticFit:
-    """Newton steps by conjugate gradients, which ask for products with the hessian only."""
+    """Fit by Newton's method with conjugate gradients, without forming the hessian."""
     theta, truth = np.array(start, dtype=np.float64), problem.truth()
     ridge = np.full(theta.shape[1], problem.l2)
     ridge[-1] = 0.0
@@ -121,7 +123,7 @@ def _newton_cg(
         step = -_conjugate_gradients(problem, p, ridge, grad)
         gain = -float((grad * step).sum())
         if verbose:
-            print(f"[{n_iter}] objective {objective:.10g}, promised decrease {gain / 2:.3g}")
+            print(f"[{n_iter}] objective {objective:.10g}, expected decrease {gain / 2:.3g}")
         size, moved = 1.0, False
         while size > 1e-8:
             trial = theta + size * step
@@ -139,7 +141,7 @@ def _newton_cg(
 
 
 def _conjugate_gradients(problem: WideLogLoss, p: Floats, ridge: Floats, grad: Floats) -> Floats:
-    """Solve hessian x = grad, more exactly the smaller the gradient."""
+    """Solve hessian x = grad, the more accurately the smaller the gradient is."""
 
     def times(x: Floats) -> Floats:
         along = problem.scores(x)
@@ -152,7 +154,7 @@ def _conjugate_gradients(problem: WideLogLoss, p: Floats, ridge: Floats, grad: F
     x, residual = np.zeros_like(grad), grad.copy()
     direction, square = residual.copy(), float((residual**2).sum())
     goal = square * min(0.01, square)
-    for _ in range(_MOST_CG):
+    for _ in range(_MAX_CG_STEPS):
         if square <= goal or square == 0.0:
             break
         image = times(direction)
@@ -170,7 +172,7 @@ def _conjugate_gradients(problem: WideLogLoss, p: Floats, ridge: Floats, grad: F
 def _proximal(
     problem: WideLogLoss, start: Floats, tol: float, max_iter: int, verbose: int
 ) -> LogisticFit:
-    """Quadratic models, one class at a time, each solved by coordinate descent on residuals."""
+    """Fit by proximal Newton steps, one class at a time, solved by coordinate descent."""
     theta, truth = np.array(start, dtype=np.float64), problem.truth()
     scores = problem.scores(theta)
     loss, p = problem.probabilities(scores)
@@ -180,23 +182,23 @@ def _proximal(
     for n_iter in range(1, max_iter + 1):
         gain = 0.0
         for k in range(problem.n_outputs):
-            step, promised = _class_step(problem, theta, p, truth, k)
-            gain += promised
+            step, expected = _class_step(problem, theta, p, truth, k)
+            gain += expected
             along = problem.wide.columns.times(np.ascontiguousarray(step[:-1])) + step[-1]
             size = 1.0
-            while size > 1e-8 and promised > 0:
+            while size > 1e-8 and expected > 0:
                 trial, trial_scores = theta.copy(), scores.copy()
                 trial[k] += size * step
                 trial_scores[k] += size * along
                 loss, p_new = problem.probabilities(trial_scores)
                 new = loss + problem.penalty(trial)
                 slack = 1e-15 * abs(objective)
-                if new <= objective - 1e-4 * size * promised + slack:
+                if new <= objective - 1e-4 * size * expected + slack:
                     theta, scores, p, objective = trial, trial_scores, p_new, new
                     break
                 size *= 0.5
         if verbose:
-            print(f"[{n_iter}] objective {objective:.10g}, promised decrease {gain / 2:.3g}")
+            print(f"[{n_iter}] objective {objective:.10g}, expected decrease {gain / 2:.3g}")
         if gain / 2 <= limit:
             return LogisticFit(theta, n_iter, True, objective - problem.penalty(theta))
     return LogisticFit(theta, max_iter, False, objective - problem.penalty(theta))
@@ -205,7 +207,7 @@ def _proximal(
 def _class_step(
     problem: WideLogLoss, theta: Floats, p: Floats, truth: Floats, k: int
 ) -> tuple[Floats, float]:
-    """Step of one class's coefficients, and the decrease that its slope promises."""
+    """Return the step of the coefficients of one class, and its expected decrease."""
     from hybridtrees.linear import _descent
 
     z, l1 = problem.wide.columns, problem.l1
@@ -222,7 +224,7 @@ def _class_step(
     new, total = b.copy(), float(u.sum())
     lasso, ridge = np.full(len(b), l1), np.full(len(b), problem.l2)
     accuracy = max(1e-13, 1e-2 * max(worst, abs(total)))
-    if len(working) < MOST_PRODUCTS:
+    if len(working) < MAX_PRODUCTS:
         _descend_products(problem, working, v, u, new, intercept, accuracy)
     else:
         _descent.descend_columns(z, v, u, lasso, ridge, new, intercept, working, accuracy, 1000)
@@ -241,7 +243,7 @@ def _descend_products(
     intercept: Floats,
     accuracy: float,
 ) -> None:
-    """Minimise the quadratic model over a working set through its products.
+    """Minimise the quadratic model on a working set by its Gram matrix.
 
     `b` and `intercept` (perhaps empty) are overwritten.
     """

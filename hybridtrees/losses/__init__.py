@@ -1,6 +1,6 @@
-"""Losses: what boosting minimises, how leaves are re-estimated, how scores become predictions.
+"""Losses of boosting, with their links and their rules for leaf values.
 
-The rows of registry.py are all of them; their names are importable from here.
+All losses are defined in registry.py; their names can be imported from here.
 """
 
 from hybridtrees.losses import registry

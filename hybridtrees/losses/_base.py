@@ -1,4 +1,4 @@
-"""What all losses share: the loops over rows, sums over leaves, the identity link."""
+"""Base class of losses: loops over rows, leaf values, the identity link."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ from hybridtrees.metrics import Metric, get_metric
 
 
 class Loss:
-    """A loss with its link; subclasses fill in the parts that differ.
+    """A loss and its link function.
 
     Targets are float64 of shape (n_rows,), or (n_rows, n_outputs) where each output has a target
     of its own; raw scores are float64 of shape (n_rows, n_outputs).
     """
 
-    kind: str  # name of its kernel: that in `LossKind`, in lower case
+    kind: str  # name of its kernel: the member of `LossKind` in lower case
     task = "regression"  # or "classification"
     friedman: tuple[str, ...] = ()  # names in scikit-learn's gradient boosting
     xgboost: tuple[str, ...] = ()  # names among XGBoost's objectives
-    parameters: dict[str, str] = {}  # the user's that shape it -> the constructor's
+    parameters: dict[str, str] = {}  # estimator parameter -> constructor argument
     max_classes: float = 0  # 0 in regression
     score_scale = "identity"  # what raw scores are: "identity", "log", "odds", "side", "shares"
-    hessian_vanishes = False  # far off it is almost 0, so that a step needs a limit
-    metrics: tuple[str, ...]  # that can watch over its training, the default first
+    hessian_vanishes = False  # almost 0 far from the target, so that steps need a limit
+    metrics: tuple[str, ...]  # that can monitor training, the default first
     constant_hessian = False  # 1 for every row, before weights
-    leaf_is_mean = False  # `leaf_values` are the means of the residuals
-    adaptive_leaves = False  # trees of Newton steps too get their leaves from `leaf_values`
-    deviance_factor = 1.0  # times `mean_loss` is scikit-learn's train score
+    leaf_is_mean = False  # whether `leaf_values` are the means of the residuals
+    adaptive_leaves = False  # whether Newton boosting takes leaves from `leaf_values` too
+    deviance_factor = 1.0  # scikit-learn's train score divided by `mean_loss`
 
     def __init__(self, n_outputs: int = 1):
         self.n_outputs = n_outputs
 
-    # -- what the subclasses say ----------------------------------------------------------------
+    # -- overridden by subclasses ---------------------------------------------------------------
 
     def _shape(self, output: int) -> tuple[float, float]:
-        """Return the numbers a and b of _kernels.pxd for an output."""
+        """Return the parameters a and b of _kernels.pxd for an output."""
         return 0.0, 0.0
 
     def _start(self, y: np.ndarray, weight: np.ndarray | None, output: int) -> float:
-        """Return the raw score to start from, given the targets of one output."""
+        """Return the initial raw score of one output, given its targets."""
         raise NotImplementedError(f"{type(self).__name__} has no initial score")
 
     def _prepare(self, y: np.ndarray, raw: np.ndarray, weight: np.ndarray | None) -> None:
-        """Adapt to the present raw scores, where a loss does that."""
+        """Adapt the parameters of the loss to the current raw scores."""
 
     def check_target(self, y: np.ndarray, name: str = "y") -> None:
         """Raise a ValueError if a target is outside the range of the loss."""
 
     def check_start(self, y: np.ndarray) -> None:
-        """Raise a ValueError if no finite raw score, to start from, is the best for all targets."""
+        """Raise a ValueError if the best constant raw score is not finite."""
 
     # -- loops over rows ------------------------------------------------------------------------
 
@@ -67,12 +67,13 @@ class Loss:
         grad: np.ndarray,
         hess: np.ndarray | None,
         n_threads: int,
+        *,
         newton: bool = True,
     ) -> None:
         """Write gradients and hessians, both (n_outputs, n_rows), at the raw scores.
 
-        They are float32, weighted and finite. `hess` may be None where it is 1 throughout. Without
-        `newton` the hessians are the row weights alone.
+        They are float32, weighted and finite. `hess` may be None if all hessians are 1. Without
+        `newton` the row weights take the place of the hessians.
         """
         self._prepare(y, raw, weight)
         _kernels.statistics(
@@ -80,7 +81,7 @@ class Loss:
         )
 
     def first_order(self, *given: Any) -> None:
-        """Write gradients as `statistics` does, but the row weights in place of the hessians.
+        """Call `statistics` with the row weights in place of the hessians.
 
         A tree grown on them is the least-squares tree of the pseudo-residuals, as in Friedman's
         boosting. `hess` may be None without weights.
@@ -97,7 +98,7 @@ class Loss:
     ) -> None:
         """Write the pseudo-residuals: negative gradients, float64, (n_outputs, n_rows).
 
-        They are not weighted; the weights only serve losses that adapt to the raw scores.
+        They are not weighted; only losses that adapt to the raw scores use the weights.
         """
         self._prepare(y, raw, weight)
         _kernels.residuals(self.kind, raw, y, out, n_threads, self._parameters())
@@ -105,11 +106,7 @@ class Loss:
     def mean_loss(
         self, y: np.ndarray, raw: np.ndarray, weight: np.ndarray | None, n_threads: int = 1
     ) -> float:
-        """Return the weighted mean of the loss, over outputs too.
-
-        Terms that depend on the targets alone are left out, as they are of the formulas in
-        _kernels.pxd.
-        """
+        """Return the weighted mean over rows and outputs, without terms of the targets alone."""
         total = _kernels.sum_loss(self.kind, raw, y, weight, n_threads, self._parameters())
         total_weight = len(raw) if weight is None else exact_sum(weight)
         return total.value / total_weight / self._n_terms()
@@ -133,31 +130,19 @@ class Loss:
     ) -> np.ndarray:
         """Re-estimate leaf values: what to add to the raw scores of each leaf's rows.
 
-        They are before shrinkage, and 0 for a leaf without rows or weight; `group_rows` tells what
-        `rows` and `start` are. `Softmax` needs the pseudo-residuals of the output, which spare
-        `Logistic` its exponentials where all targets are 0 or 1.
+        They are not shrunk yet, and 0 for a leaf without rows or weight. `group_rows` explains
+        `rows` and `start`. `Softmax` needs the pseudo-residuals of the output; with them `Logistic`
+        computes no exponentials if all targets are 0 or 1.
         """
         out = np.empty(len(start) - 1)
         a, b = self._leaf_shape(output)
-        _kernels.leaf_sums(
-            self.kind,
-            raw,
-            y.reshape(len(y), -1),
-            weight,
-            residual,
-            output,
-            a,
-            b,
-            rows,
-            start,
-            self._leaf_factor(),
-            out,
-            n_threads,
-        )
+        target = y.reshape(len(y), -1)
+        leaves = (rows, start, self._leaf_factor(), out, n_threads)
+        _kernels.leaf_sums(self.kind, raw, target, weight, residual, output, a, b, *leaves)
         return out
 
     def leaves_of_residuals(self, y: np.ndarray) -> bool:
-        """Whether `leaf_values` wants the pseudo-residuals of these targets, not the raw scores."""
+        """Whether `leaf_values` uses the pseudo-residuals instead of the raw scores."""
         return False
 
     def _leaf_shape(self, output: int) -> tuple[float, float]:
@@ -169,7 +154,7 @@ class Loss:
     # -- link -----------------------------------------------------------------------------------
 
     def init_raw(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-        """Raw score to start from, one per output."""
+        """Return the initial raw score of each output."""
         columns = y.reshape(len(y), -1)
         return np.array(
             [
@@ -179,11 +164,11 @@ class Loss:
         )
 
     def link(self, base_score: float) -> float:
-        """Raw score of a prediction that the user gave."""
+        """Return the raw score of a prediction."""
         return base_score
 
     def predict(self, raw: np.ndarray) -> np.ndarray:
-        """Predictions from raw scores of shape (n_rows, n_outputs)."""
+        """Return predictions from raw scores of shape (n_rows, n_outputs)."""
         return raw[:, 0] if self.n_outputs == 1 else raw
 
     def score_input(self, raw: np.ndarray) -> np.ndarray:
@@ -191,7 +176,7 @@ class Loss:
         return self.predict(raw)
 
     def metric(self, name: str) -> Metric:
-        """Return one of `metrics` by its name, with the parameters of this loss if it has some."""
+        """Return one of `metrics` by name, with the parameters of this loss."""
         if not isinstance(name, str) or name.partition("@")[0] not in self.metrics:
             allowed = ", ".join(repr(metric) for metric in self.metrics)
             raise ValueError(f"eval_metric must be one of {allowed}, got {name!r}")
@@ -202,7 +187,7 @@ class Loss:
 
 
 def reject_targets(y: np.ndarray, bad: np.ndarray, name: str, allowed: str) -> None:
-    """Raise a ValueError that shows the first target which is not allowed, if there is one."""
+    """Raise a ValueError that shows the first target marked in `bad`, if there is one."""
     if bad.any():
         place = int(np.flatnonzero(bad.ravel())[0])
         row = place // (y.size // len(y))

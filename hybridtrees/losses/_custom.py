@@ -1,4 +1,4 @@
-"""A loss that the user gives as a function."""
+"""Losses given by the user as a function."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 class CallableLoss(Loss):
-    """Gradients and hessians by ``function(y_true, raw[, sample_weight]) -> grad, hess``.
+    """Gradients and hessians from ``function(y_true, raw[, sample_weight]) -> grad, hess``.
 
-    Scores and results have the shape (n_rows,) for one output, else (n_rows, n_outputs). With a
-    parameter `sample_weight` the function applies the weights; without, they are applied here.
-    `link` says how raw scores become predictions, and which metrics there are.
+    Scores and results have the shape (n_rows,) for one output, else (n_rows, n_outputs). If the
+    function takes no `sample_weight`, its results are multiplied by the weights. `link` chooses
+    how raw scores become predictions, and the metrics.
     """
 
     kind = "callable"
@@ -37,11 +37,23 @@ class CallableLoss(Loss):
         self._like = _LINKS[check_option("link", link, _LINKS)](n_outputs)
         self.metrics = self._like.metrics
 
-    def statistics(self, y, raw, weight, grad, hess, n_threads):
-        """Write what the function returns, after checking it. See `Loss.statistics`."""
+    def statistics(
+        self,
+        y: np.ndarray,
+        raw: np.ndarray,
+        weight: np.ndarray | None,
+        grad: np.ndarray,
+        hess: np.ndarray | None,
+        n_threads: int,
+        *,
+        newton: bool = True,
+    ) -> None:
+        """Check and write what the function returns. See `Loss.statistics`."""
+        if not newton:
+            self._no_formula()
         if hess is None:
             raise ValueError("the hessian varies and needs an array")
-        # A copy, so that a function which works in place does no harm.
+        # A copy: the function may work in place.
         prediction = raw[:, 0].copy() if self.n_outputs == 1 else raw.copy()
         given = {} if weight is None or not self._weighs else {"sample_weight": weight.copy()}
         result = self.function(y.copy(), prediction, **given)
@@ -58,7 +70,7 @@ class CallableLoss(Loss):
         if hess.min() < 0:
             raise ValueError("the objective function returned a negative hessian")
         for output in range(self.n_outputs):
-            # The step of a leaf is grad / hess: the penalty alone would make steps of any length.
+            # A leaf steps by grad / hess: without a hessian only the penalty would limit it.
             if grad[output].any() and not hess[output].any():
                 raise ValueError(
                     "the hess that the objective function returned is 0 in every row, but grad is "
@@ -79,25 +91,26 @@ class CallableLoss(Loss):
             )
         if not np.isfinite(values).all():
             raise ValueError(f"the {name} that the objective function returned is not finite")
-        return values.reshape(shape[0], self.n_outputs)
+        checked: np.ndarray = values.reshape(shape[0], self.n_outputs)
+        return checked
 
     def _no_formula(self, *_args: Any, **_kwargs: Any) -> Any:
         raise NotImplementedError("a loss given as a function has gradients and hessians only")
 
     first_order = residuals = mean_loss = leaf_values = _no_formula
 
-    def init_raw(self, y, weight):
-        """Return the raw score of 0.5, where XGBoost starts if it does not know the loss."""
+    def init_raw(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+        """Return the raw score of 0.5, XGBoost's start for losses it does not know."""
         return np.full(self.n_outputs, self.link(0.5))
 
-    def link(self, base_score):
-        """Return the raw score of a prediction: of two classes a probability."""
+    def link(self, base_score: float) -> float:
+        """Return the raw score of a prediction, which is a probability for two classes."""
         return self._like.link(base_score)
 
-    def predict(self, raw):
-        """Return the predictions that the link makes of the raw scores."""
+    def predict(self, raw: np.ndarray) -> np.ndarray:
+        """Return predictions from raw scores."""
         return self._like.predict(raw)
 
-    def score_input(self, raw):
+    def score_input(self, raw: np.ndarray) -> np.ndarray:
         """Return the predictions in the form that metrics take."""
         return self._like.score_input(raw)

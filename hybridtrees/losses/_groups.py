@@ -1,4 +1,4 @@
-"""Rows grouped by leaf, and what can be computed of each group."""
+"""Rows grouped by leaf, and quantiles of each group."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hybridtrees.losses import _kernels
 
 
 def group_rows(leaf: np.ndarray, n_leaves: int) -> tuple[np.ndarray, np.ndarray]:
-    """Sort rows by leaf; a negative leaf takes no part.
+    """Sort rows by leaf, without those of a negative leaf.
 
     The rows of leaf j are ``rows[start[j]:start[j + 1]]``, ascending.
     """
@@ -40,9 +40,8 @@ def quantile(
 ) -> float:
     """Quantile of all values.
 
-    Without weights `rule` says what lies between two values: the upper one ("inverted_cdf"), or an
-    interpolation at the rank level * (n + 1) ("weibull") or level * (n - 1) ("linear"). With
-    weights it is the smallest value up to which their share reaches the level.
+    Without weights `rule` names one of NumPy's methods: "inverted_cdf", "weibull" or "linear".
+    With weights the method is always "inverted_cdf".
     """
     values = np.ascontiguousarray(values, dtype=np.float64)
     if rule == "linear" and weight is None:

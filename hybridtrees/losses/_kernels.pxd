@@ -1,16 +1,15 @@
 """Losses of a single row: value, gradient and hessian in the raw score.
 
-A loss is one inline function here, its entry in `LossKind` and its line in `evaluate`. Inside a
-loop that choice is always the same and is predicted, so that one loop serves all losses. Python
-knows a kind by its name in lower case (`LOSS_KINDS`); names for users and all the rest are in
-registry.py.
+A loss is one inline function here, a member of `LossKind` and a branch of `evaluate`. One loop
+serves all losses: within a loop the branch is always the same, so that it is predicted. Python
+knows a kind by its name in lower case (`LOSS_KINDS`); everything else is in registry.py.
 
-Each takes the target y, the raw score r and two numbers a and b that shape the loss:
+Each function takes the target y, the raw score r and up to two parameters a and b:
 
 ===============  ========================================================================
 SQUARED          (r - y)^2 / 2
 LOGISTIC         log(1 + exp(r)) - y r, y in [0, 1]
-SOFTMAX          -log p_y over several raw scores; not in this file's functions
+SOFTMAX          -log p_y over several raw scores; in loss_kernels_body.h
 ABSOLUTE         |r - y|; b is the gradient where r = y
 QUANTILE         pinball loss of the quantile a; b is the gradient where r = y
 EXPECTILE        |a - 1[r >= y]| (r - y)^2 / 2
@@ -22,20 +21,18 @@ TWEEDIE          of variance power a: exp((2 - a) r) / (2 - a) - y exp((1 - a) r
 EXPONENTIAL      exp(-r) for y = 1, exp(r) for y = 0
 BINARY_HINGE     max(0, 1 - (2 y - 1) r)
 SMOOTH_ABSOLUTE  as PSEUDO_HUBER, with the hessian of a majorising parabola
-SMOOTH_QUANTILE  b times the pinball loss of the quantile a, its kink rounded over a distance
-                 of 0.04 b; with the hessian of a majorising parabola
+SMOOTH_QUANTILE  b times the pinball loss of the quantile a, smoothed over a distance of 0.04 b;
+                 with the hessian of a majorising parabola
 LOG_COSH         log(cosh(r - y)), with the hessian of a majorising parabola
 ===============  ========================================================================
 
-Terms of the value that depend on y alone are left out. Formulas are XGBoost's where it has the
-loss.
+Terms of y alone are left out. Formulas are XGBoost's where it has the loss.
 
-A majorising parabola touches the loss at r and lies nowhere below it. A Newton step to its lowest
-point never raises the loss, where one with the true second derivative, almost 0 far from the
-target, would overshoot.
+A majorising parabola touches the loss at r and is nowhere below it. A Newton step to its minimum
+never increases the loss. The true second derivative is almost 0 far from the target, where a Newton
+step would overshoot.
 
-Exponentials are cut off where they would leave the range of float64, so that no raw score gives
-a NaN.
+Exponentials are clipped to the range of float64, so that no raw score gives a NaN.
 """
 
 from libc.math cimport fabs, log1p, sqrt
@@ -90,8 +87,8 @@ cdef inline Point squared(float64_t y, float64_t r) noexcept nogil:
 
 
 cdef inline Point logistic(float64_t y, float64_t r) noexcept nogil:
-    # By exp(-|r|), so that neither p nor 1 - p is lost by cancellation. Both sides of 0 are worked
-    # out and one is chosen: the sign of r is hard to predict.
+    # By exp(-|r|), so that neither p nor 1 - p suffers from cancellation. Both signs of r are
+    # computed and one is selected, since a branch on the sign would be hard to predict.
     cdef float64_t e = ht_exp(-fabs(r))
     cdef float64_t above = (1.0 - y) - y * e, below = (1.0 - y) * e - y
     return Point(
@@ -129,7 +126,7 @@ cdef inline Point huber(float64_t y, float64_t r, float64_t delta) noexcept nogi
 cdef inline Point pseudo_huber(
     float64_t y, float64_t r, float64_t slope, bint majorised
 ) noexcept nogil:
-    # The value is sqrt(1 + z^2) - 1, written without the difference of nearly equal numbers.
+    # The value is sqrt(1 + z^2) - 1, written without cancellation.
     cdef float64_t d = r - y, z = d / slope, root = fabs(z), loss = slope * slope * fabs(z)
     if root < 1e150:
         root = sqrt(1.0 + z * z)
@@ -139,7 +136,7 @@ cdef inline Point pseudo_huber(
 
 cdef inline Point log_cosh(float64_t x) noexcept nogil:
     """log(cosh(x)), with the hessian tanh(x) / x of the majorising parabola."""
-    # By exp(-2 |x|); where the difference of that and 1 would lose digits, by a series.
+    # By exp(-2 |x|), or by a series near 0, where 1 - exp(-2 |x|) would lose digits.
     cdef float64_t size = fabs(x), e = ht_exp(-2.0 * size), tanh, ratio
     if size < 1e-3:
         ratio = 1.0 - x * x * (1.0 / 3.0 - x * x * (2.0 / 15.0))
@@ -153,8 +150,7 @@ cdef inline Point log_cosh(float64_t x) noexcept nogil:
 cdef inline Point smooth_quantile(
     float64_t y, float64_t r, float64_t alpha, float64_t scale
 ) noexcept nogil:
-    # The width and the least ratio are XGBoost's: far rows alone in a leaf would take too long a
-    # step.
+    # The width and the minimum 3e-4, which limits the steps of distant rows, are XGBoost's.
     cdef float64_t width = 0.04 * scale
     cdef Point d = log_cosh((r - y) / width)
     return Point(
@@ -175,7 +171,7 @@ cdef inline Point gamma(float64_t y, float64_t r) noexcept nogil:
 
 cdef inline Point tweedie(float64_t y, float64_t r, float64_t power) noexcept nogil:
     cdef float64_t first = y * ht_exp((1.0 - power) * r), second = ht_exp((2.0 - power) * r)
-    # The terms without a limit at the ends 1 and 2 are those of Poisson and gamma.
+    # At powers 1 and 2 the terms that divide by 0 become those of Poisson and gamma.
     return Point(
         (-y * r if power == 1.0 else first / (power - 1.0))
         + (r if power == 2.0 else second / (2.0 - power)),
@@ -195,8 +191,7 @@ cdef inline Point binary_hinge(float64_t y, float64_t r) noexcept nogil:
     return Point(0.0, 0.0, 0.0)
 
 
-# What a caller wants of a point. `evaluate` is compiled once for each, and the compiler leaves out
-# what is not wanted.
+# What a caller wants: `evaluate` is compiled once for each, and the compiler drops the rest.
 ctypedef fused wanted_t:
     Derivatives
     float64_t

@@ -18,8 +18,8 @@ import numpy as np
 # ---- Losses: gradient and hessian of every row, block by block --------------------------------
 #
 # One loop over blocks of rows serves all losses; their formulas are in _kernels.pxd. Raw scores,
-# targets and pseudo-residuals are float64. The statistics that steer the growth of trees are
-# float32: they enter leaf values through float64 sums.
+# targets and pseudo-residuals are float64; gradients and hessians are float32, and leaf values are
+# float64 sums of them.
 
 
 cdef extern from "loss_kernels.h" nogil:
@@ -35,28 +35,28 @@ cdef enum:
     BLOCK = 4096
 
 cdef float64_t[2] NO_PARAMETERS = [0.0, 0.0]
-cdef float64_t LEAST_HESSIAN = 1e-16    # a leaf of confident rows still has a weight
-# Raw scores that ran away have finite statistics, with room for weights. Targets and weights too
-# large for float32 do not: the grower refuses infinite statistics.
-cdef float64_t LARGEST = 1e30
+cdef float64_t MIN_HESSIAN = 1e-16    # a leaf of confident predictions still has a weight
+# Diverged raw scores have finite statistics, with room for weights. Targets and weights too large
+# for float32 do not: the grower refuses infinite statistics.
+cdef float64_t MAX_STATISTIC = 1e30
 
 LOSS_KINDS = {kind.name.lower(): int(kind) for kind in LossKind}
 
 
 cdef struct Rows:
-    # What the loops read; rows from `start` on.
+    # What the loops over rows read.
     int kind
     int32_t n_outputs
     int32_t y_columns             # 1, or one target for each output
     const float64_t* raw          # (n, n_outputs)
     const float64_t* y            # (n, y_columns)
     const float64_t* weight       # (n,) or NULL
-    const float64_t* parameters   # (n_outputs, 2): the numbers a and b of each output
+    const float64_t* parameters   # (n_outputs, 2): a and b of each output
 
 
 cdef inline float64_t bounded(float64_t x) noexcept nogil:
-    """Cut off what has grown as an exponential."""
-    return LARGEST if x > LARGEST else (-LARGEST if x < -LARGEST else x)
+    """Clip what has grown as an exponential."""
+    return MAX_STATISTIC if x > MAX_STATISTIC else (-MAX_STATISTIC if x < -MAX_STATISTIC else x)
 
 
 cdef inline float64_t top_of(const float64_t* row, int32_t n) noexcept nogil:
@@ -96,7 +96,7 @@ cdef void elementwise(
             grad[k * stride + i] = <float32_t>d.grad
             if hess != NULL:
                 hess[k * stride + i] = <float32_t>(
-                    d.hess if d.hess > LEAST_HESSIAN else LEAST_HESSIAN)
+                    d.hess if d.hess > MIN_HESSIAN else MIN_HESSIAN)
 
 
 cdef void block_statistics(
@@ -138,8 +138,8 @@ def statistics(
 ):
     """OUT gradients and hessians of all rows, (n_outputs, n_rows).
 
-    `hess` may be None where it is 1 throughout. Without `newton` each hessian is the row's weight.
-    `parameters` (n_outputs, 2) shape the loss of each output; `y` has one column, or n_outputs.
+    `hess` may be None if all hessians are 1. Without `newton` each hessian is the row's weight.
+    `parameters` (n_outputs, 2) are those of each output; `y` has one column, or n_outputs.
     """
     cdef int kind = LOSS_KINDS[loss], width = ht_vector_bytes()
     cdef intp_t n = raw.shape[0], n_blocks = (n + BLOCK - 1) // BLOCK, block
@@ -157,7 +157,7 @@ def statistics(
     elif (newton and not has_unit_hessian(kind)) or weight is not None:
         raise ValueError("the hessian varies and needs an array")
     n_threads = threads_for(<int>min(n_threads, n_blocks), n * raw.shape[1], 2 * BLOCK)
-    # Of each thread: what the softmax keeps of a few rows.
+    # Scratch memory of each thread: the transposed scores of a few rows.
     kept = np.empty((n_threads, raw.shape[1] * HT_LOSS_ROWS if kind == SOFTMAX else 1))
     for block in prange(n_blocks, num_threads=team_of(n_threads), nogil=True, schedule="static"):
         block_statistics(&rows, block * BLOCK, min(BLOCK, n - block * BLOCK), n, &grad[0, 0],
@@ -186,7 +186,7 @@ cdef void block_residuals(
                     (1.0 if <int32_t>rows.y[i] == k else 0.0) - out[k * stride + i] / total)
         return
     if rows.kind == LOGISTIC and rows.n_outputs == 1:
-        for i in range(start, start + n):   # the one loop that is worth its own: it vectorises
+        for i in range(start, start + n):   # a loop of its own, since it vectorises
             out[i] = -logistic(rows.y[i], rows.raw[i]).grad
         return
     for k in range(rows.n_outputs):
@@ -225,7 +225,7 @@ cdef void row_losses(
         ht_logistic_losses(width, rows.raw + start, rows.y + start, n, out)
         return
     if rows.kind == SQUARED and rows.n_outputs == 1:
-        for i in range(n):    # the other loop that is worth its own
+        for i in range(n):    # a loop of its own, since it vectorises
             loss = rows.raw[start + i] - rows.y[start + i]
             out[i] = 0.5 * loss * loss
         return
@@ -269,9 +269,9 @@ def sum_loss(
     str loss, const float64_t[:, ::1] raw, y, const float64_t[::1] weight, int n_threads,
     const float64_t[:, ::1] parameters=None,
 ):
-    """Weighted sum of the losses of all rows and outputs, as an ExactSum; as in `statistics`.
+    """Weighted sum of the losses of all rows and outputs, an ExactSum; as in `statistics`.
 
-    Sums of parts of a table can be merged to that of the whole.
+    Sums of parts of a table can be merged.
     """
     cdef intp_t n = raw.shape[0], n_blocks = (n + BLOCK - 1) // BLOCK, block
     cdef const float64_t[:, ::1] targets = as_columns(y)
@@ -298,7 +298,7 @@ cdef object as_columns(y):
 
 
 cdef const float64_t* start_of(const float64_t[::1] values, intp_t n, str name) except? NULL:
-    """Where n numbers begin, NULL for None."""
+    """Pointer to n numbers, NULL for None."""
     if values is None:
         return NULL
     if values.shape[0] != n:
@@ -310,7 +310,7 @@ cdef int fill_rows(
     Rows* rows, str loss, const float64_t[:, ::1] raw, const float64_t[:, ::1] y,
     const float64_t[::1] weight, const float64_t[:, ::1] parameters,
 ) except -1:
-    """Check that the arrays fit together, and note their places."""
+    """Check the shapes of the arrays and store their pointers."""
     cdef int kind = LOSS_KINDS[loss]
     if y.shape[0] != raw.shape[0] or raw.shape[0] == 0 or raw.shape[1] == 0:
         raise ValueError("raw, y and grad do not fit together")
@@ -346,9 +346,8 @@ def sigmoid(const float64_t[::1] raw, float64_t[::1] out):
 
 # ---- Leaf values re-estimated by the loss, for rows that are grouped by leaf ------------------
 #
-# The groups are in compressed form: the rows of leaf j are ``rows[start[j]:start[j + 1]]``. Means
-# and Newton steps are sums that depend on the rows alone (exact_sum.h), which threads share by
-# blocks; quantiles take one thread per leaf.
+# The rows of leaf j are ``rows[start[j]:start[j + 1]]``. Means and Newton steps are exact sums
+# (exact_sum.h) of blocks of rows, which threads share; quantiles take one thread per leaf.
 #
 # Rules (Friedman 2001, section 4), with the residual y - raw of each row:
 #
@@ -356,15 +355,15 @@ def sigmoid(const float64_t[::1] raw, float64_t[::1] out):
 # - log links in closed form: log(sum(w y m^(1-p)) / sum(w m^(2-p))) with m = exp(raw) and the
 #   variance power p: 1 for Poisson, 2 for gamma;
 # - the weighted quantile of the residuals;
-# - Huber: the median, and the mean of the deviations from it cut off at delta.
+# - Huber: the median, plus the mean of the deviations from it clipped at delta.
 
 
 cdef enum QuantileRule:
-    INVERTED_CDF = 0        # least value at or below which the share of weight reaches the level
+    INVERTED_CDF = 0        # smallest value at which the share of weight reaches the level
     WEIBULL = 1             # between the neighbours of the rank level * (n + 1); no weights
 
-# A leaf whose targets are all 0 would be sent to minus infinity by a log link: its mean falls by
-# a factor of 2e8 at most, in one tree.
+# A log link would send a leaf whose targets are all 0 to minus infinity: one tree changes a mean by
+# at most a factor of 2e8.
 cdef float64_t MAX_LOG_STEP = 19.0
 
 QUANTILE_RULES = {"inverted_cdf": INVERTED_CDF, "weibull": WEIBULL}
@@ -377,7 +376,7 @@ cdef struct Sums:
 
 
 cdef struct Sample:
-    # What one output of the model brings; strides in elements.
+    # The arrays of one output; strides in elements.
     int kind
     int32_t output
     intp_t raw_stride
@@ -391,13 +390,13 @@ cdef struct Sample:
 
 
 cdef inline void row_terms(Sample* sample, intp_t i, Sums* terms) noexcept nogil:
-    """OUT what a row adds to the sums of its leaf."""
+    """OUT terms that a row adds to the sums of its leaf."""
     cdef float64_t w = 1.0 if sample.weight == NULL else sample.weight[i]
     cdef float64_t y = sample.y[i * sample.y_stride], raw = sample.raw[i * sample.raw_stride], p
     cdef Derivatives d
     terms.weight = w
     if sample.kind == SOFTMAX:
-        # By the residual and not by raw, of which other outputs have changed since.
+        # From the residual: the raw scores of other outputs have changed since.
         p = (1.0 if <int32_t>y == sample.output else 0.0) - sample.residual[i]
         terms.top = w * sample.residual[i]
         terms.bottom = w * p * (1.0 - p)
@@ -423,7 +422,7 @@ cdef float64_t finish(int kind, Sums* sums, float64_t factor) noexcept nogil:
             return -MAX_LOG_STEP
         step = log(sums.top) - log(sums.bottom)
         return min(max(step, -MAX_LOG_STEP), MAX_LOG_STEP)
-    # Rows that are all beyond doubt ask for no step.
+    # Rows that are all predicted with certainty need no step.
     if fabs(sums.bottom / sums.weight) < 1e-150:
         return 0.0
     return factor * sums.top / sums.bottom
@@ -437,8 +436,7 @@ def leaf_sums(
 ):
     """OUT leaf values that are ratios of sums (times `factor`), or logarithms of such ratios.
 
-    `residual` (or None) has the pseudo-residuals of the output. Softmax needs them, and they spare
-    the logistic loss its exponentials where all targets are 0 or 1.
+    `residual` (or None) has the pseudo-residuals of the output; see `Loss.leaf_values`.
     """
     cdef intp_t n_leaves = out.shape[0], n_blocks, block, leaf
     cdef int64_t[::1] first_block = np.zeros(n_leaves + 1, dtype=np.int64)
@@ -480,7 +478,7 @@ cdef int fill_sample(
     Sample* sample, const float64_t[:, ::1] raw, const float64_t[:, ::1] y,
     const float64_t[::1] weight, const float64_t[::1] residual,
 ) except -1:
-    """Check that the arrays fit together, and note their places."""
+    """Check the shapes of the arrays and store their pointers."""
     cdef intp_t n = raw.shape[0]
     if n == 0 or y.shape[0] != n or not 0 <= sample.output < raw.shape[1]:
         raise ValueError("raw, y and output do not fit together")
@@ -498,9 +496,9 @@ cdef int fill_sample(
 cdef void logistic_terms(
     const Sample* sample, const uint32_t* rows, intp_t n, float64_t* top, float64_t* bottom
 ) noexcept nogil:
-    """Rows of weight 1 and of two classes whose residuals are known.
+    """OUT terms of rows of weight 1 and of two classes, from their residuals r.
 
-    With y in 0 and 1 the share p has p (1 - p) = |r| (1 - |r|), so that y need not be fetched.
+    If y is 0 or 1, the probability p has p (1 - p) = |r| (1 - |r|), so that y is not read.
     """
     cdef intp_t i
     for i in range(n):
@@ -519,7 +517,7 @@ cdef void sum_block(
     cdef float64_t[SUM_ROWS] weight
     cdef intp_t low = 0, high = n_leaves, middle, i, j, m, stop
     cdef Sums terms
-    # The leaf of a block: the last one that begins at or before it and is not empty.
+    # The leaf of the block: the last one whose first block is at or before it.
     while high - low > 1:
         middle = (low + high) // 2
         if first_block[middle] <= block:
@@ -573,8 +571,7 @@ cdef float64_t weighted_quantile(
 ) noexcept nogil:
     """First value at which the sum of weights, in order of the values, reaches the level.
 
-    Weights are rounded to steps so small that their sums are exact: equal values may stand in any
-    order.
+    Weights are rounded to a grid on which sums are exact, so that the order of ties has no effect.
     """
     cdef float64_t total = 0, sum_ = 0, goal, largest = 0, scale
     cdef int exponent
@@ -631,9 +628,9 @@ def leaf_quantiles(
     cdef float64_t* weight_scratch = NULL
     check_groups(rows, start, values.shape[0], n_leaves)
     if not 0 <= level <= 1:
-        raise ValueError("the level of a quantile is from 0 to 1")
+        raise ValueError("the level of a quantile must be from 0 to 1")
     if scratch.shape[0] < (1 if weight is None else 2) or scratch.shape[1] < rows.shape[0]:
-        raise ValueError("scratch has no room for the rows")
+        raise ValueError("scratch is too small for the rows")
     if rows.shape[0] == 0:
         out[:] = 0
         return
@@ -680,7 +677,7 @@ def add_clipped_means(
     const float64_t[::1] values, const float64_t[::1] weight, const uint32_t[::1] rows,
     const int64_t[::1] start, double delta, float64_t[::1] out, int n_threads,
 ):
-    """Add to every leaf's centre in `out` the mean deviation from it, cut off at `delta`."""
+    """Add to every leaf's centre in `out` the mean deviation from it, clipped at `delta`."""
     cdef intp_t n_leaves = out.shape[0], leaf
     cdef int width = ht_vector_bytes()
     cdef const float64_t* weight_pointer = start_of(weight, values.shape[0], "weight")
@@ -698,7 +695,7 @@ def add_clipped_means(
 cdef int check_groups(
     const uint32_t[::1] rows, const int64_t[::1] start, intp_t n_rows, intp_t n_leaves
 ) except -1:
-    """Refuse groups that would be read out of range; a pass over the rows, next to nothing."""
+    """Refuse groups that would be read out of range."""
     cdef intp_t i
     cdef uint32_t largest = 0
     if start.shape[0] != n_leaves + 1 or start[0] < 0 or start[n_leaves] > rows.shape[0]:

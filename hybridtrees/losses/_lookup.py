@@ -16,7 +16,7 @@ TASKS = ("regression", "classification")
 
 
 def names(whose: str) -> dict[str, tuple[str, ...]]:
-    """Return all names, "friedman" or "xgboost", of each task."""
+    """Return the names of all losses by task; `whose` is "friedman" or "xgboost"."""
     return {
         task: tuple(
             dict.fromkeys(
@@ -32,11 +32,17 @@ XGBOOST_OBJECTIVES = names("xgboost")
 
 
 def friedman_loss(
-    name: str, *, n_classes: int = 0, alpha: float | Sequence[float] = 0.9, power: float = 1.5
+    name: str,
+    *,
+    n_classes: int = 0,
+    n_targets: int = 1,
+    alpha: float | Sequence[float] = 0.9,
+    power: float = 1.5,
 ) -> Loss:
     """Return the loss of a name that scikit-learn's gradient boosting uses."""
     row = _find("friedman", "loss", name, n_classes)
-    return _make(row, n_classes, 1, {"alpha": alpha, "power": power})
+    _check_one_target(row, f"loss={name!r}", n_targets)
+    return _make(row, n_classes, n_targets, {"alpha": alpha, "power": power})
 
 
 def xgboost_loss(
@@ -51,10 +57,10 @@ def xgboost_loss(
     max_delta_step: float | None = None,
     smooth: bool = True,
 ) -> Loss:
-    """Return the loss of an objective of XGBoost, or of a function in its style.
+    """Return the loss of one of XGBoost's objectives, or of a custom objective function.
 
-    `smooth` rounds the absolute and the quantile error, as XGBoost does since 3.4; otherwise their
-    leaves are quantiles of the residuals, as before.
+    With `smooth` the absolute and the quantile error are smoothed, as in XGBoost since 3.4. Without
+    it their leaves are quantiles of the residuals, as in earlier versions.
     """
     if callable(objective):
         link = "identity" if not n_classes else "logistic" if n_classes == 2 else "softmax"
@@ -74,8 +80,7 @@ def xgboost_loss(
             raise ValueError(
                 f"objective={objective!r} needs {level}, a level from 0 to 1 or several"
             )
-        if n_targets > 1:
-            raise ValueError(f"objective={objective!r} is for one target, but y has {n_targets}")
+    _check_one_target(row, f"objective={objective!r}", n_targets)
     if "tweedie_variance_power" in row.parameters:
         check_real("tweedie_variance_power", tweedie_variance_power, 1, 2, closed="left")
     if issubclass(row, SmoothedKink) and not smooth:
@@ -83,8 +88,13 @@ def xgboost_loss(
     return _make(row, n_classes, n_targets, given)
 
 
+def _check_one_target(row: type[Loss], given: str, n_targets: int) -> None:
+    if issubclass(row, SeveralLevels) and n_targets > 1:
+        raise ValueError(f"{given} is for one target, but y has {n_targets}")
+
+
 def _find(whose: str, parameter: str, name: Any, n_classes: int) -> type[Loss]:
-    """Return the row of a name that suits the number of classes."""
+    """Return the loss class of a name that suits the number of classes."""
     task = "classification" if n_classes else "regression"
     rows = [row for row in LOSSES.values() if row.task == task]
     for row in rows:
@@ -99,7 +109,7 @@ def _find(whose: str, parameter: str, name: Any, n_classes: int) -> type[Loss]:
 
 
 def _make(row: type[Loss], n_classes: int, n_targets: int, given: dict[str, Any]) -> Loss:
-    """Make a loss with those of the user's parameters that its row names."""
+    """Make a loss with the parameters that its class names."""
     own = {ours: given[users] for users, ours in row.parameters.items() if users in given}
     if not issubclass(row, SeveralLevels):
         own["n_outputs"] = n_classes if issubclass(row, ManyClasses) else n_targets
@@ -110,9 +120,9 @@ Class = TypeVar("Class", bound=type)
 
 
 def lists_losses(cls: Class) -> Class:
-    """Class decorator: put all names of losses into a docstring, so that none is ever missing.
+    """Class decorator: fill the names of losses into a docstring, so that none is missing.
 
-    They take the place of ``{friedman: task}`` and ``{xgboost: task}``.
+    They replace ``{friedman: task}`` and ``{xgboost: task}``.
     """
     lines = []
     for line in (cls.__doc__ or "").splitlines():

@@ -1,13 +1,13 @@
-"""Sorting and selection of float64 values, with weights that go along.
+"""Sorting and selection of float64 values, in place, with weights that move along.
 
-Introspective quicksort: a median of three, insertion for a few values, a heap where the parts stay
-too uneven. In place, nothing allocated. NaN have no rank, but do no harm.
+Introsort: quicksort with the median of three as pivot, insertion sort for a few values, heapsort
+where the recursion gets too deep. NaN end up anywhere, but nothing is read out of range.
 """
 
 from hybridtrees.core.base._types cimport float64_t, intp_t
 
 cdef enum:
-    SMALL = 16              # so few values are sorted by insertion
+    SMALL = 16              # up to this many values are sorted by insertion
 
 
 cdef inline void swap(float64_t* values, float64_t* weights, intp_t i, intp_t j) noexcept nogil:
@@ -49,10 +49,10 @@ cdef inline void heap_sort(float64_t* values, float64_t* weights, intp_t n) noex
 
 
 cdef inline intp_t split(float64_t* values, float64_t* weights, intp_t n) noexcept nogil:
-    """Reorder around a median of three: the values before the returned place are no larger.
+    """Partition around the median of three; returns where the upper part starts.
 
-    The part before and the part from there on both hold fewer than n values. A NaN compares
-    false with everything, which stops either scan: no place outside is read.
+    Both parts hold fewer than n values. A NaN compares false with everything, which stops either
+    scan within the range.
     """
     cdef intp_t low = 0, high = n - 1, middle = n // 2
     cdef float64_t pivot
@@ -76,7 +76,7 @@ cdef inline intp_t split(float64_t* values, float64_t* weights, intp_t n) noexce
 
 
 cdef inline void sort(float64_t* values, float64_t* weights, intp_t n, int depth) noexcept nogil:
-    """Sort values, and weights along; recursion on the smaller part only."""
+    """Sort values, with their weights; recursive on the smaller part only."""
     cdef intp_t cut
     while n > SMALL:
         if depth == 0:
@@ -105,7 +105,7 @@ cdef inline int max_depth(intp_t n) noexcept nogil:
 
 
 cdef inline void select(float64_t* values, intp_t n, intp_t place) noexcept nogil:
-    """Bring the value of a rank to its place, smaller ones before it and larger ones behind."""
+    """Move the value of rank `place` there, smaller values before it and larger ones after it."""
     cdef int depth = max_depth(n)
     cdef intp_t cut
     while n > SMALL:

@@ -1,4 +1,4 @@
-"""What several losses share: starts, links with their range of targets, and rules for leaves."""
+"""Parts that several losses share: initial scores, links, rules for leaf values."""
 
 from __future__ import annotations
 
@@ -13,29 +13,30 @@ from hybridtrees.core.base.exact_sum import exact_mean, group_sums
 from hybridtrees.losses import _kernels
 from hybridtrees.losses._base import Loss, reject_targets
 from hybridtrees.losses._groups import leaf_quantiles, quantile
+from hybridtrees.metrics import Metric
 
 DIALECTS = ("friedman", "xgboost")
 
-# Of the quantile of y to start from, and of the residuals in a leaf: scikit-learn interpolates
-# the former alone, XGBoost both.
+# Methods for the initial quantile of y, and for quantiles of the residuals in a leaf: scikit-learn
+# interpolates only the former, XGBoost both.
 _START_RULES = {"friedman": "linear", "xgboost": "weibull"}
 _LEAF_RULES = {"friedman": "inverted_cdf", "xgboost": "weibull"}
 
 _LARGEST_LOG = 709.0  # of a float64
-_MIN_MEAN = 1e-16  # a start has to be finite even if all targets are 0
-_MIN_SHARE = 1e-7  # of a class; its log-odds have to be finite
+_MIN_MEAN = 1e-16  # keeps the initial score finite if all targets are 0
+_MIN_SHARE = 1e-7  # of a class, which keeps its log-odds finite
 
 
-# -- starts: a loss takes one of these as its method `_start` ---------------------------------
+# -- initial scores: a loss uses one of these as its method `_start` --------------------------
 
 
 def mean(loss: Loss, y: np.ndarray, weight: np.ndarray | None, output: int) -> float:
     """Start at the mean."""
-    return exact_mean(y, weight)
+    return float(exact_mean(y, weight))
 
 
 def median(loss: Loss, y: np.ndarray, weight: np.ndarray | None, output: int) -> float:
-    """Start at the median; the mean of the middle two."""
+    """Start at the median: the mean of the middle two values."""
     return quantile(y, weight, 0.5, "linear")
 
 
@@ -45,9 +46,10 @@ def median(loss: Loss, y: np.ndarray, weight: np.ndarray | None, output: int) ->
 class QuantileLeaves(Loss):
     """A loss whose leaves are quantiles of the residuals.
 
-    `dialect` says whose conventions: scikit-learn takes the lower of two middle residuals in a
-    leaf and counts a row that is met exactly as too low; XGBoost takes the mean and counts it as
-    neither.
+    `dialect` chooses the conventions. In "friedman", scikit-learn's, the median of a leaf is the
+    lower of the two middle residuals, and an exact prediction has the gradient of one that is too
+    low. In "xgboost" the median is their mean, and that gradient is 0 (absolute error) or the one
+    of a prediction that is too high (quantiles).
     """
 
     parameters = {"dialect": "dialect"}
@@ -61,10 +63,21 @@ class QuantileLeaves(Loss):
     def _level(self, output: int) -> float:
         return 0.5
 
-    def _start(self, y, weight, output):
+    def _start(self, y: np.ndarray, weight: np.ndarray | None, output: int) -> float:
         return quantile(y, weight, self._level(output), _START_RULES[self.dialect])
 
-    def leaf_values(self, y, raw, residual, weight, rows, start, *, output=0, n_threads=1):
+    def leaf_values(
+        self,
+        y: np.ndarray,
+        raw: np.ndarray,
+        residual: np.ndarray | None,
+        weight: np.ndarray | None,
+        rows: np.ndarray,
+        start: np.ndarray,
+        *,
+        output: int = 0,
+        n_threads: int = 1,
+    ) -> np.ndarray:
         """Re-estimate leaf values: quantiles of y - raw. See `Loss.leaf_values`."""
         target = y if y.ndim == 1 else y[:, output]
         rule = _LEAF_RULES[self.dialect]
@@ -74,27 +87,27 @@ class QuantileLeaves(Loss):
 
 
 class SmoothedKink(Loss):
-    """A robust loss whose kink is rounded in proportion to the residuals of the round.
+    """A robust loss, smoothed at 0 in proportion to the residuals of the round.
 
-    Leaves are Newton steps, so that penalties and minimum weights count as for any other loss, and
-    a split is scored by how far residuals reach and not by their signs alone. As in XGBoost since
-    3.4 the scale of the residuals is the square of their mean root, which outliers hardly move.
-    XGBoost starts one step away from the mean, which is not the best constant: a quantile is.
+    Leaves are Newton steps, so that penalties and minimum weights work as for any other loss, and
+    splits are scored by the sizes of the residuals and not only by their signs. As in XGBoost since
+    3.4 the scale is the squared mean of the roots of the residuals, which is robust to outliers.
+    Unlike XGBoost it starts at a quantile, the best constant, and not one step from the mean.
     """
 
-    kinked: type[QuantileLeaves]  # the loss without rounding
+    kinked: type[QuantileLeaves]  # the loss without smoothing
 
     def __init__(self, n_outputs: int = 1):
         super().__init__(n_outputs)
         self.scale = (1.0,) * n_outputs
 
-    def _start(self, y, weight, output):
+    def _start(self, y: np.ndarray, weight: np.ndarray | None, output: int) -> float:
         return quantile(y, weight, self._level(output), _START_RULES["xgboost"])
 
     def _level(self, output: int) -> float:
         return 0.5
 
-    def _prepare(self, y, raw, weight):
+    def _prepare(self, y: np.ndarray, raw: np.ndarray, weight: np.ndarray | None) -> None:
         root = np.sqrt(np.abs(y.reshape(len(y), -1) - raw))
         scale = exact_mean(root, weight) ** 2
         # Without residuals any positive scale gives the gradient 0.
@@ -102,21 +115,21 @@ class SmoothedKink(Loss):
 
 
 class SeveralLevels(Loss):
-    """A loss with a raw score, and a prediction, for each of its levels `alpha` from 0 to 1.
+    """A loss with one raw score and one prediction for each level `alpha` from 0 to 1.
 
-    Predictions of several levels are rearranged so that they never cross.
+    Predictions of several levels are sorted, so that they never cross.
     """
 
     def __init__(self, alpha: float | Sequence[float] = 0.5, *more: Any, **named: Any):
         self.alpha = check_levels("alpha", alpha)
         super().__init__(len(self.alpha), *more, **named)
 
-    def predict(self, raw):
+    def predict(self, raw: np.ndarray) -> np.ndarray:
         """Return the predictions, (n_rows,) for one level, else (n_rows, n_levels)."""
         return rearranged(raw, self.alpha)
 
-    def metric(self, name):
-        """Return a metric by its name; of several levels only that of the loss has a score."""
+    def metric(self, name: str) -> Metric:
+        """Return a metric by name; with several levels only the one of the loss is defined."""
         metric = super().metric(name)
         if len(self.alpha) > 1 and metric.name != self.metrics[0]:
             raise ValueError(
@@ -125,7 +138,7 @@ class SeveralLevels(Loss):
             )
         return metric
 
-    def _metric_parameters(self):
+    def _metric_parameters(self) -> dict[str, Any]:
         return {"alpha": self.alpha}
 
 
@@ -136,13 +149,13 @@ def check_levels(name: str, alpha: Any) -> tuple[float, ...]:
     levels = list(alpha) if isinstance(alpha, list | tuple) else [alpha]
     if not levels:
         raise ValueError(f"{name} must name at least one level, got an empty list")
-    return tuple(check_real(name, level, 0, 1) for level in levels)  # type: ignore[misc]
+    return tuple(check_real(name, level, 0, 1) for level in levels)
 
 
 def rearranged(raw: np.ndarray, levels: Sequence[float]) -> np.ndarray:
     """Sort each row in the order of the levels (Chernozhukov et al. 2010).
 
-    A row that is in order stays as it is; the others come closer to the truth.
+    Sorted predictions are never farther from the true quantiles.
     """
     if len(levels) == 1:
         return raw[:, 0]
@@ -155,7 +168,7 @@ def rearranged(raw: np.ndarray, levels: Sequence[float]) -> np.ndarray:
 
 
 class LogLink(Loss):
-    """A deviance of a positive number, predicted by its logarithm; starts at that of the mean.
+    """A deviance with a log link; starts at the logarithm of the mean.
 
     `power` is the exponent p of the variance m^p at the mean m.
     """
@@ -163,13 +176,13 @@ class LogLink(Loss):
     score_scale = "log"
     power: float
 
-    def _start(self, y, weight, output):
+    def _start(self, y: np.ndarray, weight: np.ndarray | None, output: int) -> float:
         return math.log(max(exact_mean(y, weight), _MIN_MEAN))
 
-    def _leaf_shape(self, output):
+    def _leaf_shape(self, output: int) -> tuple[float, float]:
         return self.power, 0.0
 
-    def link(self, base_score):
+    def link(self, base_score: float) -> float:
         """Return the logarithm of a mean."""
         if not base_score > 0:
             raise ValueError(
@@ -177,12 +190,12 @@ class LogLink(Loss):
             )
         return math.log(base_score)
 
-    def predict(self, raw):
+    def predict(self, raw: np.ndarray) -> np.ndarray:
         """Return the means."""
-        means = np.exp(np.minimum(raw, _LARGEST_LOG))
+        means: np.ndarray = np.exp(np.minimum(raw, _LARGEST_LOG))
         return means[:, 0] if self.n_outputs == 1 else means
 
-    def check_target(self, y, name="y"):
+    def check_target(self, y: np.ndarray, name: str = "y") -> None:
         """Raise a ValueError if a target is negative, or 0 for the gamma loss."""
         zero_too = self.power >= 2
         reject_targets(
@@ -192,7 +205,7 @@ class LogLink(Loss):
             f"{'positive' if zero_too else 'at least 0'} for the {self.kind} loss",
         )
 
-    def check_start(self, y):
+    def check_start(self, y: np.ndarray) -> None:
         """Raise a ValueError if all targets are 0: their mean has no logarithm."""
         if not np.any(y > 0):
             raise ValueError(
@@ -210,12 +223,12 @@ class TwoClasses(Loss):
     odds_scale = 1.0
     between = False  # whether targets may lie between 0 and 1
 
-    def _start(self, y, weight, output):
+    def _start(self, y: np.ndarray, weight: np.ndarray | None, output: int) -> float:
         """Return the log-odds of the second class, kept finite when there is only one."""
         share = exact_mean(y, weight)
         return self.link(np.clip(share, _MIN_SHARE, 1 - _MIN_SHARE))
 
-    def link(self, base_score):
+    def link(self, base_score: float) -> float:
         """Return the raw score of a probability."""
         if not 0 < base_score < 1:
             raise ValueError(
@@ -230,52 +243,54 @@ class TwoClasses(Loss):
         _kernels.sigmoid(np.ascontiguousarray(raw).ravel() / self.odds_scale, positive)
         return positive.reshape(raw.shape)
 
-    def predict(self, raw):
-        """Return the probabilities of both classes, or of the second for each of several y."""
+    def predict(self, raw: np.ndarray) -> np.ndarray:
+        """Return the probabilities of both classes; of the second if there are several targets."""
         positive = self._positive(raw)
         return positive if self.n_outputs > 1 else np.column_stack([1.0 - positive, positive])
 
-    def score_input(self, raw):
+    def score_input(self, raw: np.ndarray) -> np.ndarray:
         """Return the probability of the second class."""
         positive = self._positive(raw)
         return positive if self.n_outputs > 1 else positive[:, 0]
 
-    def check_target(self, y, name="y"):
-        """Raise a ValueError if a target is no class, nor a share where that is allowed."""
+    def check_target(self, y: np.ndarray, name: str = "y") -> None:
+        """Raise a ValueError if a target is not a class, or a share where that is allowed."""
         bad = ~((y >= 0) & (y <= 1)) if self.between else (y != 0) & (y != 1)
         allowed = "from 0 to 1" if self.between else "0 or 1"
         reject_targets(y, bad, name, f"{allowed} for the {self.kind.removeprefix('binary_')} loss")
 
 
 class ManyClasses(Loss):
-    """Classes numbered from 0, a raw score each; starts at the centred logarithms of the shares."""
+    """Classes numbered from 0 with a raw score each; starts at the centred log-shares."""
 
     task = "classification"
     score_scale = "shares"
     max_classes = math.inf
 
-    def init_raw(self, y, weight):
+    def init_raw(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
         """Return the logarithms of the class shares, centred."""
         shares = group_sums(y, self.n_outputs, weight)
-        logs = np.log(np.clip(shares / shares.sum(), _MIN_SHARE, None))
-        return logs - logs.mean()
+        logs: np.ndarray = np.log(np.clip(shares / shares.sum(), _MIN_SHARE, None))
+        logs -= logs.mean()
+        return logs
 
-    def predict(self, raw):
+    def predict(self, raw: np.ndarray) -> np.ndarray:
         """Return the probabilities of all classes."""
-        proba = np.exp(raw - raw.max(axis=1, keepdims=True))
-        return proba / proba.sum(axis=1, keepdims=True)
+        proba: np.ndarray = np.exp(raw - raw.max(axis=1, keepdims=True))
+        proba /= proba.sum(axis=1, keepdims=True)
+        return proba
 
-    def check_target(self, y, name="y"):
-        """Raise a ValueError if a target is no class number."""
+    def check_target(self, y: np.ndarray, name: str = "y") -> None:
+        """Raise a ValueError if a target is not a class number."""
         bad = ~((y >= 0) & (y < self.n_outputs)) | (y != np.floor(y))
         reject_targets(y, bad, name, f"a class number from 0 to {self.n_outputs - 1}")
 
-    def leaves_of_residuals(self, y):
-        """Whether leaves are made of residuals: always, for other scores have changed since."""
+    def leaves_of_residuals(self, y: np.ndarray) -> bool:
+        """Return True: the raw scores of other classes have changed since the residuals."""
         return True
 
-    def _n_terms(self):
+    def _n_terms(self) -> int:
         return 1
 
-    def _leaf_factor(self):
+    def _leaf_factor(self) -> float:
         return (self.n_outputs - 1) / self.n_outputs

@@ -1,10 +1,10 @@
-/* Loops of the losses that are worth wide vectors, see per_width.h. */
+/* Loops of the losses that gain from wide vectors, see per_width.h. */
 #ifndef HYBRIDTREES_LOSS_KERNELS_H
 #define HYBRIDTREES_LOSS_KERNELS_H
 
 #include "simd.h"
 
-/* Rows that are worked on together: what is kept of them stays in the nearest cache. */
+/* Rows of a block: their scores stay in the first-level cache. */
 #define HT_LOSS_ROWS 64
 
 #define HT_BODY "loss_kernels_body.h"

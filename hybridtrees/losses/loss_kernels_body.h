@@ -3,8 +3,8 @@
 /* Statistics of L = -log p_y: gradient p_k - 1[y = k], hessian 2 p_k (1 - p_k), an upper bound.
  *
  * raw is (n, n_classes); gradients and hessians of a class lie `stride` apart, and hess may be
- * NULL. `kept` has room for n_classes * HT_LOSS_ROWS numbers: rows are turned there, so that the
- * loops run along rows of one class. */
+ * NULL. `kept` has room for n_classes * HT_LOSS_ROWS numbers: scores are transposed into it, so that
+ * loops run over the rows of one class. */
 HT_TARGET static void HT_NAME(softmax)(
     const double *restrict raw, const double *restrict y, ptrdiff_t n, int n_classes,
     float *restrict grad, float *restrict hess, ptrdiff_t stride, double *restrict kept) {
@@ -60,7 +60,7 @@ HT_TARGET static void HT_NAME(softmax)(
 /* log(1 + exp(raw)) - y raw of every row.
  *
  * log(1 + e), e = exp(-|raw|) <= 1, is 2 atanh(s), s = e / (2 + e) <= 1/3: a series in s^2 that
- * loops turn into vectors, to about one unit in the last place. */
+ * vectorises, accurate to about one unit in the last place. */
 HT_TARGET static void HT_NAME(logistic_losses)(const double *restrict raw, const double *restrict y,
                                                ptrdiff_t n, double *restrict out) {
     for (ptrdiff_t i = 0; i < n; i++) {

@@ -1,15 +1,15 @@
-"""The losses: one row each, that is a class of a few facts, and the names users give them.
+"""The registry of losses: one small class each.
 
-A row says which kernel works it out (`kind`, see _kernels.pxd), its names in scikit-learn's
-gradient boosting (`friedman`) and in XGBoost (`xgboost`), its metrics, where it starts and what
-shapes it; `Loss` explains each fact. Its bases (_rules.py) say the link, the range of targets and
-the rule for leaves. Error messages, docstrings and model files know a row as soon as it is here.
+A class names its kernel (`kind`, see _kernels.pxd), its names in scikit-learn's gradient boosting
+(`friedman`) and in XGBoost (`xgboost`), its metrics, its initial score and its parameters; `Loss`
+explains each attribute. Its base classes (_rules.py) define the link, the range of targets and the
+rule for leaves. Error messages, docstrings and model files follow from this registry.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from hybridtrees.losses._rules import (
     mean,
     median,
 )
+from hybridtrees.metrics import Metric
 
 __all__ = [
     "AbsoluteError",
@@ -51,7 +52,7 @@ __all__ = [
 
 
 Row = TypeVar("Row", bound=type[Loss])
-LOSSES: dict[str, type[Loss]] = {}  # by kind; all that a model file may hold
+LOSSES: dict[str, type[Loss]] = {}  # by kind
 
 
 def row(loss: Row) -> Row:
@@ -85,34 +86,35 @@ class SquaredError(Loss):
 
 @row
 class AbsoluteError(QuantileLeaves):
-    """The absolute error; starts at the median, and medians are its leaves."""
+    """The absolute error; starts at the median, and leaves are medians."""
 
     kind = "absolute"
     friedman = ("absolute_error",)
     metrics = _metrics("mae", last=("mphe",))
 
-    def _shape(self, output):
+    def _shape(self, output: int) -> tuple[float, float]:
         return 0.5, -1.0 if self.dialect == "friedman" else 0.0
 
 
 @row
 class SmoothAbsoluteError(SmoothedKink):
-    """The absolute error with a rounded kink; starts at the median."""
+    """The absolute error, smoothed at 0; starts at the median."""
 
     kind = "smooth_absolute"
     xgboost = ("reg:absoluteerror",)
     kinked = AbsoluteError
     metrics = AbsoluteError.metrics
 
-    def _shape(self, output):
+    def _shape(self, output: int) -> tuple[float, float]:
         return self.scale[output], 0.0
 
 
 @row
 class HuberError(Loss):
-    """Squares up to a distance delta, absolute values beyond (Friedman 2001, section 4.4).
+    """Squared error up to delta, linear beyond (Friedman 2001, section 4.4).
 
-    In every round delta is the quantile `alpha` of the absolute residuals.
+    In every round delta is the quantile `alpha` of the absolute residuals; with several outputs
+    each has its own, and `delta` is a tuple.
     """
 
     kind = "huber"
@@ -124,28 +126,39 @@ class HuberError(Loss):
     def __init__(self, alpha: float = 0.9, n_outputs: int = 1):
         super().__init__(n_outputs)
         self.alpha = check_real("alpha", alpha, 0, 1, closed="neither")
-        self.delta = 1.0
+        self.delta: float | tuple[float, ...] = 1.0 if n_outputs == 1 else (1.0,) * n_outputs
 
-    def _shape(self, output):
-        return self.delta, 0.0
+    def _shape(self, output: int) -> tuple[float, float]:
+        return self.delta[output] if isinstance(self.delta, tuple) else self.delta, 0.0
 
-    def _prepare(self, y, raw, weight):
-        distance = np.abs(y.reshape(len(y), -1) - raw)
-        if weight is not None and distance.shape[1] > 1:
-            weight = np.repeat(weight, distance.shape[1])
-        self.delta = quantile(distance.ravel(), weight, 100 * self.alpha / 100)
+    def _prepare(self, y: np.ndarray, raw: np.ndarray, weight: np.ndarray | None) -> None:
+        level = 100 * self.alpha / 100
+        deltas = [quantile(d, weight, level) for d in np.abs(y.reshape(len(y), -1) - raw).T]
+        self.delta = deltas[0] if self.n_outputs == 1 else tuple(deltas)
 
-    def leaf_values(self, y, raw, residual, weight, rows, start, *, output=0, n_threads=1):
-        """Re-estimate leaf values: median plus mean cut-off deviation; see `Loss.leaf_values`."""
+    def leaf_values(
+        self,
+        y: np.ndarray,
+        raw: np.ndarray,
+        residual: np.ndarray | None,
+        weight: np.ndarray | None,
+        rows: np.ndarray,
+        start: np.ndarray,
+        *,
+        output: int = 0,
+        n_threads: int = 1,
+    ) -> np.ndarray:
+        """Re-estimate leaf values: median plus mean clipped deviation. See `Loss.leaf_values`."""
         distance = (y if y.ndim == 1 else y[:, output]) - raw[:, output]
         out = leaf_quantiles(distance, weight, rows, start, 0.5, "inverted_cdf", n_threads)
-        _kernels.add_clipped_means(distance, weight, rows, start, self.delta, out, n_threads)
+        delta, _ = self._shape(output)
+        _kernels.add_clipped_means(distance, weight, rows, start, delta, out, n_threads)
         return out
 
 
 @row
 class PseudoHuberError(Loss):
-    """A smooth relative of Huber's loss, linear beyond the distance `slope`."""
+    """A smooth form of Huber's loss, about linear beyond the distance `slope`."""
 
     kind = "pseudo_huber"
     xgboost = ("reg:pseudohubererror",)
@@ -156,22 +169,27 @@ class PseudoHuberError(Loss):
         super().__init__(n_outputs)
         self.slope = check_real("huber_slope", slope, 0, closed="neither")
 
-    def _shape(self, output):
+    def _shape(self, output: int) -> tuple[float, float]:
         return self.slope, 0.0
 
-    def _start(self, y, weight, output):
+    def _start(self, y: np.ndarray, weight: np.ndarray | None, output: int) -> float:
         # One Newton step away from 0, as XGBoost does: gradient y / root, hessian 1 / root^3.
         root = np.hypot(1.0, y / self.slope)
         weight = np.ones(len(y)) if weight is None else weight
-        return exact_sum(weight * y / root) / max(exact_sum(weight / root**3), 1e-6)
+        return float(exact_sum(weight * y / root) / max(exact_sum(weight / root**3), 1e-6))
 
-    def _metric_parameters(self):
+    def _metric_parameters(self) -> dict[str, Any]:
         return {"slope": self.slope}
 
 
 @row
 class LogCoshError(Loss):
-    """Logarithm of the hyperbolic cosine of the error: squares near 0, absolute values far out."""
+    """log(cosh(error)): half the squared error near 0, about the absolute error beyond 1.
+
+    The hessian of a row is about 1 / |error| for errors beyond 1. With a target of large scale the
+    hessians of a child therefore do not add up to `min_child_weight`, and "reg:logcosh" finds no
+    split: scale the target, or lower `min_child_weight`.
+    """
 
     kind = "log_cosh"
     friedman = ("log_cosh",)
@@ -182,26 +200,26 @@ class LogCoshError(Loss):
 
 @row
 class QuantileError(SeveralLevels, QuantileLeaves):
-    """The pinball loss of one or several quantiles, a raw score for each."""
+    """The pinball loss of one or several quantiles, with a raw score for each."""
 
     kind = "quantile"
     friedman = ("quantile",)
     parameters = {"alpha": "alpha", "quantile_alpha": "alpha", "dialect": "dialect"}
     metrics = _metrics("quantile")
 
-    def _level(self, output):
+    def _level(self, output: int) -> float:
         level = self.alpha[output]
-        # By way of a percentage, as scikit-learn does, which decides ties.
+        # Through a percentage, like scikit-learn: the rounding decides ties.
         return 100 * level / 100 if self.dialect == "friedman" else level
 
-    def _shape(self, output):
+    def _shape(self, output: int) -> tuple[float, float]:
         alpha = self.alpha[output]
         return alpha, -alpha if self.dialect == "friedman" else 1 - alpha
 
 
 @row
 class SmoothQuantileError(SeveralLevels, SmoothedKink):
-    """The pinball loss with a rounded kink, of one or several quantiles, a raw score for each."""
+    """The pinball loss, smoothed at 0, of one or several quantiles."""
 
     kind = "smooth_quantile"
     xgboost = ("reg:quantileerror",)
@@ -209,32 +227,32 @@ class SmoothQuantileError(SeveralLevels, SmoothedKink):
     kinked = QuantileError
     metrics = QuantileError.metrics
 
-    def _level(self, output):
+    def _level(self, output: int) -> float:
         return self.alpha[output]
 
-    def _shape(self, output):
+    def _shape(self, output: int) -> tuple[float, float]:
         return self.alpha[output], self.scale[output]
 
 
 @row
 class ExpectileError(SeveralLevels):
-    """Squared error, weighted differently above and below; 0.5 is the level of the mean."""
+    """Squared error, weighted by alpha if the target is above the prediction, else 1 - alpha."""
 
     kind = "expectile"
     xgboost = ("reg:expectileerror",)
     parameters = {"expectile_alpha": "alpha"}
     metrics = _metrics("expectile")
 
-    def _shape(self, output):
+    def _shape(self, output: int) -> tuple[float, float]:
         return self.alpha[output], 0.0
 
-    def _start(self, y, weight, output):
+    def _start(self, y: np.ndarray, weight: np.ndarray | None, output: int) -> float:
         alpha = self.alpha[output]
         if alpha in (0, 1):
             used = y if weight is None else y[weight > 0]
-            return used.min() if alpha == 0 else used.max()
-        start = exact_mean(y, weight)
-        # Newton's steps on a piecewise quadratic: exact as soon as no row changes sides.
+            return float(used.min() if alpha == 0 else used.max())
+        start: float = exact_mean(y, weight)
+        # Newton steps on a piecewise quadratic: exact once no row changes sides.
         for _ in range(100):
             side = np.where(start >= y, 1 - alpha, alpha)
             better = exact_mean(y, side if weight is None else side * weight)
@@ -251,7 +269,7 @@ class ExpectileError(SeveralLevels):
 class PoissonDeviance(LogLink):
     """Negative log-likelihood of counts.
 
-    The hessian is larger by the factor exp(max_delta_step), which keeps steps short.
+    The hessian is multiplied by exp(max_delta_step), which keeps steps short.
     """
 
     kind = "poisson"
@@ -265,7 +283,7 @@ class PoissonDeviance(LogLink):
         super().__init__(n_outputs)
         self.max_delta_step = check_real("max_delta_step", max_delta_step, 0)
 
-    def _shape(self, output):
+    def _shape(self, output: int) -> tuple[float, float]:
         return math.exp(self.max_delta_step), 0.0
 
 
@@ -283,7 +301,7 @@ class GammaDeviance(LogLink):
 
 @row
 class TweedieDeviance(LogLink):
-    """Deviance of Tweedie's distributions between Poisson and gamma: positive, with zeros.
+    """Deviance of Tweedie distributions between Poisson and gamma, for targets of at least 0.
 
     `power` is the exponent of the variance, from 1 (Poisson) to 2 (gamma).
     """
@@ -297,13 +315,13 @@ class TweedieDeviance(LogLink):
 
     def __init__(self, power: float = 1.5, n_outputs: int = 1):
         super().__init__(n_outputs)
-        self.power = check_real("tweedie_variance_power", power, 1, 2)  # type: ignore[assignment]
+        self.power = check_real("tweedie_variance_power", power, 1, 2)
 
-    def _shape(self, output):
+    def _shape(self, output: int) -> tuple[float, float]:
         return self.power, 0.0
 
-    def metric(self, name):
-        """Return a metric by its name; see `Loss.metric`. The power is shown behind an @."""
+    def metric(self, name: str) -> Metric:
+        """Return a metric by name. See `Loss.metric`; the power is shown after an @."""
         if name == "tweedie-nloglik":
             name = f"tweedie-nloglik@{self.power:g}"
         return super().metric(name)
@@ -324,8 +342,8 @@ class Logistic(TwoClasses):
     deviance_factor = 2.0
     between = True
 
-    def leaves_of_residuals(self, y):
-        """Whether leaves are made of residuals: of targets 0 and 1, which saves exponentials."""
+    def leaves_of_residuals(self, y: np.ndarray) -> bool:
+        """Whether all targets are 0 or 1: the residuals then save exponentials."""
         return bool(np.all((y == 0) | (y == 1)))
 
 
@@ -352,20 +370,20 @@ class ExponentialLoss(TwoClasses):
 
 @row
 class HingeLoss(TwoClasses):
-    """Hinge loss of two classes: predictions are 0 or 1 and nothing between."""
+    """Hinge loss of two classes; predictions are 0 or 1."""
 
     kind = "binary_hinge"
     xgboost = ("binary:hinge",)
     metrics = ("error", "auc", "aucpr")
     score_scale = "side"
 
-    def _start(self, y, weight, output):
+    def _start(self, y: np.ndarray, weight: np.ndarray | None, output: int) -> float:
         """Return 1 if the second class weighs more, as XGBoost does, else 0."""
         return float(exact_mean(y, weight) > 0.5)
 
-    def link(self, base_score):
-        """Return the raw score that the user gave."""
+    def link(self, base_score: float) -> float:
+        """Return the score unchanged."""
         return base_score
 
-    def _positive(self, raw):
+    def _positive(self, raw: np.ndarray) -> np.ndarray:
         return (raw > 0).astype(np.float64)

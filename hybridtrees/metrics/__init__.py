@@ -1,8 +1,7 @@
 """Scores and losses, with row weights.
 
-The functions take targets and predictions in the order and under the names that scikit-learn
-uses and give the same numbers. `METRICS` lists those that can watch over training, under the
-names that xgboost gives them.
+Functions of scikit-learn have the same names, arguments and results here. `METRICS` holds those
+that can monitor training, under XGBoost's names.
 """
 
 from hybridtrees.metrics._classification import (
@@ -12,7 +11,12 @@ from hybridtrees.metrics._classification import (
     f1_score,
     log_loss,
 )
-from hybridtrees.metrics._ranking import average_precision_score, pr_auc_score, roc_auc_score
+from hybridtrees.metrics._ranking import (
+    average_precision_score,
+    pr_auc_score,
+    roc_auc_score,
+    roc_curve,
+)
 from hybridtrees.metrics._regression import (
     gamma_deviance,
     gamma_nloglik,
@@ -53,6 +57,7 @@ __all__ = [
     "pr_auc_score",
     "r2_score",
     "roc_auc_score",
+    "roc_curve",
     "root_mean_squared_error",
     "root_mean_squared_log_error",
     "takes_weight",

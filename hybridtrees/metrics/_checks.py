@@ -1,4 +1,4 @@
-"""Checks, means and sections of docstrings that metrics share."""
+"""Checks, means and docstring sections that metrics share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Metric = TypeVar("Metric", bound=Callable[..., Any])
 def regression_pair(
     y_true: Any, y_pred: Any, sample_weight: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return targets and predictions of one shape, and the weights."""
+    """Return targets and predictions of equal shape, and the weights."""
     y_true = check_target_regression(y_true, multi_output=True, name="y_true")
     y_pred = check_target_regression(y_pred, multi_output=True, name="y_pred")
     check_same_length(y_true, y_pred)
@@ -30,19 +30,19 @@ def regression_pair(
 
 
 def label_vector(labels: Any, name: str) -> np.ndarray:
-    """Labels as a vector; numbers of all kinds and text are kept as they are."""
+    """Return labels as a 1-D array of their own dtype."""
     if not isinstance(labels, np.ndarray) and hasattr(labels, "to_numpy"):
         labels = labels.to_numpy()
-    labels = np.asarray(labels)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels.ravel()
-    if labels.ndim != 1:
-        raise ValueError(f"{name} must be one-dimensional, got the shape {labels.shape}")
-    return labels
+    vector = np.asarray(labels)
+    if vector.ndim == 2 and vector.shape[1] == 1:
+        vector = vector.ravel()
+    if vector.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, got the shape {vector.shape}")
+    return vector
 
 
 def check_same_length(y_true: np.ndarray, y_pred: np.ndarray) -> None:
-    """Refuse predictions of another number of rows."""
+    """Refuse predictions with another number of rows."""
     if y_pred.ndim == 0 or len(y_true) != len(y_pred):
         raise ValueError(
             "Found input variables with inconsistent numbers of samples: the targets have "
@@ -61,13 +61,13 @@ def probabilities(y_proba: Any) -> np.ndarray:
 
 
 def check_probabilities(proba: np.ndarray) -> None:
-    """Refuse what is not from 0 to 1."""
+    """Refuse values outside [0, 1]."""
     if not (proba.min() >= 0 and proba.max() <= 1):  # NaN fails both comparisons
         raise ValueError("y_proba must hold probabilities from 0 to 1")
 
 
 def check_n_columns(n_classes: int, proba: np.ndarray, name: str = "y_proba") -> None:
-    """Refuse probabilities of another number of classes."""
+    """Refuse probabilities of another number of classes than `n_classes`."""
     n_columns = 2 if proba.ndim == 1 else proba.shape[1]
     if n_classes != n_columns:
         raise ValueError(
@@ -77,21 +77,21 @@ def check_n_columns(n_classes: int, proba: np.ndarray, name: str = "y_proba") ->
 
 
 def known_classes(labels: Any) -> np.ndarray | None:
-    """Return the classes that the caller names, sorted; None where there are none named."""
+    """Return the classes given by the user, sorted, or None."""
     return None if labels is None else np.unique(np.asarray(labels))
 
 
 def mean(values: np.ndarray, weight: np.ndarray | None) -> float:
-    """Weighted mean over the rows, and over columns if there are several."""
+    """Return the weighted mean over the rows, averaged over columns."""
     return float(np.mean(exact_mean(values, weight)))
 
 
 def root_mean(squares: np.ndarray, weight: np.ndarray | None) -> float:
-    """Root of the weighted mean; with several outputs the mean of their roots."""
+    """Return the root of the weighted mean, averaged over columns."""
     return float(np.mean(np.sqrt(exact_mean(squares, weight))))
 
 
-# ---- what most metrics are: a function of each row's target and prediction, and its mean --------
+# ---- Metrics that are the mean of a loss of each row ------------------------------------------
 
 PAIR = """y_true, y_pred : array-like of shape (n_rows,) or (n_rows, n_outputs)
     {}"""
@@ -102,7 +102,7 @@ LABELS = """labels : array-like, optional
 
 
 def documented(*parameters: str, returns: str) -> Callable[[Metric], Metric]:
-    """Add the sections of parameters and returns to a docstring; many metrics share them."""
+    """Return a decorator that adds the sections Parameters and Returns to a docstring."""
     sections = f"""
 
 Parameters
@@ -127,9 +127,9 @@ def row_mean(
     note: str = "",
     average: Callable[[np.ndarray, np.ndarray | None], float] = mean,
 ) -> Callable[[Metric], Callable[..., float]]:
-    """Make a metric of a function of checked targets and predictions: its mean over the rows.
+    """Return a decorator that turns a loss of each row into a metric: its mean, after checks.
 
-    `pair` and `more` describe the parameters in the docstring, `note` the number it returns.
+    In the docstring `pair` and `more` describe the parameters, `note` the result.
     """
 
     def decorate(loss: Metric) -> Callable[..., float]:

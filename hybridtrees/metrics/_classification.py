@@ -1,4 +1,4 @@
-"""Scores and losses of classes: of predicted labels and of probabilities."""
+"""Metrics of classification, from predicted labels or probabilities."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ y_proba : array-like of shape (n_rows,) or (n_rows, n_classes)
 
 @documented(_PREDICTED, WEIGHT, returns="score : float")
 def accuracy_score(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
-    """Share (by weight) of rows whose label is predicted rightly."""
+    """Accuracy: weighted share of rows whose label is predicted correctly."""
     y_true, y_pred = label_vector(y_true, "y_true"), label_vector(y_pred, "y_pred")
     check_same_length(y_true, y_pred)
     right = np.asarray(y_true == y_pred)
-    if right.shape != y_true.shape:  # NumPy gives up on comparing text with numbers
+    if right.shape != y_true.shape:  # NumPy does not compare text with numbers
         right = np.zeros(len(y_true), dtype=bool)
     return mean(right, check_sample_weight(sample_weight, len(y_true)))
 
 
 @documented(_PREDICTED, WEIGHT, returns="loss : float")
 def error_rate(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
-    """Share (by weight) of rows whose label is predicted wrongly."""
+    """Error rate: weighted share of rows whose label is predicted wrongly."""
     return 1.0 - accuracy_score(y_true, y_pred, sample_weight=sample_weight)
 
 
@@ -66,11 +66,11 @@ def f1_score(
     y_true, y_pred : array-like of shape (n_rows,)
         Labels.
     average : {"binary", "macro", "micro", "weighted"} or None
-        The score of `pos_label`; the mean over all classes; the score of all classes' counts
-        together; the mean weighted by the classes' shares in `y_true`; all scores in the order
-        of the labels.
+        "binary": the score of `pos_label`. "macro": the mean over all classes. "micro": the score
+        from the sums of the counts of all classes. "weighted": the mean, weighted by the shares
+        of the classes in `y_true`. None: the scores of all classes, in sorted order.
     pos_label : label
-        The class that "binary" looks at.
+        The positive class of "binary".
     sample_weight : array-like of shape (n_rows,), optional
         Row weights.
 
@@ -112,12 +112,14 @@ def f1_score(
 
 def _f1(right: Any, present: Any, claimed: Any) -> np.ndarray:
     total = np.asarray(present + claimed)
-    return np.divide(2.0 * right, total, out=np.zeros_like(total), where=total > 0)
+    scores = np.zeros_like(total)
+    np.divide(2.0 * right, total, out=scores, where=total > 0)
+    return scores
 
 
 @documented(*_PROBABLE, returns="loss : float")
 def log_loss(y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None) -> float:
-    """Mean negative logarithm of the probability given to the true class."""
+    """Log-loss: mean negative logarithm of the probability of the true class."""
     codes, proba = _coded(y_true, y_proba, labels)
     if proba.ndim == 1:
         chosen = np.where(codes == 1, proba, 1 - proba)
@@ -136,7 +138,7 @@ def log_loss(y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: An
 def brier_score_loss(
     y_true: Any, y_proba: Any, *, sample_weight: Any = None, labels: Any = None
 ) -> float:
-    """Mean squared distance between probabilities and what came true."""
+    """Brier score: mean squared difference between probabilities and true classes."""
     codes, proba = _coded(y_true, y_proba, labels)
     weight = check_sample_weight(sample_weight, len(codes))
     if proba.ndim == 2 and proba.shape[1] > 2:
@@ -147,7 +149,7 @@ def brier_score_loss(
 
 
 def _coded(y_true: Any, y_proba: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return class numbers and probabilities that fit together."""
+    """Return checked class codes and probabilities."""
     proba = probabilities(y_proba)
     codes, classes = check_target_classification(
         y_true, classes=known_classes(labels), name="y_true"

@@ -1,4 +1,4 @@
-"""Areas under curves: how well scores order the rows."""
+"""Metrics of the order of scores: areas under curves."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ _ONE_CLASS = "NaN (with a warning) if only one class is present."
 @documented(
     _SCORES,
     """average : {"macro", "weighted"} or None
-    Over several classes: the plain mean; weighted by the classes' shares; none, an area for
-    each class ("ovr" alone).""",
+    With several classes: "macro" is the mean, "weighted" the mean weighted by the shares of the
+    classes, None an area for each class (only with "ovr").""",
     WEIGHT,
     """multi_class : {"raise", "ovr", "ovo"}
-    With more than two classes: refuse; each class against the rest; each pair of classes.""",
+    With more than two classes: raise an error, each class against the rest, or each pair of
+    classes.""",
     LABELS,
     returns=f"score : float or ndarray of shape (n_classes,)\n    {_ONE_CLASS}",
 )
@@ -52,9 +53,9 @@ def roc_auc_score(
     multi_class: str = "raise",
     labels: Any = None,
 ) -> Any:
-    """Area under the ROC curve: the chance that a positive row is scored above a negative one.
+    """Area under the ROC curve: probability that a positive row scores above a negative one.
 
-    Ties count one half. The rows are sorted once.
+    Ties count one half.
     """
     check_option("multi_class", multi_class, ("raise", "ovr", "ovo"))
     check_option("average", average, ("macro", "weighted", None))
@@ -85,15 +86,15 @@ def roc_auc_score(
 def pr_auc_score(
     y_true: Any, y_score: Any, *, sample_weight: Any = None, labels: Any = None
 ) -> float:
-    """Area under the curve of precision over recall, exact between the points of the curve.
+    """Area under the precision-recall curve, integrated exactly.
 
     Between two scores false positives grow in proportion to true ones (Davis and Goadrich 2006),
-    as in XGBoost's "aucpr". With several classes it is the mean over each against the rest.
+    as in XGBoost's "aucpr". With several classes it is the mean of each class against the rest.
     """
     codes, classes, score, weight = _read(y_true, y_score, sample_weight, labels)
     if score.ndim == 2 and score.shape[1] > 2:
         check_n_columns(len(classes), score, "y_score")
-        return _one_vs_rest(_area_under_pr, codes, score, weight, "macro")
+        return float(_one_vs_rest(_area_under_pr, codes, score, weight, "macro"))
     if score.ndim == 2:
         score = score[:, -1]
     if len(classes) > 2:
@@ -104,8 +105,12 @@ def pr_auc_score(
     return _area_under_pr(codes == 1, score, weight)
 
 
-def average_precision_score(y_true: Any, y_score: Any, *, sample_weight: Any = None) -> float:
-    """Mean of the precision at each recall, without interpolation.
+def roc_curve(
+    y_true: Any, y_score: Any, *, sample_weight: Any = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Points of the ROC curve, from the highest threshold to the lowest.
+
+    Points on a straight line between their neighbours are left out.
 
     Parameters
     ----------
@@ -118,8 +123,32 @@ def average_precision_score(y_true: Any, y_score: Any, *, sample_weight: Any = N
 
     Returns
     -------
-    score : float
+    fpr, tpr : ndarray of shape (n_points,)
+        Share of the negative and of the positive rows that score at least the threshold.
+    thresholds : ndarray of shape (n_points,)
+        Falling, infinite first.
     """
+    codes, classes, score, weight = _read(y_true, y_score, sample_weight)
+    if len(classes) != 2 or score.ndim != 1:
+        raise ValueError(f"roc_curve needs two classes, y_true holds {len(classes)}")
+    true, false = _counts(codes == 1, score, weight, descending=True)
+    corner = np.ones(len(true), dtype=bool)
+    corner[1:-1] = (np.diff(true, 2) != 0) | (np.diff(false, 2) != 0)
+    thresholds = -np.unique(-score)
+    tpr, fpr = (np.append(0.0, count[corner] / count[-1]) for count in (true, false))
+    return fpr, tpr, np.append(np.inf, thresholds[corner])
+
+
+@documented(
+    """y_true : array-like of shape (n_rows,)
+    Labels of two classes; the larger one is positive.
+y_score : array-like of shape (n_rows,)
+    Scores of the positive class.""",
+    WEIGHT,
+    returns="score : float",
+)
+def average_precision_score(y_true: Any, y_score: Any, *, sample_weight: Any = None) -> float:
+    """Average precision: mean of the precision over the recall, without interpolation."""
     codes, classes, score, weight = _read(y_true, y_score, sample_weight)
     if len(classes) != 2 or score.ndim != 1:
         raise ValueError(f"average_precision_score needs two classes, y_true holds {len(classes)}")
@@ -128,13 +157,13 @@ def average_precision_score(y_true: Any, y_score: Any, *, sample_weight: Any = N
         return math.nan
     flagged = true + false
     precision = np.divide(true, flagged, out=np.zeros_like(true), where=flagged > 0)
-    return exact_sum(np.diff(true, prepend=0.0), precision) / float(true[-1])
+    return float(exact_sum(np.diff(true, prepend=0.0), precision) / float(true[-1]))
 
 
 def _read(
     y_true: Any, y_score: Any, sample_weight: Any, labels: Any = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return class numbers, the classes, scores and weights that fit together."""
+    """Return class codes, classes, scores and weights, checked."""
     codes, classes = check_target_classification(
         y_true, classes=known_classes(labels), name="y_true"
     )
@@ -165,11 +194,11 @@ def _warn_one_class(curve: str) -> None:
 def _counts(
     positive: np.ndarray, score: np.ndarray, weight: np.ndarray | None, descending: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Weight of the positive and of the negative rows up to each distinct score."""
+    """Return the weight of the positive and of the negative rows up to each distinct score."""
     order = np.argsort(-score if descending else score)
     score, positive = score[order], positive[order]
     weight = None if weight is None else weight[order]
-    # Number of each row's score among the distinct ones.
+    # Rank of each row's score among the distinct ones.
     run = np.append(0, np.cumsum(score[1:] != score[:-1]))
     true, false = (
         np.cumsum(group_sums(run[rows], run[-1] + 1, None if weight is None else weight[rows]))
@@ -180,7 +209,7 @@ def _counts(
 
 def _area_under_roc(positive: np.ndarray, score: np.ndarray, weight: np.ndarray | None) -> float:
     yes, no = _counts(positive, score, weight)
-    # Trapezoids: a tie's positives stand above all earlier negatives and half of its own.
+    # Trapezoids: positives of a tie are above all earlier negatives and half of those tied.
     width = np.diff(yes, prepend=0.0)
     height = no - 0.5 * np.diff(no, prepend=0.0)
     total = yes[-1] * no[-1]
@@ -188,7 +217,7 @@ def _area_under_roc(positive: np.ndarray, score: np.ndarray, weight: np.ndarray 
 
 
 def _area_under_pr(positive: np.ndarray, score: np.ndarray, weight: np.ndarray | None) -> float:
-    """Integrate t / (t + f(t)) over the true positives t, f being linear between scores.
+    """Integrate t / (t + f(t)) over the true positives t, with f linear between scores.
 
     With f(t) = f0 + s (t - t0) and c = f0 - s t0 the integrand is t / (c + (1 + s) t), whose
     integral is t / (1 + s) - c / (1 + s)^2 log(c + (1 + s) t).
@@ -202,10 +231,10 @@ def _area_under_pr(positive: np.ndarray, score: np.ndarray, weight: np.ndarray |
     rise, t0, f0 = rise[part], true[:-1][part], false[:-1][part]
     slope = np.diff(false)[part] / rise
     area = rise / (1 + slope)
-    bent = t0 + f0 > 0  # precision is constant on the first part, where c is 0
-    c, steep = (f0 - slope * t0)[bent], (1 + slope)[bent]
-    area[bent] -= c / steep**2 * np.log1p(steep * rise[bent] / (t0 + f0)[bent])
-    return exact_sum(area) / float(true[-1])
+    curved = t0 + f0 > 0  # precision is constant on the first part, where c is 0
+    c, steep = (f0 - slope * t0)[curved], (1 + slope)[curved]
+    area[curved] -= c / steep**2 * np.log1p(steep * rise[curved] / (t0 + f0)[curved])
+    return float(exact_sum(area) / float(true[-1]))
 
 
 def _one_vs_rest(
@@ -223,7 +252,7 @@ def _one_vs_rest(
 def _one_vs_one(
     codes: np.ndarray, score: np.ndarray, weight: np.ndarray | None, average: str
 ) -> float:
-    """Mean over all pairs of classes, of which each is positive once (Hand and Till 2001)."""
+    """Return the mean over pairs of classes, each positive once (Hand and Till 2001)."""
     areas, shares = [], []
     for one, other in combinations(range(score.shape[1]), 2):
         rows = (codes == one) | (codes == other)

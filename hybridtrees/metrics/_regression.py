@@ -1,4 +1,4 @@
-"""Scores and losses of numbers."""
+"""Metrics of regression."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hybridtrees._parameters import check_real
 from hybridtrees.core.base.exact_sum import exact_mean
@@ -23,6 +24,8 @@ from hybridtrees.metrics._checks import (
     row_mean,
 )
 
+Floats = NDArray[np.float64]
+
 _LEVELS = (
     """y_true : array-like of shape (n_rows,)
     Targets.
@@ -35,37 +38,38 @@ y_pred : array-like of shape (n_rows,) or (n_rows, n_levels)
 
 
 @row_mean()
-def mean_squared_error(y_true: np.ndarray, y_pred: np.ndarray) -> np.ndarray:
-    """Mean of the squared errors; over outputs too, if there are several."""
+def mean_squared_error(y_true: Floats, y_pred: Floats) -> Floats:
+    """Mean squared error, averaged over outputs."""
     return np.square(y_true - y_pred)
 
 
 @row_mean(average=root_mean)
-def root_mean_squared_error(y_true: np.ndarray, y_pred: np.ndarray) -> np.ndarray:
-    """Square root of the mean squared error; with several outputs the mean of their roots."""
+def root_mean_squared_error(y_true: Floats, y_pred: Floats) -> Floats:
+    """Root mean squared error, averaged over outputs."""
     return np.square(y_true - y_pred)
 
 
 @row_mean("Targets and predictions, all greater than -1.", average=root_mean)
-def root_mean_squared_log_error(y_true: np.ndarray, y_pred: np.ndarray) -> np.ndarray:
+def root_mean_squared_log_error(y_true: Floats, y_pred: Floats) -> Floats:
     """Root mean squared error of log(1 + y), for targets above -1."""
     for name, values in (("y_true", y_true), ("y_pred", y_pred)):
         if values.min() <= -1:
             raise ValueError(
                 f"{name} must be greater than -1 for a logarithmic error, got {values.min()}"
             )
-    return np.square(np.log1p(y_true) - np.log1p(y_pred))
+    error: Floats = np.log1p(y_true) - np.log1p(y_pred)
+    return np.square(error)
 
 
 @row_mean()
-def mean_absolute_error(y_true: np.ndarray, y_pred: np.ndarray) -> np.ndarray:
-    """Mean of the absolute errors; over outputs too, if there are several."""
+def mean_absolute_error(y_true: Floats, y_pred: Floats) -> Floats:
+    """Mean absolute error, averaged over outputs."""
     return np.abs(y_true - y_pred)
 
 
 @row_mean(note="Huge where a target is 0.")
-def mean_absolute_percentage_error(y_true: np.ndarray, y_pred: np.ndarray) -> np.ndarray:
-    """Mean of the absolute errors divided by the targets; 0.1 is ten per cent."""
+def mean_absolute_percentage_error(y_true: Floats, y_pred: Floats) -> Floats:
+    """Mean absolute error relative to the targets; 0.1 is ten per cent."""
     return np.abs(y_true - y_pred) / np.maximum(np.abs(y_true), np.finfo(np.float64).eps)
 
 
@@ -73,11 +77,11 @@ def mean_absolute_percentage_error(y_true: np.ndarray, y_pred: np.ndarray) -> np
     PAIR.format("Targets and predictions."),
     WEIGHT,
     returns="""score : float
-    1 for perfect predictions, 0 for those of the mean. An output without variation gives 1
-    if it is predicted exactly and 0 otherwise. NaN (with a warning) for a single row.""",
+    1 for perfect predictions, 0 for the mean as prediction. A constant output gives 1 if it is
+    predicted exactly, else 0. NaN (with a warning) for a single row.""",
 )
 def r2_score(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
-    """Coefficient of determination; the mean over outputs, if there are several."""
+    """Coefficient of determination R2, averaged over outputs."""
     y_true, y_pred, weight = regression_pair(y_true, y_pred, sample_weight)
     if len(y_true) < 2:
         warnings.warn("R2 is not defined for fewer than two rows", UserWarning, stacklevel=2)
@@ -94,7 +98,7 @@ def r2_score(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
 def mean_pinball_loss(
     y_true: Any, y_pred: Any, *, sample_weight: Any = None, alpha: float | Sequence[float] = 0.5
 ) -> float:
-    """Mean pinball loss of predicted quantiles; over the levels too, if there are several."""
+    """Mean pinball loss of predicted quantiles, averaged over levels."""
     error, levels, weight = _level_errors(y_true, y_pred, sample_weight, alpha)
     return mean(np.maximum(levels * error, (levels - 1) * error), weight)
 
@@ -103,7 +107,7 @@ def mean_pinball_loss(
 def mean_expectile_loss(
     y_true: Any, y_pred: Any, *, sample_weight: Any = None, alpha: float | Sequence[float] = 0.5
 ) -> float:
-    """Mean of squared errors that weigh alpha above and 1 - alpha below the prediction."""
+    """Mean squared error, weighted alpha above and 1 - alpha below the prediction."""
     error, levels, weight = _level_errors(y_true, y_pred, sample_weight, alpha)
     return mean(np.where(error > 0, levels, 1 - levels) * error * error, weight)
 
@@ -111,19 +115,17 @@ def mean_expectile_loss(
 @row_mean(
     "Targets and predictions.",
     """slope : float
-    Error at which squares go over into absolute values.""",
+    Error from which the loss is about linear.""",
 )
-def mean_pseudo_huber_error(
-    y_true: np.ndarray, y_pred: np.ndarray, *, slope: float = 1.0
-) -> np.ndarray:
-    """Mean of slope^2 (sqrt(1 + (error / slope)^2) - 1), a smooth relative of Huber's loss."""
+def mean_pseudo_huber_error(y_true: Floats, y_pred: Floats, *, slope: float = 1.0) -> Floats:
+    """Mean pseudo-Huber loss, slope^2 (sqrt(1 + (error / slope)^2) - 1)."""
     check_real("slope", slope, 0, closed="neither")
     return slope**2 * (np.hypot(1.0, (y_true - y_pred) / slope) - 1.0)
 
 
 @row_mean("Counts and predicted means.")
-def poisson_nloglik(y_true: np.ndarray, y_pred: np.ndarray) -> np.ndarray:
-    """Mean negative log-likelihood of counts under Poisson distributions."""
+def poisson_nloglik(y_true: Floats, y_pred: Floats) -> Floats:
+    """Mean negative log-likelihood of Poisson distributions."""
     from scipy.special import gammaln
 
     means = np.maximum(y_pred, 1e-16)
@@ -131,15 +133,15 @@ def poisson_nloglik(y_true: np.ndarray, y_pred: np.ndarray) -> np.ndarray:
 
 
 @row_mean("Positive targets and predicted means.")
-def gamma_nloglik(y_true: np.ndarray, y_pred: np.ndarray) -> np.ndarray:
+def gamma_nloglik(y_true: Floats, y_pred: Floats) -> Floats:
     """Mean negative log-likelihood of exponential distributions: gamma with dispersion 1."""
     means = np.maximum(y_pred, 1e-6)
     return y_true / means + np.log(means)
 
 
 @row_mean("Targets and predicted means, not negative.")
-def gamma_deviance(y_true: np.ndarray, y_pred: np.ndarray) -> np.ndarray:
-    """Mean gamma deviance, with 1e-6 added on both sides so that 0 is allowed."""
+def gamma_deviance(y_true: Floats, y_pred: Floats) -> Floats:
+    """Mean gamma deviance; 1e-6 is added to targets and predictions, so that 0 is allowed."""
     for name, values in (("y_true", y_true), ("y_pred", y_pred)):
         if values.min() < 0:
             raise ValueError(f"{name} must not be negative, got {values.min()}")
@@ -152,11 +154,11 @@ def gamma_deviance(y_true: np.ndarray, y_pred: np.ndarray) -> np.ndarray:
     """rho : float
     Exponent of the variance, from 1 to 2.""",
 )
-def tweedie_nloglik(y_true: np.ndarray, y_pred: np.ndarray, *, rho: float = 1.5) -> np.ndarray:
-    """Mean negative log-likelihood of Tweedie's distribution, but for what y alone decides."""
+def tweedie_nloglik(y_true: Floats, y_pred: Floats, *, rho: float = 1.5) -> Floats:
+    """Mean negative log-likelihood of Tweedie distributions, without terms of y alone."""
     check_real("rho", rho, 1, 2)
     means = np.maximum(y_pred, 1e-16)
-    # Both terms have logarithms for limits at the ends of the range.
+    # At the ends of the range the terms become logarithms.
     first = -np.log(means) if rho == 1 else means ** (1 - rho) / (rho - 1)
     second = np.log(means) if rho == 2 else means ** (2 - rho) / (2 - rho)
     return y_true * first + second
@@ -165,7 +167,7 @@ def tweedie_nloglik(y_true: np.ndarray, y_pred: np.ndarray, *, rho: float = 1.5)
 def _level_errors(
     y_true: Any, y_pred: Any, sample_weight: Any, alpha: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return y_true - y_pred, a column for each level, the levels, and the weights."""
+    """Return y_true - y_pred with a column per level, the levels, and the weights."""
     levels = np.atleast_1d(np.asarray(alpha, dtype=np.float64))
     if levels.ndim != 1 or not ((levels >= 0) & (levels <= 1)).all():
         raise ValueError(f"alpha must be a level from 0 to 1 or a list of such, got {alpha!r}")

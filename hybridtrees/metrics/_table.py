@@ -1,4 +1,4 @@
-"""The metrics that can watch over training, by the names that xgboost gives them."""
+"""The metrics that can monitor training, by XGBoost's names."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from hybridtrees.metrics._regression import (
 
 
 class Metric(NamedTuple):
-    """A function that can watch over training."""
+    """A metric that can monitor training."""
 
-    name: str  # by which it is given and reported
-    function: Callable[..., float]  # of targets (or class codes), predictions, weights
+    name: str
+    function: Callable[..., float]  # of targets (or class codes), predictions, sample_weight
     maximize: bool  # whether larger is better
 
 
 def _rmse(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
-    # One root over all outputs, as xgboost has it; scikit-learn takes a root for each.
+    # One root over all outputs, as in XGBoost; scikit-learn averages the roots.
     return math.sqrt(mean_squared_error(y_true, y_pred, sample_weight=sample_weight))
 
 
 def _rmsle(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
-    # Undefined, but no reason to stop the training.
+    # Undefined predictions are no reason to stop training.
     y_true, y_pred, _ = regression_pair(y_true, y_pred, sample_weight)
     if y_pred.min() <= -1:
         return math.nan
@@ -52,7 +52,7 @@ def _rmsle(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
 
 
 def _log_cosh(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
-    # log(cosh(d)) = log(exp(d) + exp(-d)) - log(2), which cosh itself would overflow.
+    # log(cosh(d)) = log(exp(d) + exp(-d)) - log(2), without the overflow of cosh.
     y, p, weight = regression_pair(y_true, y_pred, sample_weight)
     return mean(np.logaddexp(y - p, p - y) - math.log(2), weight)
 
@@ -71,7 +71,7 @@ def _multiclass_error(y_true: Any, y_proba: Any, *, sample_weight: Any = None) -
 
 
 def _labels(y_proba: Any) -> list[int]:
-    """Return the numbers of all classes, which a part of the rows need not hold."""
+    """Return all class codes: the rows need not hold each of them."""
     return list(range(2 if np.ndim(y_proba) == 1 else np.shape(y_proba)[1]))
 
 
@@ -84,16 +84,10 @@ def _coded_brier(y_true: Any, y_proba: Any, *, sample_weight: Any = None) -> flo
 
 
 def _auc(y_true: Any, y_score: Any, *, sample_weight: Any = None) -> float:
-    if np.ndim(y_score) == 1:
-        return roc_auc_score(y_true, y_score, sample_weight=sample_weight)
-    return roc_auc_score(
-        y_true,
-        y_score,
-        sample_weight=sample_weight,
-        average="weighted",
-        multi_class="ovr",
-        labels=_labels(y_score),
-    )
+    several: dict[str, Any] = {}
+    if np.ndim(y_score) != 1:
+        several = {"average": "weighted", "multi_class": "ovr", "labels": _labels(y_score)}
+    return float(roc_auc_score(y_true, y_score, sample_weight=sample_weight, **several))
 
 
 def _aucpr(y_true: Any, y_score: Any, *, sample_weight: Any = None) -> float:
@@ -128,7 +122,7 @@ METRICS: dict[str, Metric] = {
     )
 }
 
-# Metrics with a parameter: its name, by which a loss gives its own, and its range behind an @.
+# Metrics with a parameter: its name and its range.
 _PARAMETERS: dict[str, tuple[str, float, float]] = {
     "error": ("threshold", 0, 1),
     "tweedie-nloglik": ("rho", 1, 2),
@@ -139,10 +133,10 @@ _PARAMETERS: dict[str, tuple[str, float, float]] = {
 
 
 def get_metric(name: str, **parameters: Any) -> Metric:
-    """Return the metric of a name, or raise a ValueError that lists the names there are.
+    """Return a metric by name, or raise a ValueError that lists all names.
 
-    A parameter can follow an @, and goes before one of `parameters`, of which others than the
-    metric's own are ignored.
+    A parameter after an @ takes precedence over `parameters`, of which others than the metric's
+    own are ignored.
     """
     base, _, text = name.partition("@") if isinstance(name, str) else (None, "", "")
     if base not in METRICS or ("@" in name and base not in _PARAMETERS):
@@ -157,9 +151,7 @@ def get_metric(name: str, **parameters: Any) -> Metric:
         except ValueError:
             value = math.nan
         if not low <= value <= high:
-            raise ValueError(
-                f"the metric {name!r} needs a number from {low} to {high} behind the @"
-            )
+            raise ValueError(f"the metric {name!r} needs a number from {low} to {high} after the @")
         parameters = {key: value}
     if parameters.get(key) is None:
         return metric
@@ -168,7 +160,7 @@ def get_metric(name: str, **parameters: Any) -> Metric:
 
 
 def takes_weight(function: Callable[..., Any]) -> bool:
-    """Whether a function can be given `sample_weight` by name."""
+    """Whether a function takes `sample_weight` as a keyword."""
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):  # of a builtin
@@ -180,10 +172,7 @@ def takes_weight(function: Callable[..., Any]) -> bool:
 
 
 def callable_metric(function: Callable[..., Any], maximize: bool = False) -> Metric:
-    """Make a metric of a function ``function(y_true, y_pred[, sample_weight]) -> float``.
-
-    It is given weights if it has such a parameter; its `__name__` is the metric's.
-    """
+    """Make a metric from ``function(y_true, y_pred[, sample_weight]) -> float``, named after it."""
     if not callable(function):
         raise TypeError(f"eval_metric must be a name or a callable, got {function!r}")
     name = getattr(function, "__name__", type(function).__name__)

@@ -1,7 +1,7 @@
-"""The model families, one file each."""
+"""The model families, one folder each, and what they share."""
 
 from hybridtrees._persistence import register
 from hybridtrees.core.tree.tree import TreeEnsemble
 
-# What fitted models are made of, and a model file may therefore hold.
+# Model files may hold this class.
 register(TreeEnsemble)

@@ -43,11 +43,13 @@ def test_all_families_on_every_task(task):
     table = result.table
     assert [row["error"] for row in table] == [None] * len(table)
     assert {r.family.key for r in result.results} == {f.key for f in choose_families(None)}
-    tests = [row["test"] for row in table]
-    assert tests == sorted(tests, reverse=task != "regression")
+    scores = [row["choice"] for row in table]
+    assert scores == sorted(scores, reverse=task != "regression")
     assert [row["rank"] for row in table] == list(range(1, len(table) + 1))
     assert table[-1]["model"] == "baseline (constant)"
     for row in table:
+        low, high = row["test_interval"]
+        assert low <= row["test"] <= high
         assert row["fit_seconds"] > 0 and row["predict_seconds"] > 0 and row["size_bytes"] > 0
         assert row["delta"] == pytest.approx(
             100 * (row["validation"] - row["train"]) / row["train"], abs=1e-9
@@ -112,11 +114,13 @@ def test_time_orders_the_rows():
     np.testing.assert_array_equal(other.plan.test, result.plan.test)
 
 
-def test_dates_order_rows_and_are_no_feature():
+def test_dates_order_rows_and_become_features():
     days = np.datetime64("2024-01-01") + np.arange(60)
     X = {"day": days.astype(str).astype(object), "x": np.arange(60.0)}
     result = hybridtrees.compare(X, np.arange(60.0) + 0.1, time="day", models=["linear"])
-    assert result.data.feature_names == ["x"] and "'day' orders the rows" in str(result)
+    made = ["day_month", "day_day", "day_weekday", "day_day_of_year", "day_elapsed"]
+    assert result.data.feature_names == ["x", *made]
+    assert "'day' holds dates, whose features are month, day, weekday" in str(result)
     np.testing.assert_array_equal(result.plan.test, np.arange(51, 60))
     with pytest.raises(ValueError, match="time column 'day' holds 'Monday'"):
         hybridtrees.compare({**X, "day": np.full(60, "Monday", dtype=object)}, X["x"], time="day")
@@ -133,10 +137,43 @@ def test_dates_of_frames_order_rows(kind):
         columns["day"] = module.to_datetime(days).tz_localize("Europe/Rome")
     make = module.table if kind == "pyarrow" else module.DataFrame
     few = {"models": ["cart"], "budget": 1e-3}
+    table = make(columns)
     for time in ("day", 0):
-        result = hybridtrees.compare(make(columns), np.arange(60.0) + 0.1, time=time, **few)
-        assert result.data.feature_names == ["x"] and "'day' orders the rows" in result.notes[0]
+        result = hybridtrees.compare(table, np.arange(60.0) + 0.1, time=time, **few)
+        assert result.data.feature_names[:3] == ["x", "day_month", "day_day"]
         np.testing.assert_array_equal(result.plan.test, np.arange(9)[::-1])
+    # The best model takes the table as it came.
+    assert isinstance(result.best_, hybridtrees.prepare.PreparedRegressor)
+    plain = result.winner.model.predict(result.data.columns.table)
+    np.testing.assert_array_equal(result.best_.predict(table), plain)
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_models_on_dates_are_saved_with_them(task, tmp_path):
+    rng = np.random.default_rng(0)
+    days = np.datetime64("2023-01-01") + rng.integers(0, 700, 200)
+    month = days.astype("datetime64[M]").astype(int) % 12
+    kind = rng.choice(["a", "b"], 200).astype(object)
+    y = np.where(month < 6, 5.0, 0.0) + rng.normal(size=200)
+    X = {"kind": kind, "day": days, "x": rng.normal(size=200)}
+    y = y if task == "regression" else np.where(y > 2.5, "warm", "cold")
+    result = hybridtrees.compare(X, y, models=["cart", "baseline"], categorical_features=[0])
+    assert result.data.categorical == [0] and result.table[0]["model"] == "CART"
+    result.best_.save(tmp_path / "model.htree")
+    loaded = hybridtrees.load(tmp_path / "model.htree")
+    np.testing.assert_array_equal(loaded.predict(X), result.best_.predict(X))
+    assert result.best_.score(X, y) > 0.8
+    assert result.models_["cart"] is result.winner.model
+
+
+def test_categories_are_named_by_their_place_before_dates_leave():
+    rng = np.random.default_rng(0)
+    days = np.datetime64("2023-01-01") + rng.integers(0, 700, 60)
+    X = {"day": days, "code": rng.integers(0, 4, 60), "x": rng.normal(size=60)}
+    few = {"models": ["cart"], "budget": 1e-3}
+    for given in ([1], ["code"], [False, True, False]):
+        result = hybridtrees.compare(X, rng.normal(size=60), categorical_features=given, **few)
+        assert [result.data.feature_names[j] for j in result.data.categorical] == ["code"]
 
 
 def test_labels_that_name_rows_are_noted():
@@ -229,6 +266,15 @@ def test_dict_of_results_is_plain_json(tmp_path):
         "auc", "logloss", "accuracy", "f1", "brier",
     }  # fmt: skip
     assert sum(content["parts"].values()) == content["rows"] == 299
+    assert (content["chosen_by"], content["choice_folds"], content["coverage"]) == (
+        "folds",
+        5,
+        0.95,
+    )
+    first = content["models"][0]
+    assert first["choice"] == pytest.approx(np.mean(first["fold_scores"]))
+    low, high = first["test_intervals"]["brier"]
+    assert low < first["test_scores"]["brier"] < high
 
 
 def test_drawings_by_matplotlib():
@@ -288,6 +334,8 @@ def test_the_best_is_a_model_though_a_constant_may_lead():
     assert result.table[0]["model"] == "baseline (constant)"
     assert isinstance(result.best_, hybridtrees.CARTRegressor)
     assert "no model does better than a constant" in str(result)
+    # Which leads by the folds or the validation rows, whatever the test rows say.
+    assert result.results[0].choice < result.results[1].choice
     alone = hybridtrees.compare(X, y, models=["baseline"])
     assert alone.best_.mean_ == pytest.approx(y[alone.plan.rest].mean())
     assert "no model does better" not in str(alone)
@@ -304,7 +352,8 @@ def test_compare_is_a_function_and_loads_late():
 
 def test_undefined_numbers_are_not_written():
     from hybridtrees._compare.data import finite_or_none
-    from hybridtrees._compare.result import number
+    from hybridtrees._compare.text import number, number_range
 
     assert finite_or_none(math.nan) is None and finite_or_none(2.0) == 2.0
     assert [number(v) for v in (math.nan, 0.12345, 12345.678)] == ["-", "0.1235", "12346"]
+    assert number_range((0.5, 12.0)) == "0.5000 .. 12" and number_range((math.nan, 1.0)) == "-"

@@ -98,9 +98,15 @@ def test_decimal_commas_where_the_comma_divides_nothing(tmp_path):
     np.testing.assert_array_equal(table["x"], [1.5, -0.25, np.nan])
     np.testing.assert_array_equal(table["y"], [2, np.nan, -300])
     assert table["z"].tolist() == ["a", "1,5", None]
-    # In a file with commas between the cells it may be one of a thousand.
-    table = read_table(write(tmp_path, 'x,y\n"1,5",2\n"2,250",3\n'))
-    assert table["x"].tolist() == ["1,5", "2,250"]
+    # In a file with commas between the cells they may set thousands apart.
+    notes = {}
+    table = read_table(write(tmp_path, 'x,y\n"1,500",2\n"2,250",3\n'), notes=notes)
+    assert table["x"].tolist() == [1500.0, 2250.0]
+    assert notes == {"x": "is read as numbers, '1,500' as 1500 (--decimal , reads 1.5)"}
+    table = read_table(write(tmp_path, 'x,y\n"1,500",2\n"2,250",3\n'), decimal=",")
+    assert table["x"].tolist() == [1.5, 2.25]
+    # Also where NumPy would read the whole file.
+    assert read_table(write(tmp_path, "x\n1.500\n"), decimal=",")["x"].tolist() == [1500.0]
 
 
 def test_dates_are_dates(tmp_path):
@@ -216,9 +222,11 @@ def test_time_by_dates(tmp_path):
     days = [f"2024-01-{day:02d}" for day in range(1, 31)]
     text = "".join(f"{d},{i},{i * 1.5}\n" for i, d in reversed(list(enumerate(days))))
     data = load_file(write(tmp_path, "day,x,y\n" + text), "y", time="day")
-    assert data.feature_names == ["x"] and np.argmin(data.time) == 29
+    made = ["day_day", "day_weekday", "day_day_of_year", "day_elapsed"]
+    assert data.feature_names == ["x", *made] and np.argmin(data.time) == 29
+    assert data.notes[-1].startswith("'day' holds dates, whose features are day, weekday")
     other = load_file(write(tmp_path, "day,x,y\n" + text), "y", time="x")
-    assert other.feature_names == ["x"] and "'day' is left out: it holds dates" in other.notes[0]
+    assert other.feature_names == ["x", *made]
     with pytest.raises(ValueError, match="the target 'day' holds dates"):
         load_file(write(tmp_path, "day,x,y\n" + text), "day")
 
@@ -295,6 +303,38 @@ def test_notes_about_numbers_of_rows_and_guessed_classes(tmp_path):
     assert [note.split()[0] for note in notes] == ["'n'", "'customer_id'", "'y'"]
     assert "numbers the rows" in notes[0] and "4 different whole numbers" in notes[2]
     assert len(load_file(path, "y", task="regression", time="n").notes) == 1
+
+
+def test_numbers_of_rows_are_noted_though_rows_are_left_out(tmp_path):
+    rows = "".join(f"{i},{i % 3},{'' if i % 5 == 0 else i % 7 / 2}\n" for i in range(40))
+    notes = load_file(write(tmp_path, "n,x,y\n" + rows), "y").notes
+    assert notes[0] == "8 rows without a value of 'y' are left out"
+    assert notes[1].startswith("'n' numbers the rows")
+
+
+def test_numbers_as_people_write_them_reach_the_comparison(tmp_path):
+    rows = "".join(f'{i % 3},"${1000 + 7 * i:,.2f}",{i} %,t{i % 4}\n' for i in range(40))
+    path = write(tmp_path, "x,price,share,kind\n" + rows)
+    data = load_file(path, "price", drop=["kind"])
+    assert data.task == "regression" and data.target[:3].tolist() == [1000.0, 1007.0, 1014.0]
+    assert data.columns.table["share"].tolist()[:3] == [0.0, 1.0, 2.0]
+    assert data.notes[:2] == [
+        "'price' is read as numbers, '$1,000.00' as 1000",
+        "'share' is read as numbers, '0 %' as 0",
+    ]
+
+
+def test_dates_of_a_file_are_predicted(tmp_path):
+    days = [f"2024-{1 + i % 12:02d}-{1 + i % 28:02d}" for i in range(60)]
+    rows = "".join(f"{d},{i % 5},{1 + i % 12}\n" for i, d in enumerate(days))
+    path = write(tmp_path, "day,x,y\n" + rows)
+    data = load_file(path, "y", task="regression")
+    model = data.on_raw_tables(CARTRegressor().fit(data.columns.table, data.target))
+    np.testing.assert_array_equal(predict_file(model, path)["prediction"], data.target)
+    one = write(tmp_path, "x,day\n3,2024-06-06\n")
+    assert predict_file(model, one)["prediction"].tolist() == [6.0]
+    with pytest.raises(ValueError, match="'day' of X must hold dates .*got 'June'"):
+        predict_file(model, write(tmp_path, "x,day\n3,June\n"))
 
 
 def test_models_without_names_count_columns(tmp_path):

@@ -17,6 +17,7 @@ from hybridtrees._compare.helpers import Helpers
 from hybridtrees._compare.insight import importances, learning_curves
 from hybridtrees._compare.report import make_report, write_report
 from hybridtrees._compare.report_models import draw_tree
+from hybridtrees._compare.result import number
 from hybridtrees.datasets import load_heart_failure, make_house_prices
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}
@@ -79,23 +80,52 @@ def test_the_page_is_whole_and_loads_nothing(report):
     assert report.startswith("<!doctype html>")
 
 
-def test_every_model_has_its_row(report, comparisons):
-    for comparison in comparisons:
-        for row in comparison.table:
-            cells = f"<th>{row['model']}</th><td class='num'><b>{row['test']:.4f}"[:-6]
-            assert cells in report
+def test_every_model_has_its_row_and_its_piece(report, comparisons):
+    for k, (comparison, name) in enumerate(zip(comparisons, ("hearts-co", "houses"), strict=True)):
+        for row, result in zip(comparison.table, comparison.results, strict=True):
+            anchor = f"{name}-{k + 1}-{result.family.key.replace('_', '-')}"
+            link = f"<a href='#{anchor}'>{row['model']}</a></span></th>"
+            cells = re.search(re.escape(link) + ".*?</tr>", report, re.DOTALL)[0]
+            low, high = row["test_interval"]
+            assert f"<b>{number(row['test'])}</b>" in cells
+            assert f"{number(low)} – {number(high)}</span>" in cells
+            assert f"<details id='{anchor}'" in report
     assert report.count("<svg") > 10
-    for title in ("Ranking", "Times", "Learning curves", "Importances", "The best tree", "Rules"):
-        assert f">{title}" in report
+    for title in ("Leaderboard", "The data", "ROC curves", "Importances", "Learning curves"):
+        assert f">{title}</h3>" in report
+    for title in ("Partial dependence", "The tree", "Rules"):
+        assert f">{title}</h4>" in report
+    assert ">Times</h3>" in report and ">Model by model</h3>" in report
+    for title in ("Predicted against actual", "Residuals", "ROC curve", "Confusion", "Python code"):
+        assert f">{title}</" in report
     assert "hearts &lt;&amp;&gt; &#x27;co&#x27;" in report and "<&>" not in report
+
+
+def test_cells_of_cards_have_labels(report):
+    """A phone shows no heads of columns: every cell says what it is."""
+    for table in re.findall("<table role='table' class='cards.*?</table>", report, re.DOTALL):
+        heads = re.findall("<th role='columnheader'[^>]*>(.*?)</th>", table)
+        for row in re.findall("<tr role='row'>(.*?)</tr>", table.split("<tbody")[1], re.DOTALL):
+            labels = re.findall("data-label='(.*?)'", row)
+            assert len(labels) >= len(heads) - 2 and set(labels) <= set(heads)
 
 
 def test_drawings_are_well_formed(report):
     found = re.findall(r"<svg.*?</svg>", report, flags=re.DOTALL)
     for drawing in found:
         root = ElementTree.fromstring(drawing)
-        assert float(root.get("width")) > 0 and root.get("aria-label")
+        if root.get("viewBox"):
+            assert float(root.get("width")) > 0 and root.get("aria-label")
+        else:  # a row of dots, in per cents of the width, or the axis below such rows
+            assert root.get("aria-label") or {child.tag for child in root} == {"text"}
+            places = [float(e.get("cx")[:-1]) for e in root.iter("circle")]
+            assert all(0 <= place <= 100 for place in places)
         assert "nan" not in drawing.lower().replace("nance", "")
+
+
+def test_the_page_is_small(report, comparisons):
+    """Four data sets with all models are to stay below a megabyte."""
+    assert len(make_report(comparisons[1:]).encode()) < 220_000
 
 
 def test_the_page_says_how_it_was_done(report):
@@ -146,6 +176,11 @@ def test_the_ends_of_learning_curves_are_those_of_fits_to_all_rows(curves, compa
 def test_importances_are_shares(comparisons):
     found = importances(comparisons[1], most=5)
     assert len(found.features) == 5 and found.features[0] == "living_area"
+    every = importances(comparisons[1], most=99)
+    own = every.shares[:, every.families.index(comparisons[1].winner.family)]
+    names = comparisons[1].data.feature_names
+    assert names[every.of_winner[0]] == every.features[int(own.argmax())]
+    assert len(every.of_winner) == np.count_nonzero(own)
     assert found.shares.shape == (5, len(comparisons[1].results) - 1)
     assert (found.shares >= 0).all() and (found.shares.sum(axis=0) <= 1 + 1e-12).all()
 
@@ -177,13 +212,20 @@ def test_scales():
     assert [svg.seconds_text(v) for v in (2.5, 0.012, 3.1e-5)] == ["2.5 s", "12 ms", "31 µs"]
 
 
+def test_ticks_in_words():
+    """Neighbours must differ: 1e6 and 1.5e6 were both 1e+06 or 2e+06 once."""
+    assert [svg.tick_text(v) for v in (1e6, 1.5e6, 25_000, 2024, 0.25, -3e9, 2e13)] == [
+        "1M", "1.5M", "25k", "2024", "0.25", "-3G", "2e+13",
+    ]  # fmt: skip
+
+
 def test_long_equations_are_folded():
     from hybridtrees._compare.report_models import _folded
 
     terms = " ".join(f"+ 0.5*(x{k} - 1.25)" for k in range(30))
     line = f"|   |--- y = 3.5 {terms}"
     parts = _folded(line)
-    assert len(parts) > 2 and max(map(len, parts)) <= 130
+    assert len(parts) > 2 and max(map(len, parts)) <= 110
     assert all(part.startswith("|   |    ") for part in parts[1:])
     assert " ".join([parts[0], *(part[1:].strip(" |") for part in parts[1:])]) == line
     assert _folded("|--- x <= 3") == ["|--- x <= 3"]

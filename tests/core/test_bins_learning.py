@@ -267,7 +267,7 @@ def test_other_refusals():
         mapper.transform([[1.0]])
     with pytest.raises(ValueError, match="at least one row"):
         mapper.fit(np.empty((0, 2)))
-    with pytest.raises(ValueError, match="cannot go on from fit"):
+    with pytest.raises(ValueError, match="cannot continue after fit"):
         mapper.partial_fit([[1.0, 2.0]])
     assert mapper.transform(np.empty((0, 2))).shape == (0, 2)
     for bad in (0.5, 2.0**24):

@@ -230,11 +230,11 @@ def test_bad_arguments_are_refused():
 def test_arrays_that_do_not_fit_are_refused():
     binned = make_binned([[0, 1], [1, 0]], 2)
     binned.columns = binned.columns[:1]
-    with pytest.raises(ValueError, match="do not fit together"):
+    with pytest.raises(ValueError, match="are not consistent"):
         BinnedView(binned)
     binned = make_binned([[0, 1], [1, 0]], 2)
     binned.records = np.ascontiguousarray(binned.records[:, :5])
-    with pytest.raises(ValueError, match="do not fit together"):
+    with pytest.raises(ValueError, match="are not consistent"):
         BinnedView(binned)
     binned = make_binned(np.zeros((0, 2)), 2)
     with pytest.raises(ValueError, match="at least one row"):

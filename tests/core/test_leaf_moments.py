@@ -165,7 +165,7 @@ def test_outputs_of_leaves_are_predictions(extrapolation, missing):
         np.testing.assert_array_equal(again, raw[:, 1])
     with pytest.raises(ValueError, match="node"):
         add_lines(X, order, start, stop, nodes + 100, tree, again, 1)
-    with pytest.raises(ValueError, match="fit"):
+    with pytest.raises(ValueError, match="differ in length"):
         add_lines(X, order, start, stop, nodes, tree, again[1:], 1)
 
 

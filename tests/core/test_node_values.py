@@ -278,7 +278,7 @@ def test_medians_that_do_not_fit_are_refused():
     for start, stop in [(0, 0), (2, 1), (0, 5), (-1, 2)]:
         with pytest.raises(ValueError, match="no rows"):
             weighted_medians(y, y, rows, np.array([start]), np.array([stop]))
-    with pytest.raises(ValueError, match="before those within"):
+    with pytest.raises(ValueError, match="before its descendants"):
         weighted_medians(y, y, rows, np.array([0, 0]), np.array([2, 4]))
     with pytest.raises(ValueError, match="out of range"):
         weighted_medians(y[:3], y, rows, np.array([0]), np.array([4]))

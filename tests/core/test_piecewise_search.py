@@ -12,7 +12,7 @@ from hybridtrees.core.grow.linear_leaves import LeafRules
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.regressor_columns import RegressorColumns
 from hybridtrees.core.search._histogram import BinnedView
-from hybridtrees.core.search._piecewise_scan import minimise, minimise_many
+from hybridtrees.core.search._piecewise_scan import minimise_many
 from hybridtrees.core.search._piecewise_search import moments
 
 
@@ -178,6 +178,14 @@ def test_cells_hold_the_moments_of_the_regressors():
                         )
 
 
+def minimise(matrix, right, alpha=0.0, signs=None):
+    """Coefficients and score of one problem."""
+    signs = None if signs is None else signs[None]
+    size = np.array([len(right)], dtype=np.int32)
+    coef, score = minimise_many(matrix[None], right[None], size, alpha, signs)
+    return coef[0], score[0]
+
+
 def test_small_problems():
     rng = np.random.default_rng(0)
     for n in range(1, 7):
@@ -196,8 +204,11 @@ def test_small_problems():
             other = held + step
             other[signs * other < 0] = 0
             assert other @ A @ other / 2 - b @ other + 2 * np.abs(other).sum() >= at - 1e-9
-        many = minimise_many(A[None], b[None], np.array([n], dtype=np.int32))
-        np.testing.assert_array_equal(many[0], coef)
+        # Rows and columns behind the size of a problem are not read.
+        padded, size = np.pad(A, (0, 1), constant_values=9.0), np.array([n], dtype=np.int32)
+        many = minimise_many(padded[None], np.append(b, 7.0)[None], size)
+        np.testing.assert_array_equal(many[0], [[*coef, 0.0]])
+        np.testing.assert_array_equal(many[1], [score])
     twice = np.array([[2.0, 2.0], [2.0, 2.0]])
     np.testing.assert_allclose(minimise(twice, np.array([2.0, 2.0]))[0], [1.0, 0.0])
 

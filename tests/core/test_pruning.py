@@ -195,7 +195,7 @@ def test_pruning_needs_impurities_and_a_sound_tree():
     with pytest.raises(ValueError, match="impurity of each of the 3 nodes"):
         pruning_path(tree, np.zeros(2))
     tree.nodes["right"][0] = 7
-    with pytest.raises(ValueError, match="behind its parent"):
+    with pytest.raises(ValueError, match="follow its parent"):
         prune(tree, 1.0)
 
 

@@ -252,7 +252,7 @@ def test_what_does_not_fit_is_refused(rng):
             grow(monotonic=signs)
     with pytest.raises(ValueError, match="do not fit"):
         SortedSearch(3, 20, table.n_categories, problem.params, 1, 1, 1, table.lists(1)[:2])
-    with pytest.raises(ValueError, match="rows, features and their kinds"):
+    with pytest.raises(ValueError, match="rows, features and n_categories"):
         SortedSearch(2, 20, table.n_categories, problem.params, 1, 1, 1, table.lists(1))
     with pytest.raises(KeyError):
         grow(criterion="luck")

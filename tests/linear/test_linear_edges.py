@@ -8,8 +8,8 @@ import warnings
 import numpy as np
 import pytest
 
+from hybridtrees.input.folds import check_cv, make_folds
 from hybridtrees.linear.classifier import LogisticClassifier
-from hybridtrees.linear.path import check_cv, make_folds
 from hybridtrees.linear.regressor import LinearRegressor
 from hybridtrees.linear.solvers import ConvergenceWarning
 

@@ -132,6 +132,7 @@ def test_errors_of_what_is_not_determined(rng):
     alone = LinearRegressor().fit(X[:, :2], y).summary()
     assert s.std_error[2] == pytest.approx(alone.std_error[2], rel=1e-6)
     assert s.coef[1] == pytest.approx(alone.coef[1] / 2) and s.coef[4] == 0
+    assert s.odds_ratio is None and "odds" not in str(s) and "odds_ratio" not in s.to_dict()
     penalised = LinearRegressor(penalty="ridge").fit(X, y).summary()
     assert np.isnan(penalised.std_error).all() and np.isfinite(penalised.coef).all()
     tight = LinearRegressor().fit(X[:3], y[:3]).summary()  # no degree of freedom is left

@@ -129,6 +129,12 @@ def test_standard_errors_are_those_of_the_textbook(rng, n_classes, weighted):
     np.testing.assert_allclose(s.statistic, s.coef / s.std_error)
     stats = pytest.importorskip("scipy.stats")
     np.testing.assert_allclose(s.p_value, 2 * stats.norm.sf(np.abs(s.statistic)), rtol=1e-6)
+    np.testing.assert_allclose(s.odds_ratio, np.exp(s.coef))
+    half = stats.norm.ppf(0.975) * error
+    np.testing.assert_allclose(s.odds_ratio_low, np.exp(s.coef - half), rtol=1e-4)
+    np.testing.assert_allclose(s.odds_ratio_high, np.exp(s.coef + half), rtol=1e-4)
+    assert s.to_dict()["odds_ratio_low"] == s.odds_ratio_low.tolist()
+    assert all(word in str(s) for word in ("odds ratio", "2.5 %", "97.5 %"))
     deviance = 2 * w @ -np.log(p[np.arange(300), y])
     assert s.facts["deviance"] == pytest.approx(deviance)
     shares = np.bincount(y, w) / w.sum()
@@ -267,7 +273,7 @@ def test_many_rows_and_columns_without_products(rng, monkeypatch):
     from hybridtrees.linear.regressor import LinearRegressor
 
     line = LinearRegressor(penalty="ridge", alpha=0.1).fit(X, target)
-    monkeypatch.setattr(wide, "_MOST_ROTATED", 10)
+    monkeypatch.setattr(wide, "_MAX_ROTATED", 10)
     found = LogisticClassifier(alpha=0.05, tol=1e-13).fit(X, y)
     np.testing.assert_allclose(found.predict_proba(X), expected.predict_proba(X), atol=1e-6)
     again = LinearRegressor(penalty="ridge", alpha=0.1).fit(X, target)
@@ -277,8 +283,8 @@ def test_many_rows_and_columns_without_products(rng, monkeypatch):
     least = LinearRegressor(penalty="lasso", alpha=0.02).fit(X, target).predict(X)
     from hybridtrees.linear import wide_logistic
 
-    monkeypatch.setattr(wide, "MOST_PRODUCTS", 0)
-    monkeypatch.setattr(wide_logistic, "MOST_PRODUCTS", 0)
+    monkeypatch.setattr(wide, "MAX_PRODUCTS", 0)
+    monkeypatch.setattr(wide_logistic, "MAX_PRODUCTS", 0)
     found = LogisticClassifier(penalty="lasso", alpha=0.02).fit(X, y).predict_proba(X)
     np.testing.assert_allclose(found, lasso, atol=1e-4)
     found = LinearRegressor(penalty="lasso", alpha=0.02).fit(X, target).predict(X)

@@ -144,7 +144,7 @@ def test_least_squares_by_blocks_of_rows(rng, weighted):
     np.testing.assert_allclose(s.beta[:, 0], expected, rtol=1e-5)
     rows = np.arange(0, 5000, 3)
     part = standardised(X, m.mean, m.scale, m.fill, rows)
-    s = solve_least_squares(part, y[:, None], w, rows=rows)
+    s = solve_least_squares(part, y[rows, None], None if w is None else w[rows])
     expected = np.linalg.lstsq((Z * root[:, None])[rows], (y * root)[rows])[0]
     np.testing.assert_allclose(s.beta[:, 0], expected, rtol=1e-5)
 

@@ -301,7 +301,7 @@ def test_groups_out_of_range_are_refused():
                 "squared", raw, given["y"], given["weight"], None, given["output"], 0, 0, *good,
                 1, out, 1,
             )  # fmt: skip
-    with pytest.raises(ValueError, match="leaf holds 7"):
+    with pytest.raises(ValueError, match="leaf contains 7"):
         losses.group_rows(np.array([0, 7], dtype=np.int32), 2)
     with pytest.raises(KeyError):
         losses.quantile(y, None, 0.5, "nearest")

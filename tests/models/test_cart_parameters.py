@@ -110,7 +110,7 @@ def test_constraints_are_refused_where_they_mean_nothing(data):
         CARTRegressor(monotonic_cst=[1, 0, 0, 0]).fit(X, np.c_[y, y])
     with pytest.raises(ValueError, match="monotonic_cst needs two classes"):
         CARTClassifier(monotonic_cst=[1, 0, 0, 0]).fit(X, np.arange(len(y)) % 3)
-    with pytest.raises(ValueError, match="monotonic_cst must be 0 for categories"):
+    with pytest.raises(ValueError, match="monotonic_cst must be 0 for categorical features"):
         CARTRegressor(monotonic_cst=[1, 0, 0, 0], categorical_features=[0]).fit(X, y)
     # Constraints that bind nothing are none.
     CARTRegressor(monotonic_cst=[0, 0, 0, 0]).fit(X, np.c_[y, y])

@@ -33,10 +33,10 @@ def test_warm_started_rounds_equal_refits(rng, penalty, n_classes):
     np.testing.assert_array_equal(model.transform(X)[:, 3:], columns)
     np.testing.assert_allclose(model.predict_proba(X), line.predict_proba(table), atol=1e-5)
     # A rule found twice has two coefficients, of which an L1 penalty fixes the sum alone.
-    effects, expected = columns @ model.coef_[:, 3:].T, columns @ line.coef_[:, 3:].T
+    effects, expected = columns @ model.term_coef_[:, 3:].T, columns @ line.coef_[:, 3:].T
     np.testing.assert_allclose(effects, expected, atol=2e-4)
     if penalty is None:
-        np.testing.assert_allclose(model.coef_[:, 3:], line.coef_[:, 3:], atol=2e-4)
+        np.testing.assert_allclose(model.term_coef_[:, 3:], line.coef_[:, 3:], atol=2e-4)
 
 
 @pytest.mark.parametrize("residual", ["hamming", "probability", "deviance"])

@@ -61,8 +61,12 @@ def test_classifiers_stopping_and_files(rng, tmp_path):
 @pytest.mark.parametrize(
     ("depths", "error", "message"),
     [
-        ([], ValueError, r"max_depth must be .* list of these that is not empty, got \[\]"),
-        ([[1, 2]], ValueError, "max_depth must be an integer of at least 1, None or a list"),
+        ([], ValueError, r"max_depth must be .* non-empty list of these, got \[\]"),
+        (
+            [[1, 2]],
+            ValueError,
+            "max_depth must be an integer of at least 1, None or a non-empty list",
+        ),
         ([1, 0], ValueError, r"max_depth\[1\] must be an integer of at least 1 or None, got 0"),
         ([1.5], TypeError, r"max_depth\[0\] must be an integer of at least 1 or None, got 1.5"),
         ([2, "deep"], TypeError, r"max_depth\[1\] must be an integer .* got 'deep'"),

@@ -35,7 +35,7 @@ def test_warm_started_rounds_equal_refits(rng, penalty, weighted):
     columns, line, table = enrich(Z, y, 4, {"max_depth": 2}, line, linear_residual, weight)
     np.testing.assert_array_equal(model.transform(X)[:, 4:], columns)
     np.testing.assert_allclose(model.predict(X), line.predict(table), rtol=0, atol=1e-7)
-    np.testing.assert_allclose(model.coef_[4:], line.coef_[4:], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(model.term_coef_[4:], line.coef_[4:], rtol=0, atol=1e-6)
 
 
 def test_collinear_columns_grow_by_their_factor(rng):
@@ -47,7 +47,7 @@ def test_collinear_columns_grow_by_their_factor(rng):
     exact = np.linalg.lstsq(table, y, rcond=None)[0]
     np.testing.assert_allclose(model.predict(X), table @ exact, rtol=0, atol=1e-6)
     refitted = plain_linear().fit(table[:, 1:], y)
-    np.testing.assert_allclose(model.coef_[6:], refitted.coef_[6:], rtol=1e-6)
+    np.testing.assert_allclose(model.term_coef_[6:], refitted.coef_[6:], rtol=1e-6)
 
 
 def test_a_rule_that_is_a_feature_already(rng):
@@ -69,7 +69,7 @@ def test_the_first_rule_is_the_planted_one(rng):
     assert model.rules_[0].coef == pytest.approx(3.0, abs=0.1)
     assert model.rules_[0].support == holds.sum()
     assert model.rules_[0].share == pytest.approx(holds.mean())
-    np.testing.assert_allclose(model.coef_[:4], [2, 0, 0, -1], atol=0.05)
+    np.testing.assert_allclose(model.term_coef_[:4], [2, 0, 0, -1], atol=0.05)
 
 
 @pytest.mark.parametrize("residual", ["linear", "absolute", "squared", "exponential", "poisson"])
@@ -128,9 +128,9 @@ def test_daily_sales_give_rules_for_the_planted_effects(rng):
     # Promotions are linear; the weekend has a rule without them, and one where they do nothing.
     np.testing.assert_array_equal(found[:, 0], weekend & ~promo)
     np.testing.assert_array_equal(found[:, 1], weekend & promo)
-    assert model.coef_[0] == pytest.approx(0.1, abs=0.01)
-    assert model.coef_[2] == pytest.approx(45, abs=2)
-    assert model.coef_[3:5] == pytest.approx([60, 15], abs=3)
+    assert model.term_coef_[0] == pytest.approx(0.1, abs=0.01)
+    assert model.term_coef_[2] == pytest.approx(45, abs=2)
+    assert model.term_coef_[3:5] == pytest.approx([60, 15], abs=3)
     error = np.sqrt(np.mean((model.predict(X[600:]) - y[600:]) ** 2))
     line = plain_linear().fit(X[:600], y[:600])
     assert error < 8
@@ -203,7 +203,7 @@ def test_threads_do_not_matter(rng):
     y = X[:, 0] + (X[:, 1] > 1) * 3 + rng.standard_normal(5000)
     one, two = (EBLRRegressor(n_rules=3, n_jobs=k).fit(X, y) for k in (1, 2))
     np.testing.assert_array_equal(one.predict(X), two.predict(X))
-    np.testing.assert_array_equal(one.coef_, two.coef_)
+    np.testing.assert_array_equal(one.term_coef_, two.term_coef_)
 
 
 def test_more_columns_than_rows(rng):
@@ -261,5 +261,5 @@ def test_summary_wants_a_number_of_terms(rng):
     model = EBLRRegressor(n_rules=1, max_depth=1, n_jobs=1).fit(X, y)
     with pytest.raises(ValueError, match="max_terms"):
         model.summary(max_terms=-1)
-    used = np.count_nonzero(model.coef_[:-1])
+    used = np.count_nonzero(model.term_coef_[:-1])
     assert "+ 1 more column of" in model.summary(max_terms=int(used) - 1)

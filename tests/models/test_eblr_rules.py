@@ -64,7 +64,7 @@ def test_texts_of_categories(rng):
             continue
         known = np.asarray(table["color"] != "?")
         holds = read_rule(rule.text, table, {})
-        column = model.transform(frame)[:, len(model.coef_) - model.n_rules_ + k]
+        column = model.transform(frame)[:, len(model.term_coef_) - model.n_rules_ + k]
         np.testing.assert_array_equal(column[known], holds[known])
     unseen = frame.iloc[10:20].assign(color="violet")
     missing = frame.iloc[10:20].assign(color=None)
@@ -88,11 +88,12 @@ def test_transform_then_regression_equals_predict(rng):
     model = EBLRRegressor(n_rules=3, n_jobs=1, missing_indicator=True).fit(X, y)
     Z = model.transform(X)
     assert Z.shape == (300, 9) and not np.isnan(Z).any()
-    np.testing.assert_allclose(Z @ model.coef_ + model.intercept_, model.predict(X), atol=1e-12)
+    scores = Z @ model.term_coef_ + model.intercept_
+    np.testing.assert_allclose(scores, model.predict(X), atol=1e-12)
     line = hybridtrees.LinearRegressor(n_jobs=1).fit(Z, y)
     np.testing.assert_allclose(line.predict(Z), model.predict(X), atol=1e-9)
     classifier = EBLRClassifier(n_rules=3, n_jobs=1).fit(X, y > 0)
-    scores = classifier.transform(X) @ classifier.coef_[0] + classifier.intercept_[0]
+    scores = classifier.transform(X) @ classifier.term_coef_[0] + classifier.intercept_[0]
     np.testing.assert_allclose(scores, classifier.decision_function(X), atol=1e-10)
 
 
@@ -167,12 +168,12 @@ def test_plot_rules(rng):
     model = EBLRRegressor(n_rules=3, n_jobs=1).fit(X, y + rng.standard_normal(200))
     ax = model.plot_rules()
     widths = [bar.get_width() for bar in ax.patches]
-    np.testing.assert_allclose(widths, model.coef_[3:])
+    np.testing.assert_allclose(widths, model.term_coef_[3:])
     assert ax.get_yticklabels()[0].get_text().startswith("rule_1: ")
     three = EBLRClassifier(n_rules=2, n_jobs=1).fit(X, np.digitize(y, [0, 3]))
     _, own = plt.subplots()
     assert three.plot_rules(own, label=1) is own
-    np.testing.assert_allclose([bar.get_width() for bar in own.patches], three.coef_[1, 3:])
+    np.testing.assert_allclose([bar.get_width() for bar in own.patches], three.term_coef_[1, 3:])
     plt.close("all")
 
 
@@ -219,9 +220,9 @@ def test_wrong_parameters_are_refused_before_any_work(parameters, message):
 
 def test_validation_arguments_belong_together(rng):
     X, y = rng.standard_normal((20, 2)), rng.standard_normal(20)
-    with pytest.raises(ValueError, match="X_val and y_val must be given both"):
+    with pytest.raises(ValueError, match="X_val and y_val must be given together"):
         EBLRRegressor().fit(X, y, X_val=X)
-    with pytest.raises(ValueError, match="looks at the training rows only"):
+    with pytest.raises(ValueError, match="uses training rows only"):
         EBLRRegressor(early_stopping="aic").fit(X, y, X_val=X, y_val=y)
     with pytest.raises(ValueError, match="X_val: X has 1 features"):
         EBLRRegressor().fit(X, y, X_val=X[:, :1], y_val=y)

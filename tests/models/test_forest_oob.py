@@ -172,7 +172,7 @@ def test_rows_that_are_never_left_out():
 def test_nothing_is_left_out(cls):
     X, y = noisy_classes(40)
     for params in ({"oob_score": True}, {"n_estimators": "auto"}):
-        with pytest.raises(ValueError, match="out of the bag"):
+        with pytest.raises(ValueError, match="out-of-bag rows"):
             cls(bootstrap=False, **params).fit(X, y)
     with pytest.raises(ValueError, match="oob_score must be"):
         cls(oob_score="no such metric").fit(X, y)
@@ -285,7 +285,7 @@ def test_permutation_importance_needs_the_training_table():
         model.oob_permutation_importance(X[::-1], y)
     model.oob_permutation_importance(X.astype(np.float64), y)
     whole = RandomForestRegressor(3, bootstrap=False).fit(X, y)
-    with pytest.raises(ValueError, match="out of the bag"):
+    with pytest.raises(ValueError, match="out-of-bag rows"):
         whole.oob_permutation_importance(X, y)
 
 

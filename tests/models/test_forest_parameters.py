@@ -262,5 +262,5 @@ def test_messages_name_what_is_allowed():
     with pytest.raises(ValueError, match="class_weight must be .*'balanced_subsample'"):
         RandomForestClassifier(3, class_weight="x").fit(X, y)
     model = RandomForestRegressor(3, random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match="q must be a number or numbers from 0 to 1, got 'a'"):
+    with pytest.raises(ValueError, match="q must be one or more numbers from 0 to 1, got 'a'"):
         model.predict_quantiles(X, "a")

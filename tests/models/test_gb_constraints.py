@@ -124,7 +124,7 @@ def test_monotone_needs_two_classes_and_no_categories():
         make("log_loss", monotonic_cst=[1, 0, 0, 0]).fit(X, np.arange(60) % 3)
     codes = np.column_stack([np.arange(60) % 3, X])
     model = make("squared_error", monotonic_cst=[1, 0, 0, 0, 0], categorical_features=[0])
-    with pytest.raises(ValueError, match="monotonic_cst must be 0 for categories"):
+    with pytest.raises(ValueError, match="monotonic_cst must be 0 for categorical features"):
         model.fit(codes, X[:, 0])
 
 

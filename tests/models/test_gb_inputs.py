@@ -290,7 +290,7 @@ def test_validation_arguments_go_together():
     X = table(50)
     y = signal(X)
     for given in ({"X_val": X}, {"y_val": y}):
-        with pytest.raises(ValueError, match="X_val and y_val go together"):
+        with pytest.raises(ValueError, match="X_val and y_val must be given together"):
             make("squared_error").fit(X, y, **given)
     with pytest.raises(ValueError, match="sample_weight_val needs"):
         make("squared_error").fit(X, y, sample_weight_val=y)

@@ -7,7 +7,7 @@ import pytest
 
 from hybridtrees import EBLRClassifier, EBLRRegressor, RERFClassifier, RERFRegressor
 from hybridtrees.core.base.random_state import seed_sequence
-from hybridtrees.linear.path import make_folds
+from hybridtrees.input.folds import make_folds
 from hybridtrees.models.eblr.growing import split_rows
 
 GRID = {"max_depth": [1, 4], "alpha": [1.0, 1e-3]}

@@ -13,6 +13,7 @@ import os, pickle, signal, threading, time
 import numpy as np
 import hybridtrees
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 rng = np.random.default_rng(0)
 X = rng.normal(size={shape})
 y = X[:, 0] + rng.normal(size=len(X))

@@ -151,7 +151,8 @@ def test_better_than_one_tree():
     forest = LinearForestRegressor(20, max_depth=8, random_state=0).fit(X, y)
     assert forest.score(Xt, yt) > tree.score(Xt, yt)
     importance = forest.feature_importances_
-    assert importance.argmax() == 0 and importance.sum() == pytest.approx(1.0)
+    # Trees split on the first feature, and the lines of the leaves are along the second.
+    assert set(np.argsort(importance)[-2:]) == {0, 1} and importance.sum() == pytest.approx(1.0)
     assert (forest.feature_importances_std_ >= 0).all()
 
 

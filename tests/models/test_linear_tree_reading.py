@@ -152,7 +152,8 @@ def test_words():
     assert "leaves 2" in model.describe()
     assert model.leaf_table().equation(0).count("size") == 1
     importance = model.feature_importances_
-    assert importance.argmax() == 0 and importance.sum() == pytest.approx(1.0)
+    # Trees split on the first feature, and the lines of the leaves are along the second.
+    assert set(np.argsort(importance)[-2:]) == {0, 1} and importance.sum() == pytest.approx(1.0)
     path = model.decision_path(frame)
     assert path.shape == (len(y), 3) and (path.sum(axis=1) == 2).all()
 

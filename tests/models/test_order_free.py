@@ -150,7 +150,7 @@ def test_losses(table, name, weighted, seed):
 
 PREDICTED = {"accuracy_score", "error_rate", "f1_score"}
 PROBABLE = {"log_loss", "brier_score_loss"}
-RANKED = {"roc_auc_score", "pr_auc_score", "average_precision_score"}
+RANKED = {"roc_auc_score", "pr_auc_score", "average_precision_score", "roc_curve"}
 NUMBERS = sorted(
     name
     for name, function in vars(metrics).items()
@@ -177,7 +177,8 @@ def test_metrics(table, name, weighted, seed):
     weight = table.weight if weighted else None
     expected = function(y, prediction, sample_weight=weight)
     weight = weight[order] if weighted else None
-    assert function(y[order], prediction[order], sample_weight=weight) == expected
+    found = function(y[order], prediction[order], sample_weight=weight)
+    np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
 
 
 @pytest.mark.parametrize("name", ["auc", "aucpr", "mlogloss", "merror", "brier"])

@@ -113,7 +113,7 @@ def test_target_means_of_three_classes(rng):
     model = RERFClassifier(
         n_estimators=5, categorical_encoding="target_mean", random_state=0, n_jobs=1
     ).fit(frame, y)
-    assert len(model.coef_names_) == 4
+    assert len(model.term_names_) == 4
     assert model.score(frame, y) > 0.85
 
 

@@ -196,8 +196,8 @@ def test_linear_features(rng):
     ]
     g = LinearRegressor(n_jobs=1).fit(X[:, [0, 2]], y)
     for model in models:
-        assert list(model.coef_names_) == ["a", "c"]
-        np.testing.assert_allclose(model.coef_, g.coef_)
+        assert list(model.term_names_) == ["a", "c"]
+        np.testing.assert_allclose(model.term_coef_, g.coef_)
         np.testing.assert_array_equal(model.predict(frame), models[0].predict(frame))
     assert models[0].feature_importances_[1] > 0.5  # the forest has all features
     with pytest.raises(ValueError, match="linear_features names 'd', which X does not have"):
@@ -224,7 +224,7 @@ def test_categories_and_missing_values(rng, encoding):
     model = RERFRegressor(
         n_estimators=20, categorical_encoding=encoding, random_state=0, n_jobs=1
     ).fit(frame, y)
-    names = list(model.coef_names_)
+    names = list(model.term_names_)
     if encoding == "onehot":
         assert names == ["size", "shop=centre", "shop=mall", "shop=village"]
     else:
@@ -235,7 +235,7 @@ def test_categories_and_missing_values(rng, encoding):
         made = model._columns.make(model._read_features(frame.iloc[20:30]))
         rows = (frame["shop"].iloc[20:30] == "mall").to_numpy()
         np.testing.assert_allclose(made[rows, 0], expected, rtol=1e-5)
-        assert model.coef_[0] == pytest.approx(1.0, abs=0.1)
+        assert model.term_coef_[0] == pytest.approx(1.0, abs=0.1)
     assert model.score(frame, y) > 0.98
     unseen = frame.iloc[20:25].assign(shop="moon")
     gone = frame.iloc[20:25].assign(shop=None)

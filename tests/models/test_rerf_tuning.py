@@ -39,7 +39,7 @@ def test_settings_without_an_error_are_passed_over(rng):
         assert len(model.forest_.trees_) == model.best_params_["n_estimators"]
     with pytest.raises(ValueError, match="tune_by='oob' found no error for any setting"):
         small_model(tune=grid).fit(X[:1], y[:1])
-    with pytest.raises(ValueError, match="tune_by needs rows to train"):
+    with pytest.raises(ValueError, match="tune_by needs training and test rows"):
         small_model(tune=grid, tune_by=2).fit(X[:1], y[:1])
     assert np.isnan(small_model(oob_score=True).fit(X[:1], y[:1]).oob_score_)
 
@@ -63,7 +63,7 @@ def test_messages_name_tune_by(rng, by, message):
 
 def test_tuning_out_of_the_bag_needs_a_bag(rng):
     X, y = small_table(rng)
-    with pytest.raises(ValueError, match="tune_by='oob' needs rows out of the bag"):
+    with pytest.raises(ValueError, match="tune_by='oob' needs out-of-bag rows"):
         small_model(tune=TWO_DEPTHS, bootstrap=False).fit(X, y)
     # Folds do without.
     small_model(tune=TWO_DEPTHS, tune_by=2, bootstrap=False).fit(X, y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 
 import numpy as np
@@ -90,7 +91,7 @@ def test_entropy_is_in_bits(model):
 
 def _about(model, parameter):
     """The text about a parameter in the docstring of a class."""
-    text = model.__doc__.split(f"\n    {parameter} : ", 1)[1]
+    text = inspect.getdoc(model).split(f"\n{parameter} : ", 1)[1]
     lines = text.split("\n")[1:]
-    end = next(i for i, line in enumerate(lines) if not line.startswith("        "))
+    end = next(i for i, line in enumerate(lines) if not line.startswith("    "))
     return " ".join(line.strip() for line in lines[:end])

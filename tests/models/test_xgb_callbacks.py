@@ -154,5 +154,5 @@ def test_early_stopping_of_xgboost_that_cuts_off_rounds_is_refused():
     callback = pytest.importorskip("xgboost").callback
     X, y, eval_set = validated()
     stopping = callback.EarlyStopping(rounds=3, save_best=True)
-    with pytest.raises(ValueError, match="callbacks must not cut off rounds.*save_best"):
+    with pytest.raises(ValueError, match="callbacks must not remove rounds.*save_best"):
         make(callbacks=[stopping]).fit(X, y, eval_set=eval_set)

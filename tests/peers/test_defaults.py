@@ -28,7 +28,7 @@ DIFFERENT = {
 }
 
 # Parameters of this library's own.
-OWN = {"categorical_features", "sketch", "verbose"}
+OWN = {"class_weight", "categorical_features", "sketch", "verbose"}
 
 # Parameters of single objectives, which xgboost takes without naming them.
 OBJECTIVES = {"quantile_alpha", "expectile_alpha", "huber_slope", "tweedie_variance_power"}

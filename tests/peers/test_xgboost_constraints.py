@@ -133,7 +133,7 @@ def test_constraints_by_name_and_by_string():
         ("monotone_constraints", (2, 0, 0, 0, 0), "must hold -1, 0 or 1, got 2"),
         ("monotone_constraints", {9: 1}, "holds the index 9, but X has 5 features"),
         ("monotone_constraints", {"z": 1}, "names 'z', but X has no feature names"),
-        ("monotone_constraints", "(1,", "cannot be read"),
+        ("monotone_constraints", "(1,", "must be a Python literal"),
         ("interaction_constraints", [[0, 7]], "holds the index 7, but X has 5 features"),
         ("interaction_constraints", [[0]] * 64, "at most 63 groups, got 64"),
         ("interaction_constraints", [0, 1], "must hold groups of features, got 0"),
@@ -150,5 +150,5 @@ def test_bad_constraints_are_named(name, value, message):
 def test_a_category_has_no_order():
     X, y = table(5, 60)
     X[:, 0] = np.arange(60) % 3
-    with pytest.raises(ValueError, match="must be 0 for categories"):
+    with pytest.raises(ValueError, match="must be 0 for categorical features"):
         XGBRegressor(categorical_features=[0], monotone_constraints=SIGNS).fit(X, y)

@@ -1,1 +1,1 @@
-"""Types, enums, random streams and threads: what every stage of the engine stands on."""
+"""Types, enums, random streams, threads and checks, used by every stage of the engine."""

@@ -1,20 +1,20 @@
-"""Where does a value go at a split? The contract of every walk down a tree.
+"""Which side of a split a value goes to: the contract of every walk down a tree.
 
 =====================================================  =========================================
-a number, and a split on numbers                       left if it is at most the threshold
-a code below the end of a set of categories            left if the set says so
-a missing value, a negative code, one beyond the end   as `missing_left` says: 1 left, 0 right,
+number at a numeric split                              left if it is at most the threshold
+category code below the end of the node's set          left if it is in the set
+missing value, negative code, code beyond the end      `missing_left`: 1 left, 0 right,
                                                        MISSING_STAYS: the row ends at the node
 =====================================================  =========================================
 
-Thresholds are compared in float64, and fractions of codes are cut off. While a tree grows, the same
-holds of bins and ranks in place of numbers. What a node has not seen in training follows its larger
-child: the search says so in `missing_left` and in the set (`larger_left` in _split.pxd).
-`tests/core/test_goes_left.py` holds every walk to one table of cases.
+Thresholds are compared in float64, and codes are truncated to integers. While a tree grows, the
+same holds for bins and ranks instead of numbers. Categories and missing values that a node has not
+seen in training go to its larger child: the search writes `missing_left` and the set accordingly
+(`larger_left` in _split.pxd). `tests/core/test_goes_left.py` tests every walk against one table.
 
-The words of a set are bits, or a sorted list of codes where that is shorter; `limit` says which:
+The words of a set are bits, or a sorted list of codes if that is shorter, depending on `limit`:
 
-    0       bits: the codes whose bit is set go left; there are 32 per word
+    0       bits, 32 per word: the codes whose bit is set go left
     n > 0   a list: of the codes below n, those listed go left
     n < 0   a list: of the codes below -n, those listed go right
 
@@ -24,10 +24,6 @@ A code that has no bit, or is not below the limit, counts as missing.
 from libc.math cimport isnan
 
 from hybridtrees.core.base._types cimport float64_t, int32_t, int64_t, uint32_t
-
-cdef enum:
-    SHORT_SET = 8            # words up to which a set is always made of bits
-
 
 cdef inline int32_t category_side(
     const uint32_t* words, int32_t n_words, int32_t limit, float64_t code

@@ -1,4 +1,4 @@
-"""Sums that depend on their terms alone; exact_sum.h says how."""
+"""Sums that do not depend on the order of their terms; see exact_sum.h."""
 
 from hybridtrees.core.base._types cimport intp_t
 
@@ -13,4 +13,4 @@ cdef extern from "exact_sum.h" nogil:
     double ht_sum_value(const HtExactSum* sum)
 
 cdef enum:
-    SUM_ROWS = 512        # terms that are worked out, then added
+    SUM_ROWS = 512        # terms that are computed before they are added

@@ -1,7 +1,7 @@
-"""Floats as integers of the same order, and their radix sort.
+"""Radix sort of floats by integer keys of the same order.
 
 A key is an unsigned integer as wide as its float (uint32_t for float32, uint64_t for float64). Keys
-compare as the floats do, and -0.0 and 0.0 share one.
+compare as the floats do; -0.0 and 0.0 have the same key.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
@@ -20,7 +20,7 @@ cdef enum:
 
 
 cdef inline key_t order_bits(key_t bits) noexcept nogil:
-    # A negative number has all its bits flipped, any other its sign alone. -0.0 is not yet 0.0.
+    # Flip all bits of a negative number, only the sign bit of any other.
     if key_t is uint32_t:
         return bits ^ ((0 - (bits >> 31)) | (<uint32_t> 1 << 31))
     else:
@@ -64,10 +64,10 @@ cdef inline intp_t fill_keys(
     const char* values, intp_t stride, const float64_t* weights, intp_t n, key_t* keys,
     float64_t* out_weights,
 ) noexcept nogil:
-    """Keys, and weights unless NULL, of the values that are not NaN; returns how many."""
+    """OUT keys, and weights unless NULL, of the values that are not NaN; returns how many."""
     cdef intp_t i, size = 0
     for i in range(n):
-        # Written first and counted after: no branch to mispredict on scattered NaN.
+        # Written first, then counted: NaN need no branch that could be mispredicted.
         if weights != NULL:
             out_weights[size] = weights[i]
         size += key_at(values + i * stride, &keys[size])
@@ -94,10 +94,10 @@ cdef inline bint radix_sort(
     key_t* keys, key_t* spare, float64_t* weights, float64_t* spare_weights, intp_t n,
     uint32_t* counts,
 ) noexcept nogil:
-    """Sort keys (weights follow unless NULL), low digit first; true if the result is in spare.
+    """Sort keys, and weights unless NULL, low digit first; true if the result is in spare.
 
-    A digit that all keys share costs no pass: doubles that hold small integers or float32 numbers
-    take only as many as the bits they use.
+    Digits that are equal in all keys are skipped, so doubles that hold small integers or float32
+    numbers take fewer passes.
     """
     cdef int n_digits = (8 * <int> sizeof(key_t) + RADIX_BITS - 1) // RADIX_BITS
     cdef int digit

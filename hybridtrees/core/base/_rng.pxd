@@ -1,4 +1,4 @@
-"""A counter-based generator: the draw depends on the key alone, never on who asks first."""
+"""A counter-based random generator: a draw depends on its key alone, not on earlier draws."""
 
 from hybridtrees.core.base._types cimport float64_t, int32_t, int64_t, uint64_t
 
@@ -24,7 +24,7 @@ cdef inline void draw_sorted(
     uint64_t seed, uint64_t stream, const int32_t* source, int32_t n_source,
     int32_t n_drawn, int32_t* target,
 ) noexcept nogil:
-    """n_drawn of the n_source entries without replacement, in their order; in place is fine.
+    """OUT n_drawn of the n_source entries without replacement, in their order; may be in place.
 
     Knuth's selection sampling: entry i is taken with probability (still needed) / (still left).
     `source` NULL stands for 0, 1, 2, ...
@@ -32,7 +32,7 @@ cdef inline void draw_sorted(
     cdef int32_t i, n_taken = 0
     cdef uint64_t state = keyed(seed, stream, 0)
     for i in range(n_source):
-        # SplitMix64 proper: a counter with an odd step, and its finaliser.
+        # The SplitMix64 generator: a counter with an odd step, then the finaliser.
         state += <uint64_t>0x9E3779B97F4A7C15
         if uniform(mix(state)) * (n_source - i) < n_drawn - n_taken:
             target[n_taken] = source[i] if source != NULL else i
@@ -43,9 +43,9 @@ cdef inline void draw_few(
     uint64_t seed, uint64_t stream, const int32_t* source, int32_t n_source,
     int32_t n_drawn, int32_t* target,
 ) noexcept nogil:
-    """The same of few entries: one number for each that is drawn. `target` is not `source`.
+    """`draw_sorted` with one random number per drawn entry; `target` must not be `source`.
 
-    Floyd's algorithm: of entries 0 to j the one drawn is taken, or j where it was taken before.
+    Floyd's algorithm: draw one of the entries 0 to j, and take j if that one is taken already.
     """
     cdef int32_t i, j, k, chosen, n_taken = 0
     cdef uint64_t state = keyed(seed, stream, 0), taken = 0
@@ -58,7 +58,7 @@ cdef inline void draw_few(
         if n_source <= 64:
             taken |= <uint64_t>1 << (j if (taken >> chosen) & 1 else chosen)
             continue
-        # Those taken stand in their order; j is larger than all of them.
+        # Keep the taken entries sorted; j is larger than all of them.
         k = n_taken
         while k > 0 and target[k - 1] > chosen:
             k -= 1
@@ -70,7 +70,7 @@ cdef inline void draw_few(
         target[k] = chosen
         n_taken += 1
     if n_source <= 64:
-        # Every entry is written, and stays where it is one of those drawn.
+        # Every entry is written, but only a drawn one advances the position: no branch.
         for i in range(n_source):
             if n_taken == n_drawn:
                 break

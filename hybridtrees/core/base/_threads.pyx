@@ -1,4 +1,4 @@
-"""What all rooms need: threads, and when to give up; sums in any order, and draws by number."""
+"""Threads, interrupts, sums in any order and draws by row number, used everywhere."""
 
 from hybridtrees.core.base._exact_sum cimport (
     HtExactSum, ht_add_term, ht_add_terms, ht_clear_sum, ht_merge_sum, ht_sum_value,
@@ -19,24 +19,22 @@ def has_openmp():
 
 
 def openmp_max_threads():
-    """Threads that OpenMP would use for a parallel region now."""
+    """Threads that OpenMP would use in a parallel region."""
     return omp_get_max_threads()
 
 
 def vector_bits():
-    """Width of the vectors that the kernels use on this machine."""
+    """Width of the vector registers that the kernels use on this machine."""
     return 8 * ht_vector_bytes()
 
 
-# ---- Whether a long computation is to be given up ---------------------------------------------
+# ---- Interrupts of long computations ----------------------------------------------------------
 #
-# Python runs the handlers of signals, such as that of Ctrl-C, between its own instructions, and so
-# not before a kernel returns. A kernel that may take long therefore asks every few milliseconds of
-# work. The thread that called it asks, outside of parallel regions or as the first of their
-# threads: handlers run in the main thread only.
-#
-# The main thread may have started others, as forests do, which would go on. They work within a
-# `StopFlag`, which the main thread sets when it gives up.
+# Python runs signal handlers, such as that of Ctrl-C, between its own instructions, so not before a
+# kernel returns. A long kernel therefore checks for signals every few milliseconds. Handlers run
+# in the main thread only, so the calling thread checks: outside of parallel regions, or as thread 0
+# of one. Other Python threads, such as those of a forest, work within a `StopFlag`, which the main
+# thread sets when it is interrupted.
 
 
 cdef extern from "Python.h":
@@ -50,13 +48,13 @@ cdef extern from "interrupt.h" nogil:
 
 
 cdef bint interrupted() noexcept nogil:
-    """Whether to give up. If so an exception is set, and the caller must return as if it raised."""
+    """Whether to stop. If so an exception is set, and the caller must return as if it raised."""
     cdef int flag = ht_flag()
     if flag > 0:
         with gil:
             PyErr_SetNone(KeyboardInterrupt)
         return True
-    # The interpreter's lock may have to be waited for.
+    # Checked rarely: taking the GIL may mean to wait for it.
     if flag == 0 or not ht_time_to_look():
         return False
     with gil:
@@ -64,7 +62,7 @@ cdef bint interrupted() noexcept nogil:
 
 
 cdef class StopFlag:
-    """Ends the computations of other threads, each of which works within this context."""
+    """Stops the computations of threads that work within this context."""
 
     cdef int is_set
 
@@ -80,18 +78,16 @@ cdef class StopFlag:
         self.is_set = 1
 
 
-# ---- Threads that go on alone while the cores are busy with other work ------------------------
+# ---- Numbers of threads: busy cores, and threads that cannot be started -----------------------
 #
-# A region that threads share ends when the last of them ends. Where another process holds a core,
-# that takes as long as a turn of the scheduler, which is many times what a small node takes alone.
-# So the time of every node is held against what there was to do and how quickly that was done at
-# best, which depends on the search. After a long wait, small nodes are left to one thread until
-# they have taken several times as long as the wait: on a busy machine waiting is a small part of
-# the time, and where it was an accident the threads soon meet again. Results do not depend on the
-# number of threads.
+# A parallel region ends with its slowest thread. If another process occupies a core, that takes a
+# time slice of the scheduler, many times what a small node takes on one thread. So the time of
+# every node is compared with the best time per update so far. After a long wait, small nodes run on
+# one thread until they have taken several times as long as the wait. Thus waiting stays a small
+# part of the time on a busy machine, and a single delay has no lasting effect.
 #
-# Nor does a team insist on its size: where the system does not let it start all its threads, those
-# that it has do the work.
+# If the system does not allow all threads to start, a region runs with fewer. Results do not depend
+# on the number of threads.
 
 
 cdef extern from "start_threads.h" nogil:
@@ -100,16 +96,16 @@ cdef extern from "start_threads.h" nogil:
 
 
 cdef int team_of(int n_threads) noexcept nogil:
-    """Threads for a parallel region that wants so many: fewer where no more can be started.
+    """Threads for a parallel region: `n_threads`, or fewer if no more can be started.
 
-    To be asked by the thread that opens the region, and for that region only. All regions of this
-    thread must ask, so that it is known how many threads wait for the next one.
+    To be called for every parallel region, by the thread that opens it: the number of threads that
+    wait for the next region is recorded.
     """
     return ht_team_of(n_threads)
 
 
 def startable_threads(int n_threads):
-    """How many of so many threads can be started beside this one, which can do the work of one."""
+    """How many of `n_threads` can be started besides the calling thread."""
     cdef int n
     if n_threads <= 1:
         return n_threads
@@ -123,28 +119,31 @@ def team_threads(int n_threads):
     return team_of(n_threads)
 
 
-def team_sizes(int n_threads, const float64_t[::1] updates, const float64_t[:, ::1] seconds):
-    """Threads that a team takes for nodes one after the other; for tests.
+def node_thread_counts(
+    int n_threads, const float64_t[::1] updates, const float64_t[:, ::1] seconds
+):
+    """Threads that successive nodes get; for tests.
 
-    `seconds` (n_nodes, 2): how long a node takes one thread, and all of them.
+    `seconds` (n_nodes, 2): the time of each node on one thread, and on all threads.
     """
-    cdef Team team
+    cdef NodeThreads threads
     cdef Py_ssize_t k
-    open_team(&team, n_threads)
+    open_node_threads(&threads, n_threads)
     sizes = []
     for k in range(updates.shape[0]):
-        sizes.append(team_size(&team, updates[k]))
-        note_time(&team, sizes[k], updates[k], seconds[k, 0 if sizes[k] == 1 else 1])
+        sizes.append(node_threads(&threads, updates[k]))
+        note_node_time(&threads, sizes[k], updates[k], seconds[k, 0 if sizes[k] == 1 else 1])
     return sizes
 
 
-# ---------------------------------------------------------------------------------------------
-# Sums that depend on their terms alone, for Python (`exact_sum.py`); and draws that depend on the
-# seed and on the number of the row alone, in whatever order and part of the table rows come.
+# ---- Sums in any order, and draws by row number -----------------------------------------------
+#
+# Sums depend on their terms alone (`exact_sum.py`), draws on the seed and the row number alone: the
+# order of the rows and how a table is divided into parts have no effect.
 
 
 cdef enum:
-    HIGH_BITS = 12        # tell enough of a row's place among all
+    HIGH_BITS = 12        # of a row's random bits, counted to find the limit of a sample
 
 
 cdef class ExactSum:
@@ -197,12 +196,12 @@ def group_sums(const float64_t[::1] values, const intp_t[::1] group, intp_t n_gr
 
 
 def rows_below(uint64_t seed, uint64_t limit, intp_t first, intp_t stop):
-    """Rows of [first, stop) whose random bits are not above a limit, uint32."""
+    """Rows of [first, stop) whose random bits are at most `limit`, uint32."""
     out = np.empty(stop - first + 1, dtype=np.uint32)
     cdef uint32_t[::1] rows = out
     cdef intp_t i, n_taken = 0
     with nogil:
-        # Every row is written, the next one over it unless it is taken: no branch to guess.
+        # Every row is written, but only a taken one advances the position: no branch.
         for i in range(first, stop):
             rows[n_taken] = <uint32_t>i
             n_taken += keyed(seed, STREAM_ROWS, i) <= limit
@@ -210,7 +209,7 @@ def rows_below(uint64_t seed, uint64_t limit, intp_t first, intp_t stop):
 
 
 def count_bits(uint64_t seed, intp_t first, intp_t stop):
-    """How many of the rows [first, stop) have which highest bits, int64."""
+    """Histogram of the highest random bits of the rows [first, stop), int64."""
     out = np.zeros(1 << HIGH_BITS, dtype=np.int64)
     cdef int64_t[::1] counts = out
     cdef intp_t i
@@ -232,7 +231,7 @@ def row_bits(uint64_t seed, rows):
 
 
 def bootstrap_draws(uint64_t seed, intp_t first, intp_t stop, int64_t total):
-    """Whole numbers from 0 to total - 1, int64: the draws [first, stop) of a sample."""
+    """The draws [first, stop) of a bootstrap sample: integers from 0 to total - 1, int64."""
     out = np.empty(stop - first, dtype=np.int64)
     cdef int64_t[::1] drawn = out
     cdef intp_t i

@@ -1,8 +1,7 @@
-"""Scalar types, structs, enums and constants of the engine: their only home.
+"""Scalar types, structs, enums and constants of the engine, all defined here.
 
-Numbers that C needs too stand in simd/constants.h. Python imports the enums from the module _types.
-The NumPy mirrors of the structs that Python sees are in dtypes.py; a test compares sizes and
-offsets.
+Constants shared with C are in simd/constants.h. Python imports the enums from the module _types.
+dtypes.py has NumPy mirrors of the structs that Python reads; a test compares sizes and offsets.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -17,10 +16,10 @@ ctypedef fused real_t:
 
 
 cdef packed struct Node:
-    # One node of a fitted tree, 64 bytes: one cache line.
+    # A node of a fitted tree: 64 bytes, one cache line.
     float64_t threshold      # x <= threshold goes left (numeric splits)
     float64_t gain           # loss reduction of the split, 0 in a leaf
-    float64_t weight         # sum of hessians (the cover)
+    float64_t weight         # sum of hessians or sample weights
     int64_t n_samples        # rows of the training sample that reached the node
     int32_t left             # child ids, -1 in a leaf
     int32_t right
@@ -31,7 +30,7 @@ cdef packed struct Node:
     int16_t depth            # 0 at the root
     uint8_t bin              # last bin that goes left (numeric splits on binned data)
     uint8_t missing_left     # where a missing value goes: 1 left, 0 right, MISSING_STAYS
-    int32_t category_limit   # what the words of the set mean: see _category_sets.pxd
+    int32_t category_limit   # encoding of the set: see _category_sets.pxd
 
 
 cdef extern from "entry.h" nogil:
@@ -42,7 +41,7 @@ cdef extern from "entry.h" nogil:
 
 cdef extern from "constants.h" nogil:
     cpdef enum StatsLayout:
-        # How one row's (grad, hess) is stored as integers, and what a histogram cell then is.
+        # How the (grad, hess) of a row are stored as integers, and what a histogram cell holds.
         GRAD_ONLY "HT_GRAD_ONLY"  # int32 grad; hess is one constant.
         #                           Cell: 1 word, (sum of grad << count_bits) + n
         PAIR16 "HT_PAIR16"        # int16 grad, uint16 hess.
@@ -56,6 +55,7 @@ cdef extern from "constants.h" nogil:
         UNIFORM_CELLS "HT_UNIFORM_CELLS"
         MAX_REGRESSORS "HT_MAX_REGRESSORS"
         MISSING_STAYS "HT_MISSING_STAYS"
+        SHORT_SET "HT_SHORT_SET"
 
     const uint32_t HT_MISSING_KEY
     const uint32_t HT_ALL_KEYS
@@ -66,16 +66,16 @@ cdef extern from "constants.h" nogil:
 
 
 cpdef enum Stream:
-    # Of random bits (_rng.pxd): what a draw is for. Draws of one key never share a stream.
-    STREAM_BINS = 0            # rows that bins are learned from
+    # Purposes of random draws (_rng.pxd): draws with the same key use different streams.
+    STREAM_BINS = 0            # rows from which bins are learned
     STREAM_TREE = 1            # features of a tree
     STREAM_LEVEL = 2           # features of a level
     STREAM_NODE = 3            # features of a node
     STREAM_CHILD = 4           # keys of the children of a node
-    STREAM_TIE = 5             # which of equally good features splits
-    STREAM_CUT = 6             # which of equally good cuts of a feature is taken
-    STREAM_REST = 7            # features to try after those drawn, where these cannot split
-    STREAM_SAMPLE = 8          # rows that stand for the node
+    STREAM_TIE = 5             # choice among equally good features
+    STREAM_CUT = 6             # choice among equally good cuts of a feature
+    STREAM_REST = 7            # further features, if no drawn one can be split
+    STREAM_SAMPLE = 8          # sample of the rows of a node
     STREAM_ROWS = 9            # rows of a tree, without replacement
     STREAM_BOOTSTRAP = 10      # rows of a tree, with replacement
 
@@ -87,7 +87,7 @@ cpdef enum Frontier:
 
 
 cpdef enum PackedFlag:
-    # What the feature of a packed node says besides its number: see _packed.pyx.
+    # Flags in the field `feature` of a packed node: see _packed.pyx.
     FEATURE_MASK = 0x0FFFFFFF
     MISSING_LEFT = 0x10000000
     MISSING_STOPS = 0x20000000
@@ -95,7 +95,7 @@ cpdef enum PackedFlag:
 
 
 cdef struct BinView:
-    # Pointers into a BinnedMatrix, and where each feature's cells stand in a histogram.
+    # Pointers into a BinnedMatrix, and the position of each feature's cells in a histogram.
     const uint8_t* records
     const uint8_t* columns
     const int32_t* n_bins          # value bins; the cell after them counts the missing rows
@@ -110,14 +110,14 @@ cdef struct BinView:
 
 
 cdef struct StatsView:
-    # Quantised statistics of every row: inside the records or in an array of their own.
+    # Quantised statistics of every row, in the records or in a separate array.
     const uint8_t* data
     intp_t stride
     int32_t layout
     int32_t count_bits
     int32_t n_words                # 64-bit words of a histogram cell
-    float64_t grad_unit            # what one integer step of grad (hess) is worth
-    float64_t hess_unit
+    float64_t grad_unit            # value of one integer step of grad
+    float64_t hess_unit            # and of hess
 
 
 cdef struct NodeSums:
@@ -127,8 +127,8 @@ cdef struct NodeSums:
 
 
 cpdef enum Criterion:
-    # What a split is scored by; S the sums of a side, W its weight. A gain is score(left) +
-    # score(right) - score(node), and the impurity of a side is what its score lacks.
+    # Score of a side with sums S and weight W. The gain of a split is score(left) + score(right)
+    # - score(node); impurity decreases as the score increases.
     NEWTON = 0         # T(S)^2 / (W + lambda)
     SQUARES = 1        # sum of S_k^2 / W: squared error, Gini
     ENTROPY = 2        # sum of S_k log2(S_k / W)
@@ -138,7 +138,7 @@ cpdef enum Criterion:
 
 
 cpdef enum TargetLayout:
-    # What stands in the row of a target, all float64.
+    # Contents of a row of the target matrix, all float64.
     TARGET_UNWEIGHTED = 0  # y; every weight is 1
     TARGET_PAIR = 1    # w y, w (grad, hess)
     TARGET_VECTOR = 2  # w y_1, ..., w y_K, w
@@ -147,13 +147,13 @@ cpdef enum TargetLayout:
 
 
 cdef struct TargetView:
-    # What the exact search adds up.
+    # Targets of the exact search.
     const float64_t* data
     intp_t n_rows
     int32_t width      # numbers per row
     int32_t layout
-    int32_t n_sums     # K: sums of a node, besides its weight
-    bint binary        # y is 0 or 1, one of two classes
+    int32_t n_sums     # K: sums of a node, without its weight
+    bint binary        # y is the indicator of one of two classes
 
 
 cdef struct SplitRules:
@@ -163,17 +163,17 @@ cdef struct SplitRules:
     float64_t max_delta_step
     float64_t min_child_weight
     float64_t min_gain
-    float64_t candidate_share      # weight between two candidates of the exact search
+    float64_t candidate_share      # share of the weight between two candidates (exact search)
     int64_t min_samples_leaf
     int32_t max_cat_to_onehot
-    bint any_gain                  # a split without gain is better than none
+    bint any_gain                  # splits without gain are allowed
     bint stop_missing              # rows with a missing value stay at their node
-    bint random_ties               # equal splits are drawn from, not taken in order
+    bint random_ties               # draw among equal splits instead of taking the first
     const int8_t* monotone         # sign of the constraint of each feature; NULL: none
 
 
 cdef struct Bounds:
-    # Of a node's value, from the monotone splits above it.
+    # Bounds of a node's value, from the splits above it on constrained features.
     float64_t lower
     float64_t upper
 
@@ -184,10 +184,10 @@ cdef struct SplitInfo:
     int32_t bin
     uint8_t missing_left           # 1, 0 or MISSING_STAYS
     uint8_t is_categorical
-    uint32_t categories[8]         # bins that go left; exact search: the limit of the set
+    uint32_t categories[8]         # bins that go left; exact search: [0] is the set's limit
     uint32_t key                   # exact search: last key that goes left
-    uint32_t low_row               # rows whose values stand on both sides of the cut
-    uint32_t high_row
+    uint32_t low_row               # rows with the values next to the cut, below
+    uint32_t high_row              # and above it
     int32_t category_start         # exact search: set of the keys that go left, -1: none
     int32_t category_words
     NodeSums left

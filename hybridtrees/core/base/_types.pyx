@@ -1,4 +1,4 @@
-"""The enums and constants of _types.pxd for Python, which never writes down their numbers."""
+"""The enums and constants of _types.pxd for Python."""
 
 MISSING_KEY = HT_MISSING_KEY
 ALL_KEYS = HT_ALL_KEYS

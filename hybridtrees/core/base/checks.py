@@ -1,6 +1,6 @@
-"""Whether the arrays of a fitted object fit together: kernels and readers follow them blindly.
+"""Checks that the arrays of a stored object are consistent: kernels index with them unchecked.
 
-Each class that is stored checks itself once, when it is read from a file or unpickled.
+An object is checked once, when it is read from a file or unpickled.
 """
 
 from __future__ import annotations
@@ -13,68 +13,68 @@ import numpy as np
 from hybridtrees.core.base._types import Limit
 from hybridtrees.core.base.dtypes import NODE_DTYPE
 
-# Counts that are plausible; sums of so many of them do not overflow.
+# Upper limit of a plausible count: sums of many such counts still fit int64.
 MOST = 2**40
 
 
 class Checked:
-    """Base of classes whose objects are stored as they are, and check themselves when read."""
+    """Base of classes that are stored by their attributes, which are checked when read."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._check_state()
 
     def _check_state(self) -> None:
-        """Refuse a state whose parts do not fit together."""
-        raise AttributeError("each class brings its own")
+        """Raise ValueError if the attributes are not consistent."""
+        raise NotImplementedError
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """Rebuild an object from its state, which is checked."""
+        """Rebuild an object from its state, and check it."""
         made = cls.__new__(cls)
         made.__setstate__(state)
         return made
 
 
-def check_count(holder: Any, name: str, least: int = 0, most: int = MOST) -> int:
-    """Return an attribute that must be a whole number of a plausible size."""
+def check_count(holder: Any, name: str, low: int = 0, high: int = MOST) -> int:
+    """Return an attribute, which must be an integer from `low` to `high`."""
     value = getattr(holder, name)
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise ValueError(f"{_owned(holder, name)} must be an integer, got {_short(value)}")
-    if not least <= value <= most:
-        allowed = least if least == most else f"{least} to {most}"
-        raise ValueError(f"{_owned(holder, name)} must be {allowed}, got {value}")
+        raise ValueError(f"{_label(holder, name)} must be an integer, got {_short(value)}")
+    if not low <= value <= high:
+        allowed = low if low == high else f"{low} to {high}"
+        raise ValueError(f"{_label(holder, name)} must be {allowed}, got {value}")
     return int(value)
 
 
 def check_one_of(holder: Any, name: str, allowed: Any) -> None:
-    """Refuse an attribute that is not one of these strings."""
+    """Raise ValueError unless an attribute is one of the strings `allowed`."""
     value = getattr(holder, name)
     if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{_owned(holder, name)} must be one of {allowed}, got {_short(value)}")
+        raise ValueError(f"{_label(holder, name)} must be one of {allowed}, got {_short(value)}")
 
 
 def check_type(holder: Any, name: str, kind: type) -> Any:
-    """Return an attribute that must be of a type."""
+    """Return an attribute, which must be of the type `kind`."""
     value = getattr(holder, name)
     if not isinstance(value, kind):
-        raise ValueError(f"{_owned(holder, name)} must be a {kind.__name__}, got {_short(value)}")
+        raise ValueError(f"{_label(holder, name)} must be a {kind.__name__}, got {_short(value)}")
     return value
 
 
 def check_arrays(
     holder: Any, layout: Mapping[str, tuple], sizes: Mapping[str, int] | None = None
 ) -> dict[str, int]:
-    """Refuse attributes that are not arrays of the types and shapes that they must have.
+    """Raise ValueError unless attributes are arrays of the given dtypes and shapes.
 
-    `layout` has for each attribute the type of its items, or several that are allowed, and then
-    the length of each dimension: a number, or a name that stands for the same number wherever it
-    occurs. Returns what names stand for: `sizes`, and those that were found.
+    `layout` maps an attribute to its dtype (or a tuple of allowed dtypes), then the length of each
+    dimension: a number, or a name that stands for the same number wherever it occurs. Returns the
+    number of every name: those of `sizes`, and those found.
     """
     known = dict(sizes or {})
     for name, (dtypes, *lengths) in layout.items():
         array = getattr(holder, name)
-        check_array(array, _owned(holder, name), dtypes, [known.get(k, k) for k in lengths])
+        check_array(array, _label(holder, name), dtypes, [known.get(k, k) for k in lengths])
         known.update(
             {k: n for k, n in zip(lengths, array.shape, strict=True) if isinstance(k, str)}
         )
@@ -82,15 +82,15 @@ def check_arrays(
 
 
 def check_array(array: Any, name: str, dtypes: Any, lengths: Any) -> None:
-    """Refuse what is not an array of this type and shape; see `check_arrays`."""
-    if not isinstance(array, np.ndarray):  # a memory map, as joblib makes it, is one
+    """Raise ValueError unless `array` has this dtype and shape; see `check_arrays`."""
+    if not isinstance(array, np.ndarray):  # joblib's memory maps are arrays too
         raise ValueError(f"{name} must be an array, got {_short(array)}")
     allowed = [np.dtype(dtype) for dtype in (dtypes if isinstance(dtypes, tuple) else (dtypes,))]
     if array.dtype not in allowed:
         if array.dtype.newbyteorder() in allowed:
             raise ValueError(
-                f"{name} has the byte order of another kind of machine: a fitted model is read "
-                "only where the byte order is that of the machine that stored it"
+                f"{name} has the byte order of another kind of machine: a fitted model can be "
+                "read only on a machine with the byte order of the one that stored it"
             )
         raise ValueError(f"{name} must have items of {allowed[0]}, got {array.dtype}")
     fits = array.ndim == len(lengths) and all(
@@ -101,7 +101,7 @@ def check_array(array: Any, name: str, dtypes: Any, lengths: Any) -> None:
         raise ValueError(f"{name} must have the shape ({wanted}), got {array.shape}")
 
 
-def _owned(holder: Any, name: str) -> str:
+def _label(holder: Any, name: str) -> str:
     return f"{name} of {type(holder).__name__}"
 
 
@@ -110,29 +110,29 @@ def _short(value: Any) -> str:
 
 
 def check_numbers(array: np.ndarray, name: str, low: float, high: float) -> None:
-    """Refuse an array with an entry, or NaN, outside of [low, high)."""
+    """Raise ValueError if an entry is NaN or outside of [low, high)."""
     if array.size and not (array.min() >= low and array.max() < high):
         raise ValueError(f"{name} must be from {low} to below {high}")
 
 
 def check_contiguous(holder: Any, names: Any) -> None:
-    """Refuse arrays that kernels cannot take the address of."""
+    """Raise ValueError unless arrays are in C order: kernels take their address."""
     for name in names:
         if not getattr(holder, name).flags.c_contiguous:
-            raise ValueError(f"{_owned(holder, name)} must be in C order")
+            raise ValueError(f"{_label(holder, name)} must be in C order")
 
 
 def check_starts(trees: Any) -> None:
-    """Refuse trees that do not follow each other and cover all nodes."""
+    """Raise ValueError unless the trees are contiguous and cover all nodes."""
     start, n_nodes = trees.tree_start, len(trees.nodes)
-    # Within bounds first, as differences of any numbers might overflow.
-    check_numbers(start, _owned(trees, "tree_start"), 0, n_nodes + 1)
+    # The range first: differences of arbitrary numbers might overflow.
+    check_numbers(start, _label(trees, "tree_start"), 0, n_nodes + 1)
     if len(start) < 2 or start[0] != 0 or start[-1] != n_nodes or np.any(np.diff(start) < 1):
         raise ValueError(f"the trees of the {type(trees).__name__} do not cover its nodes")
 
 
-def check_nodes(ensemble) -> None:
-    """Refuse a `TreeEnsemble` that would lead a walk astray, as a damaged file could."""
+def check_nodes(ensemble: Any) -> None:
+    """Raise ValueError if walks down a `TreeEnsemble`, of a damaged file perhaps, are unsafe."""
     check_count(ensemble, "n_features", 0, 2**31 - 1)
     check_count(ensemble, "n_outputs", 1, 2**31 - 1)
     sizes = check_arrays(
@@ -165,7 +165,7 @@ def check_nodes(ensemble) -> None:
 
 
 def _check_links(nodes: np.ndarray, start: np.ndarray) -> None:
-    """Refuse nodes that are no trees: children follow their parent, which they name."""
+    """Raise ValueError unless the links of the nodes make trees, children behind parents."""
     sizes = np.diff(start)
     size, origin = np.repeat(sizes, sizes), np.repeat(start[:-1], sizes)
     own = np.arange(len(nodes)) - origin
@@ -179,16 +179,16 @@ def _check_links(nodes: np.ndarray, start: np.ndarray) -> None:
         raise ValueError("a node of the ensemble has a right child only")
     below = np.concatenate([(origin + left)[inner], (origin + right)[inner]])
     if np.any(np.bincount(below, minlength=len(nodes)) != (own > 0)):
-        raise ValueError("a node of the ensemble has not exactly one parent")
+        raise ValueError("a node of the ensemble does not have exactly one parent")
     depth, parent = nodes["depth"].astype(np.int64), nodes["parent"]
     if np.any(depth[own == 0] != 0) or np.any(depth[below] != np.tile(depth[inner] + 1, 2)):
         raise ValueError("the depth of a node of the ensemble is not that of its parent plus one")
     if np.any(parent[own == 0] != -1) or np.any(parent[below] != np.tile(own[inner], 2)):
-        raise ValueError("a node of the ensemble names another parent than it has")
+        raise ValueError("the parent of a node of the ensemble is wrong")
 
 
-def _check_splits(ensemble) -> None:
-    """Refuse splits on features or category sets that do not exist."""
+def _check_splits(ensemble: Any) -> None:
+    """Raise ValueError on splits on features or category sets that do not exist."""
     nodes = ensemble.nodes
     inner = nodes["left"] >= 0
     if np.any(inner & (nodes["missing_left"] > Limit.MISSING_STAYS)):
@@ -201,14 +201,15 @@ def _check_splits(ensemble) -> None:
     if np.any(has_set & ~inner):
         raise ValueError("a leaf of the ensemble has a category set")
     words = nodes["category_start"].astype(np.int64) + nodes["category_words"]
-    # A list of codes may be empty, but a set of bits must have some.
-    least = nodes["category_limit"] == 0
-    if np.any(has_set & ((nodes["category_words"] < least) | (words > len(ensemble.categories)))):
+    # A list of codes may be empty, a bit set has at least one word.
+    min_words = nodes["category_limit"] == 0
+    too_short = nodes["category_words"] < min_words
+    if np.any(has_set & (too_short | (words > len(ensemble.categories)))):
         raise ValueError("a category set of the ensemble is out of range")
 
 
-def _check_linear(ensemble) -> None:
-    """Refuse terms and ranges that do not fit the nodes."""
+def _check_linear(ensemble: Any) -> None:
+    """Raise ValueError unless the terms of linear leaves and ranges of values are consistent."""
     pointers, feature = ensemble.coef_ptr, ensemble.coef_feature
     check_numbers(pointers, "coef_ptr of the linear leaves of the ensemble", 0, len(feature) + 1)
     if (

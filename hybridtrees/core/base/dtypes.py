@@ -1,6 +1,7 @@
-"""NumPy mirrors of the structs in _types.pxd, and the alignment the kernels want."""
+"""NumPy mirrors of the structs in _types.pxd, and arrays aligned for the kernels."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -28,8 +29,8 @@ SORTED_ENTRY_DTYPE = np.dtype([("key", np.uint32), ("row", np.uint32)])
 CACHE_LINE = 64
 
 
-def aligned_empty(shape, dtype) -> np.ndarray:
-    """`numpy.empty` whose first byte stands at the start of a cache line."""
+def aligned_empty(shape: int | tuple[int, ...], dtype: Any) -> np.ndarray:
+    """`numpy.empty` that starts at a cache line."""
     dtype = np.dtype(dtype)
     n_bytes = (shape if isinstance(shape, int) else math.prod(shape)) * dtype.itemsize
     buffer = np.empty(n_bytes + CACHE_LINE, dtype=np.uint8)

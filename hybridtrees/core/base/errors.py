@@ -2,8 +2,8 @@
 
 
 class NotFittedError(ValueError, AttributeError):
-    """Raised when something is asked for that `fit` has not learned yet.
+    """Raised when an estimator is used before `fit`.
 
-    Where scikit-learn is loaded, estimators raise one that is a
-    `sklearn.exceptions.NotFittedError` too.
+    If scikit-learn is loaded, estimators raise a subclass that is also a
+    `sklearn.exceptions.NotFittedError`.
     """

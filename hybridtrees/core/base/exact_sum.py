@@ -1,6 +1,6 @@
-"""Sums and means over rows that depend on the rows alone, not on their order or how they are cut.
+"""Sums and means over rows that do not depend on the order of the rows, or on blocks or threads.
 
-Whatever a model or a metric adds up over rows goes through here or through exact_sum.h.
+All sums over rows in models and metrics go through here or through exact_sum.h.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from hybridtrees.core.base._threads import group_sums as _group_sums
 
 
 def exact_sum(values: np.ndarray, weights: np.ndarray | None = None) -> Any:
-    """Sum over the rows, with weights: a float, or an array over the columns of a matrix.
+    """Weighted sum over the rows: a float, or an array over the columns of a matrix.
 
-    More exact than a sum from left to right: next to the largest term, each term loses less than
-    2^-60 of it.
+    More exact than a sum from left to right: the error per term is below 2^-60 of the largest term.
     """
     values = np.asarray(values)
     if values.ndim > 1:
@@ -36,12 +35,12 @@ def exact_mean(values: np.ndarray, weights: np.ndarray | None = None) -> Any:
     """Mean over the rows: `np.average` along the first axis."""
     total = float(len(values)) if weights is None else exact_sum(weights)
     if total == 0:
-        raise ZeroDivisionError("the weights are 0 throughout")
+        raise ZeroDivisionError("all weights are 0")
     return exact_sum(values, weights) / total
 
 
 def group_sums(group: np.ndarray, n_groups: int, values: np.ndarray | None = None) -> np.ndarray:
-    """Sum of the values in each group, without values the number of rows: `np.bincount`."""
+    """Sum of the values in each group, or its number of rows, as `np.bincount`."""
     group = np.ascontiguousarray(group, dtype=np.intp)
     if values is None:
         return np.bincount(group, minlength=n_groups).astype(np.float64)

@@ -1,13 +1,14 @@
-"""From `random_state` to independent streams."""
+"""Seeds from the parameter `random_state`."""
 
 from __future__ import annotations
 
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 
 
-def seed_sequence(random_state) -> np.random.SeedSequence:
+def seed_sequence(random_state: Any) -> np.random.SeedSequence:
     """Return a SeedSequence for None, an integer, a SeedSequence, a RandomState or a Generator."""
     if random_state is None:
         return np.random.SeedSequence()
@@ -28,6 +29,6 @@ def seed_sequence(random_state) -> np.random.SeedSequence:
     )
 
 
-def spawn_seeds(random_state, n_seeds: int) -> np.ndarray:
+def spawn_seeds(random_state: Any, n_seeds: int) -> np.ndarray:
     """`n_seeds` uint64 seeds that depend on `random_state` alone."""
     return seed_sequence(random_state).generate_state(n_seeds, np.uint64)

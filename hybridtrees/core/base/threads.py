@@ -1,4 +1,4 @@
-"""How many threads to use: found once per public call, passed down as an int."""
+"""The number of threads: determined once per public call, then passed down as an int."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 
 from hybridtrees.core.base._threads import openmp_max_threads
 
-# OpenMP ends the process when it cannot start as many threads as it is asked for.
+# OpenMP aborts the process if it cannot start as many threads as requested.
 MOST_THREADS = 64
 
-# Threads wait for each other longer than they work on fewer entries of a table than this each.
+# With fewer entries of a table per thread, synchronisation takes longer than the work.
 _ENTRIES_PER_THREAD = 16384
 
-# A child made by fork() inherits an OpenMP runtime whose worker threads are gone: a parallel
-# region there would wait for them for ever. Such a child computes with one thread.
+# A child made by fork() inherits an OpenMP runtime without its worker threads: a parallel region
+# would wait for them for ever. Such a child computes with one thread.
 _in_forked_child = False
 
 
@@ -31,7 +31,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _cgroup_quota() -> float:
-    """CPUs that the control group grants, or infinity."""
+    """CPUs that the control group allows, or infinity."""
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
         if quota != "max":
@@ -43,7 +43,7 @@ def _cgroup_quota() -> float:
 
 @functools.cache
 def usable_cpus() -> int:
-    """CPUs this process may use: affinity mask and control-group quota both count."""
+    """CPUs this process may use, by affinity mask and control-group quota."""
     if hasattr(os, "sched_getaffinity"):
         count = len(os.sched_getaffinity(0))
     else:
@@ -55,9 +55,9 @@ def usable_cpus() -> int:
 def effective_threads(n_jobs: int | None) -> int:
     """Threads for `n_jobs`: None and -1 mean every usable CPU, -2 all but one, and so on.
 
-    An explicit positive number is taken as it is, up to `MOST_THREADS` or the usable CPUs if
-    they are more; the automatic one obeys ``threadpool_limits`` and ``OMP_NUM_THREADS``. Results
-    never depend on it.
+    A positive number is used as it is, up to `MOST_THREADS` or the number of usable CPUs if that
+    is larger. None and negative numbers respect ``threadpool_limits`` and ``OMP_NUM_THREADS``.
+    Results never depend on the number of threads.
     """
     if n_jobs is not None and (not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool)):
         raise TypeError(f"n_jobs must be None or an integer other than 0, got {n_jobs!r}")
@@ -72,5 +72,5 @@ def effective_threads(n_jobs: int | None) -> int:
 
 
 def table_threads(n_jobs: int | None, n_rows: int, n_columns: int) -> int:
-    """Threads for work on a table of this size: those of `n_jobs`, fewer on a small table."""
+    """Threads for a table of this size: as many as `n_jobs` allows, fewer for a small table."""
     return min(effective_threads(n_jobs), 1 + n_rows * n_columns // _ENTRIES_PER_THREAD)

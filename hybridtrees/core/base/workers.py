@@ -1,4 +1,4 @@
-"""Python threads for work that lets go of the interpreter's lock."""
+"""Python threads for work that releases the GIL."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ if TYPE_CHECKING:
 
 
 def start_workers(n_threads: int) -> tuple[ThreadPoolExecutor | None, int]:
-    """Start so many threads, or as many as the system allows.
+    """Start `n_threads` threads, or as many as possible; returns the pool and their number.
 
-    They are started here and not with their first work, which may take the memory that the next
-    of them needs. Returns the pool, None where the calling thread had better do the work itself,
-    and the number of its threads.
+    They are all started here: the work of the first ones may use up the memory that later ones
+    need. The pool is None if the calling thread should do the work itself.
     """
     n_threads = startable_threads(n_threads)
     if n_threads <= 1:
         return None, 1
-    # Here and not above: it takes milliseconds to import and is often not needed.
+    # Imported late: this takes milliseconds and is often not needed.
     from concurrent.futures import ThreadPoolExecutor
 
     pool = ThreadPoolExecutor(n_threads, thread_name_prefix="hybridtrees")
@@ -30,7 +29,7 @@ def start_workers(n_threads: int) -> tuple[ThreadPoolExecutor | None, int]:
     try:
         for _ in range(n_threads):
             pool.submit(all_started.wait)
-    except (RuntimeError, MemoryError):  # one could not be started after all
+    except (RuntimeError, MemoryError):  # a thread could not be started
         all_started.set()
         pool.shutdown(wait=True, cancel_futures=True)
         return None, 1
@@ -39,7 +38,7 @@ def start_workers(n_threads: int) -> tuple[ThreadPoolExecutor | None, int]:
 
 
 def run_threads(function: Callable, items: Iterable, n_threads: int) -> list:
-    """`map` over threads, for functions that let go of the interpreter's lock."""
+    """`map` over threads, for functions that release the GIL."""
     pool, _ = start_workers(n_threads)
     if pool is None:
         return list(map(function, items))

@@ -1,4 +1,4 @@
-"""Binning: what is learned from a table, then the bin codes of its values."""
+"""Binning: distinct values, samples and categories of a table, and its bin codes."""
 
 from cython.parallel cimport prange
 from libc.math cimport INFINITY
@@ -14,35 +14,33 @@ from hybridtrees.core.base._types cimport STREAM_BINS, float32_t, float64_t, int
 import numpy as np
 
 
-# ---------------------------------------------------------------------------------------------
-# What there is to learn of a table before it is binned: distinct values, samples, categories.
+# ---- Distinct values, samples and categories of a table ---------------------------------------
 
 
 cdef enum:
     BLOCK_ROWS = 256
-    # Threads take parts as they come, so that none waits long for one that is held up.
-    PART_ROWS = 8192
-    GROUP = 32               # columns scanned side by side
+    PART_ROWS = 8192         # that a thread takes at a time
+    GROUP = 32               # columns that are scanned together
     TABLE_BITS = 10
-    TABLE_SIZE = 1024        # slots for at most 256 values: a search meets few others
+    TABLE_SIZE = 1024        # slots of a hash table of at most 256 values: few collisions
 
-cdef int64_t LARGEST_CATEGORY = 1 << 24     # float32 does not tell larger integers apart
+cdef int64_t LARGEST_CATEGORY = 1 << 24     # float32 does not represent all larger integers
 
 
 cdef struct Part:
-    # What a thread scans at a time: some rows of a group of columns.
+    # Some rows of a group of columns, which a thread scans at a time.
     const char* start
     intp_t row_stride, column_stride, item_bytes
-    const float64_t* weights     # NULL: all count
+    const float64_t* weights     # NULL: all rows count
     intp_t first_row, last_row, n_columns
     int limit
-    # Of the thread: (n_columns, TABLE_SIZE) keys, 0 where empty: no number has it
+    # Of the thread: hash tables (n_columns, TABLE_SIZE) of keys, 0: empty (no number has this key)
     char* tables
-    int* counts                  # (n_columns,) distinct values found, limit + 1 for too many
+    int* counts                  # (n_columns,) distinct values, limit + 1: too many
 
 
 cdef inline bint insert(key_t* table, key_t key) noexcept nogil:
-    """Put a key into the table; returns whether it is new."""
+    """Insert a key into a hash table; returns whether it is new."""
     cdef uint64_t slot = (<uint64_t> key * <uint64_t> 0x9E3779B97F4A7C15) >> (64 - TABLE_BITS)
     while table[slot] != 0:
         if table[slot] == key:
@@ -56,7 +54,7 @@ cdef inline bint any_infinite(const real_t* values, intp_t step, intp_t n) noexc
     cdef intp_t i
     cdef int found = 0
     if step == 1:
-        # Apart, for the sake of vector instructions.
+        # A separate loop, which compilers can vectorise.
         for i in range(n):
             found |= (values[i] == INFINITY) | (values[i] == -INFINITY)
     else:
@@ -86,7 +84,7 @@ cdef bint block_is_infinite(
 
 
 cdef bint scan_part(const Part* part, real_t like_value, key_t like) noexcept nogil:
-    """Fill the tables of the part; returns whether it holds an infinity."""
+    """Insert the values of a part into its tables; returns whether there is an infinity."""
     cdef intp_t block, row, n_rows, r, c
     cdef key_t key = 0, previous
     cdef key_t* table
@@ -145,7 +143,7 @@ cdef int collect(
 def distinct_values(const real_t[:, :] X, weights, int limit, int n_threads):
     """Sorted distinct numbers of each column; None for one with more than `limit` <= 255 of them.
 
-    Rows of weight 0 do not count. None instead of the list if the table holds an infinity.
+    Rows of weight 0 do not count. Returns None if the table contains an infinity.
     """
     cdef intp_t n = X.shape[0], p = X.shape[1], first, width, row, t, c
     cdef const double[::1] weight_view
@@ -157,7 +155,7 @@ def distinct_values(const real_t[:, :] X, weights, int limit, int n_threads):
     cdef int n_values, n_infinite = 0
     cdef Part part
     found = []
-    # A table of TABLE_SIZE slots must never fill up.
+    # A hash table must not become full.
     if not 0 < limit < 256:
         raise ValueError(f"limit must lie between 1 and 255, got {limit}")
     if n == 0:
@@ -203,7 +201,7 @@ def sample_rows(intp_t n_rows, intp_t n_drawn, uint64_t seed):
     cdef int64_t[::1] view = rows
     cdef intp_t i, n_taken = 0
     with nogil:
-        # Every row is written, the next one over it unless it is taken: no branch to predict.
+        # Every row is written, but only a taken one advances the position: no branch.
         for i in range(n_rows):
             view[n_taken] = i
             n_taken += (uniform(keyed(seed, STREAM_BINS, i)) * <float64_t>(n_rows - i)
@@ -231,7 +229,7 @@ cdef void gather_block(
     intp_t start, real_t[:, ::1] out,
 ) noexcept nogil:
     cdef intp_t i, j, row_stride = X.strides[0], column_stride = X.strides[1]
-    # Along the nearer neighbours in the inner loop.
+    # The inner loop is along the smaller stride.
     if max(column_stride, -column_stride) < max(row_stride, -row_stride):
         for i in range(n):
             for j in range(columns.shape[0]):
@@ -245,7 +243,7 @@ cdef void gather_block(
 def count_categories(const real_t[:] column, weights):
     """Weight of each category 0, 1, ..., or None if a value is neither NaN nor an integer < 2**24.
 
-    Negative values stand for missing ones; infinities are not integers.
+    Negative numbers count as missing.
     """
     cdef const double[::1] weight_view
     cdef bint weighted = weights is not None
@@ -289,20 +287,19 @@ def count_categories(const real_t[:] column, weights):
 #     search    values -> codes: start at the bucket's first edge, then halve without branches
 #     store     codes to `columns` as they stand, and to `records` row by row
 #
-# Where the memory runs along the columns, LONG_ROWS rows of a column are encoded before the next
-# one, and the records are made from the columns.
+# In column-major tables, LONG_ROWS rows of a column are encoded before the next column, and the
+# records are made from the columns.
 #
-# The jump table divides the range of a feature's edges into equal buckets. The bucket of a value is
-# a monotone function of it, in floating point too, so all edges of lower buckets are smaller and
-# all edges of higher ones greater; only those of the same bucket are left to search, mostly one or
-# two.
+# The jump table divides the range of a feature's edges into equal buckets. The bucket is a monotone
+# function of the value, in floating point too, so only the edges of the same bucket remain to be
+# searched, mostly one or two.
 
 
 cdef enum:
     TILE_ROWS = 256
-    LONG_ROWS = 4096         # also what a thread takes at a time
+    LONG_ROWS = 4096         # also the rows that a thread takes at a time
     TILE_COLUMNS = 16
-    TILE_STRIDE = 272        # a power of two would crowd the columns into few cache sets
+    TILE_STRIDE = 272        # with a power of two, columns would compete for few cache sets
     EDGES = 512              # edges of a feature, padded for the longest search from the last one
     BUCKETS = 1024
 
@@ -317,15 +314,15 @@ cdef struct Table:
     # A strided table; strides in bytes.
     const char* start
     intp_t row_stride, column_stride, n_rows, n_columns
-    bint by_rows             # neighbours in a row are closer than those in a column
+    bint by_rows             # whether the column stride is the smaller one
 
 
 cdef struct Codec:
-    # How to encode each feature.
+    # Tables to encode each feature.
     const char* edges               # (n_features, EDGES) floats, padded with infinity
     const uint8_t* jump             # (n_features, BUCKETS) number of edges in lower buckets
     const float64_t *low, *scale    # bucket = (value - low) * scale, in the values' precision
-    const int32_t* first_step       # half the room searched, 0 for a feature without edges
+    const int32_t* first_step       # of the bisection, 0 for a feature without edges
     const int32_t* n_bins
     const uint8_t* is_categorical
     const uint8_t* category_bins    # tables code -> bin, one after the other
@@ -333,7 +330,7 @@ cdef struct Codec:
 
 
 cdef struct Target:
-    # Where codes go.
+    # Output arrays of codes.
     uint8_t *records, *columns
     intp_t n_rows, n_features, record_bytes
 
@@ -348,10 +345,10 @@ cdef struct Scratch:
 
 
 cdef class BinCodec:
-    """Tables that encode the values of fitted features, for one width of floats.
+    """Tables that encode the values of fitted features, for float32 or float64.
 
-    `edges` (n_features, EDGE_ROOM) has the ascending edges of each feature, then infinity. Bins of
-    the categories 0, 1, ... of each feature stand in `category_bins` from `category_start` on.
+    `edges` (n_features, EDGE_ROOM) has the ascending edges of each feature, then infinity. The bins
+    of the categories 0, 1, ... of feature f are in `category_bins` from ``category_start[f]`` on.
     """
 
     cdef Codec codec
@@ -372,7 +369,7 @@ cdef class BinCodec:
         cdef const char* first
         if edges.shape != (p, EDGES) or p == 0 or bins.shape[0] != p or start.shape[0] != p + 1 \
                 or categorical.shape[0] != p or category.shape[0] < max(start[p], 1):
-            raise ValueError("the tables of a codec must belong together")
+            raise ValueError("the tables of a codec have inconsistent shapes")
         self.n_features = p
         self.is_narrow = edges.dtype == np.float32
         edges = np.ascontiguousarray(edges)
@@ -394,7 +391,7 @@ cdef class BinCodec:
 
 
 cdef inline int32_t bucket_of(real_t value, real_t low, real_t scale) noexcept nogil:
-    # Both comparisons are false for NaN, which ends in bucket 0.
+    # NaN goes to bucket 0, as the first comparison is false.
     cdef real_t at = (value - low) * scale
     at = at if at > 0 else 0
     at = at if at < BUCKETS - 1 else BUCKETS - 1
@@ -408,11 +405,11 @@ cdef void fill_feature(
     cdef real_t factor
     cdef intp_t i, fullest = 0, inside
     cdef int32_t bucket, before = 0
-    # The edges of a categorical feature are all padding.
+    # All edges of a categorical feature are padding.
     if n_edges < 1 or not edges[n_edges - 1] < edges[n_edges]:
         return
     factor = <real_t> (BUCKETS - 1) / (edges[n_edges - 1] - edges[0])
-    # A range too wide or too narrow for its inverse: one bucket for all.
+    # One bucket if the range has no finite positive inverse.
     if not (factor > 0 and factor - factor == 0):
         factor = 0
     low[0] = edges[0]
@@ -452,7 +449,7 @@ cdef inline int fill_buckets(
 cdef inline intp_t step_up(
     const real_t* edges, intp_t at, intp_t half, real_t value
 ) noexcept nogil:
-    # A mask instead of a choice, which the compiler might turn into a branch.
+    # A mask, as the compiler might turn a condition into a branch.
     return at + (half & (0 - <intp_t> (edges[at + half - 1] < value)))
 
 
@@ -460,8 +457,8 @@ cdef inline void search_column(
     const real_t* values, const int32_t* buckets, intp_t n, const real_t* edges,
     const uint8_t* jump, intp_t first_step, uint8_t* codes,
 ) noexcept nogil:
-    """OUT how many edges are smaller than each value; anything for NaN."""
-    # Four searches side by side, so that the processor does not wait for one.
+    """OUT number of edges below each value; undefined for NaN."""
+    # Four independent searches at once, to hide latency.
     cdef intp_t i, a, b, c, d, half, n_fours = n // 4 * 4
     for i in range(0, n_fours, 4):
         a = jump[buckets[i]]
@@ -491,7 +488,7 @@ cdef inline void search_column(
 cdef inline uint8_t category_code(
     float64_t value, const uint8_t* bins, int64_t n_categories, uint8_t missing
 ) noexcept nogil:
-    # NaN fails the comparison; a fraction is not a category.
+    # The comparison is false for NaN; a fraction is not a category.
     cdef int64_t category
     if not (value >= 0.0 and value < <float64_t> n_categories):
         return missing
@@ -502,7 +499,7 @@ cdef inline uint8_t category_code(
 cdef void encode_column(
     const Codec* codec, intp_t f, const real_t* values, intp_t n, Scratch* scratch, uint8_t* codes
 ) noexcept nogil:
-    """Codes of up to TILE_ROWS values of feature f."""
+    """OUT codes of up to TILE_ROWS values of feature f."""
     cdef const uint8_t* bins = codec.category_bins + codec.category_start[f]
     cdef int64_t n_categories = codec.category_start[f + 1] - codec.category_start[f]
     cdef uint8_t missing = <uint8_t> codec.n_bins[f]
@@ -530,7 +527,7 @@ cdef inline void store_records(
     const Target* target, const uint8_t* codes, intp_t stride, intp_t row, intp_t n_rows,
     intp_t column, intp_t n_columns,
 ) noexcept nogil:
-    """Codes of a tile, column by column, into the records; zeros behind the last feature."""
+    """Copy the codes of a tile to the records, with zeros after the last feature."""
     cdef intp_t r, c, tail = column + n_columns
     cdef uint8_t* record
     for r in range(n_rows):
@@ -545,7 +542,7 @@ cdef void encode_by_rows(
     const Table* table, const Codec* codec, const Target* target, intp_t row, Scratch* scratch,
     real_t like,
 ) noexcept nogil:
-    """Encode TILE_ROWS rows from `row` on: tiles are copied with rows in the outer loop."""
+    """Encode TILE_ROWS rows from `row` on, tile by tile."""
     cdef intp_t n = min(<intp_t> TILE_ROWS, table.n_rows - row), t, first, width, r, c
     cdef real_t* tile = <real_t*> scratch.tile
     cdef const char* source
@@ -568,7 +565,7 @@ cdef void encode_by_columns(
     const Table* table, const Codec* codec, const Target* target, intp_t row, Scratch* scratch,
     real_t like,
 ) noexcept nogil:
-    """Encode LONG_ROWS rows from `row` on, column by column: long runs of memory."""
+    """Encode LONG_ROWS rows from `row` on, column by column."""
     cdef intp_t stop = min(row + LONG_ROWS, table.n_rows), start, n, f, r
     cdef real_t* tile = <real_t*> scratch.tile
     cdef const char* source
@@ -586,7 +583,7 @@ cdef void encode_by_columns(
 
 
 cdef void records_of_rows(const Target* target, intp_t row, intp_t stop) noexcept nogil:
-    """Records [row, stop) of codes that are in the columns."""
+    """Fill the records [row, stop) from the columns."""
     cdef intp_t start = row, n, t, first, width
     while start < stop:
         n = min(<intp_t> TILE_ROWS, stop - start)
@@ -601,7 +598,7 @@ cdef void records_of_rows(const Target* target, intp_t row, intp_t stop) noexcep
 
 cdef Target target_of(uint8_t[:, ::1] records, uint8_t[:, ::1] columns) except *:
     if records.shape[0] != columns.shape[1] or records.shape[1] < columns.shape[0]:
-        raise ValueError("records and columns must belong together")
+        raise ValueError("records and columns have inconsistent shapes")
     return Target(
         &records[0, 0], &columns[0, 0], columns.shape[1], columns.shape[0], records.shape[1]
     )
@@ -626,7 +623,7 @@ cdef bint encode_block(
     const Table* table, const Codec* codec, const Target* target, intp_t row, uint8_t* block,
     uint8_t* has_missing, real_t like,
 ) noexcept nogil:
-    """Encode a block; returns whether it holds an infinity."""
+    """Encode a block; returns whether there is an infinity."""
     cdef Scratch scratch = scratch_of(block, has_missing)
     if table.by_rows:
         encode_by_rows(table, codec, target, row, &scratch, like)
@@ -639,7 +636,7 @@ def encode_table(
     const real_t[:, :] X, BinCodec codec not None, uint8_t[:, ::1] records,
     uint8_t[:, ::1] columns, uint8_t[::1] has_missing, int n_threads,
 ):
-    """Codes of a dense table into both orders; OUT has_missing. Returns whether inf was met."""
+    """OUT codes of a dense table in both orders, and has_missing; returns whether inf was found."""
     cdef Table table
     cdef Target target = target_of(records, columns)
     cdef intp_t row, step, p = X.shape[1], n_infinite = 0
@@ -647,13 +644,13 @@ def encode_table(
     cdef uint8_t[:, ::1] missing = np.zeros((n_threads, p), dtype=np.uint8)
     if p != codec.n_features or target.n_features != p or target.n_rows != X.shape[0] \
             or has_missing.shape[0] != p or codec.is_narrow != (sizeof(real_t) == 4):
-        raise ValueError("table, codec and target must belong together")
+        raise ValueError("table, codec and target have inconsistent shapes")
     table = Table(
         <const char*> &X[0, 0], X.strides[0], X.strides[1], X.shape[0], p,
         abs(X.strides[1]) < abs(X.strides[0]),
     )
     step = TILE_ROWS if table.by_rows else LONG_ROWS
-    # By turns: a thread whose pages are new, or that is held up, leaves more to the others.
+    # Dynamic: a thread that is delayed leaves blocks to the others.
     for row in prange(
         0, table.n_rows, step, schedule="dynamic", chunksize=LONG_ROWS // step,
         num_threads=team_of(n_threads), nogil=True,
@@ -670,7 +667,7 @@ cdef bint encode_stored(
     const real_t* data, const index_t* rows, intp_t n, const Codec* codec, intp_t f,
     intp_t n_rows, uint8_t* column, uint8_t* block, uint8_t* has_missing,
 ) noexcept nogil:
-    """One column of a CSC matrix: the code of 0.0 everywhere, then the stored values."""
+    """Encode a column of a CSC matrix: fill it with the code of 0.0, then the stored values."""
     cdef Scratch scratch = scratch_of(block, has_missing)
     cdef uint8_t* codes = scratch.codes
     cdef real_t zero = 0
@@ -691,7 +688,7 @@ def encode_csc(
     const real_t[::1] data, const index_t[::1] indices, const index_t[::1] indptr,
     BinCodec codec not None, uint8_t[:, ::1] columns, uint8_t[::1] has_missing, int n_threads,
 ):
-    """`encode_table` of a canonical CSC matrix, whose row indices lie inside `columns`."""
+    """`encode_table` of a canonical CSC matrix; its row indices must be within `columns`."""
     cdef intp_t f, p = codec.n_features, n_rows = columns.shape[1], n_infinite = 0
     cdef uint8_t[:, ::1] scratch = np.empty((n_threads, scratch_bytes()), dtype=np.uint8)
     cdef const real_t* values = &data[0] if data.shape[0] > 0 else NULL
@@ -699,7 +696,7 @@ def encode_csc(
     if indptr.shape[0] != p + 1 or columns.shape[0] != p or has_missing.shape[0] != p \
             or indptr[0] < 0 or indptr[p] > min(data.shape[0], indices.shape[0]) \
             or codec.is_narrow != (sizeof(real_t) == 4):
-        raise ValueError("matrix, codec and columns must belong together")
+        raise ValueError("matrix, codec and columns have inconsistent shapes")
     for f in prange(p, schedule="dynamic", chunksize=1, num_threads=team_of(n_threads), nogil=True):
         has_missing[f] = 0
         n_infinite += encode_stored(
@@ -710,7 +707,7 @@ def encode_csc(
 
 
 def records_from_columns(uint8_t[:, ::1] columns, uint8_t[:, ::1] records, int n_threads):
-    """Write the records of codes that are in `columns`."""
+    """Fill the records from the columns."""
     cdef Target target = target_of(records, columns)
     cdef intp_t row, step = LONG_ROWS, n_rows = target.n_rows
     for row in prange(

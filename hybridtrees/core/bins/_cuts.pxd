@@ -1,7 +1,7 @@
-"""Where to cut sorted distinct values into bins of like weight.
+"""Cuts of sorted distinct values into bins of similar weight.
 
-The values are given by `ends`, the weight up to and with each of them, and `weights`, their own;
-a NULL instead of weights stands for the differences of the ends.
+The values are given by `ends`, their cumulative weights, and `weights`, their own; NULL weights are
+the differences of the ends.
 """
 
 from libc.string cimport memmove
@@ -14,12 +14,12 @@ from hybridtrees.core.base._types cimport float64_t, intp_t
 cdef inline intp_t collapse_ties(
     key_t* keys, const float64_t* weights, intp_t n, float64_t* ends
 ) noexcept nogil:
-    """Distinct keys of a sorted array to its front, and their ends; returns how many."""
+    """Move the distinct keys of a sorted array to its front; OUT their ends, returns how many."""
     cdef intp_t i, size = -1
     cdef float64_t end = 0.0
     cdef key_t key, previous = keys[0] + 1
     for i in range(n):
-        # Each key is written over its tied predecessor: nothing depends on a branch.
+        # A key overwrites an equal one before it: no branch.
         key = keys[i]
         size += key != previous
         previous = key
@@ -32,7 +32,7 @@ cdef inline intp_t collapse_ties(
 cdef inline intp_t insert_key(
     key_t* keys, float64_t* ends, intp_t n, key_t key, float64_t weight
 ) noexcept nogil:
-    """Add a value with its weight to the distinct ones; returns how many there are then."""
+    """Insert a value with its weight into the distinct ones; returns their new number."""
     cdef intp_t i, at = 0
     while at < n and keys[at] < key:
         at += 1
@@ -74,7 +74,7 @@ cdef inline intp_t find_end(
 cdef inline intp_t even_cuts(
     const float64_t* ends, intp_t start, intp_t stop, intp_t n_bins, intp_t* cuts
 ) noexcept nogil:
-    """Inner cuts of the values [start, stop), each at an even share of the weight that is left."""
+    """OUT inner cuts of the values [start, stop), each at an even share of the remaining weight."""
     cdef intp_t bin, at, n_cuts = 0, last = start - 1
     cdef float64_t base = end_of(ends, start - 1), target
     for bin in range(n_bins - 1):
@@ -95,10 +95,10 @@ cdef inline float64_t heavy_threshold(
     const float64_t* ends, const float64_t* weights, intp_t n, intp_t n_bins,
     float64_t* light, intp_t* light_bins,
 ) noexcept nogil:
-    """Weight above which a value gets a bin of its own.
+    """Weight above which a value gets its own bin.
 
-    A value is heavy if it outweighs an even share of what the other heavy values leave; the
-    threshold falls from round to round until no value joins. OUT: weight and bins left over.
+    A value is heavy if it is heavier than an even share of the weight without the other heavy
+    values; the threshold decreases until no value is added. OUT: remaining weight and bins.
     """
     cdef float64_t total = ends[n - 1], heavy, weight
     cdef float64_t threshold = total, candidate = total / <float64_t> n_bins
@@ -113,7 +113,7 @@ cdef inline float64_t heavy_threshold(
             if weight > candidate:
                 heavy += weight
                 n_heavy += 1
-        # Fewer heavy values than bins, by arithmetic; rounding of huge weights may say otherwise.
+        # There are fewer heavy values than bins, except for rounding errors of huge weights.
         if n_heavy == before or n_heavy >= n_bins:
             break
         before = n_heavy
@@ -127,10 +127,10 @@ cdef inline float64_t heavy_threshold(
 cdef inline intp_t choose_cuts(
     const float64_t* ends, const float64_t* weights, intp_t n, intp_t n_bins, intp_t* cuts
 ) noexcept nogil:
-    """Indices after which to cut, ascending; at most n_bins - 1, with room for one more.
+    """OUT indices after which to cut, ascending, at most n_bins - 1; `cuts` has n_bins entries.
 
-    Heavy values stand alone; the runs of light values between them share the other bins in
-    proportion to their weight. Where there are more runs than bins, a run without a bin joins the
+    Heavy values have their own bins; the runs of light values between them share the other bins in
+    proportion to their weight. If there are more runs than bins, a run without a bin joins the
     heavy value before it.
     """
     cdef intp_t i, j, bins_left, runs_left = 0, share, n_cuts = 0
@@ -181,7 +181,7 @@ cdef inline intp_t cuts_of_values(
 ) noexcept nogil:
     """Sort a column and cut it. OUT cuts, and the distinct keys that they index.
 
-    `zero_weight`: of zeros that are not among the values. The workspace starts with n + 1 ends.
+    `zero_weight`: weight of further zeros. The workspace starts with n + 1 ends.
     """
     cdef float64_t* ends = <float64_t*> workspace
     cdef float64_t* sorted_weights

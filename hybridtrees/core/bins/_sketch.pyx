@@ -1,4 +1,4 @@
-"""Summary, the immutable building block of QuantileSketch, and the exact cuts of a column."""
+"""Summary, the immutable building block of QuantileSketch, and exact cuts of a column."""
 
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
 from cython.parallel cimport prange
@@ -30,10 +30,10 @@ cdef object scratch = threading.local()
 
 
 cdef class Summary:
-    """A sorted, non-empty list of entries (value, rmin, rmax, weight) that never changes.
+    """An immutable, sorted, non-empty list of entries (value, rmin, rmax, weight).
 
     Made by `summarize`, `merge` and `from_array`. Attributes: `size`, the number of entries;
-    `total`, the weight of the data behind them; `gap`, the widest gap between neighbours.
+    `total`, the weight of the data; `gap`, the widest gap between neighbours.
     """
 
     cdef SummaryEntry* entries
@@ -73,8 +73,8 @@ cdef class Summary:
         cdef float64_t low = 0.0, high = self.entries[self.size - 1].rmax, middle
         if self.size <= size:
             return self
-        # The greedy pass keeps the fewest entries for a given gap, since a gap only widens as its
-        # right end moves up or its left end down; so the minimum gap is found by bisection.
+        # The greedy pass keeps the fewest entries for a given gap, as a gap is monotone in both
+        # ends; so the minimum gap is found by bisection.
         for _ in range(60):
             middle = 0.5 * low + 0.5 * high
             if count_thinned(self.entries, self.size, middle) > size:
@@ -84,10 +84,10 @@ cdef class Summary:
         return thin_entries(self.entries, self.size, high)
 
     def cuts(self, intp_t n_bins):
-        """(lower, upper) of each cut into at most `n_bins` >= 2 bins, to be made in [lower, upper).
+        """Bounds [lower, upper) of each cut into at most `n_bins` >= 2 bins.
 
-        The bounds are neighbouring entries. Where numbers that were left out lie between them and
-        one of the two outweighs those, the bounds close in on that one, which stays by itself.
+        The bounds are neighbouring entries. If values between them were removed and one of the two
+        is heavier than these, the cut is next to that one, which then has its own bin.
         """
         cdef intp_t[::1] cuts = np.empty(n_bins + 1, dtype=np.intp)
         cdef float64_t[::1] ends = np.empty(2 * self.size)
@@ -99,7 +99,7 @@ cdef class Summary:
         lower, upper = np.empty(n_cuts), np.empty(n_cuts)
         cdef float64_t[::1] low = lower, high = upper
         for i in range(n_cuts):
-            # Smaller gaps are the rounding of sums, not numbers left out.
+            # Smaller gaps are rounding errors of sums, not removed values.
             cut_bounds(&self.entries[cuts[i]], HT_ROUNDING * ends[self.size - 1], &low[i], &high[i])
         return lower, upper
 
@@ -107,7 +107,7 @@ cdef class Summary:
 cdef void cut_bounds(
     const SummaryEntry* entry, float64_t tolerance, float64_t* low, float64_t* high
 ) noexcept nogil:
-    """OUT where to cut between an entry and the next one."""
+    """OUT bounds of the cut between an entry and the next one."""
     cdef const SummaryEntry* other = entry + 1
     cdef float64_t gap = above_prev(other) - below_next(entry)
     cdef float32_t narrow
@@ -116,7 +116,7 @@ cdef void cut_bounds(
     if gap <= tolerance:
         return
     if other.weight > gap and other.weight >= entry.weight:
-        # Down to the next float32, so that an edge can be one.
+        # From the next lower float32 on, so that the edge can be a float32.
         narrow = <float32_t> other.value
         if narrow >= other.value:
             narrow = nextafterf(narrow, -INFINITY)
@@ -126,7 +126,7 @@ cdef void cut_bounds(
 
 
 cdef uint8_t[::1] workspace(intp_t n_bytes):
-    """Scratch memory of this thread, kept for its next call: fresh pages cost as much as a sort."""
+    """Scratch memory of this thread, kept between calls: new pages cost as much as a sort."""
     block = getattr(scratch, "block", None)
     if block is None or block.size < n_bytes:
         block = np.empty(n_bytes, dtype=np.uint8)
@@ -136,7 +136,7 @@ cdef uint8_t[::1] workspace(intp_t n_bytes):
 
 
 cdef Summary own(const Thinner* thin):
-    """Copy what the thinner wrote into memory of its own."""
+    """Copy the output of a thinner to a new summary."""
     cdef Summary summary = Summary.__new__(Summary)
     summary.entries = <SummaryEntry*> PyMem_RawMalloc(thin.size * sizeof(SummaryEntry))
     if summary.entries == NULL:
@@ -159,7 +159,7 @@ cdef Summary thin_entries(const SummaryEntry* entries, intp_t n, float64_t targe
 
 
 def merge(Summary a not None, Summary b not None, float64_t share=KEEP_ALL):
-    """Both together, thinned to gaps of at most `share` of their weight (negative: not thinned)."""
+    """Merge two summaries, thinned to gaps of at most `share` of their weight (negative: not)."""
     cdef uint8_t[::1] block = workspace((a.size + b.size) * sizeof(SummaryEntry))
     cdef Thinner thin
     start_thinner(&thin, <SummaryEntry*> &block[0], share * (a.total + b.total))
@@ -170,7 +170,7 @@ def merge(Summary a not None, Summary b not None, float64_t share=KEEP_ALL):
 
 
 cdef class Column:
-    """Pointers into checked arrays, and the arrays kept alive."""
+    """Pointers into arrays, which are kept alive."""
 
     cdef const float[:] narrow
     cdef const double[:] wide
@@ -205,10 +205,10 @@ cdef class Column:
 
 
 def summarize(values, weights, float64_t share=KEEP_ALL):
-    """Summary of raw values, thinned to gaps of at most `share` of their weight; and the NaNs.
+    """Summary of values, thinned to gaps of at most `share` of their weight; and the number of NaN.
 
-    A negative share thins nothing. Values may have any stride, no infinities and positive weights.
-    The summary is None if no value is a number.
+    A negative share: not thinned. Values may have any stride, and must be finite or NaN with
+    positive weights. The summary is None if all values are NaN.
     """
     cdef Column column = Column(values, weights)
     cdef uint8_t[::1] block = column.workspace(column.n, sizeof(SummaryEntry))
@@ -230,7 +230,7 @@ cdef intp_t cut_column(
     const char* values, intp_t stride, const float64_t* weights, intp_t n, key_t zero,
     float64_t zero_weight, intp_t n_bins, char* block, intp_t* cuts, float64_t* sides,
 ) noexcept nogil:
-    """cuts_of_values with keys converted back to values: lower sides, then upper ones."""
+    """`cuts_of_values` with values instead of keys: OUT lower bounds, then upper ones."""
     cdef key_t* keys
     cdef intp_t i, n_cuts = cuts_of_values(
         values, stride, weights, n, zero, zero_weight, n_bins, block, cuts, &keys)
@@ -243,7 +243,7 @@ cdef intp_t cut_column(
 def exact_cuts(values, weights, intp_t n_bins, float64_t zero_weight=0.0):
     """`Summary.cuts` of a whole column from a full sort, arguments as for `summarize`.
 
-    `zero_weight` is the weight of further zeros, those that a sparse column does not store.
+    `zero_weight` is the weight of zeros that a sparse column does not store.
     """
     cdef Column column = Column(values, weights)
     cdef uint8_t[::1] block = column.workspace(column.n + 1, sizeof(float64_t))
@@ -273,7 +273,7 @@ def cut_columns(const real_t[:, ::1] columns, weights, intp_t n_bins, int n_thre
     n_threads = <int>max(1, min(<intp_t>n_threads, p))
     cdef intp_t n_bytes = workspace_bytes(
         n + 1, sizeof(real_t), weights is not None, sizeof(float64_t))
-    # A cache line apart; the keys must be aligned too.
+    # Separate cache lines, and aligned keys.
     cdef uint8_t[:, ::1] blocks = np.empty((n_threads, (n_bytes // 64 + 2) * 64), dtype=np.uint8)
     cdef intp_t[:, ::1] cuts = np.empty((n_threads, n_bins + 1), dtype=np.intp)
     cdef intp_t[::1] n_cuts = np.zeros(p, dtype=np.intp)

@@ -1,16 +1,16 @@
-"""Quantile summaries as plain C: building, merging, thinning, cutting.
+"""Quantile summaries: building, merging, thinning, cutting.
 
-A summary is a sorted list of entries (value, rmin, rmax, weight) after Chen and Guestrin (2016,
-appendix): `rmin` bounds from below the weight of all data smaller than the value, `rmax` from above
-the weight of all data not greater than it, and `weight` from below that of the value itself. Short
-names used below, for neighbouring entries a < b:
+A summary is a sorted list of entries (value, rmin, rmax, weight) as in Chen and Guestrin (2016,
+appendix): `rmin` is a lower bound of the weight of all data below the value, `rmax` an upper bound
+of the weight of all data not above it, and `weight` a lower bound of that of the value itself. For
+neighbouring entries a < b:
 
-    next(a) = a.rmin + a.weight     at least this much weight lies at or below a
-    prev(b) = b.rmax - b.weight     at most this much weight lies below b
-    gap     = prev(b) - next(a)     all that is unknown between the two
+    next(a) = a.rmin + a.weight     at least this weight is at or below a
+    prev(b) = b.rmax - b.weight     at most this weight is below b
+    gap     = prev(b) - next(a)     the unknown weight between the two
 
-Leaving out entries widens gaps and merging two summaries adds theirs; nothing else does. The first
-and the last entry are the extremes of the data and stay for ever.
+Only removing entries and merging summaries widen gaps; merging adds them. The first and the last
+entry are the extremes of the data and are never removed.
 """
 
 from libc.stdint cimport uint32_t
@@ -24,12 +24,12 @@ cdef struct SummaryEntry:
 
 
 cdef struct Thinner:
-    # Writes entries that come in order of value, leaving out those that the target can spare.
+    # Writes sorted entries, without those that can be removed.
     SummaryEntry* out
     intp_t size
     SummaryEntry pending
     bint has_pending
-    float64_t target     # widest gap that leaving out may make; negative: keep all
+    float64_t target     # widest gap that a removal may cause; negative: keep all
     float64_t gap        # widest gap written
 
 
@@ -51,8 +51,8 @@ cdef inline void emit(Thinner* thin) noexcept nogil:
 
 
 cdef inline void push(Thinner* thin, const SummaryEntry* entry) noexcept nogil:
-    # Greedy: the entry before this one is needed only if the gap from the last one written to
-    # this one would be too wide. The first and the last entry are always written.
+    # Greedy: the pending entry is needed only if the gap from the last written entry to this one
+    # would be too wide. The first and the last entry are always written.
     if thin.has_pending and (
         thin.size == 0
         or thin.target < 0.0
@@ -64,10 +64,10 @@ cdef inline void push(Thinner* thin, const SummaryEntry* entry) noexcept nogil:
 
 
 cdef inline void jump_runs(Thinner* thin, const key_t* keys, intp_t n) noexcept nogil:
-    """push_runs for unit weights and a target of at least 1, visiting only what is kept.
+    """push_runs for unit weights and a target of at least 1, visiting only entries that are kept.
 
-    Ranks are positions: the furthest value whose gap is allowed is the one `target` positions
-    after the last one kept, and its run of ties is found by looking both ways.
+    Ranks are positions: the last value with an allowed gap is `target` positions after the last
+    kept one; its run of ties is found by a search in both directions.
     """
     cdef intp_t start, at, i = 0, step = <intp_t> min(thin.target, <float64_t> n)
     while i < n:
@@ -88,7 +88,7 @@ cdef inline void jump_runs(Thinner* thin, const key_t* keys, intp_t n) noexcept 
 cdef inline void push_runs(
     Thinner* thin, const key_t* keys, const float64_t* weights, intp_t n
 ) noexcept nogil:
-    """Feed sorted keys: one exact entry per distinct value; the last one is left pending."""
+    """Push one exact entry per distinct value of sorted keys; the last one stays pending."""
     cdef intp_t i = 0
     cdef float64_t rank = 0.0
     cdef key_t key
@@ -109,7 +109,7 @@ cdef inline void push_runs(
 cdef inline void push_merged(
     Thinner* thin, const SummaryEntry* a, intp_t n_a, const SummaryEntry* b, intp_t n_b
 ) noexcept nogil:
-    """Feed two summaries merged: ranks of one side are bounded by the neighbours on the other."""
+    """Push the merge of two summaries: neighbours in one bound the ranks of the other's entries."""
     cdef intp_t i = 0, j = 0
     cdef float64_t total_a = a[n_a - 1].rmax, total_b = b[n_b - 1].rmax
     cdef float64_t low_a = 0.0, low_b = 0.0      # next() of the last entry passed on each side
@@ -151,7 +151,7 @@ cdef inline void start_thinner(Thinner* thin, SummaryEntry* out, float64_t targe
 cdef inline intp_t workspace_bytes(
     intp_t n, intp_t width, bint weighted, intp_t extra
 ) noexcept nogil:
-    """What sort_values needs for n keys of `width` bytes, after `extra` bytes for each of them."""
+    """Bytes for sort_values of n keys of `width` bytes, plus `extra` bytes per key before them."""
     cdef intp_t each = extra + 2 * width + (2 * sizeof(float64_t) if weighted else 0)
     return n * each + RADIX_COUNTS * sizeof(uint32_t)
 
@@ -160,8 +160,8 @@ cdef inline intp_t sort_values(
     const char* values, intp_t stride, const float64_t* weights, intp_t n, char* workspace,
     key_t** keys, float64_t** sorted_weights,
 ) noexcept nogil:
-    """Sort raw values without the NaN. OUT keys and weights (NULL: 1 each); returns how many."""
-    # Doubles, keys, counters: each part stays aligned.
+    """Sort values without NaN. OUT keys and weights (NULL: 1 each); returns how many."""
+    # Weights, keys, counters: in this order all are aligned.
     cdef float64_t* spare_weights = NULL
     cdef intp_t size
     keys[0] = <key_t*> workspace
@@ -183,7 +183,7 @@ cdef inline intp_t sort_and_thin(
     const char* values, intp_t stride, const float64_t* weights, intp_t n, key_t like,
     float64_t share, char* workspace, Thinner* thin,
 ) noexcept nogil:
-    """Summary of raw values into the workspace; returns how many of them are numbers."""
+    """OUT summary of values, in the workspace; returns the number of values that are not NaN."""
     cdef key_t* keys
     cdef float64_t* sorted_weights
     cdef intp_t i, size = sort_values(
@@ -220,7 +220,7 @@ cdef inline intp_t count_thinned(
 cdef inline void cut_ranks(
     const SummaryEntry* entries, intp_t n, float64_t* ends, float64_t* weights
 ) noexcept nogil:
-    """OUT, for each entry, the weight up to and with it (the middle of its bounds), and its own."""
+    """OUT cumulative weight of each entry (the middle of its bounds), and its own weight."""
     cdef intp_t i
     for i in range(n):
         weights[i] = entries[i].weight

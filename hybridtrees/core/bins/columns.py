@@ -1,14 +1,14 @@
-"""What is learned of the columns of a table, be it dense or sparse, and the bins that follow.
+"""Distinct values, categories and quantiles of the columns of a table, and their bins.
 
 A table is a two-dimensional float32 or float64 ndarray of any strides, or a canonical CSC matrix
-of such numbers. NaN is missing, and what a sparse table does not store is 0.
+of such numbers. NaN is missing; values that a sparse table does not store are 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +22,12 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Pair = tuple[Floats, Floats]
 
-# Samples longer than this are not sorted whole but go through a sketch.
+# Quantiles of larger samples come from a sketch, not from a sort.
 EXACT_ROWS = 1 << 20
 _BATCH_ROWS = 1 << 18
-# Columns are copied out of a table by so many bytes at a time.
+# Bytes of the columns that are copied from a table at a time.
 _GATHER_BYTES = 1 << 24
-# Threads are not started to sort fewer values.
+# Fewer values are sorted by one thread.
 _FEW_VALUES = 1 << 19
 
 
@@ -41,7 +41,7 @@ def as_table(X: Any) -> Any:
     sparse = is_sparse(X)
     if sparse:
         if X.format in ("csr", "csc"):
-            # Indices out of bounds would be read without asking, by SciPy first of all.
+            # SciPy and the kernels do not check the bounds of indices.
             X.check_format(full_check=True)
         X = X.tocsc()
         if not X.has_canonical_format:
@@ -62,12 +62,13 @@ def as_table(X: Any) -> Any:
     return np.require(X, dtype, "A")
 
 
-def raise_infinite(X: Any) -> None:
+def raise_infinite(X: Any) -> NoReturn:
     """Raise an error that names the first column with an infinity."""
     for f in range(X.shape[1]):
         column = X.data[X.indptr[f] : X.indptr[f + 1]] if is_sparse(X) else X[:, f]
         if np.isinf(column).any():
-            raise ValueError(f"X must be finite or NaN, got inf in column {f}")
+            break
+    raise ValueError(f"X must be finite or NaN, got inf in column {f}")
 
 
 def distinct_values(
@@ -116,13 +117,13 @@ def category_weights(X: Any, weights: Floats | None, f: int) -> Floats:
 def sample_cuts(
     X: Any, weights: Floats | None, rows: Integers, features: Integers, n_bins: int, n_threads: int
 ) -> list[Pair]:
-    """Values on both sides of each cut of some columns into bins of like weight.
+    """Values on both sides of each cut of some columns into bins of similar weight.
 
-    `rows` tells which rows to learn from, ascending and all of positive weight.
+    `rows` is the sample: ascending rows of positive weight.
     """
     if weights is not None:
         weights = weights[rows]
-        # Equal weights cut as no weights do, and sort faster.
+        # Equal weights have no effect, and sorts without weights are faster.
         weights = None if (weights == weights[0]).all() else weights
     if is_sparse(X):
         part = X[:, features]
@@ -142,7 +143,7 @@ def sample_cuts(
 
 
 def sketch_error(n_bins: int) -> float:
-    """Rank error that edges may have: an eighth of a bin."""
+    """Maximum rank error of edges: an eighth of a bin."""
     return 1.0 / (8 * n_bins)
 
 
@@ -154,9 +155,9 @@ def update_sketches(
     features: Integers,
     n_threads: int,
 ) -> None:
-    """Feed columns to their sketches; weights[i] belongs to rows[i]. A sparse table gives all rows.
+    """Update sketches with columns; weights[i] belongs to rows[i]. `rows` must be all if sparse.
 
-    Each sketch sees the same batches in the same order for any number of threads.
+    Each sketch gets the same batches in the same order for any number of threads.
     """
 
     def feed_stored(job: tuple[QuantileSketch, int]) -> None:
@@ -180,7 +181,7 @@ def update_sketches(
 def _gathered(
     X: NDArray, rows: Integers, features: Integers, n_threads: int
 ) -> Iterator[tuple[int, NDArray]]:
-    """Yield (number of the first, contiguous columns), each time in the same memory."""
+    """Yield (index of the first, contiguous columns) in one buffer, which is reused."""
     width = max(1, _GATHER_BYTES // (len(rows) * X.itemsize))
     buffer = np.empty((min(width, len(features)), len(rows)), dtype=X.dtype)
     for first in range(0, len(features), width):
@@ -232,7 +233,7 @@ def edges_between(lower: Floats, upper: Floats, narrow: bool) -> Floats:
             above = np.nextafter(below, np.float32(np.inf)).astype(np.float64)
         below = below.astype(np.float64)
         middle = np.where(below >= lower, below, np.where(above < upper, above, middle))
-    # -0.0 would be another number to code that compares bits.
+    # Not -0.0, which differs from 0.0 in code that compares bits.
     return middle + 0.0
 
 
@@ -244,9 +245,9 @@ def category_bins(counts: Floats, max_bins: int) -> tuple[NDArray[np.uint8], int
         bins = np.arange(len(counts))
     else:
         own = seen
-        n_bins = int(min(np.count_nonzero(seen), max_bins))
+        n_bins = min(int(np.count_nonzero(seen)), max_bins)
         if np.count_nonzero(seen) > max_bins:
-            # Among equals the lower code wins.
+            # Of equal weights the lower code wins.
             heaviest = np.argsort(-counts, kind="stable")[: max_bins - 1]
             own = np.zeros(len(counts), dtype=bool)
             own[heaviest] = True
@@ -256,7 +257,7 @@ def category_bins(counts: Floats, max_bins: int) -> tuple[NDArray[np.uint8], int
 
 @dataclass
 class Learned:
-    """What was learned of the columns from all rows."""
+    """Distinct values and categories of the columns, over all rows."""
 
     distinct: list[Floats | None]  # sorted distinct values, None where there are too many
     counts: list[Floats | None]  # weights of the categories of the categorical columns
@@ -271,10 +272,12 @@ class Learned:
 
     def ends(self, f: int) -> Pair:
         """Neighbouring distinct values of a column."""
-        return self.distinct[f][:-1], self.distinct[f][1:]
+        values = self.distinct[f]
+        assert values is not None
+        return values[:-1], values[1:]
 
     def joined(self, other: Learned, max_bins: int) -> Learned:
-        """Both together."""
+        """Return the union of two batches of rows."""
         distinct: list[Floats | None] = []
         for mine, others in zip(self.distinct, other.distinct, strict=True):
             both = None if mine is None or others is None else np.union1d(mine, others)
@@ -291,18 +294,18 @@ class Learned:
 
 @dataclass
 class Settled:
-    """The bins that follow from what was learned."""
+    """The bins of all columns."""
 
     edges: list[Floats | None]
     n_bins: NDArray[np.int32]
     category_to_bin: list[NDArray[np.uint8] | None]
 
     def codec(self, dtype: np.dtype, mask: NDArray[np.uint8]) -> _bins.BinCodec:
-        """Tables for values of one width."""
+        """Make the codec for tables of one dtype."""
         edges = np.full((len(mask), _bins.EDGE_ROOM), np.inf, dtype=dtype)
         for f, own in enumerate(self.edges):
             if own is not None:
-                # x <= edge is the same question as x <= round_down(edge) for a float32 x.
+                # For a float32 x, x <= edge is the same as x <= round_down(edge).
                 edges[f, : len(own)] = own if dtype == np.float64 else round_down(own)
         bins = [np.empty(0, np.uint8) if b is None else b for b in self.category_to_bin]
         start = np.append(0, np.cumsum([len(b) for b in bins])).astype(np.int64)
@@ -313,7 +316,7 @@ class Settled:
 def learn(
     X: Any, weights: Floats | None, mask: NDArray[np.uint8], max_bins: int, n_threads: int
 ) -> Learned:
-    """Learn distinct values and categories, which take all rows; `mask` tells the categorical."""
+    """Find distinct values and categories over all rows; `mask` marks categorical columns."""
     found = distinct_values(X, weights, max_bins, n_threads)
     counts: list[Floats | None] = [None] * len(mask)
     if mask.any():
@@ -326,24 +329,26 @@ def learn(
 
 
 def settle(learned: Learned, mask: NDArray[np.uint8], cuts: list[Pair], max_bins: int) -> Settled:
-    """Edges and bins; `cuts` are those of the numeric columns with too many values."""
+    """Compute edges and bins; `cuts` are those of the numeric columns with many values."""
     many = learned.many(mask)
     edges: list[Floats | None] = [None] * len(mask)
     few = np.flatnonzero((mask == 0) & ~np.isin(np.arange(len(mask)), many))
-    # Midpoints of few float32 values stay as they are: they divide the range exactly.
-    _set_edges(edges, few, [learned.ends(f) for f in few], not learned.all_narrow)
+    # Exact midpoints if all values are float32; otherwise rounded to float32 if possible.
+    _set_edges(edges, few, [learned.ends(int(f)) for f in few], not learned.all_narrow)
     _set_edges(edges, many, cuts, True)
     n_bins = np.array([1 if e is None else len(e) + 1 for e in edges], dtype=np.int32)
     category_to_bin: list[NDArray[np.uint8] | None] = [None] * len(mask)
     for f in np.flatnonzero(mask):
-        category_to_bin[f], n_bins[f] = category_bins(learned.counts[f], max_bins)
+        counts = learned.counts[f]
+        assert counts is not None
+        category_to_bin[f], n_bins[f] = category_bins(counts, max_bins)
     return Settled(edges, n_bins, category_to_bin)
 
 
 def _set_edges(
     edges: list[Floats | None], features: NDArray[np.int64], pairs: list, narrow: bool
 ) -> None:
-    """Fill in the edges of some columns, all at once."""
+    """Set the edges of some columns, computed all at once."""
     if len(features):
         lower, upper = (np.concatenate([pair[side] for pair in pairs]) for side in (0, 1))
         stops = np.cumsum([len(pair[0]) for pair in pairs])

@@ -1,4 +1,4 @@
-"""BinMapper: where to cut each column, and its values as codes."""
+"""BinMapper: learns the bins of columns and encodes their values."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ MAX_BINS = int(Limit.MAX_BINS)
 class BinMapper:
     """Learns up to 255 bins for each column and turns tables into bin codes.
 
-    A numeric column with no more than `max_bins` distinct values has one bin for each, with the
-    edges halfway between neighbours. Any other is cut into bins of like weight, halfway between
-    neighbouring values; a value heavier than an even share of the rest has a bin of its own.
-    Missing values have a bin after all others.
+    A numeric column with at most `max_bins` distinct values has one bin for each, with edges at the
+    midpoints of neighbours. Any other is cut into bins of similar weight, at midpoints of
+    neighbouring values; a value heavier than an even share of the rest has its own bin. Missing
+    values have a bin after all others.
 
     Parameters
     ----------
     max_bins : int, default=255
-        Most value bins of a column, 2 to 255.
+        Maximum number of value bins of a column, 2 to 255.
     categorical_features : array-like of int or bool, default=None
         Columns that hold category codes 0, 1, ..., below 2**24: their numbers, or a mask.
     subsample : int or None, default=200_000
-        `fit` takes the quantiles of a table with more rows from so many rows, drawn at random.
-        Distinct values and categories are counted over all rows. None: quantiles too.
+        `fit` computes quantiles from a random sample of at most so many rows; None: from all rows.
+        Distinct values and categories are counted over all rows.
     random_state : int, SeedSequence, Generator, RandomState or None, default=0
-        Source of that draw.
+        Seed of the sample.
     n_jobs : int or None, default=None
         Threads; None and -1 mean all. The result does not depend on it.
 
@@ -47,24 +47,24 @@ class BinMapper:
     ----------
     bin_edges_ : list of (float64 ndarray or None)
         Ascending edges of each numeric column: bin b holds ``edges[b - 1] < x <= edges[b]``.
-    n_bins_ : int32 ndarray of shape (n_features_in_,)
-        Value bins; a column that is constant or missing throughout has 1.
-    missing_bin_ : int32 ndarray of shape (n_features_in_,)
+    n_bins_ : int32 ndarray of shape (n_features,)
+        Number of value bins; 1 for a column that is constant or always missing.
+    missing_bin_ : int32 ndarray of shape (n_features,)
         Code of missing values, equal to `n_bins_`.
-    is_categorical_ : uint8 ndarray of shape (n_features_in_,)
+    is_categorical_ : uint8 ndarray of shape (n_features,)
     category_to_bin_ : list of (uint8 ndarray or None)
-        Bin of each category code of a categorical column. With codes up to `max_bins` - 1 they are
-        the bins. Otherwise the categories met take bins in their order, and if there are more than
-        `max_bins` of them, the heaviest ``max_bins - 1`` do and the others share the last bin.
-        Categories not met, negative codes and NaN are missing.
+        Bin of each category code of a categorical column. Codes up to `max_bins` - 1 are the bins.
+        With larger codes, the categories of the table get bins in their order; if there are more
+        than `max_bins`, the heaviest ``max_bins - 1`` do and the others share the last bin.
+        Categories that are not in the table, negative codes and NaN are missing.
     n_features_in_ : int
 
     Notes
     -----
-    `partial_fit` keeps a `QuantileSketch` of each numeric column and its distinct values while
-    there are at most `max_bins`. With so few values it learns exactly what `fit` on all batches
-    together learns; otherwise the ranks of its edges may be off by 1 / (8 max_bins) of the weight.
-    Rows of weight 0 do not count. Sparse input stays sparse; what it does not store is 0.
+    `partial_fit` keeps a `QuantileSketch` of each numeric column, and its distinct values while
+    there are at most `max_bins`. With so few values the bins are those of `fit` on all batches
+    together; otherwise the rank error of edges is at most 1 / (8 max_bins) of the weight. Rows of
+    weight 0 do not count. Sparse input is not made dense.
 
     Examples
     --------
@@ -74,6 +74,8 @@ class BinMapper:
     >>> mapper.transform([[1.7], [float("nan")]]).columns
     array([[1, 3]], dtype=uint8)
     """
+
+    _sketches: list[QuantileSketch] | None
 
     def __init__(
         self,
@@ -95,14 +97,14 @@ class BinMapper:
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, sample_weight: ArrayLike | None = None) -> BinMapper:
-        """Learn the bins of a table, forgetting what was learned before.
+        """Learn the bins of a table; earlier bins are dropped.
 
         Parameters
         ----------
         X : array-like or CSR/CSC matrix of shape (n, p)
             Real numbers; NaN are missing, infinities an error.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the rows, which the quantiles and the counts of categories respect.
+            Weights of the rows, for quantiles and counts of categories.
 
         Returns
         -------
@@ -129,7 +131,7 @@ class BinMapper:
 
         Parameters
         ----------
-        X : array-like or CSR/CSC matrix of shape (n, n_features_in_)
+        X : array-like or CSR/CSC matrix of shape (n, n_features)
 
         Returns
         -------
@@ -141,7 +143,7 @@ class BinMapper:
         return self._encode(table, self._threads(table))
 
     def partial_fit(self, X: Any, sample_weight: ArrayLike | None = None) -> BinMapper:
-        """Learn from one more batch of rows; a batch that raises an error leaves no trace.
+        """Learn from one more batch of rows; a batch that raises an error has no effect.
 
         Parameters
         ----------
@@ -153,7 +155,7 @@ class BinMapper:
         self
         """
         if self._sketches is None and self._learned is not None:
-            raise ValueError("partial_fit cannot go on from fit: use a new BinMapper")
+            raise ValueError("partial_fit cannot continue after fit: use a new BinMapper")
         table = tables.as_table(X)
         if self._sketches is not None:
             self._check_columns(table.shape[1])
@@ -172,7 +174,7 @@ class BinMapper:
         return self
 
     def merge(self, other: BinMapper) -> BinMapper:
-        """Take in what `other` learned by `partial_fit`; `other` stays as it is.
+        """Add what `other` has learned by `partial_fit`; `other` is not changed.
 
         Parameters
         ----------
@@ -193,6 +195,7 @@ class BinMapper:
             raise ValueError("other must have the same max_bins and the same kinds of columns")
         for mine, others in zip(self._sketches, other._sketches, strict=True):
             mine.merge(others)
+        assert other._learned is not None
         self._join(other._learned)
         return self
 
@@ -224,19 +227,19 @@ class BinMapper:
         return f"BinMapper(max_bins={self.max_bins}{fitted})"
 
     def _start(self, mask: NDArray[np.uint8]) -> None:
-        """Forget what was learned; columns are known from here on."""
+        """Set the kinds of columns, and drop what was learned."""
         self.is_categorical_ = mask
         self.n_features_in_ = len(mask)
         self._forget()
 
     def _forget(self) -> None:
         self._learned: tables.Learned | None = None
-        self._sketches: list[QuantileSketch] | None = None
+        self._sketches = None
         self._settled: tables.Settled | None = None
         self._codecs: dict[np.dtype, _bins.BinCodec] = {}
 
     def _fit(self, table: Any, sample_weight: ArrayLike | None) -> int:
-        """Learn the bins; returns the threads that the table is worth."""
+        """Learn the bins; returns the number of threads for the table."""
         mask = self._categorical_mask(table.shape[1])
         table, weights = self._check_rows(table, sample_weight)
         n_threads = self._threads(table)
@@ -257,7 +260,7 @@ class BinMapper:
         self._settled, self._codecs = None, {}
 
     def _sample(self, n_rows: int, weights: Floats | None, seed: int) -> NDArray[np.int64]:
-        """Rows to take quantiles from, all of positive weight."""
+        """Rows of positive weight for the quantiles."""
         rows = None if weights is None else np.flatnonzero(weights)
         n_usable = n_rows if rows is None else len(rows)
         if self.subsample is None or n_usable <= self.subsample:
@@ -309,11 +312,10 @@ class BinMapper:
         )
 
     def _threads(self, table: Any) -> int:
-        """Threads worth starting for a table."""
-        # Here and not above: bins need not wait for what that module imports.
-        from hybridtrees.core.base.threads import effective_threads
+        """Return the number of threads for a table."""
+        from hybridtrees.core.base.threads import effective_threads  # late: imports take time
 
-        # The size of a sparse table is the number of values that it stores.
+        # The size of a sparse table is the number of its stored values.
         return min(effective_threads(self.n_jobs), 1 + table.size // 65_536)
 
     def _check_rows(self, table: Any, sample_weight: ArrayLike | None) -> tuple[Any, Any]:

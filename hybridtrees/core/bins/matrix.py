@@ -1,4 +1,4 @@
-"""BinnedMatrix: a table as the codes of its bins."""
+"""BinnedMatrix: a table as bin codes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def empty_codes(n_rows: int, n_features: int) -> tuple[NDArray[np.uint8], NDArra
 
 
 class BinnedMatrix:
-    """A table as bin codes, one byte each, in the two orders that the engine reads.
+    """A table as bin codes, one byte each, in row-major and column-major order.
 
     Made by `BinMapper.transform`.
 
@@ -102,7 +102,7 @@ class BinnedMatrix:
             raise IndexError(f"rows must lie within the {self.n_rows} rows of the matrix")
         rows[rows < 0] += self.n_rows
         records, columns = empty_codes(len(rows), self.n_features)
-        # Already within bounds; "clip" spares NumPy a buffer of the whole output.
+        # Rows are within bounds; with "clip" NumPy does not buffer the whole output.
         if rows.size:
             np.take(self.records, rows, axis=0, out=records, mode="clip")
             np.take(self.columns, rows, axis=1, out=columns, mode="clip")
@@ -113,8 +113,7 @@ class BinnedMatrix:
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        # The records follow from the columns.
-        del state["records"]
+        del state["records"]  # made again from the columns
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

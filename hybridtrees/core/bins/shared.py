@@ -1,7 +1,7 @@
-"""Bins that several fits to the same table share.
+"""A cache of bins for several fits to the same table.
 
-Within ``with sharing_bins():`` a `BinMapper` that is asked to bin a table for the second time finds
-the bins of the first. What is shared is what it would have computed, so models do not change.
+Within ``with sharing_bins():`` a `BinMapper` that bins an equal table again reuses the bins. These
+are the bins that it would have computed, so models do not change.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-# The bins of a table take a quarter of its own memory, so that few tables are remembered.
+# Few tables are kept: bins take a quarter of the memory of a table.
 _MOST_TABLES = 8
 
 
 class BinStore:
-    """Remembers the tables that were binned last; may be used by several threads."""
+    """Keeps the last binned tables; thread-safe."""
 
     def __init__(self) -> None:
         # recipe, table, weights, result
@@ -29,9 +29,9 @@ class BinStore:
         self.n_made = self.n_found = 0
 
     def fetch(self, recipe: tuple, table: np.ndarray, weight: Any, make: Callable[[], Any]) -> Any:
-        """Return what `make` gave for an equal recipe, table and weights, or gives now.
+        """Return the result of `make` for an equal recipe, table and weights, or call it.
 
-        It runs under the lock: who wants the same bins waits for them.
+        It runs under the lock, so that other threads wait for the same bins.
         """
         weight = None if weight is None else np.array(weight)
         with self._lock:
@@ -41,14 +41,14 @@ class BinStore:
                     return result
             result = make()
             self.n_made += 1
-            # The owner of a writable table may change it while we remember it.
+            # The owner of a writable table may change it.
             table = table.copy() if _may_change(table) else table
             self._kept.append((recipe, table, weight, result))
             return result
 
 
 def _may_change(table: Any) -> bool:
-    """Whether anybody can write to the memory of an array."""
+    """Whether the memory of an array is writable anywhere."""
     while isinstance(table, np.ndarray):
         if table.flags.writeable:
             return True
@@ -57,12 +57,12 @@ def _may_change(table: Any) -> bool:
 
 
 def _equal(one: np.ndarray | None, other: np.ndarray | None) -> bool:
-    """Whether two arrays hold the same numbers in the same type; NaN equals NaN."""
-    if one is None or other is None or one is other:  # what is kept does not change
+    """Whether two arrays have the same numbers and dtype; NaN equals NaN."""
+    if one is None or other is None or one is other:  # kept arrays do not change
         return one is other
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
-    # Most tables that differ do so in the first rows; parts keep the temporary arrays small.
+    # Most tables differ in the first rows; parts keep the temporary arrays small.
     first, step = 16, 4096
     starts = [0, *range(first, len(one), step)]
     return all(
@@ -75,9 +75,9 @@ _store: ContextVar[BinStore | None] = ContextVar("hybridtrees_bin_store", defaul
 
 
 def fetch(recipe: tuple, table: Any, weight: Any, make: Callable[[], Any]) -> Any:
-    """`BinStore.fetch` of the surrounding `sharing_bins`; outside of any, `make` alone.
+    """`BinStore.fetch` within `sharing_bins`; otherwise the result of `make`.
 
-    So it is for sparse tables, and for a recipe with a random source that changes with each use.
+    Sparse tables, and recipes with a random generator, which changes with each use, are not shared.
     """
     store = _store.get()
     plain = all(part is None or isinstance(part, int | np.ndarray) for part in recipe)
@@ -91,7 +91,7 @@ def fetch(recipe: tuple, table: Any, weight: Any, make: Callable[[], Any]) -> An
 def sharing_bins() -> Iterator[BinStore]:
     """Share bins between the fits within this context.
 
-    Threads have a context of their own: start them with `contextvars.copy_context`.
+    Threads have their own context: start them with `contextvars.copy_context`.
     """
     token = _store.set(BinStore())
     try:

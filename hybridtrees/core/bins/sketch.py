@@ -13,21 +13,21 @@ from hybridtrees.core.bins._sketch import SUMMARY_DTYPE, Summary, merge, summari
 
 Floats = NDArray[np.float64]
 
-# How the levels share the error, see the Notes of QuantileSketch. A small number spends it early
-# and lets the high levels grow, a large one makes the low levels long.
+# The constant c in the Notes of QuantileSketch: how levels share the error. A small c makes high
+# levels larger, a large c low levels.
 _SPREAD = 6
-# A batch as long as this is sorted within the second-level cache.
+# A batch of this size is sorted in the L2 cache.
 _CHUNK = 65_536
 _MAX_CHUNK = 1 << 20
 _LARGEST = np.finfo(np.float64).max
 
 
 def check_integer(value: Any, name: str, low: int, high: int | None = None) -> None:
-    """Refuse what is no integer from `low` to `high`."""
+    """Raise an error unless `value` is an integer from `low` to `high`."""
     allowed = f"an integer of at least {low}" if high is None else f"an integer, {low} to {high}"
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise TypeError(f"{name} must be {allowed}, got {value!r}")
-    if value < low or (high is not None and value > high):
+    if int(value) < low or (high is not None and int(value) > high):
         raise ValueError(f"{name} must be {allowed}, got {value}")
 
 
@@ -52,8 +52,8 @@ def check_weights(weights: ArrayLike, n: int, name: str = "weights") -> Floats:
         raise TypeError(f"{name} must be real numbers, got an array of dtype {array.dtype}")
     if array.shape != (n,):
         raise ValueError(f"{name} must have shape ({n},), one for each value, got {array.shape}")
-    array = np.require(array, np.float64, "CA")
-    # One comparison for NaN, infinity and negative numbers: none of them passes it.
+    array = np.require(array, np.float64, ["C", "A"])
+    # NaN, infinity and negative numbers all fail this comparison.
     if not ((array >= 0.0) & (array <= _LARGEST)).all():
         raise ValueError(f"{name} must be finite and not negative, got NaN, inf or less than 0")
     return array
@@ -65,48 +65,46 @@ class QuantileSketch:
     Parameters
     ----------
     eps : float, default=1/1024
-        Greatest rank error, as a share of the total weight; 0 < eps < 1.
+        Maximum rank error, as a share of the total weight; 0 < eps < 1.
 
     Attributes
     ----------
     eps : float
     n_missing : int
-        How many NaN were met; they are counted and otherwise ignored.
+        Number of NaN, which are otherwise ignored.
     total_weight : float
-        Weight of all numbers taken in: their count where no weights were given.
+        Weight of all numbers: their count if no weights were given.
     size : int
-        Entries and buffered numbers held now.
+        Current number of entries and buffered numbers.
     error_bound : float
-        Proven bound of the rank error of every answer now, as a share of the total weight.
+        Current bound of the rank error of every answer, as a share of the total weight.
     entries : structured ndarray
-        The summary as it stands: fields `value`, `rmin`, `rmax`, `weight`.
+        The current summary: fields `value`, `rmin`, `rmax`, `weight`.
 
     Notes
     -----
-    An answer errs by the distance between the rank asked for and the ranks that the returned value
-    really occupies (more than one where the value is tied). That distance is at most
-    ``eps * total_weight``, however long the stream, in whatever order, and after any tree of
-    merges with sketches of the same or a smaller eps; the rounding of float64 sums comes on top.
-    `prune` widens it by at most ``1 / size``.
+    The error of an answer is the distance between the requested rank and the ranks of the returned
+    value (more than one if the value is tied). It is at most ``eps * total_weight`` for streams of
+    any length and order, and after any merges with sketches of the same or a smaller eps, plus
+    rounding errors of float64 sums. `prune` increases it by at most ``1 / size``.
 
-    Why. A summary is a sorted list of entries (value, rmin, rmax, weight) as in the appendix of
-    Chen and Guestrin, "XGBoost: A scalable tree boosting system" (2016): at least `rmin` of the
-    weight lies below the value, at most `rmax` at or below it, and at least `weight` on it. The
-    *gap* between two neighbours ``a < b`` is ``(b.rmax - b.weight) - (a.rmin + a.weight)``: the
-    weight whose place between them is unknown. If no gap is wider than G, every query is answered
-    within G / 2, by the entry on the nearer side of the gap. Merging makes no gap wider than the
-    sum of one of either side, so as a share of the weight gaps do not grow. Leaving out entries
-    widens them, and nothing else does.
+    A summary is a sorted list of entries (value, rmin, rmax, weight) as in the appendix of Chen and
+    Guestrin, "XGBoost: A scalable tree boosting system" (2016): at least `rmin` of the weight is
+    below the value, at most `rmax` at or below it, and at least `weight` on it. The *gap* between
+    two neighbours ``a < b`` is ``(b.rmax - b.weight) - (a.rmin + a.weight)``: the weight whose
+    position between them is unknown. If no gap is wider than G, the error of every query is at most
+    G / 2, with the entry on the nearer side of the gap. A gap of a merged summary is at most the
+    sum of one gap of each part, so relative to the weight gaps do not grow. Only removing entries
+    widens them.
 
     The sketch is a binary counter. A full buffer becomes a summary of level 0; two summaries of
-    level l merge into one of level l + 1, which is then thinned as far as gaps of
-    ``2 * eps * (1 - c / (l + 1 + c))`` of its weight allow, with c = 6. This share grows with l, so
-    that each level has something to spend, namely ``2 * eps * c / ((l + c) * (l + c + 1))``, and it
-    stays below ``2 * eps`` for any number of levels: the length of the stream need not be known.
-    Asking merges all levels without thinning. A level holds no more entries than one over what it
-    may spend, hence n numbers take ``O(log(eps * n) ** 3 / eps)`` entries at worst; in practice
-    far fewer, since thinning looks at the gaps that are there. Heavy values are safe: leaving out
-    a value that weighs more than the allowed gap would make a wider one.
+    level l are merged into one of level l + 1, which is then thinned to gaps of at most
+    ``2 * eps * (1 - c / (l + 1 + c))`` of its weight, with c = 6. Each level may thus widen gaps by
+    ``2 * eps * c / ((l + c) * (l + c + 1))``, and the total stays below ``2 * eps`` for any number
+    of levels, so the length of the stream need not be known. Queries merge all levels without
+    thinning. The number of entries of a level is at most the inverse of its share of the error, so
+    n numbers take at most ``O(log(eps * n) ** 3 / eps)`` entries; in practice far fewer, as
+    thinning depends on the actual gaps. A value heavier than the allowed gap is never removed.
 
     Examples
     --------
@@ -118,7 +116,7 @@ class QuantileSketch:
     """
 
     def __init__(self, eps: float = 1.0 / 1024.0) -> None:
-        if not isinstance(eps, Real) or isinstance(eps, bool):
+        if not isinstance(eps, float | Real) or isinstance(eps, bool):
             raise TypeError(f"eps must be a number, got {type(eps).__name__}")
         if not 0.0 < eps < 1.0:
             raise ValueError(f"eps must lie between 0 and 1, both excluded, got {eps!r}")
@@ -128,11 +126,11 @@ class QuantileSketch:
         self._buffer: list[tuple[NDArray, Floats | None]] = []
         self._n_buffered = 0
         self._cache: Summary | None = None
-        # Long enough that thinning at level 0 pays, short enough to keep many sketches at once.
+        # Large enough for thinning at level 0, small enough for many sketches at once.
         self._capacity = max(256, min(math.ceil(16.0 / self.eps), _MAX_CHUNK))
 
     def update(self, values: ArrayLike, weights: ArrayLike | None = None) -> QuantileSketch:
-        """Take in a batch.
+        """Add a batch of numbers.
 
         Parameters
         ----------
@@ -162,7 +160,7 @@ class QuantileSketch:
         return self
 
     def merge(self, other: QuantileSketch) -> QuantileSketch:
-        """Take in all that `other` holds; `other` stays as it is.
+        """Add the content of `other`, which is not changed.
 
         Parameters
         ----------
@@ -187,13 +185,13 @@ class QuantileSketch:
     def prune(self, size: int) -> QuantileSketch:
         """Shrink to at most `size` entries, chosen to minimise the widest gap.
 
-        The one operation that may push the error over eps: `error_bound` grows by at most
-        ``1 / size``. Later batches are taken in as before, so the size may grow again.
+        This may increase the error beyond eps: `error_bound` grows by at most ``1 / size``. Later
+        batches are added as before, so the size may grow again.
 
         Parameters
         ----------
         size : int
-            At least 2: the smallest and the largest number always stay.
+            At least 2: the minimum and the maximum are always kept.
 
         Returns
         -------
@@ -218,15 +216,15 @@ class QuantileSketch:
         Returns
         -------
         ndarray of float64
-            In the shape of `q`; each is a number that was taken in.
+            In the shape of `q`; each is a number of the stream.
         """
         shares = np.asarray(q, dtype=np.float64)
         if not ((shares >= 0.0) & (shares <= 1.0)).all():
             raise ValueError("q must lie between 0 and 1")
         entries = self._filled_entries()
         ranks = shares * entries["rmax"][-1]
-        # The last entry whose middle rank is not above the rank asked for, or the one after it
-        # where that is on the nearer side of the gap.
+        # The last entry whose middle rank is not above the requested rank, or the one after it if
+        # that is on the nearer side of the gap.
         middles = 0.5 * entries["rmin"] + 0.5 * entries["rmax"]
         left = np.maximum(np.searchsorted(middles, ranks, side="right") - 1, 0)
         right = np.minimum(left + 1, len(entries) - 1)
@@ -243,7 +241,7 @@ class QuantileSketch:
         Parameters
         ----------
         x : float or array-like
-            Where to ask; not NaN.
+            Not NaN.
 
         Returns
         -------
@@ -263,9 +261,9 @@ class QuantileSketch:
         return below[at], np.maximum(upper, below[at])
 
     def cuts(self, n_bins: int) -> tuple[Floats, Floats]:
-        """Where to cut the numbers into at most `n_bins` bins of like weight.
+        """Cuts of the numbers into at most `n_bins` bins of similar weight.
 
-        A value heavier than an even share of what the others leave gets a bin of its own.
+        A value heavier than an even share of the rest gets its own bin.
 
         Parameters
         ----------
@@ -275,8 +273,8 @@ class QuantileSketch:
         Returns
         -------
         lower, upper : ndarrays of float64
-            Bounds of each cut, ascending: it is made anywhere in [lower, upper). They are the
-            entries on its two sides, or closer to the one of them that must stay by itself.
+            Bounds [lower, upper) of each cut, ascending: the entries on its two sides, or closer to
+            the one that gets its own bin.
         """
         check_integer(n_bins, "n_bins", 2)
         summary = self._combined()
@@ -285,7 +283,7 @@ class QuantileSketch:
     def copy(self) -> QuantileSketch:
         """Return an independent sketch with the same content."""
         twin = QuantileSketch(self.eps)
-        # Summaries and buffered arrays never change, so the twins may share them.
+        # Summaries and buffered arrays never change, so they can be shared.
         twin.__dict__.update(self.__dict__)
         twin._levels, twin._buffer = list(self._levels), list(self._buffer)
         return twin
@@ -297,7 +295,7 @@ class QuantileSketch:
 
     @property
     def total_weight(self) -> float:
-        """Weight of all numbers taken in."""
+        """Weight of all numbers."""
         total = sum(level.total for level in self._levels if level is not None)
         for values, weights in self._buffer:
             total += len(values) if weights is None else weights.sum()
@@ -305,12 +303,12 @@ class QuantileSketch:
 
     @property
     def size(self) -> int:
-        """Entries and buffered numbers held now."""
+        """Current number of entries and buffered numbers."""
         return self._n_buffered + sum(level.size for level in self._levels if level is not None)
 
     @property
     def error_bound(self) -> float:
-        """Proven bound of the rank error now, as a share of the total weight."""
+        """Current bound of the rank error, as a share of the total weight."""
         summary = self._combined()
         return 0.0 if summary is None else 0.5 * (summary.gap / summary.total)
 
@@ -340,7 +338,7 @@ class QuantileSketch:
     def _filled_entries(self) -> NDArray[np.void]:
         entries = self.entries
         if not len(entries):
-            raise ValueError("the sketch is empty: update it before asking")
+            raise ValueError("the sketch is empty: call update first")
         return entries
 
     def _check_total(self, added: float) -> None:
@@ -351,14 +349,14 @@ class QuantileSketch:
         return 2.0 * self.eps * (1.0 - _SPREAD / (level + 1 + _SPREAD))
 
     def _absorb(self, values: NDArray, weights: Floats | None) -> None:
-        """Make a batch a summary of level 0."""
+        """Add a batch as a summary of level 0."""
         summary, n_missing = summarize(values, weights, self._gap_share(0))
         self.n_missing += n_missing
         if summary is not None:
             self._carry(summary, 0)
 
     def _carry(self, summary: Summary, level: int) -> None:
-        """Add one to the binary counter."""
+        """Add a summary to the binary counter."""
         self._cache = None
         self._levels += [None] * (level + 1 - len(self._levels))
         while (other := self._levels[level]) is not None:
@@ -370,10 +368,10 @@ class QuantileSketch:
         self._levels[level] = summary
 
     def _keep(self, values: NDArray, weights: Floats | None) -> None:
-        """Buffer numbers until there are enough of them for a summary."""
+        """Buffer numbers until there are enough for a summary."""
         missing = np.isnan(values)
         self.n_missing += int(np.count_nonzero(missing))
-        # Indexing copies, which the caller's arrays need.
+        # Indexing makes copies, as the caller may change the arrays.
         values = values[~missing]
         weights = None if weights is None else weights[~missing]
         if not len(values):
@@ -399,7 +397,7 @@ class QuantileSketch:
         return values, np.concatenate(filled)
 
     def _combined(self) -> Summary | None:
-        """All levels and the buffer merged, nothing left out; None if there is nothing."""
+        """All levels and the buffer merged without thinning; None if empty."""
         if self._cache is None:
             summary, _ = summarize(*self._buffered())
             for level in self._levels:

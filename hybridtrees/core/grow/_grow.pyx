@@ -1,17 +1,16 @@
 """The grower: one loop for every tree, without the GIL.
 
-A node is evaluated (its best split found), waits in the frontier, and is split when its turn
-comes: the best gain first, level by level, or depth first. How splits are found and rows are
-moved is the business of the search. Where the order of splits does not matter, small nodes are
-put aside as tasks, which growers of their own work on at the same time. Their trees come back in
-the order in which the nodes were put aside, so the result is the same for any number of threads.
+A node is evaluated (its best split is found), waits in the frontier, and is then split: best gain
+first, level by level, or depth first. The search finds splits and moves rows. If the order of
+splits does not matter, small nodes become tasks for other growers, which run in parallel. Their
+trees are inserted in the order of the tasks, so results do not depend on the number of threads.
 """
 
 from cython.parallel cimport prange
 
 from hybridtrees.core.base._openmp cimport omp_get_thread_num, omp_get_wtime
 from hybridtrees.core.base._threads cimport (
-    Team, note_time, open_team, raise_stop, team_of, team_size,
+    NodeThreads, node_threads, note_node_time, open_node_threads, raise_stop, team_of,
 )
 from hybridtrees.core.base._types cimport Node, float64_t, int32_t, intp_t, uint32_t
 from hybridtrees.core.search._search cimport (
@@ -24,16 +23,16 @@ from hybridtrees.core.base.dtypes import NODE_DTYPE
 from hybridtrees.core.grow.grown import Grown
 
 
-# Updates of cells after which a grower asks whether it is to stop; they take milliseconds.
+# Updates of cells between two checks for an interrupt; they take milliseconds.
 cdef float64_t POLLED_UPDATES = 1e6
 
 
 cdef class TreeGrower:
-    """Grows trees with a search; its buffers are reused from tree to tree.
+    """Grows trees with a search.
 
-    Nodes of at most `task_rows` rows are tasks of the `helpers`, growers of their own, one per
-    thread. With `preorder` nodes are numbered down the left side first, otherwise by the order of
-    splits. Splits of less than `prune_gain` above two leaves are undone once the tree is grown.
+    Nodes of at most `task_rows` rows are tasks of the `helpers`, one grower per thread. Nodes are
+    numbered in preorder with `preorder`, else in the order of splits. After growth, splits above
+    two leaves with a gain below `prune_gain` are undone.
     """
 
     cdef readonly SplitSearch search
@@ -43,26 +42,26 @@ cdef class TreeGrower:
     cdef float64_t prune_gain
     cdef list helpers
     cdef int32_t[::1] task_nodes
-    cdef int32_t[::1] number         # of each node of the last tree, as users see it
+    cdef int32_t[::1] number         # of each node of the last tree, in the numbering of `Grown`
     cdef int32_t n_tasks
-    cdef Team team
+    cdef NodeThreads threads
 
     def __init__(self, SplitSearch search, int32_t max_leaves, helpers=(), intp_t task_rows=0,
                  bint preorder=False, float64_t prune_gain=0.0):
         self.search = search
-        open_team(&self.team, search.n_threads)
+        open_node_threads(&self.threads, search.n_threads)
         self.prune_gain = prune_gain
         self.max_leaves = max_leaves
         self.helpers = list(helpers)
         self.task_rows = task_rows if helpers else 0
         self.preorder = preorder
-        # Nodes of tasks are disjoint and have two rows at least.
+        # Nodes of tasks are disjoint and have at least two rows.
         self.task_nodes = np.empty(search.n_rows // 2 + 1 if self.task_rows else 1, dtype=np.int32)
 
     # ---- the loop -----------------------------------------------------------------------------
 
     cdef bint becomes_task(self, int32_t node) noexcept nogil:
-        """Whether the node is put aside for a helper."""
+        """Whether the node is small enough to be a task; if so, it is added to the tasks."""
         cdef GrowNode* n = &self.search.store.nodes[node]
         if n.stop - n.start > self.task_rows:
             return False
@@ -71,7 +70,7 @@ cdef class TreeGrower:
         return True
 
     cdef int enlist(self, int32_t node) except -1 nogil:
-        """After its search a node joins the frontier, or gives back what it holds."""
+        """After its search, add a node to the frontier; release the histogram of a leaf."""
         if self.search.store.nodes[node].split.feature >= 0:
             self.search.queue.push(node, self.search.store.nodes[node].split.gain)
         else:
@@ -79,27 +78,27 @@ cdef class TreeGrower:
         return 0
 
     cdef float64_t updates_of(self, int32_t node) noexcept nogil:
-        """What there is to do for a node: the cuts of a feature take the time of 1000 rows."""
+        """Work for a node, in updates of cells: the cuts of a feature count as 1000 rows."""
         cdef GrowNode* n = &self.search.store.nodes[node]
         return <float64_t>self.search.n_tree_features * (<float64_t>(n.stop - n.start) + 1000)
 
     cdef int visit(self, int32_t node, bint last) except -1 nogil:
-        """`open_node` with as many threads as the team has for it."""
+        """`open_node`, with a number of threads that depends on its work."""
         cdef float64_t updates, start
-        if self.team.n_threads == 1:
+        if self.threads.n_threads == 1:
             return self.open_node(node, last)
         updates = self.updates_of(node)
         start = omp_get_wtime()
-        self.search.n_threads = team_size(&self.team, updates)
+        self.search.n_threads = node_threads(&self.threads, updates)
         try:
             self.open_node(node, last)
         finally:
-            note_time(&self.team, self.search.n_threads, updates, omp_get_wtime() - start)
-            self.search.n_threads = self.team.n_threads
+            note_node_time(&self.threads, self.search.n_threads, updates, omp_get_wtime() - start)
+            self.search.n_threads = self.threads.n_threads
         return 0
 
     cdef int open_node(self, int32_t node, bint last) except -1 nogil:
-        """Search the root, or divide a node and search its children, unless it is the last."""
+        """Search the root, or divide a node and search its children unless `last`."""
         if self.search.store.nodes[node].left < 0:
             self.search.evaluate_root()
             self.enlist(node)
@@ -110,7 +109,7 @@ cdef class TreeGrower:
         return 0
 
     cdef int search_children(self, int32_t node) except -1 nogil:
-        """Find the splits of the children of a node that was divided."""
+        """Find the splits of the children of a divided node."""
         cdef int32_t left = self.search.store.nodes[node].left
         cdef int32_t right = self.search.store.nodes[node].right
         cdef bint want_left = self.search.may_split(left) and not self.becomes_task(left)
@@ -123,7 +122,7 @@ cdef class TreeGrower:
         return 0
 
     cdef int grow_nodes(self) except -1 nogil:
-        """From the root, which is open, to the last leaf."""
+        """Grow all nodes from the root on."""
         cdef int32_t node, n_leaves = 1
         cdef float64_t updates = 0
         self.n_tasks = 0
@@ -145,7 +144,7 @@ cdef class TreeGrower:
         return 0
 
     cdef int grow_tasks(self) except -1:
-        """Grow the nodes put aside, each by one helper, and put their trees in their places."""
+        """Grow the tasks, each with one helper, and insert their trees."""
         cdef int32_t k, n = self.n_tasks
         cdef int n_threads = <int>min(len(self.helpers), n)
         cdef TreeGrower helper = self.helpers[0]
@@ -153,8 +152,8 @@ cdef class TreeGrower:
             with nogil:
                 for k in range(n):
                     raise_stop(self.search.stops())
-                    self.grow_one(helper, self.task_nodes[k])
-                    self.graft(self.task_nodes[k], helper.search.store)
+                    self.grow_task(helper, self.task_nodes[k])
+                    self.search.store.graft(self.task_nodes[k], helper.search.store)
             return 0
         cdef intp_t[::1] helpers = np.array([id(helper) for helper in self.helpers], np.intp)
         stores = [NodeStore() for _ in range(n)]
@@ -162,30 +161,27 @@ cdef class TreeGrower:
         for k in prange(n, num_threads=team_of(n_threads),
                         schedule="dynamic", chunksize=1, nogil=True):
             if not self.search.stops():
-                self.grow_apart(<TreeGrower><void*>helpers[omp_get_thread_num()],
-                                self.task_nodes[k], <NodeStore><void*>grown[k])
+                self.grow_copy(<TreeGrower><void*>helpers[omp_get_thread_num()],
+                               self.task_nodes[k], <NodeStore><void*>grown[k])
         raise_stop(self.search.stopped)
         k = self.search.store.n_nodes
         for store in stores:
             k += (<NodeStore>store).n_nodes
         self.search.store.reserve(k)
         for k in range(n):
-            self.graft(self.task_nodes[k], <NodeStore>stores[k])
+            self.search.store.graft(self.task_nodes[k], <NodeStore>stores[k])
         return 0
 
-    cdef int graft(self, int32_t node, NodeStore grown) except -1 nogil:
-        """Put a grown tree in the place of the node that it has grown from."""
-        return self.search.store.graft(node, grown, self.search.store.nodes[node].start)
-
-    cdef int grow_one(self, TreeGrower helper, int32_t node) except -1 nogil:
+    cdef int grow_task(self, TreeGrower helper, int32_t node) except -1 nogil:
+        """Grow the tree of a task with a helper."""
         self.search.open_task(node, helper.search)
         helper.grow_nodes()
         self.search.take_back(node, helper.search)
         return 0
 
-    cdef int grow_apart(self, TreeGrower helper, int32_t node, NodeStore grown) except -1 nogil:
-        """The same, and a copy of the nodes, before the helper grows others."""
-        self.grow_one(helper, node)
+    cdef int grow_copy(self, TreeGrower helper, int32_t node, NodeStore grown) except -1 nogil:
+        """`grow_task`, and copy the nodes before the helper grows another tree."""
+        self.grow_task(helper, node)
         return grown.copy(helper.search.store)
 
     # ---- entry points -------------------------------------------------------------------------
@@ -203,7 +199,7 @@ cdef class TreeGrower:
         return self.collect()
 
     cdef int32_t[::1] numbering(self):
-        """New number of every node."""
+        """Number of every node in `Grown`."""
         cdef int32_t n = self.search.store.n_nodes, k, depth = 1, node
         cdef GrowNode* nodes = self.search.store.nodes
         cdef int32_t[::1] number = np.arange(n, dtype=np.int32)
@@ -223,7 +219,7 @@ cdef class TreeGrower:
         return number
 
     cdef collect(self):
-        """Exact sums, and the tree as arrays."""
+        """Make the `Grown`: exact sums, and the tree as arrays."""
         cdef int32_t n = self.search.store.n_nodes, k, n_sets
         cdef int32_t n_sums = self.search.n_node_sums()
         nodes = np.zeros(n, dtype=NODE_DTYPE)
@@ -248,12 +244,12 @@ cdef class TreeGrower:
         self, Node[::1] out, float64_t[:, ::1] exact, float64_t[:, ::1] ordered,
         uint32_t[:, ::1] cut, float64_t[:, ::1] bound,
     ) noexcept nogil:
-        """Write the nodes in their new order; returns how many are split on categories."""
+        """OUT the nodes in their new order; returns the number of categorical splits."""
         cdef int32_t n = self.search.store.n_nodes, n_sums = <int32_t>exact.shape[1] - 1
         cdef int32_t k, j, to, n_sets = 0
         cdef int32_t* number = &self.number[0]
         cdef GrowNode* node
-        # Children have larger ids than their parents: one backward pass adds them up.
+        # Children have larger ids than their parents, so one backward pass sums all nodes.
         for k in range(n - 1, 0, -1):
             for j in range(n_sums + 1):
                 exact[self.search.store.nodes[k].parent, j] += exact[k, j]
@@ -299,7 +295,7 @@ cdef class TreeGrower:
         return np.array(words)
 
     def row_nodes(self):
-        """Node where each row of the table ended, in the numbering of `grow`; -1: took no part."""
+        """Node of `Grown` where each row of the table ended; -1: not in the sample."""
         cdef int32_t k
         cdef intp_t i
         cdef int32_t[::1] number = self.number
@@ -313,7 +309,7 @@ cdef class TreeGrower:
         return ended
 
     def segments(self):
-        """Row ids node by node, and start and stop of each node's own among them."""
+        """Row ids ordered by node, and start and stop of the rows of each node."""
         cdef int32_t k, n = self.search.store.n_nodes
         cdef int32_t[::1] number = self.number
         ends = np.empty((2, n), dtype=np.intp)
@@ -322,13 +318,13 @@ cdef class TreeGrower:
             for k in range(n):
                 out[0, number[k]] = self.search.store.nodes[k].start
                 out[1, number[k]] = self.search.store.nodes[k].stop
-        return self.row_order, ends[0], ends[1]
+        return np.asarray(self.search.rows)[: self.search.n_sampled].copy(), ends[0], ends[1]
 
     def add_to(self, const float64_t[::1] values, float64_t[:] raw, bint ascending=False):
         """raw[row] += values[node of the row], for every row of the table.
 
-        `ascending` says that the search keeps the row ids of a node in their order. Returns False,
-        and adds nothing, where the search cannot tell where rows outside the sample belong.
+        `ascending`: the row ids of a node are ascending. Returns False, and adds nothing, if the
+        search cannot find the leaves of rows outside the sample.
         """
         cdef intp_t block, n = self.search.n_rows, n_blocks = (n + SUM_BLOCK - 1) // SUM_BLOCK
         cdef int n_threads = <int>min(self.search.n_threads, n_blocks)
@@ -336,7 +332,7 @@ cdef class TreeGrower:
         cdef int32_t[::1] number = self.number
         cdef float64_t[::1] by_node = np.empty(self.search.store.n_nodes)
         if raw.shape[0] != n or values.shape[0] != self.search.store.n_nodes:
-            raise ValueError("raw and values do not fit the tree that was grown last")
+            raise ValueError("raw and values do not fit the last tree")
         for k in range(self.search.store.n_nodes):
             by_node[k] = values[number[k]]
         if self.search.n_sampled == n:
@@ -354,14 +350,9 @@ cdef class TreeGrower:
     cdef void walk_rows(
         self, intp_t start, intp_t stop, const float64_t* values, float64_t* raw, intp_t stride,
     ) noexcept nogil:
-        """Down the tree by codes, for trees grown on a sample of the rows."""
+        """Add the leaf values of some rows, found by walks down the tree."""
         cdef intp_t row
         cdef float64_t* target
         for row in range(start, stop):
             target = <float64_t*>(<char*>raw + row * stride)
             target[0] += values[self.search.leaf_of(row)]
-
-    @property
-    def row_order(self):
-        """The sampled row ids, leaf by leaf."""
-        return np.asarray(self.search.rows)[: self.search.n_sampled].copy()

@@ -13,18 +13,16 @@ from hybridtrees.core.search._search cimport Column, make_column, sum_column
 import numpy as np
 
 
-# ---------------------------------------------------------------------------------------------
-# Passes over the rows of the leaves of a tree: moments of their regressors, and their outputs.
+# ---- Moments of the regressors of leaves, and outputs of linear leaves ------------------------
 #
 # Every leaf has its own few columns. The rows of a leaf are spread over the whole table, which may
-# be much larger than the caches, so the table is taken in parts: all leaves sum the rows that they
-# have in one before the next is looked at. Exact sums would cost too much for so many products.
-# Parts are stretches of row numbers, a power of two long that follows from the number of leaves,
-# and their sums are added in order: the result depends neither on threads nor on how a table is
-# cut, as long as it is cut between parts.
+# be much larger than the caches. So the table is processed in parts, each for all leaves. Exact
+# sums would be too slow for so many products. A part is a range of row numbers whose length, a
+# power of two, depends on the number of leaves only, and partial sums are added in order: results
+# depend neither on threads nor on how a table is divided, if it is divided between parts.
 #
-# A missing value stands at `center`, so that it adds nothing; a leaf that has some is summed a
-# second time, with its own means for centres.
+# Missing values are replaced by the shift, so that they add nothing; leaves with missing values
+# are summed again, with their means as shifts.
 
 
 cdef extern from "leaf_moments.h" nogil:
@@ -47,21 +45,31 @@ cdef extern from "leaf_moments.h" nogil:
 
 cdef enum:
     MAX_COLUMNS = 16         # HT_LEAF_COLUMNS
-    PART_ROWS = 32768        # of the table
-    LEAST_ROWS = 64          # of an average leaf in a part of a larger table
-    AHEAD = 12               # rows that are asked for ahead of their turn
+    PART_ROWS = 32768        # minimum number of rows of a part
+    LEAST_ROWS = 64          # minimum number of rows of an average leaf in a part
+    AHEAD = 12               # how many rows ahead values are prefetched
 
 
 cdef class Parts:
-    """How the table is cut, and where the rows of each leaf are in each part."""
+    """The parts of a table, and the rows of each leaf in each part."""
 
     cdef intp_t n_parts
-    cdef int64_t[:, ::1] bound   # first row of a leaf in a part, in the list of rows
+    cdef int64_t[:, ::1] bound   # (leaf, part): first row of the leaf in the part, in `rows`
 
     def __init__(self, intp_t n_rows, const uint32_t[::1] rows, const int64_t[::1] start,
                  const int64_t[::1] stop):
-        cdef intp_t n_leaves = start.shape[0], leaf, part, low, high, middle
+        cdef intp_t n_leaves = start.shape[0], leaf, part, low, high, middle, i
         cdef intp_t part_rows = PART_ROWS
+        cdef uint32_t largest = 0
+        if stop.shape[0] != n_leaves:
+            raise ValueError("the arrays of the leaves differ in length")
+        for leaf in range(n_leaves):
+            if not 0 <= start[leaf] <= stop[leaf] <= rows.shape[0]:
+                raise ValueError("a leaf has rows out of range")
+        for i in range(rows.shape[0]):
+            largest = max(largest, rows[i])
+        if rows.shape[0] and largest >= n_rows:
+            raise ValueError("a row is out of range")
         while part_rows < LEAST_ROWS * n_leaves:
             part_rows *= 2
         self.n_parts = max(1, (n_rows + part_rows - 1) // part_rows)
@@ -81,37 +89,18 @@ cdef class Parts:
             self.bound[leaf, self.n_parts] = stop[leaf]
 
 
-cdef Parts make_parts(
-    intp_t n_rows, const uint32_t[::1] rows, const int64_t[::1] start, const int64_t[::1] stop
-):
-    """Cut a table, once the rows are known to be in it."""
-    cdef intp_t i
-    cdef uint32_t largest = 0
-    if stop.shape[0] != start.shape[0]:
-        raise ValueError("the arrays of the leaves differ in length")
-    for i in range(start.shape[0]):
-        if not 0 <= start[i] <= stop[i] <= rows.shape[0]:
-            raise ValueError("a leaf has rows out of range")
-    for i in range(rows.shape[0]):
-        largest = max(largest, rows[i])
-    if rows.shape[0] and largest >= n_rows:
-        raise ValueError("a row is out of range")
-    return Parts(n_rows, rows, start, stop)
-
-
 # ---- moments ----------------------------------------------------------------------------------
 
 cdef struct Sums:
-    # What the sums of all leaves share.
-    intp_t row_step              # of the table, in numbers
+    # Input of the sums of all leaves.
+    intp_t row_step              # strides of the table, in numbers
     intp_t column_step
-    intp_t n_rows
     const uint32_t* rows
     const float32_t* grad
-    const float32_t* hess        # NULL: one number for all rows
+    const float32_t* hess        # NULL: constant_hess for all rows
     float64_t constant_hess
     intp_t n_leaves
-    int32_t width                # columns that leaves have at most
+    int32_t width                # maximum number of columns of a leaf
     int32_t vector_bytes
     const int32_t* n_columns
     const int32_t* feature
@@ -123,7 +112,7 @@ cdef bint read_rows(
     const Sums* work, const real_t* values, const uint32_t* rows, intp_t n_left, int32_t n,
     int32_t k, const int32_t* feature, HtLeafRows* out,
 ) noexcept nogil:
-    """OUT the columns and statistics of n rows; whether all of them weigh anything."""
+    """OUT columns and statistics of n rows; returns whether all hessians are positive."""
     cdef const real_t* row
     cdef int32_t r, j
     cdef intp_t step[MAX_COLUMNS]
@@ -150,7 +139,7 @@ cdef bint read_rows(
 cdef void sum_part(
     const Sums* work, const real_t* values, Parts parts, intp_t part, float64_t* out
 ) noexcept nogil:
-    """Sums of all leaves over one part of the table."""
+    """OUT sums of all leaves over one part of the table."""
     cdef HtLeafRows sums
     cdef intp_t leaf, first, stop, size = 6 * work.width + work.width * (work.width + 1) // 2
     cdef int32_t n, k, at
@@ -194,12 +183,12 @@ def leaf_moments(
     const float64_t[:, ::1] shift, const float64_t[:, ::1] factor, const float32_t[::1] grad,
     hess, int n_threads, int vector_bytes=0,
 ):
-    """Sums of h, h z and g z, minimum and maximum of z and missing rows; and sums of h z_i z_j.
+    """Sums of h, h z and g z, minimum and maximum of z, missing rows; and sums of h z_i z_j.
 
-    The rows of leaf i are ``rows[start[i]:stop[i]]``. Its columns are z = (x - shift) * factor, x
+    The rows of leaf i are ``rows[start[i]:stop[i]]``. Its columns are z = (x - shift) * factor for
     the first `n_columns` of its features. `hess` may be one number for all rows. The first result
-    has shape (n_leaves, width, 6); the second has the pairs i <= j of a leaf's own columns, row by
-    row. `vector_bytes` limits the vectors; 0 for the widest that the machine has.
+    has shape (n_leaves, width, 6); the second has the pairs i <= j of a leaf's columns, row by row.
+    `vector_bytes`: maximum bytes of a vector; 0: the widest of the machine.
     """
     cdef intp_t n_leaves = start.shape[0], leaf, part
     cdef int32_t width = <int32_t>feature.shape[1], j
@@ -224,7 +213,7 @@ def leaf_moments(
         raise ValueError("the arrays of the leaves differ in length")
     if shift.shape[1] != width or factor.shape[1] != width:
         raise ValueError("the arrays of the columns differ in width")
-    parts = make_parts(values.shape[0], rows, start, stop)
+    parts = Parts(values.shape[0], rows, start, stop)
     for leaf in range(n_leaves):
         if not 0 <= n_columns[leaf] <= width:
             raise ValueError("a leaf has columns out of range")
@@ -233,7 +222,6 @@ def leaf_moments(
                 raise ValueError("a column is out of range")
     work.row_step = values.strides[0] // <intp_t>sizeof(real_t)
     work.column_step = values.strides[1] // <intp_t>sizeof(real_t)
-    work.n_rows = values.shape[0]
     work.rows = &rows[0] if rows.shape[0] else NULL
     work.grad = &grad[0]
     work.n_leaves = n_leaves
@@ -267,7 +255,7 @@ def leaf_moments(
 # ---- outputs ----------------------------------------------------------------------------------
 
 cdef struct Line:
-    # The line of a leaf; a value is moved to the ends of its range, a missing one adds nothing.
+    # Linear model of a leaf; values are clipped to [low, high], missing ones add nothing.
     int32_t n_terms
     const int32_t* feature
     const float64_t* coef
@@ -295,16 +283,12 @@ cdef void add_line(
             total[r] = 0
         for j in range(line.n_terms):
             column = values + line.feature[j] * column_step
-            if j == 0:
-                for r in range(n):
-                    if r + AHEAD < n_left:
-                        for k in range(line.n_terms):
-                            HT_PREFETCH(values + <intp_t>rows[r + AHEAD] * row_step
-                                        + line.feature[k] * column_step)
-                    x[r] = <float64_t>column[<intp_t>rows[r] * row_step]
-            else:
-                for r in range(n):
-                    x[r] = <float64_t>column[<intp_t>rows[r] * row_step]
+            for r in range(n):
+                if j == 0 and r + AHEAD < n_left:
+                    for k in range(line.n_terms):
+                        HT_PREFETCH(values + <intp_t>rows[r + AHEAD] * row_step
+                                    + line.feature[k] * column_step)
+                x[r] = <float64_t>column[<intp_t>rows[r] * row_step]
             ht_add_line_term(x, <int>n, line.coef[j], line.center[j], line.low[j],
                              line.high[j], total, width)
         for r in range(n):
@@ -330,9 +314,9 @@ def add_lines(
     cdef intp_t row_step = values.strides[0] // <intp_t>sizeof(real_t)
     cdef intp_t column_step = values.strides[1] // <intp_t>sizeof(real_t)
     cdef intp_t raw_step = raw.strides[0] // <intp_t>sizeof(float64_t)
-    cdef Parts parts = make_parts(values.shape[0], rows, start, stop)
+    cdef Parts parts = Parts(values.shape[0], rows, start, stop)
     if raw.shape[0] != values.shape[0] or node.shape[0] != n_leaves:
-        raise ValueError("the arrays do not fit each other")
+        raise ValueError("the arrays differ in length")
     if n_terms and not 0 <= np.min(feature) <= np.max(feature) < values.shape[1]:
         raise ValueError("a column is out of range")
     made = np.zeros(max(1, n_leaves * sizeof(Line)), dtype=np.uint8)
@@ -378,13 +362,13 @@ def leaf_means(
     const uint32_t[::1] rows, const intp_t[::1] start, const intp_t[::1] stop,
     float64_t[:, ::1] value,
 ):
-    """OUT mean targets of the rows that end at each leaf; of one row, the row itself."""
+    """OUT mean targets of the rows of each leaf; exactly the target for a single row."""
     cdef intp_t n_nodes = nodes.shape[0], n_outputs = y.shape[1], n = y.shape[0], i, k, node
     cdef int width = ht_vector_bytes()
     cdef float64_t total, mean
     if (start.shape[0] != n_nodes or stop.shape[0] != n_nodes or value.shape[0] != n_nodes
             or value.shape[1] != n_outputs or (weight is not None and weight.shape[0] != n)):
-        raise ValueError("rows, targets and nodes do not fit each other")
+        raise ValueError("rows, targets and nodes differ in length")
     for i in range(rows.shape[0]):
         if rows[i] >= n:
             raise ValueError("a row is out of range")
@@ -399,7 +383,7 @@ def leaf_means(
                 continue
             if not 0 <= start[node] < stop[node] <= rows.shape[0]:
                 raise ValueError("a leaf has rows out of range")
-            # A weight would round the mean of one row.
+            # Multiplying by a weight would round the target of a single row.
             mean = y[rows[start[node]], k]
             if stop[node] - start[node] > 1:
                 sum_column(&weights, &rows[start[node]], stop[node] - start[node], width, NULL,
@@ -411,7 +395,7 @@ def leaf_means(
 
 
 def pair_gains(Node[::1] nodes, const float64_t[:, ::1] sums):
-    """Write the gains of splits from sums and weights: the squares between the two means."""
+    """Write the gains of splits, sums of squares between the two means, from sums and weights."""
     cdef intp_t k
     cdef const float64_t* left
     cdef const float64_t* right
@@ -428,7 +412,7 @@ def pair_gains(Node[::1] nodes, const float64_t[:, ::1] sums):
 
 
 def feature_gains(const Node[::1] nodes, float64_t[::1] total):
-    """Add to each feature the gains of its splits, those below 0 as 0."""
+    """Add the positive gains of splits to the totals of their features."""
     cdef intp_t k
     with nogil:
         for k in range(nodes.shape[0]):

@@ -1,7 +1,7 @@
-"""Trees on the targets themselves: classification and regression trees.
+"""Classification and regression trees, grown on the targets themselves.
 
-The search works on whatever sums its criterion needs: centred targets, an indicator of the second
-of two classes, class codes. Values and impurities of the nodes are made here, from exact sums.
+The search uses the targets that its criterion needs: centred targets, the indicator of the second
+of two classes, or class codes. Values and impurities of nodes are computed here from exact sums.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hybridtrees.core.base._types import TargetLayout
+from hybridtrees.core.base.criteria import CRITERIA
 from hybridtrees.core.base.exact_sum import exact_mean, group_sums
 from hybridtrees.core.grow._leaf_passes import leaf_means, pair_gains
 from hybridtrees.core.grow.grower import Grower, LeafModel, RowTarget, Statistics
@@ -23,26 +24,15 @@ from hybridtrees.core.search._criteria import weighted_medians
 from hybridtrees.core.tree.tree import Tree
 
 Floats = NDArray[np.float64]
-# Row ids node by node, and start and stop of each node among them.
+# Row ids ordered by node, and start and stop of each node.
 Segments = tuple[NDArray, NDArray, NDArray]
-
-ENGINE_CRITERIA = {
-    "squared_error": "squares",
-    "friedman_mse": "squares",
-    "absolute_error": "absolute",
-    "poisson": "poisson",
-    "gini": "squares",
-    "entropy": "entropy",
-    "log_loss": "entropy",
-    "misclassification": "misclassified",
-}
 
 
 class TargetStatistics(Statistics):
-    """What the engine adds up for a criterion, and how values and impurities follow from it.
+    """Targets for a criterion, and values and impurities of nodes.
 
-    `target` is float64 of shape (n_rows, n_outputs), or int32 class codes where there are
-    classes. Rows of weight 0 take no part: `rows` are the others, None for all.
+    `target` is float64 of shape (n_rows, n_outputs), or int32 class codes. Rows of weight 0 are not
+    used: `rows` are the others, None for all.
     """
 
     def __init__(self, target: NDArray, weight: NDArray | None, criterion: str, n_classes: int = 0):
@@ -52,7 +42,7 @@ class TargetStatistics(Statistics):
         if weight is not None and not np.all(weight > 0):
             self.rows = np.flatnonzero(weight > 0).astype(np.uint32)
         if weight is not None:
-            # Weights near 1 keep 32-bit hessians in range; a power of two changes no digit.
+            # Weights near 1 keep 32-bit hessians in range; scaling by a power of two is exact.
             self.weight_unit = float(2.0 ** np.frexp(weight.max())[1])
             weight = weight / self.weight_unit
         self.weight = weight
@@ -62,23 +52,23 @@ class TargetStatistics(Statistics):
             return
         if n_classes:
             y = (target == 1).astype(np.float64).reshape(len(target), 1)
-            # The Gini index of two classes is twice the variance of the indicator of one.
+            # The Gini index of two classes is twice the variance of the indicator.
             unit = 2.0 if criterion == "gini" else 1.0
         else:
             self.y = np.asarray(target, dtype=np.float64).reshape(len(target), -1)
             y, self.centers, self.scale = _centred(
                 target, weight, self.rows, criterion != "poisson"
             )
-            # Impurities are means over the outputs; that of squares has their scale squared.
-            power = 2 if ENGINE_CRITERIA[criterion] == "squares" else 1
-            # Beyond the range of floats it is 0 or infinite, and the tree is the same.
+            # Impurities are means over the outputs; squared error has the scale squared.
+            power = 2 if CRITERIA[criterion] == "squares" else 1
+            # May be 0 or infinite, which does not change the tree.
             with np.errstate(over="ignore", under="ignore"):
                 unit = float(np.float64(self.scale) ** power / y.shape[1])
         self.gain_unit = float(_times(np.array(unit), self.weight_unit))
         super().__init__(target=_numbers(y, weight, bool(n_classes)))
 
     def describe(self, grown: Grown, grower: Grower, impurities: bool) -> tuple[NDArray, NDArray]:
-        """Values and impurities of the nodes; without `impurities` those may be left at 0."""
+        """Values and impurities of the nodes; impurities may be 0 unless `impurities`."""
         nodes, sums, leaf, w = grown.nodes, grown.sums, grown.leaf, self.weight
         if self.n_classes:
             bounds = grown.lower, grown.upper
@@ -110,15 +100,11 @@ class TargetStatistics(Statistics):
 
 
 def _class_codes(target: NDArray, weight: NDArray | None, n_classes: int) -> RowTarget:
-    columns = [target.astype(np.float64)]
-    if weight is not None:
-        columns.append(weight)
-    data = np.ascontiguousarray(np.stack(columns, axis=1))
-    return RowTarget(
-        data,
-        TargetLayout.TARGET_CLASS if weight is None else TargetLayout.TARGET_CLASS_WEIGHTED,
-        n_classes,
-    )
+    codes = target.astype(np.float64)
+    if weight is None:
+        return RowTarget(codes[:, None], TargetLayout.TARGET_CLASS, n_classes)
+    data = np.column_stack([codes, weight])
+    return RowTarget(data, TargetLayout.TARGET_CLASS_WEIGHTED, n_classes)
 
 
 def _numbers(y: NDArray, weight: NDArray | None, binary: bool) -> RowTarget:
@@ -136,10 +122,10 @@ def _numbers(y: NDArray, weight: NDArray | None, binary: bool) -> RowTarget:
 def _centred(
     target: NDArray, weight: NDArray | None, rows: NDArray | None, center: bool
 ) -> tuple[NDArray, NDArray, float]:
-    """Targets less their mean, over a power of two: `target = y * scale + center`.
+    """Targets minus their mean, divided by a power of two: `target = y * scale + center`.
 
-    Sums of centred targets keep the digits that a common offset would take, and the scale keeps
-    squares and 32-bit gradients in range.
+    Without a common offset sums lose no digits; the scale keeps squares and 32-bit gradients in
+    range.
     """
     y = np.array(target, dtype=np.float64).reshape(len(target), -1)
     part = y if rows is None else y[rows]
@@ -153,16 +139,16 @@ def _centred(
 
 
 class TargetLeaves(LeafModel):
-    """Means, medians or class probabilities of leaves, and `impurities` where they are wanted."""
+    """Means, medians or class probabilities of nodes, and impurities if `impurities`."""
 
     def __init__(self, impurities: bool = True):
         self.impurities = impurities
 
-    def fit(self, grown: Grown, statistics: Any, grower: Grower, scale: float) -> Tree:
+    def fit(self, grown: Grown, statistics: Any, grower: Grower) -> Tree:
         """Make the tree; the gain of a node is its decrease in impurity times its weight."""
         nodes = grown.nodes
         if grower.by_histogram:
-            # Gains of rounded sums give way to those of the exact sums.
+            # Replace the gains of quantised sums by those of exact sums.
             pair_gains(nodes, grown.sums)
         if statistics.gain_unit != 1.0:
             nodes["gain"] = _times(nodes["gain"], statistics.gain_unit)
@@ -174,14 +160,14 @@ class TargetLeaves(LeafModel):
 
 
 def _times(values: NDArray, factor: float) -> NDArray:
-    """Multiply; nothing stays nothing even where the factor is beyond the range of floats."""
+    """Multiply; 0 stays 0 even if the factor is infinite."""
     with np.errstate(over="ignore", under="ignore"):
         return np.multiply(values, factor, out=np.zeros_like(values), where=values != 0)
 
 
 def cart_params(params: GrowerParams, criterion: str) -> GrowerParams:
-    """Parameters for trees on targets: the engine's criterion, small nodes in tasks."""
-    return replace(params, criterion=ENGINE_CRITERIA[criterion]).in_subtrees()
+    """Parameters for trees on targets: the engine's criterion, small nodes as tasks."""
+    return replace(params, criterion=CRITERIA[criterion]).in_subtrees()
 
 
 def cart_table(
@@ -192,7 +178,7 @@ def cart_table(
     weight: NDArray[np.float64] | None = None,
     n_threads: int = 1,
 ) -> Table:
-    """Make a table ready for the splitter "exact" or "hist"."""
+    """Make the table for the splitter "exact" or "hist"."""
     if splitter == "hist":
         return Table.in_bins(values, is_categorical, max_bins, weight, n_threads, midpoints=True)
     return Table(values, is_categorical, min_range=MIN_RANGE)
@@ -220,7 +206,7 @@ def grow_cart(
         return grower.grow(statistics, statistics.rows, seed)
 
 
-# -- values and impurities of the nodes, from the sums of their rows ------------------------------
+# -- values and impurities of nodes, from the sums of their rows ----------------------------------
 
 
 def class_values(
@@ -228,7 +214,7 @@ def class_values(
 ) -> tuple[Floats, Floats]:
     """Class probabilities, and the impurity of the class weights.
 
-    With two classes the one sum is the weight of the second, and its share keeps to `bounds`.
+    With two classes the only sum is the weight of the second, whose share is within `bounds`.
     """
     weight = sums[:, -1:]
     share = sums[:, :-1] / weight
@@ -248,7 +234,7 @@ def class_values(
 
 
 def _sum_up(nodes: NDArray, own: Floats) -> Floats:
-    """Add to every node what its descendants have, level by level from below."""
+    """Sum over each node and its descendants, level by level from below."""
     total = own.copy()
     order = np.argsort(nodes["depth"], kind="stable")[::-1]
     depth = nodes["depth"][order]
@@ -267,9 +253,9 @@ def _own_sums(leaf: NDArray, per_row: Floats, n_nodes: int) -> Floats:
 def mean_values(
     nodes: NDArray, y: Floats, w: Floats | None, segments: Segments, inner: Floats
 ) -> Floats:
-    """Means of the targets as they are, so that a leaf of equal targets has just their value.
+    """Means of the original targets: a leaf of equal targets gets exactly their value.
 
-    `inner` are the means of all nodes from centred sums, which do for the nodes above.
+    `inner` are the means of all nodes from centred sums, which are used for inner nodes.
     """
     value = np.array(inner, order="C")
     leaf_means(nodes, y, None if w is None else np.ascontiguousarray(w), *segments, value)
@@ -289,8 +275,8 @@ def square_values(
         own_sum = _own_sums(leaf, weight * y[:, k], n_nodes)
         own_mean = np.divide(own_sum, own_weight, out=np.zeros(n_nodes), where=own_weight > 0)
         own = _own_sums(leaf, weight * (y[:, k] - own_mean[leaf]) ** 2, n_nodes)
-        # Within the groups of rows that end together, then between the parts of each node: never
-        # a small difference of large sums.
+        # Sums of squares within groups of rows that end together, and between the parts of each
+        # node: this avoids small differences of large sums.
         parent = nodes["parent"]
         gap = np.zeros(n_nodes)
         child = parent >= 0
@@ -317,10 +303,7 @@ def poisson_values(
 
 
 def median_values(y: Floats, w: Floats | None, segments: Segments) -> tuple[Floats, Floats]:
-    """Medians, and mean absolute deviations from them (averaged over the outputs).
-
-    `segments` has the row ids node by node, and start and stop of each node among them.
-    """
+    """Medians, and mean absolute deviations from them (averaged over the outputs)."""
     rows, start, stop = segments
     weight = np.ones(len(y)) if w is None else np.ascontiguousarray(w)
     value = np.empty((len(start), y.shape[1]))

@@ -1,7 +1,7 @@
-"""The grower: from a table, a search and a model of the leaves to trees.
+"""The grower: makes trees from a table, a search and a leaf model.
 
-`Statistics` are what a search reads of the rows, `Grown` is what the engine returns, a `LeafModel`
-makes a `Tree` of it. Models with constants are here, linear ones in `linear_leaves`.
+A search reads the `Statistics` of the rows, the engine returns a `Grown`, and a `LeafModel` makes
+a `Tree` of it. Constant leaves are here, linear ones in `linear_leaves`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from hybridtrees.core.bins.matrix import BinnedMatrix
 from hybridtrees.core.grow._grow import TreeGrower
 from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.grow.params import GrowerParams
-from hybridtrees.core.grow.table import Table
+from hybridtrees.core.grow.table import ProposedTable, Table
 from hybridtrees.core.search._histogram_search import HistogramSearch
 from hybridtrees.core.search._search import SplitSearch
 from hybridtrees.core.search._sorted_search import SmallNodeSearch, SortedSearch
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 
-# As SUBTREE_ROWS, of tables in bins. Histograms are of all features; where few of them are drawn,
-# those alone are quicker searched one by one, up to larger nodes.
+# SUBTREE_ROWS of binned tables. Histograms cover all features; if few of them are drawn, it is
+# faster to search these one by one, even in larger nodes.
 SUBTREE_ROWS_BINNED = 512
 SUBTREE_ROWS_FEW_FEATURES = 16384
 
@@ -36,22 +36,22 @@ SUBTREE_ROWS_FEW_FEATURES = 16384
 class RowTarget:
     """Targets of the exact search."""
 
-    data: NDArray[np.float64]  # (n_rows, width), C order; the layout says what a row holds
-    layout: int
+    data: NDArray[np.float64]  # (n_rows, width), C order
+    layout: int  # `TargetLayout`: contents of a row
     n_sums: int  # outputs or classes
-    binary: bool = False  # whether the one output is 0 or 1, one of two classes
+    binary: bool = False  # whether the only output is the indicator of one of two classes
 
 
 class Statistics:
-    """What every search begins a tree with: gradients and hessians, or targets.
+    """Input of a search for one tree: gradients and hessians, or targets.
 
-    Each is made of the other where a search asks for it. `hess` may be one number for all rows;
-    `center` was taken off the targets, and is added to their means.
+    Each is converted to the other on demand. `hess` may be one number for all rows; `center` was
+    subtracted from the targets, and is added to their means.
     """
 
     shape: tuple[int, int] = (1, 2)  # sums per node, and numbers per row
-    gain_unit = 1.0  # a gain and a weight of 1 in the search, in units of the user
-    weight_unit = 1.0
+    gain_unit = 1.0  # unit of gains in the search, in units of the user
+    weight_unit = 1.0  # the same for weights
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Statistics:
             self.shape = target.n_sums, target.data.shape[1]
 
     def gradients(self) -> tuple[NDArray[np.float32], NDArray[np.float32] | float]:
-        """Gradients and hessians; of targets those whose Newton gain is the squared error."""
+        """Gradients and hessians; for targets, those whose Newton gain is the squared error."""
         if self.grad is not None:
             return self.grad, self.hess
         assert self.target is not None
@@ -77,7 +77,7 @@ class Statistics:
         return grad, 1.0 if data.shape[1] == 1 else data[:, 1].astype(np.float32)
 
     def targets(self) -> RowTarget:
-        """Targets; of gradients and hessians their pairs."""
+        """Targets; for gradients and hessians, their pairs."""
         if self.target is not None:
             return self.target
         assert self.grad is not None
@@ -92,16 +92,16 @@ class Statistics:
 
 
 class LeafModel:
-    """What a leaf predicts: a number, unless a subclass says otherwise."""
+    """Fits the outputs of leaves."""
 
-    def fit(self, grown: Grown, statistics: Any, grower: Grower, scale: float) -> Tree:
-        """Make the tree of what was grown, its outputs times `scale`."""
+    def fit(self, grown: Grown, statistics: Any, grower: Grower) -> Tree:
+        """Make the tree; some models also take a `scale` that outputs are multiplied by."""
         raise NotImplementedError
 
     def add_to(
         self, grower: Grower, tree: Tree, raw: NDArray[np.float64], values: NDArray | None
     ) -> None:
-        """Add the tree grown last to the scores of all rows; see `Grower.add_to`."""
+        """Add the last tree to the scores of all rows; see `Grower.add_to`."""
         if not grower.add_values(tree.values[:, 0] if values is None else values, raw):
             table = grower.table
             ensemble = TreeEnsemble([tree], table.n_features)
@@ -109,9 +109,9 @@ class LeafModel:
 
 
 class BareLeaves(LeafModel):
-    """No outputs: the leaves are fitted elsewhere."""
+    """Outputs of 0: the leaves are fitted elsewhere."""
 
-    def fit(self, grown: Grown, statistics: Any, grower: Grower, scale: float) -> Tree:
+    def fit(self, grown: Grown, statistics: Any, grower: Grower) -> Tree:
         """Make the tree; see `LeafModel.fit`."""
         return Tree(grown.nodes, np.zeros((len(grown.nodes), 1)), grown.categories)
 
@@ -122,7 +122,7 @@ class NewtonLeaves(LeafModel):
     def __init__(self, params: GrowerParams):
         self.params = params
 
-    def fit(self, grown: Grown, statistics: Any, grower: Grower, scale: float) -> Tree:
+    def fit(self, grown: Grown, statistics: Any, grower: Grower, scale: float = 1.0) -> Tree:
         """Make the tree; see `LeafModel.fit`."""
         values = newton_values(grown.sums, self.params, grown)
         return Tree(grown.nodes, values * scale, grown.categories)
@@ -131,10 +131,10 @@ class NewtonLeaves(LeafModel):
 class MeanLeaves(LeafModel):
     """Means of one target."""
 
-    def fit(self, grown: Grown, statistics: Any, grower: Grower, scale: float) -> Tree:
+    def fit(self, grown: Grown, statistics: Any, grower: Grower) -> Tree:
         """Make the tree; see `LeafModel.fit`."""
         values = grown.sums[:, 0] / grown.sums[:, 1] + statistics.center
-        return Tree(grown.nodes, values * scale, grown.categories)
+        return Tree(grown.nodes, values, grown.categories)
 
 
 def newton_values(sums: NDArray, params: GrowerParams, bounds: Grown | None) -> NDArray[np.float64]:
@@ -157,7 +157,7 @@ _tails_lock = threading.Lock()
 
 @contextmanager
 def records_tail(binned: BinnedMatrix) -> Iterator[bool]:
-    """Whether the spare bytes of the records are ours: one grower of a matrix may have them."""
+    """Reserve the spare bytes of the records; False if another grower uses them."""
     key = id(binned)
     with _tails_lock:
         free = key not in _tails_in_use
@@ -171,9 +171,9 @@ def records_tail(binned: BinnedMatrix) -> Iterator[bool]:
 
 
 def uses_histograms(table: Table, params: GrowerParams, n_sums: int) -> bool:
-    """Whether histograms serve: of Newton gains, and of squares unless more is asked for.
+    """Whether to search histograms: for Newton gains, and squared error without extra options.
 
-    Sorted lists do the rest, of the bins where the table has bins.
+    Otherwise sorted lists are searched, of bins if the table has bins.
     """
     if table.binned is None or params.criterion == "newton":
         return table.binned is not None
@@ -184,10 +184,10 @@ def uses_histograms(table: Table, params: GrowerParams, n_sums: int) -> bool:
 class Grower:
     """Grows trees on one table, one after the other; to be used as a context manager.
 
-    The search is one along histograms or sorted lists, unless `search` opens another one from
-    (table, params, n_threads, statistics, use_tail). With `in_place` it may use up the sorted
-    lists of the table: for a single tree, or for single splits, which leave them as they are.
-    Otherwise every tree works on a copy.
+    The search uses histograms or sorted lists, unless `search` opens another one from (table,
+    params, n_threads, statistics, use_tail). With `in_place` it works on the sorted lists of the
+    table, which can then be used for one tree, or for many trees of a single split, which do not
+    change them. Otherwise every tree works on a copy.
     """
 
     def __init__(
@@ -204,43 +204,40 @@ class Grower:
         self.params = params
         self.leaf_model = leaf_model
         self.n_threads = n_threads
-        self.by_histogram = False
         self._open_search = search
         self._in_place = in_place
-        self._opened_for: tuple | None = None
         self._stack = ExitStack()
+        self.__exit__()  # no search is open yet
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self._opened_for = None
-        self.engine = self.search = None
+        self._opened_for: tuple | None = None
+        self.engine: Any = None
+        self.search: Any = None
         self.by_histogram = False
         self._stack.close()
 
     def grow(
-        self,
-        statistics: Any,
-        rows: NDArray[np.uint32] | None = None,
-        seed: int = 0,
-        scale: float = 1.0,
+        self, statistics: Any, rows: NDArray[np.uint32] | None = None, seed: int = 0, **leaves: Any
     ) -> Grown:
-        """Grow one tree on rows of ascending ids, or on all; its leaves times `scale`.
+        """Grow one tree on rows (ascending ids) or on all.
 
-        `seed` is that of the draws of features and between equal splits.
+        `seed` is that of the draws of features and among equal splits, `leaves` are further
+        arguments of the leaf model.
         """
-        if self.table.proposes:
+        if isinstance(self.table, ProposedTable):
             self.table.propose(statistics)
         self._open(statistics)
         self.search.begin(statistics, rows, seed)
         grown = self.engine.grow()
         self.table.write_splits(grown)
-        grown.tree = self.leaf_model.fit(grown, statistics, self, scale)
+        grown.tree = self.leaf_model.fit(grown, statistics, self, **leaves)
         return grown
 
     def _open(self, statistics: Any) -> None:
-        """Open a search, unless that of the last tree serves this one."""
+        """Open a search, unless that of the last tree can be reused."""
         params = self._in_units(statistics)
         key = (statistics.shape, params.min_gain, params.min_child_weight, self.table.version)
         if self._opened_for == key:
@@ -253,17 +250,17 @@ class Grower:
                 self._open_histograms(params, statistics)
             else:
                 self._open_lists(params, statistics)
-        except BaseException:  # others may have the spare bytes of the table then
+        except BaseException:  # release the spare bytes of the table
             self.__exit__()
             raise
-        # Lists that are used up serve no second tree; a single split leaves them as they are.
+        # Lists that a tree has changed cannot be used again; a single split does not change them.
         used_up = self._in_place and not self.by_histogram and params.max_depth != 1
         if used_up:
             self.table.drop_lists()
         self._opened_for = None if used_up else key
 
     def _in_units(self, statistics: Any) -> GrowerParams:
-        """Limits on gains and weights in the units of the statistics."""
+        """Parameters with limits on gains and weights in the units of the statistics."""
         params = self.params
         if statistics.weight_unit != 1.0:
             least = params.min_child_weight / statistics.weight_unit
@@ -288,10 +285,11 @@ class Grower:
     def _open_histograms(self, params: GrowerParams, statistics: Statistics) -> None:
         table, newton = self.table, params
         if params.criterion == "squares":
-            # Squared error is the Newton gain of gradients -y under unit curvature, no penalty.
+            # Squared error is the Newton gain of gradients -y and hessians 1 without penalty.
             newton = replace(
                 params, criterion="newton", reg_lambda=0.0, reg_alpha=0.0, max_delta_step=0.0
             )
+        assert table.binned is not None
         self.search = HistogramSearch(table.binned, newton, self._take_tail(), self.n_threads)
         self.by_histogram = True
         tasks, n_rows = [], 0
@@ -319,26 +317,26 @@ class Grower:
             self.search, params.max_leaves, tasks, n_rows, params.preorder, params.prune_gain
         )
 
-    # -- the tree grown last --------------------------------------------------------------------
+    # -- the last tree --------------------------------------------------------------------------
 
     def segments(self) -> tuple[NDArray[np.uint32], NDArray[np.intp], NDArray[np.intp]]:
-        """Row ids of the tree grown last, and start and stop of each node's own among them."""
+        """Row ids ordered by node, and start and stop of the rows of each node."""
         return self.engine.segments()
 
     def row_nodes(self) -> NDArray[np.int32]:
-        """Node where each row ended, -1 for rows that took no part."""
+        """Node where each row ended, -1 for rows outside the sample."""
         return self.engine.row_nodes()
 
     def add_to(
         self, tree: Tree, raw: NDArray[np.float64], values: NDArray[np.float64] | None = None
     ) -> None:
-        """Add the tree grown last to `raw`, one number per row of the table.
+        """Add the last tree to `raw`, one number per row of the table.
 
-        `values` has a number for each grown node, where `tree` is a pruned one.
+        If `tree` has been pruned, `values` has the value of each grown node.
         """
         self.leaf_model.add_to(self, tree, raw, values)
 
     def add_values(self, values: NDArray[np.float64], raw: NDArray[np.float64]) -> bool:
-        """Add a number per grown node to `raw`; False where the search cannot place all rows."""
-        # Along histograms the rows of a node keep their order.
+        """Add a number per grown node to `raw`; False if the search cannot find all leaves."""
+        # Searches by histogram keep the rows of a node in ascending order.
         return self.engine.add_to(np.ascontiguousarray(values), raw, self.by_histogram)

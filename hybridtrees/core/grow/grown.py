@@ -1,4 +1,4 @@
-"""What the engine has grown."""
+"""The output of the engine."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 
 @dataclass
 class Grown:
-    """A grown tree, node by node."""
+    """A grown tree; all arrays but `leaf` are by node."""
 
     nodes: NDArray  # NODE_DTYPE; the table writes thresholds and category sets
-    sums: NDArray[np.float64]  # exact, (n_nodes, n_sums + 1); the weight stands last
-    low_row: NDArray[np.uint32]  # rows whose values stand on both sides of the cut
-    high_row: NDArray[np.uint32]
-    key: NDArray[np.uint32]  # the last one that goes left
+    sums: NDArray[np.float64]  # exact, (n_nodes, n_sums + 1); the last one is the weight
+    low_row: NDArray[np.uint32]  # rows with the values next to the cut, below
+    high_row: NDArray[np.uint32]  # and above it
+    key: NDArray[np.uint32]  # last key that goes left
     lower: NDArray[np.float64]  # bounds of the values, from monotone constraints
     upper: NDArray[np.float64]
     category_bits: dict[int, NDArray[np.uint32]]  # sets that go left, by node
-    categories: NDArray[np.uint32] = field(init=False)  # the same as `Tree` keeps them
-    leaf: NDArray[np.int32] = field(init=False)  # of each row, -1: took no part; for some leaves
+    categories: NDArray[np.uint32] = field(init=False)  # the same in the format of `Tree`
+    leaf: NDArray[np.int32] = field(init=False)  # of each row, -1: none; set by `TargetLeaves`
     tree: Tree = field(init=False)
 
     @property
     def impurity(self) -> NDArray[np.float64]:
-        """Impurity of every node, where the leaves tell it."""
+        """Impurity of every node, if the leaf model computes it."""
         assert self.tree.impurity is not None
         return self.tree.impurity

@@ -22,14 +22,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LinearPenalty:
-    """Penalties of a fit to rows of weight W, in which a regressor's squared deviations add to V.
+    """Penalties of a fit to rows of total weight W; V is a regressor's sum of squared deviations.
 
-    The loss is half the sum of squares. To it are added ``l1 |b| + l2 b^2 / 2`` with
+    The loss is half the sum of squares, plus ``l1 |b| + l2 b^2 / 2`` for each regressor with
 
         l2 = (l2_relative + l2_relative_sum / W) V + l2_per_weight W + l2_absolute
         l1 = (l1_relative sqrt(V / W) + l1_per_weight) (1 if l1_sum else W)
 
-    Entries that are arrays have one number per regressor.
+    Arrays have one number per regressor.
     """
 
     l2_relative: float = 0.0
@@ -42,18 +42,18 @@ class LinearPenalty:
 
     @property
     def has_l2(self) -> bool:
-        """Whether squares are penalised."""
+        """Whether there is an L2 penalty."""
         parts = (self.l2_relative, self.l2_relative_sum, self.l2_per_weight, self.l2_absolute)
         return any(bool(np.any(part)) for part in parts)
 
     @property
     def has_l1(self) -> bool:
-        """Whether magnitudes are penalised."""
+        """Whether there is an L1 penalty."""
         return bool(np.any(self.l1_relative)) or bool(np.any(self.l1_per_weight))
 
 
 class LinearStatistics(Statistics):
-    """What splits by linear models begin a tree with: regressors, targets and weights."""
+    """Input of a search by linear models: regressors, targets and weights."""
 
     shape = (0, 0)
 
@@ -69,7 +69,7 @@ class GrownNodes:
     nodes: NDArray[Any]
     categories: NDArray[np.uint32]
     cells: Floats  # sums of products of every node, for `LinearProblem.solve`; empty with a fitter
-    rows: NDArray[np.uint32]  # node by node: those of node i are rows[start[i]:stop[i]]
+    rows: NDArray[np.uint32]  # ordered by node: those of node i are rows[start[i]:stop[i]]
     start: NDArray[np.intp]
     stop: NDArray[np.intp]
 
@@ -85,7 +85,7 @@ def grow_linear(
 ) -> GrownNodes:
     """Grow one tree by the loss of linear models in both children, numbered in preorder.
 
-    Of `params` these count: frontier, limits on depth, leaves and rows, `min_gain` (a decrease
+    Only these `params` are used: frontier, limits on depth, leaves and rows, `min_gain` (a decrease
     of the sum of squares), `min_child_weight`, draws of features, `histogram_bytes`. `how` are
     further arguments of `LinearTreeSearch`.
     """
@@ -93,6 +93,7 @@ def grow_linear(
     def open_search(
         table: Table, params: GrowerParams, n_threads: int, statistics: Any, use_tail: bool
     ) -> LinearTreeSearch:
+        assert table.binned is not None
         return LinearTreeSearch(table.binned, statistics.problem, params, n_threads, **how)
 
     params = replace(params, preorder=True)
@@ -103,9 +104,9 @@ def grow_linear(
 
 
 def bin_at(values: NDArray, edges: Sequence[Floats]) -> BinnedMatrix:
-    """Cut columns of numbers at given edges, at most 254 of each, ascending.
+    """Bin numeric columns at given ascending edges, at most 254 per column.
 
-    Code b stands for ``edges[b - 1] < x <= edges[b]``.
+    Code b means ``edges[b - 1] < x <= edges[b]``.
     """
     n_rows, n_features = values.shape
     n_bins = np.array([len(e) + 1 for e in edges], dtype=np.int32)

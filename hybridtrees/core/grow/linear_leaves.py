@@ -1,9 +1,9 @@
-"""Linear models as leaves, for trees that are split by the gain of these models."""
+"""Linear models in the leaves of trees that are split by the gain of such models."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from hybridtrees.core.search._piecewise_scan import minimise_many
 from hybridtrees.core.search._piecewise_search import PiecewiseSearch
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 
-# Share of a column's squares that centring must leave; what is below is rounding.
+# A column is constant if centring leaves at most this share of its sum of squares.
 _CONSTANT = 1e-10
 
 
@@ -25,17 +25,17 @@ _CONSTANT = 1e-10
 class LeafRules:
     """How leaves are fitted.
 
-    `fit` says which coefficients of a leaf are free: a factor for the linear part of its parent
-    and the coefficient of the feature that was split on last ("half_additive"), the latter only
-    ("additive"), or all ("full"). `raw_penalty` is on coefficients in the units of the table and
-    the output where every feature is 0 (Shi, Li and Li 2019), instead of standard units and the
-    means of the leaf; there is no L1 penalty then. Outside the range that a leaf was fitted in,
-    `extrapolation` is "linear", values are moved to its ends ("clip"), once they are more than
-    `margin` standard deviations away, or the output stays within that of its rows ("bounded").
+    `fit`: the free coefficients of a leaf are a factor for the linear part of its parent and the
+    coefficient of the last split feature ("half_additive"), the latter only ("additive"), or all
+    ("full"). `raw_penalty`: the penalty is on coefficients in the units of the table and the output
+    where every feature is 0 (Shi, Li and Li 2019), not on standard units and the output at the
+    means of the leaf; there is no L1 penalty then. `extrapolation` beyond the range of the leaf's
+    rows: "linear"; "clip", values are clipped to the range, extended by `margin` standard
+    deviations; or "bounded", outputs are clipped to those of the leaf's rows.
     """
 
     fit: str = "half_additive"
-    refit: bool = True  # fit all coefficients of the leaves in any case
+    refit: bool = True  # fit all coefficients of the leaves, whatever `fit` is
     max_regressors: int = 5
     reg_lambda: float = 1.0
     reg_alpha: float = 0.0
@@ -55,30 +55,30 @@ class LeafRows:
     start: np.ndarray  # the rows of a leaf are rows[start:stop]
     stop: np.ndarray
     n_columns: np.ndarray
-    feature: np.ndarray  # (n_leaves, width), of which the first n_columns count
+    feature: np.ndarray  # (n_leaves, width), of which the first n_columns are used
 
 
 @dataclass
 class LeafMoments:
     """Centred moments of the leaves' regressors, in the units of `RegressorColumns`."""
 
-    matrix: np.ndarray  # sums of h z z', (n_leaves, width, width); 0 without spread
+    matrix: np.ndarray  # sums of h z z', (n_leaves, width, width); 0 for constant columns
     grad: np.ndarray  # sums of g z
-    mean: np.ndarray  # where columns are centred, and their range, in units of the table
-    low: np.ndarray
+    mean: np.ndarray  # of the columns, in units of the table
+    low: np.ndarray  # their range
     high: np.ndarray
 
 
 def linear_leaf_grower(
     table: Table, params: GrowerParams, rules: LeafRules, columns: RegressorColumns, n_threads: int
 ) -> Grower:
-    """Grow trees with linear leaves on a table in bins."""
+    """Make a grower of trees with linear leaves on a binned table."""
     leaves = LinearLeaves(params, rules, columns, n_threads)
     return Grower(table, params, leaves, n_threads, search=leaves.open_search)
 
 
 class LinearLeaves(LeafModel):
-    """A line in every leaf; `leaves` are those of the tree grown last, with their rows."""
+    """A linear model in every leaf; `leaves` are those of the last tree, with their rows."""
 
     def __init__(
         self, params: GrowerParams, rules: LeafRules, columns: RegressorColumns, n_threads: int
@@ -87,23 +87,24 @@ class LinearLeaves(LeafModel):
         self.rules = rules
         self.columns = columns.in_raw_units() if rules.raw_penalty else columns
         self.n_threads = n_threads
-        # Maximum output of a leaf before the factor. Where hessians nearly vanish a line through a
-        # few rows may be steep, and others of its leaf far away.
+        # Maximum output of a leaf before the factor `scale`. With tiny hessians a line through a
+        # few rows may be steep, and other rows of its leaf far away.
         self.longest_step = np.inf
 
     def open_search(
         self, table: Table, params: GrowerParams, n_threads: int, statistics: Any, use_tail: bool
     ) -> PiecewiseSearch:
-        """Open the search whose gains are those of lines."""
+        """Open the search by gains of linear models."""
         rules = self.rules
+        assert table.binned is not None
         return PiecewiseSearch(
             table.binned, params, use_tail, n_threads, rules.fit, rules.max_regressors,
             self.columns.bin_values, rules.sample_rows,
             self.columns.mean if rules.raw_penalty else None,
         )  # fmt: skip
 
-    def fit(self, grown: Grown, statistics: Any, grower: Grower, scale: float) -> Tree:
-        """Fit a line to the rows of every leaf; see `LeafModel.fit`."""
+    def fit(self, grown: Grown, statistics: Any, grower: Grower, scale: float = 1.0) -> Tree:
+        """Fit a linear model to the rows of every leaf; see `LeafModel.fit`."""
         self._grown, self._models = grown, grower.search.node_models()
         self.leaves = self._leaf_rows(*grower.engine.segments())
         return self.refit(statistics.grad, statistics.hess, grown.sums, scale)
@@ -121,10 +122,7 @@ class LinearLeaves(LeafModel):
     def refit(
         self, grad: np.ndarray, hess: np.ndarray | float, sums: np.ndarray, scale: float = 1.0
     ) -> Tree:
-        """Fit the leaves of the tree grown last to some gradients and hessians.
-
-        `sums` are those of both over the rows of each node.
-        """
+        """Fit the leaves of the last tree to gradients and hessians, with their `sums` by node."""
         grown, leaves, rules = self._grown, self.leaves, self.rules
         if not leaves.n_columns.any():
             values = newton_values(sums, self.params, grown)
@@ -148,7 +146,7 @@ class LinearLeaves(LeafModel):
         return self._linear_tree(values, moments, fixed + coef, scale)
 
     def _above(self, moments: LeafMoments, parents: np.ndarray) -> np.ndarray:
-        """Return what the functions above say at the means of the leaves."""
+        """Return the outputs of the parents' functions at the means of the leaves."""
         models, leaves, columns = self._models, self.leaves, self.columns
         width = leaves.feature.shape[1]
         feature = np.maximum(leaves.feature, 0)
@@ -159,7 +157,7 @@ class LinearLeaves(LeafModel):
         return np.where(parents >= 0, base, 0.0)
 
     def _leaf_values(self, sums: np.ndarray, base: np.ndarray) -> np.ndarray:
-        """Return intercepts: those of the leaves are added to `base`, within the bounds."""
+        """Return intercepts, for leaves on top of `base`, within the bounds."""
         values = newton_values(sums, self.params, None)
         values[self.leaves.leaves] += base
         if self.params.monotonic is not None:
@@ -172,12 +170,12 @@ class LinearLeaves(LeafModel):
         grown, leaves, rules, columns = self._grown, self.leaves, self.rules, self.columns
         width = leaves.feature.shape[1]
         used = (np.arange(width) < leaves.n_columns[:, None]) & (coef != 0) & np.isfinite(coef)
-        # A slope from above over a feature that all rows of the leaf lack has no range.
+        # An inherited slope has no range if its feature is missing in all rows of the leaf.
         used &= moments.low <= moments.high
         count = np.zeros(len(grown.nodes), dtype=np.int64)
         count[leaves.leaves] = used.sum(axis=1)
         feature = leaves.feature[used]
-        low, high = (), ()
+        low = high = np.empty(0)
         if rules.extrapolation == "clip":
             margin = rules.margin * columns.deviation[feature]
             low = -_short(margin - moments.low[used], margin)
@@ -197,7 +195,7 @@ class LinearLeaves(LeafModel):
         return tree if limits is None else replace(tree, value_range=limits[:, :, None])
 
     def _value_limits(self, tree: Tree, scale: float) -> np.ndarray | None:
-        """Lowest and highest output of each node, from constraints and the policy."""
+        """Lowest and highest output of each node, from constraints and `extrapolation`."""
         limits = np.empty((len(tree.nodes), 2))
         limits[:, 0], limits[:, 1] = -np.inf, np.inf
         if self.params.monotonic is not None:
@@ -214,7 +212,7 @@ class LinearLeaves(LeafModel):
         return None if np.isinf(limits).all() else limits
 
     def _bound(self, tree: Tree, limits: np.ndarray) -> None:
-        """Keep the outputs of leaves within those of their rows."""
+        """Limit the outputs of leaves to those of their rows."""
         output = np.zeros(len(self.columns.values))
         self._add(tree, output)
         leaves = self.leaves
@@ -229,7 +227,7 @@ class LinearLeaves(LeafModel):
     def add_to(
         self, grower: Grower, tree: Tree, raw: np.ndarray, values: np.ndarray | None
     ) -> None:
-        """Add the tree grown last to the scores of all rows; see `Grower.add_to`."""
+        """Add the last tree to the scores of all rows; see `Grower.add_to`."""
         if len(tree.coef_feature) == 0 and tree.value_range is None:
             super().add_to(grower, tree, raw, values)
         else:
@@ -240,7 +238,7 @@ class LinearLeaves(LeafModel):
         if len(leaves.rows) == len(table):
             parts = leaves.rows, leaves.start, leaves.stop, leaves.leaves
             add_lines(table, *parts, tree, raw, self.n_threads)
-        else:  # some rows were not drawn, and are in no leaf yet
+        else:  # the leaves of rows outside the sample are not known
             TreeEnsemble([tree], table.shape[1]).add_raw(table, raw[:, None], self.n_threads)
 
 
@@ -257,25 +255,25 @@ def sum_leaves(
     feature = np.maximum(leaves.feature, 0)
     mean, scale = columns.mean[feature], columns.scale[feature]
     mean, factor = np.ascontiguousarray(mean), np.ascontiguousarray(1 / scale)
-    data = (columns.values, leaves.rows)
     terms = (leaves.feature, mean, factor, grad, hess, n_threads)
     by_column, squares = leaf_moments(
-        *data, leaves.start, leaves.stop, leaves.n_columns, *terms
+        columns.values, leaves.rows, leaves.start, leaves.stop, leaves.n_columns, *terms
     )  # fmt: skip
     shift = np.zeros_like(mean)
     lacking = np.flatnonzero(by_column[:, :, 5].any(axis=1))
     if len(lacking):
-        # Missing values stand at the mean of their leaf, which is known now.
+        # Missing values are replaced by the mean of their leaf, which is known now.
         known, total = by_column[lacking, :, 0], by_column[lacking, :, 1]
         shift[lacking] = np.divide(total, known, out=np.zeros_like(total), where=known > 0)
         again, new_squares = leaf_moments(
-            *data, leaves.start[lacking], leaves.stop[lacking], leaves.n_columns[lacking],
+            columns.values, leaves.rows, leaves.start[lacking], leaves.stop[lacking],
+            leaves.n_columns[lacking],
             np.ascontiguousarray(leaves.feature[lacking]),
             mean[lacking] + shift[lacking] * scale[lacking],
             np.ascontiguousarray(factor[lacking]), grad, hess, n_threads,
         )  # fmt: skip
         by_column[lacking], squares[lacking] = again, new_squares
-    # Centre the columns: over the rows that have a value, as the others stand at the mean.
+    # Centre the columns; those with missing values are centred already.
     known, total, along = by_column[:, :, 0], by_column[:, :, 1], by_column[:, :, 2]
     center = np.divide(total, known, out=np.zeros_like(total), where=known > 0)
     complete = by_column[:, :, 5] == 0
@@ -306,15 +304,12 @@ def sum_leaves(
 
 
 def _free_means(moments: LeafMoments) -> np.ndarray:
-    """Means of the columns in units of the table, 0 where a column has no spread."""
+    """Means of the columns in units of the table, 0 for constant columns."""
     return np.where(np.einsum("ijj->ij", moments.matrix) > 0, moments.mean, 0.0)
 
 
 def with_output_at_zero(moments: LeafMoments, sums: np.ndarray, rules: LeafRules) -> LeafMoments:
-    """Moments whose penalised fit also has the raw penalty of the output at zero.
-
-    The output at the means is eliminated, as `_piecewise_scan` explains.
-    """
+    """Moments that include the raw penalty of the output at zero, see `_piecewise_scan`."""
     if not rules.raw_penalty:
         return moments
     mean = _free_means(moments)
@@ -329,7 +324,7 @@ def with_output_at_zero(moments: LeafMoments, sums: np.ndarray, rules: LeafRules
 
 
 def gradient_shift(moments: LeafMoments, coef: np.ndarray, rules: LeafRules) -> np.ndarray:
-    """Return what a raw penalty adds to the sums of gradients that leaf values come from."""
+    """Return the terms of a raw penalty in the sums of gradients of leaf values."""
     if not rules.raw_penalty:
         return np.zeros(len(coef))
     return -rules.reg_lambda * (_free_means(moments) * coef).sum(axis=1)
@@ -348,24 +343,24 @@ def solve_leaves(
     signs = None
     if rules.monotonic is not None:
         signs = np.ascontiguousarray(rules.monotonic[np.maximum(leaves.feature, 0)])
-    return minimise_many(matrix, -moments.grad, leaves.n_columns, rules.reg_alpha, signs)
+    return minimise_many(matrix, -moments.grad, leaves.n_columns, rules.reg_alpha, signs)[0]
 
 
 def solve_composed(
     moments: LeafMoments, leaves: LeafRows, rules: LeafRules, sums: np.ndarray,
     models: dict[str, np.ndarray], parents: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """Coefficients where only a factor for the part above and the last feature are free.
+    """Coefficients if only a factor for the inherited part and the last feature are free.
 
-    `models` are those of `PiecewiseSearch.node_models`; `sums` under "additive" those at the
-    function above. Returns coefficients that stay from above, and what is added to them.
+    `models` are those of `PiecewiseSearch.node_models`; with "additive", `sums` are those at the
+    inherited function. Returns the inherited coefficients, and those that are added to them.
     """
     n, width = leaves.feature.shape
     above = np.where(parents[:, None] >= 0, models["coef"][parents, :width], 0.0)
     joined = models["joined"][leaves.leaves]
     basis = np.zeros((n, width, 2))
     basis[:, :, 0] = above
-    # A feature that is the whole part above would stand there twice.
+    # A feature that is the whole inherited part must not appear twice.
     alone = (models["n_regressors"][parents] == 1) & (joined == 0)
     new = np.flatnonzero((joined >= 0) & ~(alone & (rules.fit == "half_additive")))
     basis[new, joined[new], 1] = 1.0
@@ -377,7 +372,7 @@ def solve_composed(
     moments = with_output_at_zero(replace(moments, grad=moved), sums, rules)
     ridge = np.full((n, 2), rules.reg_lambda)
     if rules.raw_penalty:
-        # The factor of the part above is 1 where the part stays what it was.
+        # In units in which a factor of 1 leaves the parent's part unchanged.
         scale = np.where(parents >= 0, models["scale"][parents], 0.0)
         ridge[:, 0] /= np.where(scale > 0, scale, 1.0) ** 2
     matrix = np.einsum("ija,ijk,ikb->iab", basis, moments.matrix, basis)
@@ -391,14 +386,14 @@ def solve_composed(
         signs[new, 1] = rules.monotonic[last]
     right = -np.einsum("ija,ij->ia", basis, moments.grad)
     sizes = np.full(n, 2, dtype=np.int32)
-    factors = minimise_many(matrix, right, sizes, rules.reg_alpha, signs)
+    factors, _ = minimise_many(matrix, right, sizes, rules.reg_alpha, signs)
     return fixed, np.einsum("ija,ia->ij", basis, factors)
 
 
 def _short(bound: np.ndarray, margin: np.ndarray) -> np.ndarray:
-    """Move bounds up to numbers that float32 holds, where that is little beside the margin.
+    """Round bounds up to float32 if that is a small change relative to the margin.
 
-    Prediction clips a float32 table without a detour through float64 then.
+    Then prediction can clip a float32 table without conversion to float64.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         near = bound.astype(np.float32)
@@ -408,11 +403,11 @@ def _short(bound: np.ndarray, margin: np.ndarray) -> np.ndarray:
 
 
 def _reach(tree: Tree) -> np.ndarray:
-    """Return how far from 0 the output of each node can be."""
+    """Return the largest magnitude of the output of each node."""
     reach = np.abs(tree.values[:, 0])
     if len(tree.coef_feature):
         low, high = tree.coef_low - tree.coef_center, tree.coef_high - tree.coef_center
         terms = np.abs(tree.coef[:, 0]) * np.maximum(np.abs(low), np.abs(high))
-        node = np.repeat(np.arange(len(reach)), np.diff(tree.coef_ptr))
+        node = np.repeat(np.arange(len(reach)), np.diff(cast(np.ndarray, tree.coef_ptr)))
         reach = reach + np.bincount(node, weights=terms, minlength=len(reach))
     return reach

@@ -1,4 +1,4 @@
-"""Parameters of growth, as the engine knows them."""
+"""Parameters of the engine."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-# Nodes of at most so many rows are grown on copies that fit the cache, several at a time.
+# Nodes of at most so many rows are grown as parallel tasks, on copies that fit the cache.
 SUBTREE_ROWS = 2048
 
 
 @dataclass(frozen=True)
 class GrowerParams:
-    """What the grower needs to know, filled once per fit; limits of 0 are none."""
+    """Parameters of a grower, set once per fit; limits of 0 mean no limit."""
 
     frontier: str = "depth-wise"  # or "best-first", "depth-first"
     max_depth: int = 6
@@ -25,28 +25,28 @@ class GrowerParams:
     reg_alpha: float = 0.0
     max_delta_step: float = 0.0  # of leaf values before shrinkage
     feature_fractions: tuple[float, float, float] = (1.0, 1.0, 1.0)  # per tree, level and node
-    max_cat_to_onehot: int = 4  # categories up to which one is split against the rest
-    histogram_bytes: int = 256 * 2**20  # beyond it, histograms are summed anew when needed
+    max_cat_to_onehot: int = 4  # up to so many categories, splits are one against the rest
+    histogram_bytes: int = 256 * 2**20  # memory for histograms that are kept for the children
     criterion: str = "newton"  # see `Criterion` in _types.pxd
-    max_features: int = 0  # drawn per node; more are tried where none of them can be split
-    monotonic: np.ndarray | None = None  # int8 per feature: 1 rising, -1 falling, 0 free
-    # Bit set of the interaction groups of each feature, up to 63; 0: it stands alone. 1 << 63 for
-    # every feature: any two may stand on one path, and no third.
+    max_features: int = 0  # drawn per node; others are tried if none of them can be split
+    monotonic: np.ndarray | None = None  # int8 per feature: 1 increasing, -1 decreasing, 0 free
+    # Bit set of the interaction groups (at most 63) of each feature; 0: no interactions. 1 << 63
+    # for every feature: any two features may interact, but not three.
     interaction: np.ndarray | None = None
-    missing: str = "learn"  # the better side, or "stop": rows stay at the node
+    missing: str = "learn"  # missing values go to the better side; "stop": rows stay at the node
     random_ties: bool = False  # otherwise the lowest feature and threshold win
     candidate_share: float = 0.0  # exact search: share of the hessian between two candidates
-    prune_gain: float = 0.0  # splits of less gain above two leaves are undone in the end
-    subtree_rows: int = 0  # nodes of at most so many rows are grown as tasks, in parallel
-    preorder: bool = False  # number nodes down the left side first, not by the order of splits
+    prune_gain: float = 0.0  # splits above two leaves with less gain are undone after growth
+    subtree_rows: int = 0  # nodes of at most so many rows are grown as parallel tasks
+    preorder: bool = False  # number nodes in preorder, else in the order of splits
 
     def in_subtrees(self) -> GrowerParams:
-        """Return the same with small nodes as tasks, unless a limit asks for the best first."""
+        """Return parameters with small nodes as tasks, unless the number of leaves is limited."""
         return replace(self, subtree_rows=0 if self.max_leaves else SUBTREE_ROWS, preorder=True)
 
     def pruned_afterwards(self) -> GrowerParams:
-        """Return the same with the limit on gains applied once a tree is grown.
+        """Return parameters with the minimum gain applied after growth.
 
-        XGBoost's exact method does so: a poor split stays if a good one stands below it.
+        As in XGBoost's exact method, a poor split stays if there is a good one below it.
         """
         return replace(self, min_gain=0.0, prune_gain=self.min_gain)

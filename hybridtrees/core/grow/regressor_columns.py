@@ -1,4 +1,4 @@
-"""Columns that may regress: their means and scales, and what stands for each bin."""
+"""Regressor columns: means, scales and means of bins."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from hybridtrees.core.base.exact_sum import exact_mean, group_sums
 from hybridtrees.core.base.workers import run_threads
 from hybridtrees.core.bins.matrix import BinnedMatrix
 
-# Threads are not started to read fewer values.
+# Fewer values are read by one thread.
 _FEW_VALUES = 1 << 19
 
 
 class RegressorColumns:
-    """Units that the columns of a table are fitted in, and the means of their bins.
+    """Units in which the columns of a table are fitted, and the means of their bins.
 
-    Columns may regress where they are `allowed`, but categories and constants never do. A column
-    is fitted as ``(x - mean) / scale``, in standard units unless `in_raw_units`, so that the
-    result does not depend on the user's. `bin_values` has the mean of each bin in these units,
-    None where a column cannot regress.
+    Columns can be regressors if `allowed`, unless they are categorical or constant. A column is
+    fitted as ``(x - mean) / scale``, in standard units unless `in_raw_units`, so that results do
+    not depend on the units of the table. `bin_values` has the mean of each bin in these units, None
+    for a column that is not a regressor.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class RegressorColumns:
         run_threads(lambda part: self._read(part, binned, weight), parts, n_threads)
 
     def in_raw_units(self) -> RegressorColumns:
-        """Return the columns in the units of the table; they are still centred, for precision."""
+        """Return the columns in units of the table, but centred, for precision."""
         raw = copy.copy(self)
         raw.scale = np.ones_like(self.scale)
         raw.bin_values = [
@@ -75,6 +75,6 @@ class RegressorColumns:
             total = group_sums(codes, n_bins, total)
             count = group_sums(codes, n_bins, weight)
             self.mean[f], self.scale[f] = mean, scale
-            # A bin without rows is never looked up.
+            # The value of an empty bin is not used.
             means = np.divide(total, count, out=np.zeros(n_bins), where=count > 0)
             self.bin_values[f] = means / scale

@@ -1,4 +1,4 @@
-"""Tables in the form that trees are grown on: cut into bins, or as sorted lists of rows."""
+"""Tables for growing trees: in bins, or as sorted lists of rows."""
 
 from __future__ import annotations
 
@@ -20,21 +20,19 @@ from hybridtrees.core.tree.tree import pack_categories
 # Columns of a sparse table that are made dense at a time.
 SPARSE_COLUMNS = 8
 
-# A feature whose values range over no more than this is constant to scikit-learn's trees, and to
-# their like here.
+# A feature with at most this range is constant in scikit-learn's trees and their counterparts here.
 MIN_RANGE = 1e-7
 
 
 class Table:
-    """A table made ready for many trees: in bins, or else for sorted lists of its values.
+    """A table for many trees: in bins, or for sorted lists of its values.
 
-    `category_to_bin` has the bin of every category (`BinMapper.category_to_bin_`), None where
-    categories are bins. Numbers of a column that range over no more than `min_range` are taken
-    for equal in sorted lists.
+    `category_to_bin` has the bin of every category (`BinMapper.category_to_bin_`), None if
+    categories are bins. In sorted lists, numbers of a column with a range of at most `min_range`
+    are equal.
     """
 
     version = 0  # changes with the bins
-    proposes = False  # whether bins are proposed anew for every tree, see `ProposedTable`
 
     def __init__(
         self,
@@ -59,7 +57,7 @@ class Table:
         category_to_bin: Sequence[NDArray | None] | None,
         bin_thresholds: BinThresholds | None = None,
     ) -> None:
-        """Take the bins of the table, or new ones."""
+        """Set the bins of the table."""
         self.binned = binned
         self.category_to_bin = category_to_bin
         self.n_categories = np.zeros(self.n_features, dtype=np.int32)
@@ -73,7 +71,7 @@ class Table:
     def of_bins(
         cls, binned: BinnedMatrix, category_to_bin: Sequence[NDArray | None] | None = None
     ) -> Table:
-        """Make a table of bins alone; thresholds are their edges."""
+        """Make a table from bins alone; thresholds are their edges."""
         return cls(None, binned.is_categorical, binned, category_to_bin)
 
     @classmethod
@@ -87,7 +85,7 @@ class Table:
         *,
         midpoints: bool = False,
     ) -> Table:
-        """Cut a table into bins; `midpoints`: thresholds between values, not at edges of bins."""
+        """Bin a table; `midpoints`: thresholds are midpoints of values, not edges of bins."""
         mapper = BinMapper(max_bins=max_bins, categorical_features=is_categorical, n_jobs=n_threads)
         binned = mapper.fit_transform(values, weight)
         between = BinThresholds(binned, values, n_threads, weight) if midpoints else None
@@ -96,10 +94,10 @@ class Table:
     # -- sorted lists ---------------------------------------------------------------------------
 
     def lists(self, n_threads: int, n_extra: int = 0) -> NDArray:
-        """Entries (key, row) of every feature in the order of its values; see `_sorted`.
+        """Sorted lists of entries (key, row) of every feature; see `_sorted`.
 
-        The key of a row is the rank of its value, its bin or its category. Behind the features
-        is room for `n_extra` orders of targets.
+        The key of a row is the rank of its value, its bin or its category. `n_extra` lists for
+        targets follow those of the features.
         """
         if self._lists is None or len(self._lists) < self.n_features + n_extra:
             self._lists = aligned_empty(
@@ -112,7 +110,7 @@ class Table:
         return self._lists
 
     def drop_lists(self) -> None:
-        """Forget the lists, which a search has taken over."""
+        """Drop the lists, which a search has changed."""
         self._lists = None
 
     def _sort(self, lists: NDArray, n_threads: int) -> None:
@@ -136,7 +134,7 @@ class Table:
         self._join_keys(lists, n_present)
 
     def _join_keys(self, lists: NDArray, n_present: NDArray[np.intp]) -> None:
-        """Give one key to the numbers of a column that range over no more than `min_range`."""
+        """Set equal keys for the numbers of a column with a range of at most `min_range`."""
         features = np.flatnonzero((self.n_categories[: len(n_present)] == 0) & (n_present > 0))
         rows = lists["row"]
         low = self._at(rows[features, 0], features)
@@ -166,25 +164,24 @@ class Table:
     def thresholds(
         self, feature: NDArray, low_row: NDArray, high_row: NDArray, key: NDArray
     ) -> NDArray[np.float64]:
-        """Where numeric cuts fall: midway between the values of the rows on both sides.
+        """Thresholds of numeric cuts: midpoints between the values of the rows on both sides.
 
-        Of a table in bins, at the edge of the lower bin, or midway between the values of both
-        bins where these are known. The threshold of a cut that parts all values from the missing
-        ones is infinity.
+        In a binned table, the edge of the lower bin, or the midpoint between the values of both
+        bins if these are known. Infinity for a cut between all values and the missing ones.
         """
         if self.bin_thresholds is not None:
             return self.bin_thresholds.between(feature, key, low_row, high_row)
         low, high = self._at(low_row, feature), self._at(high_row, feature)
         middle = low / 2 + high / 2
-        # Between neighbouring numbers the middle is rounded to one of them.
+        # The midpoint of neighbouring floats is rounded to one of them.
         middle = np.where((middle >= high) | (middle < low), low, middle)
         return np.where(key == ALL_KEYS, np.inf, middle)
 
     def _category_sets(self, grown: Grown) -> NDArray[np.uint32]:
-        """Turn sets of bins into sets of categories; several categories may share a bin.
+        """Convert sets of bins to sets of categories; several categories may share a bin.
 
         Writes `category_start`, `category_words` and `category_limit` of the nodes, and returns
-        the words of all sets. Lists of categories, which have a limit already, stay as they are.
+        the words of all sets. Lists of categories, which have a limit already, are not changed.
         """
         nodes, words, position = grown.nodes, [], 0
         for node, bits in grown.category_bits.items():
@@ -193,10 +190,10 @@ class Table:
                 feature = int(nodes["feature"][node])
                 n_categories = self.n_categories[feature]
                 in_bin = np.unpackbits(bits.view(np.uint8), bitorder="little").view(bool)
-                # Categories that fit has not met go where missing values go.
+                # Categories not seen in fit go with missing values.
                 missing_left = bool(nodes["missing_left"][node] == 1)
                 in_bin[n_categories:] = missing_left
-                to_bin = self.category_to_bin and self.category_to_bin[feature]
+                to_bin = self.category_to_bin[feature] if self.category_to_bin else None
                 in_set = in_bin[:n_categories] if to_bin is None else in_bin[to_bin]
                 packed, nodes["category_limit"][node] = pack_categories(in_set, missing_left)
             nodes["category_start"][node] = position
@@ -207,13 +204,11 @@ class Table:
 
 
 class ProposedTable(Table):
-    """A table whose bins are proposed anew for every tree.
+    """A table with new bins for every tree.
 
-    They are quantiles weighted by the hessians of the round (Chen and Guestrin 2016, Algorithm
-    2, global proposal).
+    They are quantiles weighted by the hessians (Chen and Guestrin 2016, Algorithm 2, global
+    proposal).
     """
-
-    proposes = True
 
     def __init__(self, values: Any, is_categorical: NDArray, max_bins: int, n_threads: int):
         super().__init__(values, is_categorical)
@@ -223,7 +218,7 @@ class ProposedTable(Table):
         self._proposed_for: float | None = None
 
     def propose(self, statistics: Any) -> None:
-        """Bin the table by the hessians, unless they are equal as they were the last time."""
+        """Bin the table by the hessians, unless they are the same constant as the last time."""
         hess = statistics.hess
         constant = hess if isinstance(hess, int | float) else None
         if self.binned is not None and constant is not None and constant == self._proposed_for:
@@ -238,11 +233,11 @@ class ProposedTable(Table):
 
 
 class BinThresholds:
-    """Thresholds of all bins of a table, looked up by feature and bin.
+    """Thresholds of all bins of a table, by feature and bin.
 
-    Behind a feature's last edge stands infinity, the threshold of a split that parts all values
-    from the missing ones. With `values`, the table that was binned, the least and the largest
-    value of each bin are known; rows of weight 0 take no part in these.
+    A feature's last edge is followed by infinity, the threshold of a split between all values and
+    the missing ones. With `values`, the table that was binned, the minimum and maximum of each bin
+    are known, without rows of weight 0.
     """
 
     def __init__(
@@ -262,17 +257,17 @@ class BinThresholds:
         self._ends = None if values is None else _bin_ends(binned, values, n_threads, weight)
 
     def __call__(self, feature: NDArray, bin_: NDArray) -> NDArray[np.float64]:
-        """Return the threshold behind a bin of a feature, for arrays of both."""
+        """Return the upper edges of bins, for arrays of features and bins."""
         return self._thresholds[self._start[feature] + bin_]
 
     def between(
         self, feature: NDArray, low: NDArray, low_row: NDArray, high_row: NDArray
     ) -> NDArray[np.float64]:
-        """Return thresholds in the middle between the bins `low` and those of `high_row`.
+        """Return midpoints between the values of the bins `low` and those of `high_row`.
 
-        A node of few rows has many empty bins, and the edge of a bin stands far on one side of
-        the gap between its values. Where the two rows are one, the next bin is not known, and
-        the threshold is the edge.
+        A node of few rows has many empty bins, so the edge of a bin may be at one end of the gap
+        between its values. If both rows are the same, the next bin is not known, and the threshold
+        is the edge.
         """
         thresholds = self(feature, np.minimum(low, self._binned.n_bins[feature] - 1))
         if self._ends is None:
@@ -288,7 +283,7 @@ class BinThresholds:
 def _bin_ends(
     binned: BinnedMatrix, values: Any, n_threads: int, weight: NDArray[np.float64] | None
 ) -> tuple[NDArray, NDArray]:
-    """Least and largest value of each bin, (n_features, 256)."""
+    """Minimum and maximum of each bin, (n_features, 256)."""
     shape = binned.n_features, Limit.N_CODES
     ends = np.full(shape, np.inf), np.full(shape, -np.inf)
     columns = binned.columns
@@ -302,7 +297,6 @@ def _bin_ends(
     values = values.tocsc()
     for first in range(0, binned.n_features, SPARSE_COLUMNS):
         part = slice(first, min(first + SPARSE_COLUMNS, binned.n_features))
-        own = (end[part] for end in ends)
         dense = values[:, part].toarray()
-        bin_ends(dense, columns[part], *own, n_threads)
+        bin_ends(dense, columns[part], ends[0][part], ends[1][part], n_threads)
     return ends

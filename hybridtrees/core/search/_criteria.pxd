@@ -1,4 +1,4 @@
-"""Criteria of the exact search: sums of targets, absolute deviations, the best cut of a list."""
+"""Criteria of the exact search: sums of targets, absolute deviations, best cut of a list."""
 
 from libc.math cimport INFINITY
 
@@ -25,7 +25,7 @@ cdef float64_t list_median(
 
 
 cdef inline float64_t row_weight(const TargetView* target, uint32_t row) noexcept nogil:
-    """Weight of a row that has sums (not a class)."""
+    """Weight of a row of numeric targets (not classes)."""
     if target.layout == TARGET_UNWEIGHTED:
         return 1.0
     return target.data[<intp_t>row * target.width + target.n_sums]
@@ -42,13 +42,13 @@ cdef enum:
 
 
 cdef struct NodeView:
-    # The node that is searched.
+    # The current node.
     const float64_t* totals        # its n_sums sums, its weight, its sum of squares
     float64_t parent_score         # score of the whole node
     intp_t n_rows
     Bounds bounds                  # of its value (monotone constraints)
-    const uint32_t* y_place        # place of each row in the order of y, by output (ABSOLUTE)
-    const float64_t* y_tree        # weights and sums of the node's rows in that order
+    const uint32_t* y_place        # ABSOLUTE, by output: rank of each row in the order of y
+    const float64_t* y_tree        # ABSOLUTE, by output: tree of the node, see _criteria.pyx
 
 
 cdef struct Cut:
@@ -56,7 +56,7 @@ cdef struct Cut:
     intp_t n_left                  # rows with a value that go left
     int32_t order                  # categories: the output whose order was cut
     uint8_t missing_left
-    bint alone                     # known to be better than all other cuts
+    bint alone                     # known not to be tied with another cut
 
 
 cdef inline Cut no_cut() noexcept nogil:
@@ -66,7 +66,7 @@ cdef inline Cut no_cut() noexcept nogil:
 cdef struct ScanScratch:
     float64_t* sides               # SIDES * (n_sums + 2)
     float64_t* tree                # ABSOLUTE: 2 numbers per row and output
-    SortedEntry* entries                 # one list
+    SortedEntry* entries           # one list
     float64_t* response            # two numbers per category of a node
     uint32_t* category_start
 

@@ -1,4 +1,4 @@
-"""Criteria of the exact search: sums of targets, absolute deviations, the best cut of a list."""
+"""Criteria of the exact search: sums of targets, absolute deviations, best cut of a list."""
 
 from libc.float cimport DBL_EPSILON, DBL_MIN
 from libc.math cimport INFINITY, fabs, log, log2
@@ -17,10 +17,9 @@ from hybridtrees.core.search._split cimport node_score, pair_score
 import numpy as np
 
 
-# ---- Targets of the exact search: their sums, and what a criterion makes of those -------------
+# ---- Sums of targets, and their scores --------------------------------------------------------
 #
-# The sums of a node are n_sums numbers, its weight behind them, and, where a whole node is summed,
-# its sum of squares.
+# The sums of a side are n_sums numbers, then its weight; those of a node also its sum of squares.
 
 
 cdef inline float64_t plog2(float64_t value) noexcept nogil:
@@ -28,7 +27,7 @@ cdef inline float64_t plog2(float64_t value) noexcept nogil:
 
 
 cdef void add_row(const TargetView* target, const float64_t* row, float64_t* sums) noexcept nogil:
-    """Add one row to the n_sums sums and the weight behind them."""
+    """Add one row to the sums and the weight."""
     cdef int32_t k
     if target.layout == TARGET_UNWEIGHTED:
         sums[0] += row[0]
@@ -48,9 +47,9 @@ cdef float64_t side_score(
     const TargetView* target, const SplitRules* rules, const float64_t* sums,
     const Bounds* bounds,
 ) noexcept nogil:
-    """Score of one side from its sums; -inf where the side cannot be a node.
+    """Score of one side from its sums; -inf if the side cannot be a node.
 
-    The bounds of its value count in the Newton score alone, and only under constraints.
+    `bounds` of its value are used by the Newton score under monotone constraints only.
     """
     cdef float64_t weight = sums[target.n_sums], score = 0, other
     cdef int32_t k
@@ -64,7 +63,7 @@ cdef float64_t side_score(
         return score / weight
     if rules.criterion == POISSON:
         for k in range(target.n_sums):
-            # A side whose targets are all 0 has no Poisson deviance.
+            # The Poisson deviance of a side is undefined if all its targets are 0.
             if sums[k] <= 0:
                 return -INFINITY
             score += sums[k] * log(sums[k] / weight)
@@ -86,7 +85,7 @@ cdef float64_t side_score(
 cdef bint sum_rows(
     const TargetView* target, const uint32_t* rows, intp_t n, float64_t* totals
 ) noexcept nogil:
-    """OUT sums, weight and sum of squares of some rows; false where their targets are equal."""
+    """OUT sums, weight and sum of squares of some rows; false if all their targets are equal."""
     cdef int32_t n_sums = target.n_sums, k
     cdef intp_t i
     cdef const float64_t* row
@@ -111,7 +110,7 @@ cdef bint sum_rows(
             differs |= row[0] != first[0]
             continue
         for k in range(n_sums):
-            # w y of two rows of equal y have the ratio of their weights, up to rounding.
+            # For equal y, the ratio of the w y is that of the weights, up to rounding.
             differs |= fabs(row[k] * first[n_sums] - first[k] * row[n_sums]) > (
                 8e-16 * fabs(first[k] * row[n_sums]))
             if row[n_sums] > 0:
@@ -123,9 +122,9 @@ cdef bint sum_rows(
 cdef float64_t list_median(
     const TargetView* target, const SortedEntry* by_y, intp_t n, float64_t weight
 ) noexcept nogil:
-    """Weighted median of the first output over a list in the order of y.
+    """Weighted median of the first output over a list sorted by y.
 
-    Where the weight is halved exactly between two values, their mean.
+    If the weight is halved exactly between two values, the median is their mean.
     """
     cdef intp_t i = 0
     cdef float64_t half = 0.5 * weight, below = 0
@@ -143,17 +142,17 @@ cdef float64_t row_value(const TargetView* target, uint32_t row) noexcept nogil:
 
 # ---- Absolute deviations from the median on both sides of every cut ---------------------------
 #
-# The rows of a node are numbered by the order of y. A binary indexed tree (Fenwick 1994) over those
-# numbers holds weights and weighted targets of the rows that stand left; the median is found by
-# descent and the sums before it give the deviations, all in log(n) steps per row. The right side
-# is what remains of the node's own tree.
+# The rows of a node are numbered in the order of y. A binary indexed tree (Fenwick 1994) over these
+# numbers holds weights and weighted targets of the rows on the left side. The median is found by
+# descent, and the sums below it give the deviations: log(n) steps per row. The tree of the right
+# side is that of the node minus the left one.
 #
-# A tree over n rows is an array of n + 1 pairs (weight, weighted y): the totals first, then the
-# tree. Behind it the node's own array has n pairs (y, weight), the rows in their order.
+# A tree over n rows is an array of n + 1 pairs (weight, weighted y): the totals, then the tree. In
+# the array of a node, n pairs (y, weight) of its rows in their order follow the tree.
 
 
 cdef struct Placed:
-    # A row of a tree: its target, and its place among the rows node by node.
+    # The target of a row, and its position in the list of rows by node.
     float64_t value
     float64_t weight
     intp_t place
@@ -163,7 +162,7 @@ cdef void order_rows(
     const TargetView* target, int32_t output, const SortedEntry* by_y, intp_t n, uint32_t* place,
     float64_t* tree,
 ) noexcept nogil:
-    """OUT place of each row in the order of y, and the node's own tree (4 n + 2 numbers)."""
+    """OUT rank of each row in the order of y, and the tree of the node (4 n + 2 numbers)."""
     cdef intp_t i, up
     cdef const float64_t* row
     cdef float64_t weight
@@ -185,18 +184,18 @@ cdef void order_rows(
             tree[2 * up + 1] += tree[2 * i + 1]
 
 
-cdef void move_left(
-    const float64_t* node_tree, float64_t* left, intp_t n, intp_t place
+cdef void add_to_tree(
+    const float64_t* node_tree, float64_t* tree, intp_t n, intp_t place, float64_t sign
 ) noexcept nogil:
-    """Add one row to the left tree, which starts as 2 (n + 1) zeros."""
+    """Add (sign 1) a row of a node to a tree, or remove it (-1)."""
     cdef const float64_t* pair = node_tree + 2 * (n + 1 + place)
-    cdef float64_t weight = pair[1], sum = pair[0] * pair[1]
+    cdef float64_t weight = sign * pair[1], sum = pair[0] * weight
     cdef intp_t i = place + 1
-    left[0] += weight
-    left[1] += sum
+    tree[0] += weight
+    tree[1] += sum
     while i <= n:
-        left[2 * i] += weight
-        left[2 * i + 1] += sum
+        tree[2 * i] += weight
+        tree[2 * i + 1] += sum
         i += i & -i
 
 
@@ -207,35 +206,27 @@ cdef inline intp_t highest_step(intp_t n) noexcept nogil:
     return step
 
 
-cdef float64_t left_deviation(
-    const float64_t* node_tree, const float64_t* left, intp_t n
+cdef inline float64_t side_entry(
+    const float64_t* node_tree, const float64_t* left, bint right, intp_t i
 ) noexcept nogil:
-    """Sum of absolute deviations of the left rows from their median."""
-    cdef intp_t at = 0, step = highest_step(n)
-    cdef float64_t half = 0.5 * left[0], weight = 0, sum = 0, median
-    while step > 0:
-        if at + step <= n and weight + left[2 * (at + step)] < half:
-            at += step
-            weight += left[2 * at]
-            sum += left[2 * at + 1]
-        step //= 2
-    median = node_tree[2 * (n + 1 + min(at, n - 1))]
-    return median * weight - sum + (left[1] - sum) - median * (left[0] - weight)
+    """Number i of the tree of a side."""
+    return node_tree[i] - left[i] if right else left[i]
 
 
-cdef float64_t right_deviation(
-    const float64_t* node_tree, const float64_t* left, intp_t n
+cdef inline float64_t side_deviation(
+    const float64_t* node_tree, const float64_t* left, intp_t n, bint right
 ) noexcept nogil:
-    """The same for the rows that are not left."""
+    """Sum of absolute deviations of the rows of a side from their median; `right` is a literal."""
     cdef intp_t at = 0, step = highest_step(n), to
-    cdef float64_t total = node_tree[0] - left[0], all = node_tree[1] - left[1]
+    cdef float64_t total = side_entry(node_tree, left, right, 0)
+    cdef float64_t all = side_entry(node_tree, left, right, 1)
     cdef float64_t half = 0.5 * total, weight = 0, sum = 0, median
     while step > 0:
         to = at + step
-        if to <= n and weight + (node_tree[2 * to] - left[2 * to]) < half:
+        if to <= n and weight + side_entry(node_tree, left, right, 2 * to) < half:
             at = to
-            weight += node_tree[2 * to] - left[2 * to]
-            sum += node_tree[2 * to + 1] - left[2 * to + 1]
+            weight += side_entry(node_tree, left, right, 2 * to)
+            sum += side_entry(node_tree, left, right, 2 * to + 1)
         step //= 2
     median = node_tree[2 * (n + 1 + min(at, n - 1))]
     return median * weight - sum + (all - sum) - median * (total - weight)
@@ -244,13 +235,13 @@ cdef float64_t right_deviation(
 cdef intp_t first_above(
     const float64_t* node_tree, const float64_t* left, intp_t n, bint right, bint strict
 ) noexcept nogil:
-    """Place of the first row of a side up to which half of its weight, or more, is reached."""
+    """First row of a side up to which half of its weight is reached, or exceeded if `strict`."""
     cdef intp_t at = 0, step = highest_step(n), to
-    cdef float64_t half = 0.5 * (node_tree[0] - left[0] if right else left[0]), weight = 0, more
+    cdef float64_t half = 0.5 * side_entry(node_tree, left, right, 0), weight = 0, more
     while step > 0:
         to = at + step
         if to <= n:
-            more = weight + (node_tree[2 * to] - left[2 * to] if right else left[2 * to])
+            more = weight + side_entry(node_tree, left, right, 2 * to)
             if more < half or (strict and more == half):
                 at = to
                 weight = more
@@ -261,32 +252,16 @@ cdef intp_t first_above(
 cdef float64_t side_median(
     const float64_t* node_tree, const float64_t* left, intp_t n, bint right
 ) noexcept nogil:
-    """Median of one side; the mean of two values that halve the weight exactly."""
+    """Median of one side: the mean of two values if they halve the weight exactly."""
     cdef const float64_t* pairs = node_tree + 2 * (n + 1)
     return 0.5 * (pairs[2 * first_above(node_tree, left, n, right, False)]
                   + pairs[2 * first_above(node_tree, left, n, right, True)])
 
 
-cdef void take_out(float64_t* node_tree, intp_t n, intp_t place) noexcept nogil:
-    """Remove one row from the node's own tree."""
-    cdef float64_t weight = node_tree[2 * (n + 1 + place) + 1]
-    cdef float64_t sum = node_tree[2 * (n + 1 + place)] * weight
-    cdef intp_t i = place + 1
-    node_tree[0] -= weight
-    node_tree[1] -= sum
-    while i <= n:
-        node_tree[2 * i] -= weight
-        node_tree[2 * i + 1] -= sum
-        i += i & -i
-
-
 cdef void describe(
     const Placed* pairs, intp_t n, float64_t* median, float64_t* deviation
 ) noexcept nogil:
-    """Weighted median of sorted rows, and mean absolute deviation from it.
-
-    Where the weight is halved exactly between two values, their mean is the median.
-    """
+    """OUT weighted median of sorted rows, as `list_median`, and mean absolute deviation from it."""
     cdef intp_t i
     cdef float64_t total = 0, below = 0
     for i in range(n):
@@ -307,10 +282,7 @@ cdef void describe(
 cdef void set_apart(
     Placed* ordered, intp_t first, intp_t last, intp_t start, intp_t stop, Placed* scratch
 ) noexcept nogil:
-    """Part ordered[first:last] by place: before start, within [start, stop), behind.
-
-    Each part keeps its order and ends up at its own places.
-    """
+    """Partition ordered[first:last], stably, by place: before start, in [start, stop), after."""
     cdef intp_t i, before = first, within = start, behind = stop
     for i in range(first, last):
         if ordered[i].place < start:
@@ -330,11 +302,11 @@ cdef bint describe_nodes(
     const intp_t[::1] start, const intp_t[::1] stop, float64_t[::1] median,
     float64_t[::1] deviation,
 ) noexcept nogil:
-    """Medians of nested slices, the outer ones first; False where they are not.
+    """OUT medians of nested slices, the outer ones first; False if they are not nested.
 
-    `ordered` has all rows by value. It is cut into parts, each ordered in itself, that begin and
-    end where the arrays `begin` and `end` say for every place; a node takes its own part out of
-    the one that holds it. So a level of the tree costs one pass and no row is sorted again.
+    `ordered` has all rows sorted by value. It is partitioned into the slices, each of which stays
+    sorted; `begin` and `end` are those of the part around every place. Thus a level of the tree
+    takes one pass, and no row is sorted again.
     """
     cdef intp_t k, i, first, last
     for i in range(n):
@@ -364,8 +336,7 @@ def weighted_medians(
 ):
     """Median and mean absolute deviation of the rows of each node.
 
-    `start` and `stop` are the slice of `rows` that each node has; none is empty, and a node comes
-    before those within it.
+    `start` and `stop` are the slices of `rows` of the nodes, none empty, outer ones first.
     """
     cdef intp_t k, i, n = rows.shape[0], n_nodes = start.shape[0]
     cdef const intp_t[::1] order
@@ -396,20 +367,20 @@ def weighted_medians(
                                 median, deviation)
     free(ordered)
     if not nested:
-        raise ValueError("a node must come before those within it")
+        raise ValueError("a node must come before its descendants")
     return medians, deviations
 
 
 # ---- Best cut of a sorted list under any criterion --------------------------------------------
 #
-# Squared error, Gini and the Newton gain of unconstrained features run in the loops of
-# `sorted_scan.h`; everything else (other criteria, several outputs, monotone constraints) in one
-# general loop, and absolute error along its own trees. Rows with a missing value are
-# tried on the right, then on the left; the cut that parts them from all others counts too.
+# Squared error, Gini and the Newton gain without constraints use the loops of `sorted_scan.h`;
+# other criteria, several outputs and monotone constraints a general loop; absolute error its binary
+# indexed trees. Rows with a missing value are tried on the right, then on the left; the cut between
+# them and all others is a candidate too.
 #
-# Categories are ordered by their mean response, and the list is rewritten in that order, so that
-# the same loops cut it. For one number per row that finds the best of all subsets (Fisher 1958,
-# Breiman et al. 1984); with several outputs or classes the order by each of them is tried.
+# Categories are sorted by their mean response, and then cut like numbers. For one target this finds
+# the best of all subsets (Fisher 1958, Breiman et al. 1984); with several outputs or classes the
+# order by each of them is tried.
 
 
 cdef extern from "sorted_scan.h" nogil:
@@ -417,18 +388,10 @@ cdef extern from "sorted_scan.h" nogil:
     ctypedef struct ht_cut_scan:
         const SortedEntry* entries
         const double* stats
-        intp_t first
-        intp_t last
-        double left_sum
-        double left_weight
-        double sum
-        double weight
-        double least_weight
+        intp_t first, last
+        double left_sum, left_weight, sum, weight, least_weight
         double lambda_ "lambda"
-        double step
-        double bar
-        double noise
-        double score
+        double step, bar, noise, score
 
     intp_t ht_cut_unit(ht_cut_scan* scan, int far)
     intp_t ht_cut_pair(ht_cut_scan* scan, int newton, int far)
@@ -436,16 +399,16 @@ cdef extern from "sorted_scan.h" nogil:
 
 
 cdef struct Search:
-    # One pass along one list.
+    # One pass along one list. The left side starts with the missing rows, or empty.
     const TargetView* target
     const SplitRules* rules
     const NodeView* node
     const SortedEntry* entries
-    const float64_t* totals        # of the rows that take part
-    const float64_t* start         # sums that stand left from the beginning
-    intp_t n_rows                  # rows that take part
+    const float64_t* totals        # of the rows of both sides
+    const float64_t* start         # initial sums of the left side
+    intp_t n_rows                  # rows of both sides
     intp_t n_present
-    intp_t n_start                 # rows that stand left from the beginning
+    intp_t n_start                 # initial rows of the left side
     intp_t n_missing
     float64_t parent_score
     int8_t monotone
@@ -454,9 +417,8 @@ cdef struct Search:
 
 
 cdef struct TieDraw:
-    # A draw among the cuts that are as good as the best: each replaces the one before it with a
-    # chance that leaves all of them equally likely.
-    float64_t least                # gain of a cut that takes part
+    # A draw among the cuts that are as good as the best (reservoir sampling).
+    float64_t least                # minimum gain of such a cut
     uint64_t key
     intp_t n_tied
     intp_t chosen
@@ -477,12 +439,12 @@ cdef inline bint in_order(Search* search, float64_t a, float64_t b) noexcept nog
 
 
 cdef inline bint has_targets(Search* search, const float64_t* sums) noexcept nogil:
-    """Whether a side has more than nothing of every target, which are counts from 0 up.
+    """Whether the sums of all (non-negative) targets of a side are positive beyond rounding.
 
-    A side that is left over by subtraction has a sum even where its targets are all 0. Adding up
-    m such targets is wrong by at most (m - 1) u of their sum, u = DBL_EPSILON / 2, in any order.
-    So a difference of sums within the node is wrong by at most (2 m + 1) u of the node's sum, one
-    for the subtraction of missing rows; twice m DBL_EPSILON leaves room for products of u.
+    A sum obtained by subtraction may be positive even if all its targets are 0. The relative error
+    of a sum of m such targets is at most (m - 1) u, u = DBL_EPSILON / 2, in any order. So the error
+    of a difference is at most (2 m + 1) u of the node's sum, including the subtraction of missing
+    rows; 2 m DBL_EPSILON also covers products of u.
     """
     cdef float64_t rounding = 2 * search.node.n_rows * DBL_EPSILON
     cdef int32_t k
@@ -493,7 +455,7 @@ cdef inline bint has_targets(Search* search, const float64_t* sums) noexcept nog
 
 
 cdef float64_t pair_gain(Search* search, const float64_t* left, float64_t* right) noexcept nogil:
-    """Gain of a candidate from the sums of its left side; -inf where it is not allowed."""
+    """Gain of a candidate from the sums of its left side; -inf if it is not allowed."""
     cdef int32_t k, n_sums = search.target.n_sums
     cdef float64_t least = search.rules.min_child_weight
     for k in range(n_sums + 1):
@@ -518,10 +480,7 @@ cdef float64_t pair_gain(Search* search, const float64_t* left, float64_t* right
 cdef intp_t cut_general(
     Search* search, intp_t first, intp_t last, float64_t* best_gain, TieDraw* draw
 ) noexcept nogil:
-    """Any criterion but ABSOLUTE: keep the left sums, score both sides at every candidate.
-
-    With a draw the candidates are only offered to it.
-    """
+    """Best cut under any criterion but ABSOLUTE; with `draw`, only offer the candidates to it."""
     cdef int32_t n_numbers = search.target.n_sums + 2
     cdef float64_t* left = search.scratch.sides
     cdef float64_t* right = left + n_numbers
@@ -546,40 +505,54 @@ cdef intp_t cut_general(
     return best
 
 
+cdef void clear_left(Search* search) noexcept nogil:
+    """Empty the left trees of all outputs."""
+    memset(search.scratch.tree, 0,
+           search.target.n_sums * 2 * (search.node.n_rows + 1) * sizeof(float64_t))
+
+
+cdef void move_left(Search* search, uint32_t row) noexcept nogil:
+    """Add a row to the left trees of all outputs."""
+    cdef intp_t m = search.node.n_rows
+    cdef int32_t k
+    for k in range(search.target.n_sums):
+        add_to_tree(search.node.y_tree + k * (4 * m + 2), search.scratch.tree + k * 2 * (m + 1), m,
+                    search.node.y_place[k * search.target.n_rows + row], 1.0)
+
+
+cdef float64_t absolute_gain(Search* search) noexcept nogil:
+    """Gain of the cut between the left rows and the others; -inf if it is not allowed."""
+    cdef intp_t m = search.node.n_rows
+    cdef int32_t k
+    cdef float64_t gain = -search.parent_score, least = search.rules.min_child_weight
+    cdef float64_t* left = search.scratch.tree
+    cdef const float64_t* tree = search.node.y_tree
+    if left[0] < least or tree[0] - left[0] < least:
+        return -INFINITY
+    if search.monotone != 0 and not in_order(
+            search, side_median(tree, left, m, False), side_median(tree, left, m, True)):
+        return -INFINITY
+    for k in range(search.target.n_sums):
+        tree = search.node.y_tree + k * (4 * m + 2)
+        left = search.scratch.tree + k * 2 * (m + 1)
+        gain -= side_deviation(tree, left, m, False) + side_deviation(tree, left, m, True)
+    return gain
+
+
 cdef intp_t cut_absolute(
     Search* search, intp_t first, intp_t last, float64_t* best_gain, TieDraw* draw
 ) noexcept nogil:
-    """Absolute error: one tree of left rows per output; with a draw as in `cut_general`."""
-    cdef intp_t m = search.node.n_rows, i, j, best = -1, place
-    cdef int32_t k, n_outputs = search.target.n_sums
-    cdef intp_t node_size = 4 * m + 2, left_size = 2 * (m + 1)
-    cdef float64_t gain, least = search.rules.min_child_weight
-    cdef float64_t* left
-    cdef const float64_t* tree
-    cdef uint32_t row
-    memset(search.scratch.tree, 0, n_outputs * left_size * sizeof(float64_t))
-    for i in range(-search.n_start, last):
-        # Rows that stand left from the beginning are the missing ones, last in the list.
-        j = i if i >= 0 else search.n_present + search.n_start + i
-        row = search.entries[j].row
-        for k in range(n_outputs):
-            place = search.node.y_place[k * search.target.n_rows + row]
-            move_left(search.node.y_tree + k * node_size, search.scratch.tree + k * left_size, m,
-                      place)
+    """Best cut under ABSOLUTE; `draw` as in `cut_general`."""
+    cdef intp_t i, best = -1
+    cdef float64_t gain
+    clear_left(search)
+    for i in range(search.n_start):
+        move_left(search, search.entries[search.n_present + i].row)
+    for i in range(last):
+        move_left(search, search.entries[i].row)
         if i < first or search.entries[i].key == search.entries[i + 1].key:
             continue
-        if (search.scratch.tree[0] < least
-                or search.node.y_tree[0] - search.scratch.tree[0] < least):
-            continue
-        gain = -search.parent_score
-        for k in range(n_outputs):
-            tree = search.node.y_tree + k * node_size
-            left = search.scratch.tree + k * left_size
-            gain -= left_deviation(tree, left, m) + right_deviation(tree, left, m)
-        if search.monotone != 0 and not in_order(
-                search, side_median(search.node.y_tree, search.scratch.tree, m, False),
-                side_median(search.node.y_tree, search.scratch.tree, m, True)):
-            continue
+        gain = absolute_gain(search)
         if draw != NULL:
             offer(draw, gain, i)
         elif gain > best_gain[0] + HT_TIE_SORTED * abs(search.parent_score) * (best >= 0):
@@ -591,7 +564,7 @@ cdef intp_t cut_absolute(
 cdef intp_t cut_fast(
     Search* search, intp_t first, intp_t last, float64_t* best_gain
 ) noexcept nogil:
-    """The criteria that have loops of their own."""
+    """Best cut by the loops of `sorted_scan.h`."""
     cdef const TargetView* target = search.target
     cdef const float64_t* totals = search.totals
     cdef int32_t n_sums = target.n_sums, k
@@ -618,10 +591,10 @@ cdef intp_t cut_fast(
         if best >= 0:
             best_gain[0] = scan.score - search.parent_score
         return best
-    # A side whose weight is lost in that of the other has no mean: its gain would be infinite.
+    # A side of weight 0, after rounding, would have an infinite gain.
     scan.least_weight = max(least, DBL_MIN)
     if target.layout == TARGET_UNWEIGHTED or target.layout == TARGET_PAIR:
-        # Below this a difference from the mean is rounding.
+        # Smaller differences from the mean are rounding errors.
         scan.noise = 1e-22 * totals[n_sums + 1] / weight
         scan.bar = best_gain[0] / weight
         if target.layout == TARGET_UNWEIGHTED:
@@ -646,31 +619,27 @@ cdef intp_t cut_fast(
 
 
 cdef inline bint is_fast(Search* search) noexcept nogil:
+    """Whether `cut_fast` applies."""
     cdef const SplitRules* rules = search.rules
     if rules.criterion == NEWTON:
-        # Under monotone constraints the bounds of a node concern all its features. The fast loop
-        # divides by the hessian of either side, which may be 0 where nothing keeps it from that.
+        # Bounds from monotone constraints concern all features of a node. The fast loop divides by
+        # the hessian of each side plus lambda, so one of the limits must keep it positive.
         return (search.target.layout == TARGET_PAIR and rules.reg_alpha == 0
                 and rules.max_delta_step <= 0 and rules.monotone == NULL
                 and (rules.reg_lambda > 0 or rules.min_child_weight > 0))
-    if search.monotone != 0:
-        return False
-    if rules.criterion != SQUARES:
-        return False
-    if search.target.layout == TARGET_UNWEIGHTED:
-        # Weights are counts here, so the least weight is one more bound on the rows.
-        return True
-    return search.target.layout in (TARGET_PAIR, TARGET_CLASS, TARGET_CLASS_WEIGHTED)
+    return search.monotone == 0 and rules.criterion == SQUARES and search.target.layout in (
+        TARGET_UNWEIGHTED, TARGET_PAIR, TARGET_CLASS, TARGET_CLASS_WEIGHTED)
 
 
 cdef bint cut_with_start(
     Search* search, float64_t* best_gain, intp_t* n_left, TieDraw* draw
 ) noexcept nogil:
-    """One direction of the missing rows; true if it beats `best_gain`, or if one was drawn."""
+    """Best cut for one side of the missing rows; true if it beats `best_gain` or was drawn."""
     cdef intp_t least_rows = max(<intp_t>1, <intp_t>search.rules.min_samples_leaf)
     cdef intp_t first, last, best
     cdef float64_t least = search.rules.min_child_weight
-    cdef bint counts = search.target.layout == TARGET_UNWEIGHTED    # weights are numbers of rows
+    # Weights that are numbers of rows: the minimum weight is a minimum number of rows.
+    cdef bint counts = search.target.layout == TARGET_UNWEIGHTED
     if counts and search.rules.criterion == SQUARES and least > 1:
         least_rows = max(least_rows, <intp_t>least + (<float64_t><intp_t>least < least))
     first = max(<intp_t>0, least_rows - 1 - search.n_start)
@@ -693,34 +662,18 @@ cdef bint cut_with_start(
 cdef float64_t missing_alone(Search* search, const float64_t* missing) noexcept nogil:
     """Gain of the cut that sends all values left and the missing rows right."""
     cdef int32_t n_sums = search.target.n_sums, k
-    cdef intp_t least_rows = max(<intp_t>1, <intp_t>search.rules.min_samples_leaf), m, i
+    cdef intp_t least_rows = max(<intp_t>1, <intp_t>search.rules.min_samples_leaf), i
     cdef float64_t* left = search.scratch.sides
-    cdef float64_t gain
     if search.n_present < least_rows or search.n_missing < least_rows:
         return -INFINITY
     if search.rules.criterion != ABSOLUTE:
         for k in range(n_sums + 1):
             left[k] = search.totals[k] - missing[k]
         return pair_gain(search, left, left + n_sums + 2)
-    if (missing[n_sums] < search.rules.min_child_weight
-            or search.totals[n_sums] - missing[n_sums] < search.rules.min_child_weight):
-        return -INFINITY
-    m = search.node.n_rows
-    memset(search.scratch.tree, 0, n_sums * 2 * (m + 1) * sizeof(float64_t))
-    gain = -search.parent_score
-    for k in range(n_sums):
-        for i in range(search.n_present):
-            move_left(search.node.y_tree + k * (4 * m + 2), search.scratch.tree + k * 2 * (m + 1),
-                      m, search.node.y_place[k * search.target.n_rows + search.entries[i].row])
-        gain -= left_deviation(search.node.y_tree + k * (4 * m + 2),
-                               search.scratch.tree + k * 2 * (m + 1), m)
-        gain -= right_deviation(search.node.y_tree + k * (4 * m + 2),
-                                search.scratch.tree + k * 2 * (m + 1), m)
-    if search.monotone != 0 and not in_order(
-            search, side_median(search.node.y_tree, search.scratch.tree, m, False),
-            side_median(search.node.y_tree, search.scratch.tree, m, True)):
-        return -INFINITY
-    return gain
+    clear_left(search)
+    for i in range(search.n_present):
+        move_left(search, search.entries[i].row)
+    return absolute_gain(search)
 
 
 cdef void open_search(
@@ -728,7 +681,7 @@ cdef void open_search(
     const SortedEntry* entries, intp_t n, int8_t monotone, bint far, ScanScratch* scratch,
     NodeView* present,
 ) noexcept nogil:
-    """Fill a search of one list; `present` has room for the node without its missing rows."""
+    """OUT a search of one list; `present` is memory for the node without its missing rows."""
     cdef int32_t n_numbers = target.n_sums + 2, k
     cdef float64_t* missing = scratch.sides + 2 * n_numbers
     cdef float64_t* totals = scratch.sides + 3 * n_numbers
@@ -751,7 +704,7 @@ cdef void open_search(
     if search.n_missing == 0 and rules.criterion != ABSOLUTE:
         return
     if search.n_missing > 0 and rules.stop_missing:
-        # Only the rows with a value take part.
+        # Only rows with a value count.
         if rules.criterion == ABSOLUTE:
             present[0] = node_without_missing(search)
             search.node = present
@@ -788,7 +741,7 @@ cdef Cut best_cut(
     open_search(&search, target, rules, node, entries, n, monotone, far, scratch, &present)
     if search.n_present == 0:
         return cut
-    # Where any split is better than none, a gain that rounding has made negative counts as 0.
+    # If splits without gain are allowed, a gain that is negative by rounding counts as 0.
     gain = -1e-9 * abs(search.parent_score) - 1e-300 if rules.any_gain else 0.0
     if cut_with_start(&search, &gain, &cut.n_left, NULL):
         cut.gain = gain
@@ -805,7 +758,7 @@ cdef intp_t draw_tied(
     const SortedEntry* entries, intp_t n, int8_t monotone, ScanScratch* scratch, Cut cut,
     uint64_t key,
 ) noexcept nogil:
-    """One of the cuts that are as good as `cut`, all with the same chance: its `n_left`."""
+    """`n_left` of a random one of the cuts that are as good as `cut`."""
     cdef Search search
     cdef NodeView present
     cdef TieDraw draw
@@ -830,7 +783,7 @@ cdef intp_t draw_tied(
 cdef void cut_missing_left(
     Search* search, const float64_t* missing, float64_t* gain, Cut* cut
 ) noexcept nogil:
-    """The missing rows alone on the right, then with the lower values on the left."""
+    """Try the missing rows alone on the right, then together with low values on the left."""
     cdef float64_t alone = missing_alone(search, missing)
     if alone > gain[0]:
         gain[0] = alone
@@ -846,7 +799,7 @@ cdef void cut_missing_left(
 
 
 cdef NodeView node_without_missing(Search* search) noexcept nogil:
-    """The node whose trees of y (behind the left trees in the scratch) lack the missing rows."""
+    """The node without its missing rows; its trees follow the left trees in the scratch."""
     cdef NodeView node = search.node[0]
     cdef intp_t m = node.n_rows, i
     cdef int32_t k, n_outputs = search.target.n_sums
@@ -854,14 +807,14 @@ cdef NodeView node_without_missing(Search* search) noexcept nogil:
     memcpy(trees, node.y_tree, n_outputs * (4 * m + 2) * sizeof(float64_t))
     for k in range(n_outputs):
         for i in range(search.n_present, search.n_rows):
-            take_out(trees + k * (4 * m + 2), m,
-                     node.y_place[k * search.target.n_rows + search.entries[i].row])
+            add_to_tree(trees + k * (4 * m + 2), trees + k * (4 * m + 2), m,
+                        node.y_place[k * search.target.n_rows + search.entries[i].row], -1.0)
     node.y_tree = trees
     return node
 
 
 cdef float64_t node_deviation(Search* search, int32_t output) noexcept nogil:
-    """Absolute deviations of the node's rows, all on the right of an empty left side."""
+    """Absolute deviations of the node's rows, as those right of an empty left side."""
     cdef intp_t m = search.node.n_rows
     memset(search.scratch.tree, 0, 2 * (m + 1) * sizeof(float64_t))
-    return right_deviation(search.node.y_tree + output * (4 * m + 2), search.scratch.tree, m)
+    return side_deviation(search.node.y_tree + output * (4 * m + 2), search.scratch.tree, m, True)

@@ -1,4 +1,4 @@
-"""Histograms of binned features: views, integer statistics, sums, the pool of buffers."""
+"""Histograms of binned features: integer statistics of rows, sums by bin, a pool of buffers."""
 
 from hybridtrees.core.base._types cimport (
     BinView, StatsView, float32_t, int32_t, int64_t, intp_t, uint32_t, uint8_t,
@@ -17,9 +17,9 @@ cdef class BinnedView:
 
 
 cdef struct RowValues:
-    # What the integers are made of.
+    # Gradients and hessians before quantisation.
     const float32_t* grad
-    const float32_t* hess          # NULL: one constant
+    const float32_t* hess          # NULL: constant_hess for all rows
     double constant_hess
 
 cdef RowValues row_values(const float32_t[::1] grad, hess, intp_t n) except *
@@ -38,13 +38,13 @@ cdef class RowStatistics:
 
 
 cdef struct FeatureWork:
-    # What is done with features as soon as their cells are complete, by the thread that has them.
-    # `features` is the list that first and last count in, NULL: they are features themselves.
+    # Work on features as soon as their cells are complete, in the same thread. These are
+    # features[first:last], or [first, last) if `features` is NULL.
     void (*run)(
         void* context, const int32_t* features, int32_t first, int32_t last, int thread
     ) noexcept nogil
     void* context
-    intp_t updates               # what it costs for all features, in updates of a cell
+    intp_t updates               # cost for all features, in updates of a cell
 
 cdef void build_histogram(
     const BinView* bins, const StatsView* stats,

@@ -3,7 +3,7 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hybridtrees.core.bins.mapper import BinnedMatrix
+from hybridtrees.core.bins.matrix import BinnedMatrix
 
 def histogram_offsets(n_bins: ArrayLike) -> NDArray[np.uint32]: ...
 
@@ -11,8 +11,6 @@ class BinnedView:
     def __init__(self, binned: BinnedMatrix) -> None: ...
     @property
     def binned(self) -> BinnedMatrix: ...
-    @property
-    def n_cells(self) -> int: ...
 
 class Layout(TypedDict):
     name: str

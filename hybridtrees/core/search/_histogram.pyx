@@ -1,4 +1,4 @@
-"""Histograms of binned features: views, integer statistics, sums, the pool of buffers."""
+"""Histograms of binned features: integer statistics of rows, sums by bin, a pool of buffers."""
 
 from cython.parallel cimport parallel, prange
 from libc.math cimport copysign, fabsf, frexp, isfinite, ldexp
@@ -21,17 +21,16 @@ import numpy as np
 from hybridtrees.core.base.dtypes import aligned_empty
 
 
-# ---- C views over the Python objects that the kernels read ------------------------------------
+# ---- C views of the Python objects that kernels read ------------------------------------------
 
 
 def histogram_offsets(n_bins):
-    """First cell of each feature in a histogram, and the number of cells as last entry.
+    """First cell of each feature in a histogram, and at the end the number of cells.
 
-    A feature takes its value bins and one cell for missing rows. A distance between two features
-    that divides 4,096 bytes would put their cells at addresses that the processor's store buffer
-    cannot tell apart, and every load would wait for an unrelated store; such distances are
-    stretched. Where most features have many bins, all get the same distance, which the
-    accumulating loop then knows at compile time.
+    A feature has its value bins and one cell for missing rows. Distances between features at which
+    cells would share the low 12 bits of their addresses are increased: with such 4K aliasing, loads
+    wait for unrelated stores. If most features have many bins, all have the same distance, which is
+    a compile-time constant of the accumulating loop.
     """
     cells = np.asarray(n_bins, dtype=np.int64) + 1
     if np.median(cells) >= 128:
@@ -66,7 +65,7 @@ cdef class BinnedView:
             or self.is_categorical.shape[0] != self.view.n_features
             or self.view.record_bytes < self.view.n_features + 4
         ):
-            raise ValueError("the arrays of the BinnedMatrix do not fit together")
+            raise ValueError("the arrays of the BinnedMatrix are not consistent")
         if self.view.n_rows == 0 or self.view.n_features == 0:
             raise ValueError("a BinnedMatrix needs at least one row and one feature")
         if self.view.n_rows >= 2**32 - 1:
@@ -79,26 +78,20 @@ cdef class BinnedView:
         self.view.is_categorical = &self.is_categorical[0]
         self.view.cell_start = &self.cell_start[0]
 
-    @property
-    def n_cells(self):
-        """Cells of a histogram."""
-        return self.view.n_cells
 
-
-# ---- Per-row statistics: from float gradients to the integers that histograms add up ----------
+# ---- Statistics of rows: gradients and hessians quantised to integers -------------------------
 #
-# The step of the fixed-point scale is a power of two chosen once per tree from the largest
-# gradient (hessian), so that as many bits are kept as the sums have room for. With few rows that
-# is 30 bits, and float32 gradients lose next to nothing; the choice between two splits can then
-# differ from float64 histograms only in true ties. Leaf values never come from these integers.
+# The step of the fixed-point scale is a power of two, chosen once per tree from the largest
+# gradient (hessian) such that the sums use all available bits. With few rows these are 30 bits, and
+# float32 gradients lose almost nothing: splits can differ from those of float64 histograms only in
+# true ties. Leaf values are not computed from these integers.
 
 
 cdef enum:
     BLOCK = 8192
-    TILE = 256               # rows that are rounded, then written
-    # From here on one packed word per cell is worth its 16 bits.
-    PAIR16_MIN_ROWS = 100000
-    # Below this share of the largest gradient the mean one keeps too few of the 16 bits.
+    TILE = 256               # rows that are rounded before they are written
+    PAIR16_MIN_ROWS = 100000  # from so many rows on 16 bits are used, for their speed
+    # Maximum ratio of the largest to the mean gradient; beyond, 16 bits are too few for the mean.
     PAIR16_MAX_SPREAD = 256
 
 
@@ -111,7 +104,7 @@ cdef inline int bit_length(intp_t value) noexcept nogil:
 
 
 cdef inline double step_for(double largest, int bits) noexcept nogil:
-    """The power of two of which `largest` takes fewer than 2**bits steps."""
+    """The power of two such that `largest` is below 2**bits steps."""
     cdef int exponent
     if largest <= 0:
         return 1.0
@@ -122,7 +115,7 @@ cdef inline double step_for(double largest, int bits) noexcept nogil:
 cdef void round_values(
     const float32_t* values, intp_t n, double scale, int32_t* out
 ) noexcept nogil:
-    """Whole steps, halves away from 0; without a branch on the sign, which nobody can foresee."""
+    """OUT numbers of steps, halves rounded away from 0, without a branch on the sign."""
     cdef intp_t i
     cdef double value
     for i in range(n):
@@ -131,7 +124,7 @@ cdef void round_values(
 
 
 cdef struct Range:
-    double largest            # magnitude; not finite where a value is not
+    double largest            # magnitude; not finite if a value is not
     HtExactSum total          # of the magnitudes
 
 
@@ -154,9 +147,9 @@ cdef void range_of(
     const float32_t* values, intp_t n, Range* blocks, bint want_mean, int n_threads,
     double* largest, double* mean,
 ) noexcept nogil:
-    """Largest and mean magnitude, the latter where asked for; `blocks` is scratch.
+    """OUT largest and, with `want_mean`, mean magnitude; `blocks` is scratch.
 
-    The mean only steers a choice of layout, but that choice too must depend on the values alone.
+    The mean is an exact sum so that the choice of a layout depends on the values alone.
     """
     cdef intp_t n_blocks = (n + BLOCK - 1) // BLOCK, block
     cdef int width = ht_vector_bytes()
@@ -174,7 +167,7 @@ cdef void range_of(
 
 
 cdef RowValues row_values(const float32_t[::1] grad, hess, intp_t n) except *:
-    """Gradients of n rows and their hessians, or one for all; the caller keeps both alive."""
+    """Pointers to gradients and hessians (or one for all rows); the caller keeps both alive."""
     cdef RowValues values
     cdef const float32_t[::1] hess_view
     if grad.shape[0] != n:
@@ -193,9 +186,8 @@ cdef RowValues row_values(const float32_t[::1] grad, hess, intp_t n) except *:
 cdef class RowStatistics:
     """Quantised (grad, hess) of all rows of a BinnedMatrix.
 
-    With `use_tail` four-byte statistics are kept in the spare bytes of the records, so that one
-    cache line brings the codes and the gradient. Only one user of a BinnedMatrix may do so at a
-    time.
+    With `use_tail` four-byte statistics are stored in the spare bytes of the records, so that the
+    codes and the gradient share a cache line. Only one user of a BinnedMatrix may do so at a time.
     """
 
     def __init__(self, BinnedView bins, bint use_tail):
@@ -207,7 +199,7 @@ cdef class RowStatistics:
     cdef int quantise(
         self, const RowValues* values, intp_t n_sampled, bint need_counts, int n_threads
     ) except -1 nogil:
-        """Choose the layout and the units; `write` makes the integers."""
+        """Choose the layout and the units; `write` writes the integers."""
         cdef intp_t n = self.bins.view.n_rows
         cdef int count_bits = bit_length(n_sampled)
         cdef int spare_bits = 62 - 2 * count_bits
@@ -249,7 +241,7 @@ cdef class RowStatistics:
             else:
                 self.view.hess_unit = step_for(top_hess, 30)
         width = 8 if self.view.layout == PAIR32 else 4
-        # In wide records the tail would cost a cache line of its own.
+        # In wide records the tail would be in another cache line.
         if self.use_tail and width == 4 and self.bins.view.record_bytes <= 64:
             self.view.stride = self.bins.view.record_bytes
             self.view.data = self.bins.view.records + self.bins.view.record_bytes - 4
@@ -278,7 +270,7 @@ cdef class RowStatistics:
 
     @property
     def layout(self):
-        """Name, count bits and units of the quantisation in force."""
+        """Name, count bits and units of the current quantisation; for tests."""
         names = {<int>GRAD_ONLY: "unit", <int>PAIR16: "pair16", <int>PAIR32: "pair32"}
         return {
             "name": names[self.view.layout],
@@ -312,7 +304,7 @@ cdef void write_rows(
 cdef void write_tile(
     const StatsView* view, const int32_t* grad, const int32_t* hess, intp_t n, uint8_t* data
 ) noexcept nogil:
-    """Put a few rows' integers where their layout has them."""
+    """Write the integers of at most TILE rows in their layout."""
     cdef intp_t i, stride = view.stride
     cdef int16_t grad16
     cdef uint16_t hess16
@@ -321,7 +313,7 @@ cdef void write_tile(
             memcpy(data + i * stride, grad + i, 4)
     elif view.layout == PAIR16:
         for i in range(n):
-            # The largest may be rounded up to a step that 16 bits do not have.
+            # The largest may be rounded up beyond 16 bits.
             grad16 = <int16_t>min(max(grad[i], -32767), 32767)
             hess16 = <uint16_t>min(max(hess[i], -65535), 65535)
             memcpy(data + i * stride, &grad16, 2)
@@ -335,18 +327,18 @@ cdef void write_tile(
 # ---- Histograms of integer statistics over binned features ------------------------------------
 #
 # A histogram is one flat block of cells: feature f owns the cells ``cell_start[f] + code``, the
-# last of them counts the missing rows. What a cell holds depends on the layout of the statistics
-# (`StatsLayout`). All sums are integers, so they do not depend on the order of rows, blocks or
-# threads, and ``parent - child`` is exact.
+# last of which counts the missing rows. The contents of a cell depend on the layout of the
+# statistics (`StatsLayout`). All sums are integers, so they do not depend on the order of rows,
+# blocks or threads, and ``parent - child`` is exact.
 #
-# With PAIR16 statistics a large node is accumulated in blocks of at most 65,536 rows into one
-# packed word per cell, ``(grad << 32) + hess``, one add instead of two; each block is then flushed
-# into the two words of the cell. 65,536 values of 16 bits cannot overflow a half.
+# With PAIR16 statistics, blocks of at most 65,536 rows of a large node are accumulated into one
+# packed word per cell, ``(grad << 32) + hess``, with one addition instead of two; then they are
+# flushed to the two words of the cell. 65,536 values of 16 bits cannot overflow half a word.
 #
-# Several threads have a histogram each, which are added up at the end, some features by each
-# thread; or, where there are few rows or many features, some features of one histogram. Either way
-# the thread that has completed a feature goes on with it (`FeatureWork`): the sibling's cells, and
-# the splits of both, come from cells that are in its nearest cache, and no thread is woken twice.
+# Several threads share the rows, each with its own histogram, and then add these up by feature. If
+# there are few rows or many features, they share the features of one histogram instead. In both
+# cases the thread that completes a feature goes on with it (`FeatureWork`): the sibling's cells and
+# the gains of both nodes are computed while the cells are in its cache.
 
 
 cdef extern from "accumulate.h" nogil:
@@ -361,32 +353,26 @@ cdef extern from "accumulate.h" nogil:
         intp_t stats_stride
         int count_bits
         const uint32_t* rows
-        intp_t row_start
-        intp_t row_stop
+        intp_t row_start, row_stop
         const int32_t* features
-        int32_t first
-        int32_t last
+        int32_t first, last
         int64_t* hist
 
     void ht_accumulate(const HtAccumulation* work, int layout, int uniform)
 
 cdef enum:
     PACKED_BLOCK = 65536
-    # A parallel region costs microseconds when the cores are idle and far more when they are
-    # not: below this many updates, about 12 microseconds, a node is done serially.
+    # Smaller nodes (about 12 microseconds) are serial: a parallel region costs microseconds, and
+    # far more if the cores are busy.
     PARALLEL_UPDATES = 16384
-    # Of fewer rows, threads take features: a histogram for each would cost more than it saves.
-    FEW_ROWS = 2048
-    # Threads take chunks of rows as they come: one that is held up by another process does not
-    # hold up all, and the last one to end is late by less than a chunk.
+    FEW_ROWS = 2048              # below, threads share features, as a histogram each costs more
+    # Dynamic chunks of rows: a thread that is delayed by another process leaves chunks to others.
     CHUNK_ROWS = 2048
     LEAST_CHUNK_ROWS = 256
-    MIN_CHUNKS = 8               # per thread, of at least so many rows
+    MIN_CHUNKS = 8               # per thread, of at least LEAST_CHUNK_ROWS
     MAX_THREADS = 256
-    # Features of one pass: their codes are one cache line of a record.
-    FEATURE_BLOCK = 64
-    # Rows that are quantised and then added while they are in the nearest cache.
-    WRITE_ROWS = 256
+    FEATURE_BLOCK = 64           # features of one pass: their codes are one cache line of a record
+    WRITE_ROWS = 256             # rows that are quantised before they are added, from the L1 cache
 
 
 cdef void accumulate(
@@ -458,9 +444,9 @@ cdef void add_rows(
     const int32_t* features, int32_t first, int32_t last,
     int64_t* hist, int64_t* packed, const RowValues* values,
 ) noexcept nogil:
-    """Add some rows over some features to a histogram, block of features by block of features.
+    """Add some rows to the cells of some features, by blocks of features.
 
-    `packed` NULL: without packing.
+    `packed` is scratch for packed words, NULL: no packing.
     """
     cdef intp_t start, stop
     cdef int32_t end
@@ -495,15 +481,15 @@ cdef void build_histogram(
     int64_t* hist, int64_t* scratch, int n_threads, const RowValues* values,
     const FeatureWork* then,
 ) noexcept nogil:
-    """Histogram of the rows of a node over all features (features NULL) or those listed.
+    """OUT histogram of the rows of a node over all features (features NULL) or the listed ones.
 
-    Wide data is split over features, so that each thread sees whole cache lines of the records;
-    narrow data over rows. Cells of features that are not listed are left as they are. `values`
-    not NULL: the statistics are written from them on the way, which takes all rows in order, and
-    statistics inside the records. `then` not NULL: run for each feature.
+    With many features threads share blocks of features, each one cache line of a record; otherwise
+    they share rows. Cells of other features are not changed. If `values` is not NULL, statistics
+    are written from them on the way, which requires all rows in order and statistics in the
+    records. `then`, if not NULL, is run for each feature.
     """
     cdef intp_t updates = n_rows * n_features
-    # One word per cell pays where a block brings more rows than there are cells to flush.
+    # Packing is worth it if there are more updates than cells to flush.
     cdef bint pack = stats.layout == PAIR16 and updates > 4 * bins.n_cells
     cdef bint few = n_rows < FEW_ROWS and values == NULL
     cdef int32_t size = FEATURE_BLOCK, n_blocks, block
@@ -532,7 +518,7 @@ cdef void add_features(
     const int32_t* features, int32_t first, int32_t last, int64_t* hist, int64_t* packed,
     const RowValues* values, const FeatureWork* then,
 ) noexcept nogil:
-    """Histogram of all rows over some features."""
+    """OUT histogram of all rows over some features."""
     zero_cells(bins, features, first, last, hist, stats.n_words)
     add_rows(bins, stats, rows, 0, n_rows, features, first, last, hist, packed, values)
     if then != NULL:
@@ -540,12 +526,12 @@ cdef void add_features(
 
 
 cdef struct Part:
-    # What one thread has summed.
+    # Sums of one thread.
     int64_t* hist
-    int64_t* packed              # NULL: without packing
+    int64_t* packed              # NULL: no packing
     intp_t packed_rows           # rows in `packed`
-    bint has_cells               # whether there is anything in `hist`
-    intp_t[4] unused             # two threads share no cache line
+    bint has_cells               # whether `hist` is in use
+    intp_t[4] unused             # threads have separate cache lines
 
 
 cdef void add_in_chunks(
@@ -553,7 +539,7 @@ cdef void add_in_chunks(
     const int32_t* features, int32_t n_features, int64_t* hist, int64_t* scratch,
     int64_t* packed, int n_threads, const RowValues* values, const FeatureWork* then,
 ) noexcept nogil:
-    """Histogram of a node, its rows shared among threads."""
+    """OUT histogram of a node; threads share the rows."""
     cdef Part[MAX_THREADS] parts
     cdef intp_t chunk, n_chunks
     cdef int32_t j, first, last
@@ -584,7 +570,7 @@ cdef void add_chunk(
     intp_t row_start, intp_t row_stop, const int32_t* features, int32_t n_features,
     Part* part, const RowValues* values,
 ) noexcept nogil:
-    """Add a few rows to what a thread has summed."""
+    """Add a chunk of rows to the sums of a thread."""
     cdef intp_t n = row_stop - row_start
     if part.packed == NULL or part.packed_rows + n > PACKED_BLOCK:
         if not part.has_cells:
@@ -608,7 +594,7 @@ cdef void add_parts(
     const BinView* bins, const StatsView* stats, int32_t feature, const Part* parts,
     int n_threads,
 ) noexcept nogil:
-    """Add up the cells of one feature over all threads, in the histogram of the first."""
+    """Add the cells of one feature of all threads to the histogram of the first thread."""
     cdef intp_t first = bins.cell_start[feature], last = bins.cell_start[feature + 1], i
     cdef int64_t* hist = parts[0].hist
     cdef const int64_t* more
@@ -628,7 +614,7 @@ cdef void subtract_cells(
     const BinView* bins, const StatsView* stats, int32_t feature, int64_t* parent,
     const int64_t* child,
 ) noexcept nogil:
-    """parent -= child for one feature: what is left are the sibling's cells, exactly."""
+    """parent -= child for one feature: this gives exactly the sibling's cells."""
     cdef intp_t i
     for i in range(<intp_t>bins.cell_start[feature] * stats.n_words,
                    <intp_t>bins.cell_start[feature + 1] * stats.n_words):
@@ -637,9 +623,9 @@ cdef void subtract_cells(
 
 def histogram(BinnedView bins, RowStatistics statistics, const uint32_t[::1] rows, features,
               int n_threads):
-    """Histogram of some rows (None: all in order), int64 of shape (n_cells, n_words).
+    """Histogram of some rows (None: all in order), int64 of shape (n_cells, n_words); for tests.
 
-    The cells of features that are not listed (None: all are) stay 0.
+    Cells of features that are not listed (None: all are) are 0.
     """
     cdef intp_t i, n = bins.view.n_rows if rows is None else rows.shape[0]
     cdef const int32_t[::1] listed
@@ -673,11 +659,11 @@ def histogram(BinnedView bins, RowStatistics statistics, const uint32_t[::1] row
     return out
 
 
-# ---- Histograms of open nodes: buffers that are reused, bounded in number ---------------------
+# ---- Histograms of open nodes -----------------------------------------------------------------
 
 
 cdef class HistogramPool:
-    """Slots of equal size, made when first needed, up to `max_bytes` in all (three at least)."""
+    """Slots of equal size, allocated on demand and reused: at most `max_bytes`, at least three."""
 
     def __cinit__(self, intp_t max_bytes):
         self.slots = NULL
@@ -693,7 +679,7 @@ cdef class HistogramPool:
         free(self.free_slots)
 
     cdef int reset(self, intp_t slot_words) except -1:
-        """Make every slot free; start anew where the size of a histogram has changed."""
+        """Release all slots, and their memory if the size of a histogram has changed."""
         cdef int32_t slot
         if slot_words != self.slot_words:
             self.arrays = []
@@ -724,7 +710,7 @@ cdef class HistogramPool:
         return 0
 
     cdef int take(self) except -2 nogil:
-        """A free slot, or -1 when the pool is full and someone has to give one back."""
+        """Take a free slot; -1 if the pool is full."""
         if self.n_free == 0:
             if self.n_slots >= self.max_slots:
                 return -1

@@ -12,17 +12,17 @@ cdef struct NodeSearch:
     # The search of one node.
     int32_t node
     NodeScan scan
-    const int32_t* features      # those drawn for the node
+    const int32_t* features      # drawn for the node
     int32_t n_features
-    const uint8_t* drawn         # which features these are, NULL: all of the tree
+    const uint8_t* drawn         # the same as flags, NULL: all features of the tree
 
 
 cdef struct Children:
-    # What becomes of the cells that are summed for a child.
+    # What is done with the histogram of a child: see `finish_features`.
     const BinView* bins
     const StatsView* stats
     const int64_t* summed
-    int64_t* rest                # the parent's cells, to become the sibling's; NULL: not needed
+    int64_t* rest                # the parent's cells, which become the sibling's; or NULL
     NodeSearch[2] searches
     int32_t n_searches
     float64_t* scratch           # SCAN_WORDS for each thread
@@ -35,11 +35,10 @@ cdef class HistogramSearch(SplitSearch):
     cdef float64_t[::1] scan_scratch
     cdef SplitInfo* by_feature               # of two nodes
     cdef uint8_t[::1] is_drawn               # the same
-    cdef RowValues values                    # of the present tree
-    cdef tuple kept                          # the arrays behind them
+    cdef RowValues values                    # of the current tree
+    cdef tuple kept                          # arrays behind `values`
     cdef int histogram_of(self, int32_t node) except -1 nogil
     cdef int sum_rows(self, int32_t node, Children* work) except -1 nogil
-    cdef int child_histograms(self, int32_t node, bint left, bint right) except -1 nogil
     cdef int fill_children(
         self, int32_t node, bint left, bint right, bint scanned
     ) except -1 nogil
@@ -49,7 +48,7 @@ cdef class HistogramSearch(SplitSearch):
     cdef void open_search(self, int32_t node, int32_t lane, NodeSearch* search) noexcept nogil
     cdef void close_searches(self, Children* work) noexcept nogil
     cdef void accept(self, int32_t node) noexcept nogil
-    cdef void search(self, int32_t node, int32_t lane, int n_threads) noexcept nogil
+    cdef void search(self, int32_t node) noexcept nogil
     cdef bint is_pure(self, const GrowNode* node) noexcept nogil
     cdef float64_t value_of(self, int32_t node) noexcept nogil
     cdef bint any_missing(self, const GrowNode* node) noexcept nogil

@@ -1,4 +1,4 @@
-from hybridtrees.core.bins.mapper import BinnedMatrix
+from hybridtrees.core.bins.matrix import BinnedMatrix
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.search._search import SplitSearch
 

@@ -1,7 +1,7 @@
 """Splits from histograms of binned features.
 
-Of two children the smaller one's histogram is summed from its rows, the other's is what remains
-of the parent's. Both are scanned feature by feature on the way, while their cells are at hand.
+The histogram of the smaller child is summed from its rows; that of the other one is the parent's
+minus it. Both are scanned feature by feature at once, while their cells are in the cache.
 """
 
 from libc.math cimport fabs
@@ -29,7 +29,7 @@ from hybridtrees.core.base.dtypes import aligned_empty
 
 
 cdef bint written_at_root(HistogramSearch search) noexcept nogil:
-    """Whether the root's histogram writes the statistics: both pass over all records in order."""
+    """Whether statistics are written in the pass of the root's histogram over all records."""
     return (
         search.statistics.view.stride == search.bins.view.record_bytes
         and search.statistics.view.layout != PAIR32
@@ -41,7 +41,7 @@ cdef bint written_at_root(HistogramSearch search) noexcept nogil:
 cdef void finish_features(
     void* context, const int32_t* features, int32_t first, int32_t last, int thread
 ) noexcept nogil:
-    """The sibling's cells of some features, and what their splits gain in both nodes."""
+    """OUT the sibling's cells of some features, and the gains of their splits in both nodes."""
     cdef Children* work = <Children*>context
     cdef const uint8_t* drawn
     cdef int32_t j, k, feature
@@ -58,9 +58,9 @@ cdef void finish_features(
 
 
 cdef class HistogramSearch(SplitSearch):
-    """Searches the nodes of trees on one BinnedMatrix; its buffers are reused.
+    """Searches the nodes of trees on one BinnedMatrix.
 
-    `use_tail`: whether the records' spare bytes may hold this search's statistics.
+    `use_tail`: whether statistics may be stored in the spare bytes of the records.
     """
 
     def __cinit__(self):
@@ -75,7 +75,7 @@ cdef class HistogramSearch(SplitSearch):
         self.n_rows = self.bins.view.n_rows
         self.n_features = self.bins.view.n_features
         self.use_rules(params)
-        # More than two threads need both sides of a split apart from the rows.
+        # More than two threads need scratch for both sides of a split.
         self.row_scratch = np.empty((2 if n_threads > 2 else 1) * self.n_rows, dtype=np.uint32)
         self.is_drawn = np.empty(2 * self.n_features, dtype=np.uint8)
         self.scan_scratch = np.empty(n_threads * SCAN_WORDS)
@@ -89,7 +89,7 @@ cdef class HistogramSearch(SplitSearch):
     def begin(self, statistics, rows, seed):
         """Start a new tree on some rows: ascending ids, or None for all.
 
-        Small nodes are searched exactly on the target of the statistics, if there is one.
+        Small nodes are searched exactly by the target of the statistics, if there is one.
         """
         cdef bint need_counts = self.rules.min_samples_leaf > 1
         cdef intp_t n_words
@@ -114,12 +114,12 @@ cdef class HistogramSearch(SplitSearch):
     # ---- histograms ---------------------------------------------------------------------------
 
     cdef int histogram_of(self, int32_t node) except -1 nogil:
-        """Sum the node's own rows into a new slot."""
+        """Sum the rows of a node into a new slot."""
         self.take_slot(node)
         return self.sum_rows(node, NULL)
 
     cdef int sum_rows(self, int32_t node, Children* work) except -1 nogil:
-        """Sum the node's own rows into its slot, and do the work on each feature (or NULL)."""
+        """Sum the rows of a node into its slot, and do `work` (or NULL) on each feature."""
         cdef GrowNode* n = &self.store.nodes[node]
         cdef FeatureWork then
         cdef bint whole = node == 0 and self.n_sampled == self.bins.view.n_rows
@@ -155,7 +155,7 @@ cdef class HistogramSearch(SplitSearch):
         )
 
     cdef void open_search(self, int32_t node, int32_t lane, NodeSearch* search) noexcept nogil:
-        """OUT the search of a node that has a slot; two lanes may hold two nodes' searches."""
+        """OUT the search of a node with a slot; each lane holds the search of one node."""
         cdef GrowNode* n = &self.store.nodes[node]
         cdef uint8_t* drawn = &self.is_drawn[lane * self.n_features]
         cdef int32_t j
@@ -171,16 +171,16 @@ cdef class HistogramSearch(SplitSearch):
                   self.pool.slots[n.slot], &n.sums, &n.bounds,
                   self.by_feature + lane * self.n_features)
 
-    cdef void search(self, int32_t node, int32_t lane, int n_threads) noexcept nogil:
-        """Find the best split of a node whose histogram is there."""
+    cdef void search(self, int32_t node) noexcept nogil:
+        """Find the best split of a node from its histogram."""
         cdef NodeSearch search
-        self.open_search(node, lane, &search)
+        self.open_search(node, 0, &search)
         find_split(&search.scan, search.features, search.n_features, &self.scan_scratch[0],
-                   n_threads, &self.store.nodes[node].split)
+                   self.n_threads, &self.store.nodes[node].split)
         self.accept(node)
 
     cdef void close_searches(self, Children* work) noexcept nogil:
-        """Choose among the features that were scanned."""
+        """Choose the splits of the nodes whose features were scanned."""
         cdef NodeSearch* search
         cdef int32_t k
         for k in range(work.n_searches):
@@ -190,7 +190,7 @@ cdef class HistogramSearch(SplitSearch):
             self.accept(search.node)
 
     cdef void accept(self, int32_t node) noexcept nogil:
-        """Complete the split that was chosen, or drop it where there is nothing to part."""
+        """Complete the chosen split, or drop it if all targets of the node are equal."""
         cdef GrowNode* n = &self.store.nodes[node]
         n.split.key = <uint32_t>n.split.bin
         n.split.category_start = -1
@@ -198,7 +198,7 @@ cdef class HistogramSearch(SplitSearch):
             n.split.feature = -1
 
     cdef bint is_pure(self, const GrowNode* node) noexcept nogil:
-        """Whether all targets of a node are equal; the first that differs ends the look."""
+        """Whether all targets of a node are equal; False if there are none."""
         cdef const float64_t* data = self.target.data
         cdef intp_t i, width = self.target.width
         cdef const float64_t* first
@@ -225,20 +225,13 @@ cdef class HistogramSearch(SplitSearch):
             <float64_t>self.store.nodes[0].sums.hess * self.statistics.view.hess_unit
             >= 2 * self.rules.min_child_weight
         ):
-            self.search(0, 0, self.n_threads)
+            self.search(0)
         return 0
-
-    cdef int child_histograms(self, int32_t node, bint left, bint right) except -1 nogil:
-        """Histograms of those children that are asked for."""
-        return self.fill_children(node, left, right, False)
 
     cdef int fill_children(
         self, int32_t node, bint left, bint right, bint scanned
     ) except -1 nogil:
-        """Histograms of those children that are asked for: one summed, the other what is left.
-
-        `scanned`: their best splits too.
-        """
+        """Make the histograms of the wanted children, and with `scanned` find their best splits."""
         cdef Children work
         cdef int32_t small = self.store.nodes[node].left, large = self.store.nodes[node].right
         cdef bint want_small = left, want_large = right
@@ -268,7 +261,7 @@ cdef class HistogramSearch(SplitSearch):
     cdef int fill_child(
         self, int32_t node, bint scanned, int32_t sibling, bint sibling_scanned, Children* work
     ) except -1 nogil:
-        """Sum a child's rows; scan it, and a sibling that is what is left, where asked for."""
+        """Sum a child's rows and, if wanted, scan the child and its sibling."""
         work.n_searches = 0
         if scanned:
             self.open_search(node, 0, &work.searches[0])
@@ -311,14 +304,14 @@ cdef class HistogramSearch(SplitSearch):
         return 0
 
     cdef float64_t value_of(self, int32_t node) noexcept nogil:
-        """Leaf value of a node, from its rounded sums."""
+        """Leaf value of a node, from its quantised sums."""
         cdef GrowNode* n = &self.store.nodes[node]
         return bounded_weight(<float64_t>n.sums.grad * self.statistics.view.grad_unit,
                               <float64_t>n.sums.hess * self.statistics.view.hess_unit,
                               &self.rules, &n.bounds)
 
     cdef bint any_missing(self, const GrowNode* node) noexcept nogil:
-        """Whether a row of the node lacks the feature that the node is split on."""
+        """Whether the split feature is missing in a row of the node."""
         cdef int32_t f = node.split.feature
         cdef const uint8_t* codes = self.bins.view.columns + f * self.bins.view.n_rows
         cdef intp_t i
@@ -337,7 +330,7 @@ cdef class HistogramSearch(SplitSearch):
         for k in range(other.store.n_nodes):
             split = &other.store.nodes[k].split
             if other.store.nodes[k].left >= 0 and not split.is_categorical:
-                # Keys of the task's lists are bins; a cut behind all of them is one at the last.
+                # Keys of the task's lists are bins; HT_ALL_KEYS becomes the last bin.
                 split.bin = <int32_t>min(
                     split.key, <uint32_t>(self.bins.view.n_bins[split.feature] - 1))
         SplitSearch.take_back(self, node, other)
@@ -359,7 +352,7 @@ cdef class HistogramSearch(SplitSearch):
         return self.target.data == NULL
 
     cdef int32_t leaf_of(self, intp_t row) noexcept nogil:
-        """Down the tree by codes."""
+        """Walk down the tree by codes."""
         cdef int32_t k = 0, code
         cdef const uint8_t* record = self.bins.view.records + row * self.bins.view.record_bytes
         cdef GrowNode* nodes = self.store.nodes

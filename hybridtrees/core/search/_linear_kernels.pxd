@@ -4,21 +4,14 @@ from hybridtrees.core.base._types cimport int32_t, intp_t, uint8_t, uint32_t
 
 cdef extern from "linear_kernels.h" nogil:
     ctypedef struct LinearRules "ht_linear_rules":
-        int n_columns
-        int n_targets
-        int tail
+        int n_columns, n_targets, tail
         const int32_t* at
-        double relative
-        double relative_sum
+        double relative, relative_sum
         const double* per_weight
         const double* absolute
         const double* least
-        double tolerance
-        double least_rows
-        bint has_ridge
-        bint penalised
-        bint has_lasso
-        bint l1_sum
+        double tolerance, least_rows
+        bint has_ridge, penalised, has_lasso, l1_sum
         double l1
         const double* l1_per_weight
     int ht_vector_bytes()

@@ -14,19 +14,14 @@ import numpy as np
 from hybridtrees.core.base.dtypes import aligned_empty
 
 
-# ---------------------------------------------------------------------------------------------
-# Regressors and targets of a linear tree, as the kernels read them: sums of products of columns
-# over any rows, and penalised least squares from such sums.
-
-
-# A regressor of which others leave no more than this share is left out of a fit.
+# A regressor is left out of a fit if at most this share of it is not explained by others.
 TOLERANCE = 1e-10
-# A regressor that varies less, in units of its variance in the table, counts as constant.
+# A regressor is constant if its variation, in units of that in the table, is at most this.
 CONSTANT = 1e-13
 
 
 cdef class LinearProblem:
-    """Least squares of targets on standardised regressors, over any rows of a table.
+    """Penalised least squares of targets on standardised regressors, over any rows of a table.
 
     Fits to fewer than `least_rows` rows are constants; losses include the penalty if `penalised`.
     """
@@ -112,7 +107,7 @@ cdef class LinearProblem:
         self, const float64_t* cells, intp_t stride, const float64_t* total, int n,
         const float64_t* start, float64_t* scratch, float64_t* loss, float64_t* coef,
     ) noexcept nogil:
-        """OUT losses and coefficients of n fits: to cells, or to what they leave of a total."""
+        """OUT losses and coefficients of n fits: to cells, or to `total` minus each cell."""
         if self.rules.has_lasso:
             ht_lasso_losses(&self.rules, cells, stride, total, n, start, scratch, loss, coef)
         else:
@@ -137,7 +132,7 @@ cdef class LinearProblem:
         cdef int n = <int>cells.shape[0]
         cdef float64_t[::1] begin, scratch = aligned_empty(self.scratch_size(), np.float64)
         if cells.shape[1] < self.cell_size:
-            raise ValueError("the cells are of another problem")
+            raise ValueError("the cells belong to another problem")
         loss = np.zeros(n)
         coef = np.zeros((n, self.n_targets, self.n_columns))
         begin = np.zeros(self.n_targets * self.n_columns) if start is None else start.ravel()
@@ -151,7 +146,7 @@ cdef class LinearProblem:
     def products(self, const float64_t[:, ::1] cells):
         """Sums of products of all columns, (n_cells, n, n) with the targets last, and the weights.
 
-        Products of two different targets are not among them.
+        Products of two different targets are not meaningful.
         """
         cdef int i, j, m = self.rules.n_columns + self.rules.n_targets
         index = np.empty((m, m), dtype=np.intp)
@@ -163,10 +158,10 @@ cdef class LinearProblem:
 
     def reweight(self, const uint32_t[::1] rows, const float64_t[:, ::1] regressors,
                  const float64_t[::1] curvature, const float64_t[:, ::1] targets):
-        """Give some rows new weights in the sums of products, and new targets.
+        """Change the targets of some rows, and their weights in the sums of products.
 
-        Weights for the rules of leaves and penalties stay those of the problem. `regressors` is the
-        table that the problem was made of.
+        The weights for penalties and minimum weights stay the same. `regressors` is the table from
+        which the problem was made.
         """
         cdef intp_t i, j, p = self.rules.n_columns, k = self.rules.n_targets
         cdef float64_t root

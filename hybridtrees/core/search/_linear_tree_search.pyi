@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hybridtrees.core.bins.mapper import BinnedMatrix
+from hybridtrees.core.bins.matrix import BinnedMatrix
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.search._linear_tree_fit import LinearProblem
 from hybridtrees.core.search._search import SplitSearch

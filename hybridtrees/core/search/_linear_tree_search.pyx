@@ -1,22 +1,22 @@
 """Splits by the loss of linear models in both children.
 
-The sums of products of regressors and targets are collected for every bin of a split feature;
-those of the left child of a cut are sums over bins, those of the right child are what remains,
-and each candidate costs two small systems of equations. Of two children the smaller one's sums
-are collected, the other's are what remains of the parent's.
+Sums of products of regressors and targets are collected for every bin of a split feature. The sums
+of the left child of a cut are sums over bins, those of the right child the node's minus these, and
+each candidate takes two small systems of equations. The sums of the smaller child are collected
+from its rows; those of the other one are the parent's minus them.
 
-Where a loss is not squared, a node is first fitted by a Python object, which gives each row a
-curvature and a working target; candidates are ranked by the quadratic loss around that fit, and
-the best few are handed back to be fitted in full.
+For losses other than squared error, a Python object first fits the node and returns a curvature
+and a working target for each row. Candidates are ranked by the quadratic approximation of the loss
+at that fit, and the object fits the best few in full.
 
-With many regressors all features are first scored by how residuals go along with the regressors
-left and right of their cuts, and only the best of them are searched.
+With many regressors, all features are first scored by a score test, and only the best ones are
+searched.
 """
 
 from cython.parallel cimport prange
 from libc.math cimport INFINITY
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy, memmove, memset
 
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
 from hybridtrees.core.base._threads cimport team_of
@@ -40,31 +40,29 @@ from hybridtrees.core.base.dtypes import aligned_empty
 
 # ---- Candidate cuts of one feature, by the loss of linear models on both sides ----------------
 #
-# The sums of products of a node are collected by bin; those left of a cut are running sums over the
-# bins, those right of it what the node's total leaves. Categories are first put in the order of
-# their mean residuals under the node's own fit.
+# Categories are sorted by their mean residuals under the node's own fit, then cut like bins.
 
 
 cdef enum:
-    UNDECIDED = 2            # missing_left: no row of the node lacks a value, sides are not known
-    SORT_BLOCK = 2048        # rows sorted by bin at a time: their regressors stay in the cache
+    UNDECIDED = 2            # missing_left if the node has no missing values; set in `divide`
+    SORT_BLOCK = 2048        # rows that are sorted by bin at a time, in the cache
 
 
 cdef struct ScanNode:
-    # A node whose features are searched.
+    # The current node.
     const float64_t* total     # its sums of products
     float64_t* coef            # its own fit, (n_targets, n_columns)
     float64_t loss             # of that fit
-    float64_t least_rows       # of a child
-    float64_t least_weight
-    float64_t least_gain       # a split must gain more
+    float64_t least_rows       # minimum number of rows of a child
+    float64_t least_weight     # minimum weight of a child
+    float64_t least_gain       # gains must be larger
 
 
 cdef inline void sort_by_code(
     const uint8_t* codes, const uint32_t* rows, intp_t n, int32_t n_codes,
     int32_t* start, uint32_t* sorted_rows,
 ) noexcept nogil:
-    """OUT rows by code, and where each code's rows start; `start` has n_codes + 1 entries."""
+    """OUT rows sorted by code, and the start of each code; `start` has n_codes + 1 entries."""
     cdef intp_t i
     cdef int32_t code
     cdef int32_t at[257]
@@ -81,7 +79,7 @@ cdef inline void sort_by_code(
 
 
 cdef inline void keep_best(SplitInfo* out, intp_t n_kept, const SplitInfo* split) noexcept nogil:
-    """Put a split among the best ones; of equal ones the first stands first."""
+    """Insert a split into the sorted list of the best ones, after those of equal gain."""
     cdef intp_t k = n_kept
     while k > 0 and (out[k - 1].feature < 0 or split.gain > out[k - 1].gain):
         k -= 1
@@ -92,12 +90,12 @@ cdef inline void keep_best(SplitInfo* out, intp_t n_kept, const SplitInfo* split
 
 
 cdef class LinearScan:
-    """Scans features; its buffers are reused, those of a thread are its own."""
+    """Scans features; every thread has its own buffers."""
 
     cdef BinnedView bins
     cdef LinearProblem problem
-    cdef intp_t most_cells
-    cdef float64_t[:, ::1] sums            # by thread: left sums of the cuts, and a running one
+    cdef intp_t most_cells                 # maximum number of cells of a feature
+    cdef float64_t[:, ::1] sums            # by thread: left sums of the cuts, and a running sum
     cdef float64_t[:, ::1] losses          # by thread: left and right losses of the cuts
     cdef float64_t[:, ::1] scratch
 
@@ -132,7 +130,7 @@ cdef class LinearScan:
             first += part
 
     cdef void fit(self, ScanNode* at) noexcept nogil:
-        """Fit the node; `coef` is where the descent starts, and OUT."""
+        """Fit the node; `coef` is the start of the descent, and OUT."""
         self.problem.losses(at.total, 0, NULL, 1, at.coef, &self.scratch[0, 0], &at.loss, at.coef)
 
     cdef float64_t variation(self, const float64_t* total) noexcept nogil:
@@ -151,7 +149,7 @@ cdef class LinearScan:
         self, const ScanNode* at, int32_t feature, const float64_t* cells, int thread,
         SplitInfo* out, intp_t n_kept,
     ) noexcept nogil:
-        """OUT the best cuts of a feature, feature -1 where there are fewer."""
+        """OUT the best cuts of a feature; feature -1: none."""
         cdef int32_t order[N_CODES]
         cdef int32_t b, n_bins = self.bins.view.n_bins[feature]
         cdef int t
@@ -171,7 +169,7 @@ cdef class LinearScan:
         self, const ScanNode* at, int32_t feature, const float64_t* cells, int thread,
         const int32_t* order, int32_t n, SplitInfo* out, intp_t n_kept,
     ) noexcept nogil:
-        """Try the cuts of bins in some order, missing rows on either side."""
+        """Try all cuts of bins in the given order, with missing rows on both sides."""
         cdef int32_t cuts[257]
         cdef int32_t k, n_cuts, side, n_sides = 1
         cdef intp_t size = self.problem.cell_size
@@ -207,7 +205,7 @@ cdef class LinearScan:
         self, const ScanNode* at, const float64_t* cells, const float64_t* before, int thread,
         const int32_t* order, int32_t n, int32_t* cuts,
     ) noexcept nogil:
-        """OUT positions of the cuts that leave both sides large enough, and their left sums."""
+        """OUT positions of the cuts with large enough sides, and their left sums."""
         cdef intp_t size = self.problem.cell_size
         cdef int tail = self.problem.rules.tail
         cdef float64_t* sums = &self.sums[thread, 0]
@@ -276,31 +274,31 @@ cdef class LinearScan:
                 split.categories[b >> 5] |= <uint32_t>1 << (b & 31)
 
 
-# ---- A quick look at features, before some of them are searched in full -----------------------
+# ---- Screening of features by a score test ----------------------------------------------------
 #
-# A cut changes the node's fit where the residuals left of it go along with a regressor. With z the
-# regressors (the intercept among them), r the residuals and H = sum z z', a cut with the share s of
-# the rows on its left gains about
+# A cut changes the node's fit if the residuals on its left are correlated with a regressor. With z
+# the regressors (including the intercept), r the residuals and H = sum z z', the gain of a cut with
+# the share s of the weight on its left is about
 #
 #     S' H^-1 S / (s (1 - s)),    S = sum over the left rows of z r  -  s (that of all rows),
 #
-# which would be exact if the left rows had the products s H (the score test of Rao 1948). The sums
-# of z r are as many as regressors, where the full search needs all their products.
+# which is exact if the left rows have the products s H (the score test of Rao 1948). This needs one
+# sum per regressor; the full search needs sums of all their products.
 
 
 cdef enum:
-    BLOCK_BYTES = 262144      # rows that stay in the cache while all features pass over them
-    MOST_BYTES = 16777216     # of the sums of the features that do so together
+    BLOCK_BYTES = 262144      # of a block of rows, which stays in the cache for all features
+    MOST_BYTES = 16777216     # maximum size of the sums of the features of a chunk
 
 
 cdef class LinearScreen:
-    """Scores features; its buffers are reused, those of a thread are its own."""
+    """Scores features; every thread has its own buffers."""
 
     cdef BinnedView bins
     cdef LinearProblem problem
     cdef intp_t stride                     # doubles of the sums of a bin
     cdef intp_t most_cells
-    cdef readonly int32_t chunk            # features that pass over the rows together
+    cdef readonly int32_t chunk            # features that are summed in one pass over the rows
     cdef float64_t[::1] factor             # Cholesky factor of the node's products
     cdef float64_t[::1] residual           # of the node's rows, times the root of their weights
     cdef float64_t[:, ::1] sums            # by thread: of every bin of the features of a chunk
@@ -311,7 +309,7 @@ cdef class LinearScreen:
         self.bins = bins
         self.problem = problem
         self.most_cells = int(np.max(bins.n_bins)) + 1
-        # Behind the sums of a bin stand its rows and its weight.
+        # The sums of a bin are followed by its number of rows and its weight.
         self.stride = problem.n_padded + 8
         own = self.most_cells * self.stride * 8
         self.chunk = min(max(1, MOST_BYTES // own), (n_features + n_threads - 1) // n_threads)
@@ -323,13 +321,13 @@ cdef class LinearScreen:
             (n_threads, (n_columns + 1) * ht_padded(<int>self.most_cells)), np.float64)
 
     cdef void begin(self, const ScanNode* at) noexcept nogil:
-        """Factor the products of a node's regressors."""
+        """Factorise the products of a node's regressors."""
         ht_factor(&self.problem.rules, at.total, &self.factor[0])
 
     cdef void take_residuals(
         self, const ScanNode* at, int target, const uint32_t* rows, intp_t n,
     ) noexcept nogil:
-        """Residuals of a target under the node's fit."""
+        """Compute the residuals of a target under the node's fit."""
         cdef int p = self.problem.rules.n_columns, j
         cdef const float64_t* coef = at.coef + target * p
         cdef const float64_t* row
@@ -346,9 +344,9 @@ cdef class LinearScreen:
         self, const ScanNode* at, const uint32_t* rows, intp_t n, const int32_t* features,
         int32_t n_features, int thread, float64_t* scores,
     ) noexcept nogil:
-        """Add to the scores of some features, at most a chunk of them, what their best cuts gain.
+        """Add the gains of the best cuts to the scores of at most `chunk` features.
 
-        A feature that cannot be cut gets minus infinity.
+        The score of a feature that cannot be cut becomes -inf.
         """
         cdef intp_t size = self.most_cells * self.stride, first = 0, part
         cdef intp_t block = max(16, BLOCK_BYTES // (8 * self.problem.n_padded))
@@ -370,7 +368,7 @@ cdef class LinearScreen:
     cdef float64_t best_cut(
         self, const ScanNode* at, int32_t feature, const float64_t* cells, int thread,
     ) noexcept nogil:
-        """What the best cut of a feature gains, from the sums of its bins, missing rows last."""
+        """Approximate gain of the best cut of a feature, from the sums of its bins."""
         cdef int32_t order[N_CODES]
         cdef float64_t mean[N_CODES]
         cdef int32_t n_bins = self.bins.view.n_bins[feature], b, k, n_cuts, side
@@ -386,21 +384,18 @@ cdef class LinearScreen:
             weight += cells[b * self.stride + rows_at + 1]
         for b in range(n_bins):
             cell = cells + b * self.stride
-            k = b
+            x = b
             if self.bins.view.is_categorical[feature]:
-                # In the order of the mean residuals, as the search will have them.
-                mean[b] = cell[0] / cell[rows_at + 1] if cell[rows_at + 1] > 0 else 0.0
-                while k > 0 and mean[order[k - 1]] > mean[b]:
-                    order[k] = order[k - 1]
-                    k -= 1
-            order[k] = b
+                # Sorted by mean residuals, as in the search.
+                x = cell[0] / cell[rows_at + 1] if cell[rows_at + 1] > 0 else 0.0
+            insert_by_key(mean, order, b, x, b)
         for side in range(2 if missing[rows_at] > 0 else 1):
             rows_left = missing[rows_at] if side else 0.0
             weight_left = missing[rows_at + 1] if side else 0.0
             for i in range(p):
                 moved[i * lanes] = missing[i] if side else 0.0
             n_cuts = 0
-            # Running sums of every regressor at the cuts that are allowed.
+            # Running sums of every regressor at the allowed cuts.
             for b in range(n_bins):
                 cell = cells + order[b] * self.stride
                 if cell[rows_at] == 0:
@@ -437,7 +432,7 @@ cdef class LinearScreen:
 # ---- The search of a node ---------------------------------------------------------------------
 
 
-# Candidates of a feature, and of a node, that are fitted in full.
+# Numbers of candidates of a feature, and of a node, that a fitter fits in full.
 CANDIDATES_PER_FEATURE = 2
 CANDIDATES = 5
 
@@ -445,30 +440,30 @@ CANDIDATES = 5
 cdef class LinearTreeSearch(SplitSearch):
     """Searches the nodes of linear trees.
 
-    Losses that are not squared need a `fitter`, and the `regressors` that the problem was made of.
-    ``fitter.prepare(rows)`` fits the node of these rows and returns curvatures and working targets,
-    or None for a node that needs no split. ``fitter.choose(rows, candidates)`` gets (feature, table
-    of 256 directions) of the best candidates, of all where `exhaustive`; it returns the number of
-    the best one and its gain, or None. With `screened` > 0 only so many features of a node are
-    searched in full, after a look at all of them.
+    Losses other than squared error need a `fitter`, and the `regressors` of the problem.
+    ``fitter.prepare(rows)`` fits a node and returns curvatures and working targets, or None if the
+    node needs no split. ``fitter.choose(rows, candidates)`` gets (feature, table of 256 directions)
+    of the best candidates, or of all if `exhaustive`; it returns the index and the gain of the best
+    one, or None. With `screened` > 0 only so many features of a node are searched in full, chosen
+    by `LinearScreen`.
     """
 
     cdef BinnedView bins
     cdef LinearProblem problem
     cdef LinearScan scan
-    cdef LinearScreen look
+    cdef LinearScreen screening
     cdef object fitter
     cdef object regressors
     cdef SplitInfo* found                    # best splits of each feature
-    cdef intp_t n_kept                       # of them per feature
-    cdef intp_t n_tried                     # candidates that a fitter gets
-    cdef bint exhaustive                     # or all of them
+    cdef intp_t n_kept                       # number of them per feature
+    cdef intp_t n_tried                      # maximum number of candidates for a fitter
+    cdef bint exhaustive                     # whether the fitter gets all candidates
     cdef bint keeps                          # whether sums of all bins are kept for the children
     cdef int32_t n_screened
-    cdef int32_t[::1] chosen                 # features of the node that are searched
+    cdef int32_t[::1] chosen                 # features that passed the screening
     cdef float64_t[:, ::1] totals            # sums of the node, or of two children
     cdef float64_t[:, ::1] coefs
-    cdef float64_t[:, ::1] thread_cells      # sums by bin, where they are not kept
+    cdef float64_t[:, ::1] thread_cells      # sums by bin, if they are not kept
     cdef float64_t[::1] scores
     cdef intp_t[::1] first_cell              # of each feature in a slot, in cells
     cdef float64_t noise
@@ -515,7 +510,7 @@ cdef class LinearTreeSearch(SplitSearch):
             np.float64)
         if self.n_screened:
             self.scores = np.empty(self.n_features)
-            self.look = LinearScreen(self.bins, problem, n_threads)
+            self.screening = LinearScreen(self.bins, problem, n_threads)
         self.found = <SplitInfo*>malloc(
             2 * self.n_kept * self.n_features * sizeof(SplitInfo))
         if self.found == NULL:
@@ -551,7 +546,7 @@ cdef class LinearTreeSearch(SplitSearch):
         self.problem.add_rows(&self.rows[0] + n.start, n.stop - n.start, total)
 
     cdef void total_of_slot(self, int32_t node, float64_t* total) noexcept nogil:
-        """Sums of a node: those of any one feature's bins together."""
+        """Sums of a node: those of all bins of any feature."""
         cdef int32_t f = self.tree_features[0], b
         cdef intp_t size = self.problem.cell_size
         cdef float64_t* cells = self.cells_of(node, f)
@@ -562,7 +557,7 @@ cdef class LinearTreeSearch(SplitSearch):
     # ---- the search ---------------------------------------------------------------------------
 
     cdef void open_scan(self, int32_t node, int lane, ScanNode* at) noexcept nogil:
-        """Fit the node itself, whose sums stand in a lane of `totals`."""
+        """Fit the node itself, whose sums are in a lane of `totals`."""
         at.total = &self.totals[lane, 0]
         at.coef = &self.coefs[lane, 0]
         at.least_rows = <float64_t>self.rules.min_samples_leaf
@@ -578,7 +573,7 @@ cdef class LinearTreeSearch(SplitSearch):
 
     cdef int pick(self, int32_t node, int lane, const int32_t* features, int32_t n) \
             except -1 nogil:
-        """The best of the features' splits; equal ones go to the first."""
+        """Set the best of the features' splits, the first of equal ones."""
         cdef int32_t j
         cdef SplitInfo* split
         cdef SplitInfo* best = &self.store.nodes[node].split
@@ -594,7 +589,7 @@ cdef class LinearTreeSearch(SplitSearch):
         return 0
 
     cdef ask_fitter(self, int32_t node, const int32_t* features, int32_t n):
-        """Have the best candidates fitted in full."""
+        """Let the fitter choose among the best candidates."""
         cdef int32_t j
         cdef intp_t k
         cdef uint8_t[::1] directions
@@ -605,7 +600,7 @@ cdef class LinearTreeSearch(SplitSearch):
             split = self.found_for(0, features[j])
             for k in range(self.n_kept):
                 if split[k].feature >= 0:
-                    # Where all are fitted, equal ones go to the first feature and cut.
+                    # If all are fitted, they are in the order of features and cuts.
                     rank = <float64_t>j if self.exhaustive else -split[k].gain
                     ranks.append((rank, split[k].bin if self.exhaustive else j, j, k))
         candidates = []
@@ -626,7 +621,7 @@ cdef class LinearTreeSearch(SplitSearch):
         return np.asarray(self.rows)[n.start:n.stop]
 
     cdef int prepare(self, int32_t node) except -1 with gil:
-        """Have the node fitted; 0 where it needs no split."""
+        """Let the fitter fit the node; 0 if it needs no split."""
         rows = self.row_ids(node)
         working = self.fitter.prepare(rows)
         if working is None:
@@ -636,21 +631,21 @@ cdef class LinearTreeSearch(SplitSearch):
 
     cdef int32_t screen(self, ScanNode* at, int32_t node, const int32_t* features, int32_t n) \
             except -1 nogil:
-        """Score all features; OUT the best in `chosen`, ascending."""
+        """Score all features; OUT `chosen`: the best ones, ascending. Returns their number."""
         cdef GrowNode* own = &self.store.nodes[node]
         cdef uint32_t* rows = &self.rows[0] + own.start
         cdef intp_t n_rows = own.stop - own.start
-        cdef int32_t j, k = 0, worst, size = self.look.chunk
+        cdef int32_t j, k = 0, worst, size = self.screening.chunk
         cdef int target
-        self.look.begin(at)
+        self.screening.begin(at)
         for j in range(n):
             self.scores[features[j]] = 0.0
         for target in range(self.problem.rules.n_targets):
-            self.look.take_residuals(at, target, rows, n_rows)
+            self.screening.take_residuals(at, target, rows, n_rows)
             for j in prange((n + size - 1) // size, num_threads=team_of(self.n_threads),
                             schedule="dynamic", chunksize=1):
-                self.look.score(at, rows, n_rows, features + j * size, min(size, n - j * size),
-                                omp_get_thread_num(), &self.scores[0])
+                self.screening.score(at, rows, n_rows, features + j * size, min(size, n - j * size),
+                                     omp_get_thread_num(), &self.scores[0])
         for j in range(n):
             if k < self.n_screened:
                 self.chosen[k] = features[j]
@@ -658,12 +653,13 @@ cdef class LinearTreeSearch(SplitSearch):
                 continue
             worst = self.worst_chosen(k)
             if self.scores[features[j]] > self.scores[self.chosen[worst]]:
-                close_gap(&self.chosen[0], worst, k)
+                memmove(&self.chosen[worst], &self.chosen[0] + worst + 1,
+                        (k - 1 - worst) * sizeof(int32_t))
                 self.chosen[k - 1] = features[j]
         return k
 
     cdef int32_t worst_chosen(self, int32_t n) noexcept nogil:
-        """The last of the chosen features with the least score."""
+        """The last of the chosen features with the lowest score."""
         cdef int32_t j, worst = 0
         for j in range(1, n):
             if self.scores[self.chosen[j]] <= self.scores[self.chosen[worst]]:
@@ -783,10 +779,10 @@ cdef class LinearTreeSearch(SplitSearch):
         self.store.nodes[n.right].sums.n_samples = n.stop - n.start - n_left
         return 0
 
-    # ---- what is known of the nodes afterwards ---------------------------------------------------
+    # ---- sums of the nodes of a grown tree ----------------------------------------------------
 
     cdef int32_t n_node_sums(self) noexcept nogil:
-        # Under a fitter the sums are those of working targets, and mean nothing afterwards.
+        # With a fitter the sums are of working targets, and not meaningful afterwards.
         return self.problem.cell_size if self.fitter is None else 0
 
     cdef int sum_nodes(self, float64_t[:, ::1] sums) except -1:
@@ -807,10 +803,3 @@ cdef class LinearTreeSearch(SplitSearch):
             return
         for i in range(n.start, n.stop):
             sums[0] += 1.0 if self.problem.weight is None else self.problem.weight[self.rows[i]]
-
-
-cdef inline void close_gap(int32_t* values, int32_t at, int32_t n) noexcept nogil:
-    """Close the gap at a position."""
-    cdef int32_t j
-    for j in range(at, n - 1):
-        values[j] = values[j + 1]

@@ -1,4 +1,4 @@
-"""The best cut of a feature where both children are small linear models (PLGB)."""
+"""The best cut of a feature if both children are small linear models (PLGB)."""
 
 from hybridtrees.core.base._types cimport (
     MAX_REGRESSORS, BinView, Bounds, NodeSums, SplitInfo, SplitRules, StatsView, float64_t,
@@ -7,32 +7,32 @@ from hybridtrees.core.base._types cimport (
 
 
 cdef enum LeafFit:
-    HALF_ADDITIVE = 0      # intercept, one factor for the linear part above, the new feature
-    ADDITIVE = 1           # what is above stays as it is; intercept and the new feature are added
-    FULL = 2               # all regressors anew
+    HALF_ADDITIVE = 0      # intercept, one factor for the inherited linear part, the new feature
+    ADDITIVE = 1           # intercept and new feature, added to the unchanged inherited function
+    FULL = 2               # all regressors
 
 cdef enum:
-    MAX_SUMS = 192         # sums that a scan carries along
-    CANDIDATES = 264       # of a feature, as in moment_scores.h
+    MAX_SUMS = 192         # maximum number of sums of a side
+    CANDIDATES = 264       # HT_CANDIDATES of moment_scores.h
     SCAN_SUMS = 4 * MAX_SUMS + 512 + 12 * CANDIDATES
 
 
 cdef struct SideModel:
-    # What a split makes of the linear part on one side. Columns are centred at their means there.
+    # Linear model of one side of a split. Columns are centred at their means over the side.
     float64_t value        # intercept
-    float64_t factor       # of the linear part above
-    float64_t mean         # of the linear part above
+    float64_t factor       # of the inherited linear part
+    float64_t mean         # of the inherited linear part
     float64_t coef         # of the new feature, in standard units
     float64_t center       # its mean
     float64_t variance     # of the new linear part
 
 
 cdef struct NodeModel:
-    # Linear model of a node while the tree grows. Columns are in standard units.
+    # Linear model of a growing node. Columns are in standard units.
     int32_t n_regressors
     int32_t feature[MAX_REGRESSORS]
     float64_t coef[MAX_REGRESSORS]       # of the linear part, which has mean 0 and variance 1
-    float64_t center[MAX_REGRESSORS]     # where a missing value stands
+    float64_t center[MAX_REGRESSORS]     # value of missing values
     float64_t offset
     float64_t scale                      # from the linear part to the node's function
     float64_t value                      # that function at its mean
@@ -41,24 +41,24 @@ cdef struct NodeModel:
 
 
 cdef struct MomentScan:
-    # What the scans of one node share, and where one feature stands.
+    # State of the scans of one node, and of the current feature.
     const StatsView* stats
     const SplitRules* rules
     const Bounds* bounds         # NULL: no monotone constraint in the tree
     int32_t fit
-    int32_t n_regressors         # of the moments: 0 where there are none
+    int32_t n_regressors         # of the moments, or 0
     int32_t cell_size
-    bint sampled                 # the moments come from a sample of the rows
+    bint sampled                 # moments are from a sample of the rows
     float64_t scale              # additive: the node's function
     float64_t value
     float64_t ridge              # L2 penalty of the inherited columns
-    const float64_t* origin      # raw penalty: their raw values where they are 0; else NULL
+    const float64_t* origin      # raw penalty: raw values at which these are 0; else NULL
     const int8_t* signs          # full: signs of the regressors' coefficients, or NULL
     # of the feature
     const int64_t* cells
     const float64_t* moments
     const float64_t* x           # value of each bin in the units of the search, NULL: no slope
-    float64_t x_origin           # raw penalty: its raw value where it is 0
+    float64_t x_origin           # raw penalty: raw value at which x is 0
     int8_t monotone
     NodeSums total
     NodeSums missing
@@ -77,7 +77,7 @@ cdef inline int32_t triangle(int32_t k) noexcept nogil:
 
 
 cdef inline float64_t spread(float64_t squares, float64_t centred, float64_t ridge) noexcept nogil:
-    """Diagonal entry of a column; 0 for one that is constant but for rounding."""
+    """Diagonal entry of a column; 0 for a column that is constant up to rounding."""
     return centred + ridge if centred > 1e-10 * squares else 0.0
 
 

@@ -1,11 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-def minimise(
-    matrix: NDArray[np.float64], right: NDArray[np.float64], alpha: float = 0.0,
-    sign: NDArray[np.int8] | None = None
-) -> tuple[NDArray[np.float64], float]: ...
 def minimise_many(
     matrix: NDArray[np.float64], right: NDArray[np.float64], sizes: NDArray[np.int32],
     alpha: float = 0.0, signs: NDArray[np.int8] | None = None
-) -> NDArray[np.float64]: ...
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...

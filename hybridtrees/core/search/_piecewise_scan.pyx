@@ -1,4 +1,4 @@
-"""The best cut of a feature where both children are small linear models (PLGB)."""
+"""The best cut of a feature if both children are small linear models (PLGB)."""
 
 from libc.math cimport INFINITY, fabs, sqrt
 from libc.string cimport memcpy, memset
@@ -17,9 +17,9 @@ import numpy as np
 
 # ---- Small penalised least-squares problems ---------------------------------------------------
 #
-# Both functions minimise ``b'Ab / 2 - r'b``, one with L1 penalties and signs of the coefficients,
-# and return twice the drop below zero. A column that the columns before it explain is left out: its
-# coefficient is 0.
+# Both functions minimise ``b'Ab / 2 - r'b``, the second with L1 penalties and sign constraints, and
+# return minus twice the minimum. A column that depends linearly on the columns before it gets a
+# coefficient of 0.
 
 
 cdef int32_t MAX_SWEEPS = 1000
@@ -28,7 +28,7 @@ cdef int32_t MAX_SWEEPS = 1000
 cdef float64_t solve_ridge(
     int32_t n, float64_t* matrix, const float64_t* right, float64_t* coef
 ) noexcept nogil:
-    """Solve A b = r by Cholesky's factors, which take the place of A (n x n, row by row)."""
+    """Solve A b = r by Cholesky factorisation, in place in `matrix` (n x n, row by row)."""
     cdef int32_t i, j, k
     cdef float64_t total, least, score = 0
     for j in range(n):
@@ -70,9 +70,9 @@ cdef float64_t solve_constrained(
     int32_t n, const float64_t* matrix, const float64_t* right, float64_t alpha,
     const int8_t* sign, float64_t* coef,
 ) noexcept nogil:
-    """Minimise with ``alpha * |b|_1``, and b_j of the given sign where it is not 0 (or NULL).
+    """Minimise with the penalty ``alpha |b|_1``, and b_j of the given sign unless that is 0.
 
-    Coordinates are minimised in turn: with few columns a handful of sweeps is enough.
+    Coordinate descent: with few columns a few sweeps are enough. `sign` may be NULL.
     """
     cdef int32_t j, k, _sweep
     cdef float64_t value, change, largest, size, score = 0
@@ -110,41 +110,22 @@ cdef float64_t solve_constrained(
     return score
 
 
-def minimise(const float64_t[:, ::1] matrix, const float64_t[::1] right, float64_t alpha=0.0,
-             const int8_t[::1] sign=None):
-    """Coefficients and twice the drop of the loss of a symmetric problem; for tests."""
-    cdef int32_t n = <int32_t>matrix.shape[0]
-    cdef float64_t[:, ::1] copy = np.array(matrix)
-    coef = np.zeros(max(n, 1))
-    cdef float64_t[::1] out = coef
-    cdef float64_t score
-    if matrix.shape[1] != n or right.shape[0] != n or (sign is not None and sign.shape[0] != n):
-        raise ValueError("the parts of the problem do not fit each other")
-    if n == 0:
-        return coef[:0], 0.0
-    if alpha == 0 and sign is None:
-        score = solve_ridge(n, &copy[0, 0], &right[0], &out[0])
-    else:
-        score = solve_constrained(n, &matrix[0, 0], &right[0], alpha,
-                                  &sign[0] if sign is not None else NULL, &out[0])
-    return coef[:n], score
-
-
 def minimise_many(const float64_t[:, :, ::1] matrix, const float64_t[:, ::1] right,
                   const int32_t[::1] sizes, float64_t alpha=0.0, const int8_t[:, ::1] signs=None):
-    """Coefficients of many problems, each in the first `sizes` rows and columns of its matrix.
+    """Coefficients of many problems, and minus twice their minima.
 
-    0 behind the size of a problem.
+    A problem has the first `sizes` rows and columns of its matrix; other coefficients are 0.
     """
     cdef int32_t i, j, n, problem, width = <int32_t>right.shape[1]
     cdef float64_t[::1] packed = np.empty(max(1, width * width))
-    coef = np.zeros((right.shape[0], max(1, width)))
+    coef, scores = np.zeros((right.shape[0], max(1, width))), np.zeros(right.shape[0])
     cdef float64_t[:, ::1] out = coef
+    cdef float64_t[::1] score = scores
     if (matrix.shape[0] != right.shape[0] or sizes.shape[0] != right.shape[0]
             or matrix.shape[1] != width or matrix.shape[2] != width
             or (signs is not None and (signs.shape[0] != right.shape[0]
                                        or signs.shape[1] != width))):
-        raise ValueError("the parts of the problems do not fit each other")
+        raise ValueError("the arrays of the problems have inconsistent shapes")
     for problem in range(<int32_t>right.shape[0]):
         n = sizes[problem]
         if not 0 <= n <= width:
@@ -155,30 +136,30 @@ def minimise_many(const float64_t[:, :, ::1] matrix, const float64_t[:, ::1] rig
             for j in range(n):
                 packed[i * n + j] = matrix[problem, i, j]
         if alpha == 0 and signs is None:
-            solve_ridge(n, &packed[0], &right[problem, 0], &out[problem, 0])
+            score[problem] = solve_ridge(n, &packed[0], &right[problem, 0], &out[problem, 0])
         else:
-            solve_constrained(n, &packed[0], &right[problem, 0], alpha,
-                              &signs[problem, 0] if signs is not None else NULL,
-                              &out[problem, 0])
-    return coef[:, :width]
+            score[problem] = solve_constrained(
+                n, &packed[0], &right[problem, 0], alpha,
+                &signs[problem, 0] if signs is not None else NULL, &out[problem, 0])
+    return coef[:, :width], scores
 
 
 # ---- Score of one side of a cut whose model is linear -----------------------------------------
 #
-# A side has the columns 1, r_1 .. r_k (what it inherits) and x, the feature that is cut, which
-# stands at the mean of its bin. All but the first are centred at their means over the side, so that
-# the intercept is apart from the slopes: with G, H the sums of gradients and hessians, A the
-# centred moments and b the centred gradients,
+# A side has the columns 1, r_1 .. r_k (inherited) and x, the feature that is cut, with the means of
+# its bins as values. All but the first are centred at their means over the side, which separates
+# the intercept from the slopes. With G, H the sums of gradients and hessians, A the centred moments
+# and b the centred gradients,
 #
 #     score = T(G)^2 / (H + lambda) + b' (A + lambda I)^-1 b,
 #
-# twice the loss that the side's model saves; the first term is the score of a constant leaf. Rows
-# that lack x stand at its mean, so they count for everything but x.
+# twice the loss reduction by the side's model; the first term is the score of a constant leaf. Rows
+# in which x is missing have its mean, so they count for everything but x.
 #
 # The raw penalty is lambda (c^2 + |b|^2), with c the output where every feature is 0. With u the
-# means of the columns in the units of the table, c is the output at the means less u'b, and for
-# given slopes the best output at the means is (lambda u'b - G) / (H + lambda). Put into the loss,
-# this leaves the score above with
+# means of the columns in the units of the table, c is the output at the means minus u'b, and for
+# given slopes the best output at the means is (lambda u'b - G) / (H + lambda). Substituted into the
+# loss, this gives the score above with
 #
 #     A + p H u u'   in place of A,    b + p G u   in place of b,    p = lambda / (H + lambda).
 #
@@ -199,7 +180,7 @@ cdef void add_bin(MomentScan* scan, int32_t b, float64_t* sums) noexcept nogil:
     if k > 0:
         moments = scan.moments + <intp_t>b * scan.cell_size
         if scan.sampled:
-            # The sample tells means and covariances in the bin; its sums are known.
+            # Means and covariances in the bin are from the sample, the sums of g and h exact.
             factor = hess / moments[0] if moments[0] > 0 else 0.0
         for j in range(n):
             sums[at + j] += factor * moments[1 + j]
@@ -222,9 +203,9 @@ cdef float64_t score_pair(
     MomentScan* scan, float64_t ll, float64_t gl, float64_t xx, float64_t gx, float64_t lx,
     float64_t* factor, float64_t* coef,
 ) noexcept nogil:
-    """Score of the slopes of two columns, both with the ridge on their diagonal already.
+    """Score of the slopes of two columns; their diagonals include the ridge.
 
-    A column without spread comes with 0 for its diagonal.
+    The diagonal of a constant column is 0.
     """
     cdef float64_t matrix[4]
     cdef float64_t right[2]
@@ -238,7 +219,7 @@ cdef float64_t score_pair(
         matrix[3] = xx
         right[0] = -gl
         right[1] = -gx
-        # The signs of the part above hold only if it is not turned round.
+        # The inherited part keeps its signs only if its factor is not negative.
         signs[0] = scan.bounds != NULL
         signs[1] = scan.monotone
         rest = solve_constrained(2, matrix, right, scan.rules.reg_alpha, signs, beta)
@@ -286,7 +267,7 @@ cdef float64_t score_single(
         gx = known[at + 2]
         xx = known[at + 1] - known[at] * center
     if scan.fit == ADDITIVE:
-        # Gradients at the function above, which stays.
+        # Gradients at the inherited function, which does not change.
         grad += scan.value * hess + scan.scale * lin
         grad_known += scan.value * known[0] + scan.scale * known_lin
         if scan.x != NULL:
@@ -324,7 +305,7 @@ cdef float64_t score_single(
         out.mean = mean
         out.coef = coef
         out.center = center
-        # The ridge is no part of the variance.
+        # Without the ridge.
         out.variance = (factor * factor * max(ll - scan.ridge, 0.0) + 2 * factor * coef * lx
                         + coef * coef * max(xx - ridge, 0.0)) / hess
     return score
@@ -333,7 +314,7 @@ cdef float64_t score_single(
 cdef float64_t score_full(
     MomentScan* scan, const float64_t* known, const float64_t* lacking, SideModel* out
 ) noexcept nogil:
-    """Score of a side whose regressors are all fitted anew."""
+    """Score of a side if all its regressors are fitted."""
     cdef float64_t matrix[(MAX_REGRESSORS + 1) * (MAX_REGRESSORS + 1)]
     cdef float64_t right[MAX_REGRESSORS + 1]
     cdef float64_t coef[MAX_REGRESSORS + 1]
@@ -394,7 +375,7 @@ cdef float64_t score_full(
         score += solve_ridge(n, matrix, right, coef)
     if out != NULL:
         memset(out, 0, sizeof(SideModel))
-        # Full fits take no value from above, so this one need not know the raw penalty.
+        # Children of full fits do not use this value, so it ignores the raw penalty.
         out.value = node_weight(grad, hess, scan.rules)
         out.center = center
     return score
@@ -408,24 +389,15 @@ cdef float64_t score_side(
     return score_single(scan, known, lacking, out)
 
 
-# ---- Best cut of a feature where the children are linear models -------------------------------
+# ---- Best cut of a feature if the children are linear models ----------------------------------
 #
-# A cut gains the scores of both sides less that of the node's own model. Where
-# they have a closed form, those of all cuts are computed side by side (moment_scores.h).
+# The gain of a cut is the scores of both sides minus that of the node's own model. If scores have a
+# closed form, those of all cuts are computed at once (moment_scores.h).
 
 
 cdef extern from "moment_scores.h" nogil:
     enum:
-        HT_H
-        HT_G
-        HT_L
-        HT_LL
-        HT_GL
-        HT_X
-        HT_XX
-        HT_GX
-        HT_LX
-        HT_SUMS
+        HT_H, HT_G, HT_L, HT_LL, HT_GL, HT_X, HT_XX, HT_GX, HT_LX, HT_SUMS
     void ht_moment_scores(
         int width, const float64_t* left, int n, const float64_t* all_sums,
         const float64_t* to_left, const float64_t* to_right, float64_t reg_lambda, float64_t least,
@@ -435,7 +407,7 @@ cdef extern from "moment_scores.h" nogil:
 cdef float64_t score_cut(
     MomentScan* scan, bint missing_left, bint any_missing, SideModel* sides
 ) noexcept nogil:
-    """Score of both sides, given the sums of the left one; -inf where the cut is not allowed."""
+    """Score of both sides, given the sums of the left one; -inf if the cut is not allowed."""
     cdef const float64_t* left = scan.lacking if any_missing and missing_left else NULL
     cdef const float64_t* right = scan.lacking if any_missing and not missing_left else NULL
     cdef const SplitRules* rules = scan.rules
@@ -470,11 +442,11 @@ cdef float64_t score_cut(
 
 
 cdef float64_t score_node(MomentScan* scan, bint any_missing) noexcept nogil:
-    """Score of the node's own model, which has no x."""
+    """Score of the node's own model, without x."""
     cdef const float64_t* x = scan.x
     cdef float64_t score
     if scan.fit == ADDITIVE and (scan.n_regressors > 0 or scan.value != 0):
-        return 0.0                 # the scores of the sides say what they add to it
+        return 0.0                 # scores of sides are relative to the inherited function
     scan.x = NULL
     score = score_side(scan, scan.all_values, scan.lacking if any_missing else NULL, NULL)
     scan.x = x
@@ -484,7 +456,7 @@ cdef float64_t score_node(MomentScan* scan, bint any_missing) noexcept nogil:
 cdef inline void left_of(
     MomentScan* scan, int32_t index, int32_t n_ordered, bint alone, bint ordered
 ) noexcept nogil:
-    """Sums of the left side of a candidate, from those of the candidate before it."""
+    """Update the sums of the left side from those of the candidate before."""
     if alone:
         if index == n_ordered:      # all categories against the missing rows
             memcpy(scan.left, scan.all_values, scan.n_sums * sizeof(float64_t))
@@ -497,17 +469,13 @@ cdef void best_general(
     MomentScan* scan, int32_t n_ordered, bint alone, bint categorical, bint any_missing,
     float64_t* best_score, int32_t* best, uint8_t* best_side,
 ) noexcept nogil:
-    """Best cut, one after the other."""
+    """Best cut by scoring one cut after the other."""
     cdef int32_t side, n, b
     cdef float64_t score
     for side in range(2 if any_missing else 1):
         memset(scan.left, 0, scan.n_sums * sizeof(float64_t))
-        # With missing rows on the right there is one more candidate: all values on the left.
-        n = n_ordered - 1
-        if alone:
-            n = n_ordered + (any_missing and side == 0)
-        elif any_missing and side == 0:
-            n = n_ordered
+        # With missing rows on the right there is one more candidate: all values left.
+        n = n_ordered - (not alone) + (any_missing and side == 0)
         for b in range(n):
             if not categorical and is_empty(read_cell(scan.stats, scan.cells, b)):
                 continue
@@ -520,29 +488,21 @@ cdef void best_general(
 
 
 cdef inline bint is_plain(const MomentScan* scan) noexcept nogil:
-    """Whether moment_scores.h has the closed form: two slopes at most, no bounds, no L1 penalty."""
+    """Whether the closed form applies: at most two slopes, no bounds, no L1 or raw penalty."""
     return (scan.bounds == NULL and scan.rules.reg_alpha == 0 and scan.rules.max_delta_step <= 0
             and scan.origin == NULL
             and (scan.fit != FULL or scan.n_regressors <= 1))
 
 
 cdef struct PlainSums:
-    # The sums of a closed form, in the order of moment_scores.h.
-    float64_t h
-    float64_t g
-    float64_t lin
-    float64_t squares
-    float64_t along
-    float64_t x
-    float64_t xx
-    float64_t gx
-    float64_t lx
+    # The sums of the closed form, in the order of moment_scores.h.
+    float64_t h, g, lin, squares, along, x, xx, gx, lx
 
 
 cdef inline PlainSums plain_cell(
     const MomentScan* scan, int32_t b, NodeSums cell, bint has_l, const float64_t* x
 ) noexcept nogil:
-    """Sums of a closed form over one cell."""
+    """Sums of the closed form over one cell."""
     cdef PlainSums sums
     cdef float64_t hess = <float64_t>cell.hess * scan.stats.hess_unit
     cdef float64_t grad = <float64_t>cell.grad * scan.stats.grad_unit
@@ -590,9 +550,9 @@ cdef int32_t sum_cuts(
     const MomentScan* scan, int32_t n_bins, bint has_l, float64_t* left, float64_t* counts,
     int32_t* order, float64_t* total,
 ) noexcept nogil:
-    """OUT sums and rows left of every cut, the bins of the cuts, and the total; their number.
+    """OUT sums and rows left of every cut, the bins of the cuts, and the total; returns n_cuts.
 
-    The sums are apart from what has an address, so that they can stay in registers.
+    Sums are in local structs, so that they can stay in registers.
     """
     cdef MomentScan own = scan[0]
     cdef PlainSums sums, cell
@@ -627,7 +587,7 @@ cdef int32_t sum_cuts(
 cdef float64_t plain_parent(
     MomentScan* scan, const float64_t* sums, const float64_t* lacking, bint has_l
 ) noexcept nogil:
-    """Score of the node's own model, in a closed form."""
+    """Score of the node's own model, in closed form."""
     cdef float64_t hess = sums[HT_H] + lacking[HT_H], grad = sums[HT_G] + lacking[HT_G]
     cdef float64_t lin = sums[HT_L] + lacking[HT_L], squares = sums[HT_LL] + lacking[HT_LL]
     cdef float64_t ridge = scan.rules.reg_lambda, score, a, b
@@ -646,10 +606,10 @@ cdef void best_plain(
     MomentScan* scan, int32_t n_bins, bint any_missing, float64_t* parent, float64_t* best_score,
     int32_t* best, uint8_t* best_side,
 ) noexcept nogil:
-    """Best cut of a numeric feature where scores have a closed form: all cuts at once.
+    """Best cut of a numeric feature by the closed form, for all cuts at once.
 
-    OUT the score of the node itself, too. A cut behind a bin without rows is the same as the one
-    before it, and is left out.
+    Also OUT the score of the node itself. Cuts after empty bins are skipped, as they equal the ones
+    before.
     """
     cdef float64_t sums[HT_SUMS]
     cdef float64_t lacking[HT_SUMS]
@@ -670,7 +630,7 @@ cdef void best_plain(
         write_sums(plain_cell(scan, n_bins, scan.missing, has_l, NULL), 1, lacking)
     parent[0] = plain_parent(scan, sums, lacking, has_l)
     for side in range(2 if any_missing else 1):
-        # With missing rows on the right there is one more cut: all values on the left.
+        # With missing rows on the right there is one more cut: all values left.
         n = c if any_missing and side == 0 else c - 1
         if n <= 0:
             continue
@@ -692,7 +652,7 @@ cdef void best_plain(
 cdef void open_feature(
     MomentScan* scan, const BinView* bins, int32_t feature, const NodeSums* total
 ) noexcept nogil:
-    """Clear the sums, and look for missing rows."""
+    """Clear the sums, and read the cell of missing rows."""
     scan.total = total[0]
     scan.n_sums = 3 + 2 * scan.n_regressors + triangle(scan.n_regressors)
     if scan.x != NULL:
@@ -707,7 +667,7 @@ cdef void open_feature(
 cdef void gains_of_cuts(
     MomentScan* scan, const BinView* bins, int32_t feature, const NodeSums* total, float64_t* gains
 ) noexcept nogil:
-    """OUT the gain of the cut behind each bin of a number, with missing rows right, then left."""
+    """OUT gain of the cut after each bin of a numeric feature, missing rows right, then left."""
     cdef int32_t n_bins = bins.n_bins[feature], side, b
     cdef bint any_missing
     cdef float64_t parent
@@ -729,7 +689,7 @@ cdef void scan_moments(
     MomentScan* scan, const BinView* bins, int32_t feature, const NodeSums* total,
     SplitInfo* info, SideModel* sides,
 ) noexcept nogil:
-    """Best cut of a feature, and with `sides` the models of its two sides; gain -inf: none."""
+    """OUT best cut of a feature and, unless NULL, the models of its sides; gain -inf: none."""
     cdef int32_t n_bins = bins.n_bins[feature], n_ordered = n_bins, b, best = -1
     cdef bint categorical = bins.is_categorical[feature], alone = False, any_missing
     cdef bint plain
@@ -743,7 +703,7 @@ cdef void scan_moments(
     open_feature(scan, bins, feature, total)
     any_missing = not is_empty(scan.missing)
     if categorical:
-        # Where categories are scanned, the candidates of numbers are not in use.
+        # `candidates` is only used for numeric features, so it can serve as scratch.
         n_ordered = order_bins(
             scan.stats, scan.rules, scan.cells, n_bins, scan.candidates, scan.order)
         alone = n_bins <= scan.rules.max_cat_to_onehot
@@ -772,7 +732,7 @@ cdef void scan_moments(
 
 
 cdef void add_missing(MomentScan* scan, int32_t n_bins) noexcept nogil:
-    """Sums of the rows that lack the feature: it has no part in them."""
+    """Add the sums of the rows in which the feature is missing, without terms of the feature."""
     cdef const float64_t* x = scan.x
     scan.x = NULL
     add_bin(scan, n_bins, scan.lacking)

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hybridtrees.core.bins.mapper import BinnedMatrix
+from hybridtrees.core.bins.matrix import BinnedMatrix
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.search._histogram import BinnedView
 from hybridtrees.core.search._histogram_search import HistogramSearch

@@ -1,4 +1,4 @@
-"""The search of PLGB: histograms of moments, the nodes' linear models, splits."""
+"""The search of PLGB: histograms of moments, linear models of nodes, splits."""
 
 from cython.parallel cimport prange
 from libc.math cimport INFINITY, sqrt
@@ -29,11 +29,10 @@ from hybridtrees.core.base.dtypes import aligned_empty
 
 # ---- Histograms of the moments of a node's regressors -----------------------------------------
 #
-# The gradients and hessians of a node are in its integer histogram. What depends on the linear
-# model of the node is not: two siblings have different models, so nothing can be had by
-# subtraction, and the moments are summed anew for every node; they are needed only while its splits
-# are scored. Sums run over the rows in order, feature by feature, so they do not depend on how
-# features are shared between threads. Large nodes are summed in float32 within blocks of rows,
+# The gradients and hessians of a node are in its integer histogram. Moments depend on the linear
+# model of the node, so those of a sibling cannot be computed by subtraction: they are summed for
+# every node, and used only while its splits are scored. Sums run over the rows in order, feature by
+# feature, so they do not depend on threads. In large nodes blocks of rows are summed in float32,
 # which halves the memory traffic, and the blocks in float64.
 
 
@@ -42,22 +41,19 @@ cdef extern from "moments.h" nogil:
         const uint8_t* records
         intp_t record_bytes
         const float32_t* grad
-        const uint8_t* quantised     # gradients as integers near the codes, or NULL
-        intp_t quantised_step        # bytes from row to row
+        const uint8_t* quantised
+        intp_t quantised_step
         float32_t unit
-        const float32_t* hess        # NULL: `constant_hess` for all rows
+        const float32_t* hess
         float32_t constant_hess
         const uint32_t* rows
         intp_t n_rows
-        int32_t n_terms
-        int32_t summed               # one regressor, the sum of the terms
-        int32_t with_grad            # cells hold g, too
+        int32_t n_terms, summed, with_grad
         const int32_t* term_feature
-        const float32_t* tables      # value of each term for each of 256 codes
-        float32_t offset             # added to a sum
+        const float32_t* tables
+        float32_t offset
         const int32_t* features
-        int32_t n_features
-        int32_t contiguous
+        int32_t n_features, contiguous
         const uint32_t* start
         int32_t cell_size
         void* cells
@@ -65,13 +61,13 @@ cdef extern from "moments.h" nogil:
     void ht_add_moment_rows(const HtMoments* moments, int wide, int width)
 
 cdef enum:
-    GROUP_FEATURES = 64          # most features whose cells are filled together
+    GROUP_FEATURES = 64          # maximum number of features whose cells are filled together
     WIDE_ROWS = 1024             # nodes of at most so many rows are summed in float64
     BLOCK_ROWS = 16384
 
 
 cdef int32_t moment_cell_size(int32_t n_regressors, bint with_grad) noexcept nogil:
-    """Numbers of a cell: h, h r, h r r', g r and perhaps g, filled up to a multiple of four."""
+    """Numbers of a cell: h, h r, h r r', g r and with_grad g, padded to a multiple of four."""
     cdef int32_t n = 1 + 2 * n_regressors + n_regressors * (n_regressors + 1) // 2 + with_grad
     return (n + 3) // 4 * 4
 
@@ -81,10 +77,10 @@ cdef void build_moments(
     const int32_t* features, int32_t n_features, uint32_t* start, float64_t* cells,
     float32_t* narrow, int width,
 ) noexcept nogil:
-    """Fill the cells of at most GROUP_FEATURES features; OUT `start`, the first cell of each.
+    """OUT cells of at most GROUP_FEATURES features, and `start`, the first cell of each.
 
-    `terms` says what the node's regressors are made of. `narrow` is scratch of the size of
-    `cells`; with NULL everything is summed in float64.
+    `terms` describes the node's regressors. `narrow` is scratch of the size of `cells`; NULL: all
+    sums are in float64.
     """
     cdef HtMoments work = terms[0]
     cdef int32_t j
@@ -122,7 +118,7 @@ def moments(BinnedView bins, const float32_t[::1] grad, hess, const uint32_t[::1
             bint narrow, bint with_grad=False, int width=0):
     """Cells of some features, as a list of float64 arrays (n_bins + 1, cell_size); for tests.
 
-    `width` is that of the vectors in bytes, at most what the machine has; 0 for just that.
+    `width`: maximum bytes of a vector; 0: the widest of the machine.
     """
     cdef HtMoments terms
     cdef RowValues values = row_values(grad, hess, bins.view.n_rows)
@@ -148,10 +144,10 @@ def moments(BinnedView bins, const float32_t[::1] grad, hess, const uint32_t[::1
             for j in range(<int32_t>listed.shape[0])]
 
 
-# ---- Linear models of the nodes of a tree while it grows (Shi, Li and Li 2019) ----------------
+# ---- Linear models of growing nodes (Shi, Li and Li 2019) -------------------------------------
 #
-# Every node has a short list of regressors: those of its parent and the feature that the parent was
-# split on, up to a limit. Features are in standard units, and stand at the means of their bins.
+# Every node has a short list of regressors: those of its parent and the split feature of the
+# parent, up to a limit. Values are the means of bins, in standard units.
 
 
 FITS = {"half_additive": 0, "additive": 1, "full": 2}
@@ -160,15 +156,15 @@ FITS = {"half_additive": 0, "additive": 1, "full": 2}
 cdef class NodeModels:
     """The models of all nodes of one tree.
 
-    `bin_values` has the mean of the values in each bin of each feature, in standard units; None for
-    a feature that does not regress.
+    `bin_values` has the mean of each bin of each feature, in standard units; None for a feature
+    that cannot be a regressor.
     """
 
     cdef NodeModel* nodes
     cdef int32_t capacity
     cdef int32_t fit, max_regressors
     cdef float64_t[::1] values             # of bins, feature by feature
-    cdef intp_t[::1] value_start           # -1: the feature does not regress
+    cdef intp_t[::1] value_start           # -1: the feature cannot be a regressor
 
     def __cinit__(self):
         self.nodes = NULL
@@ -220,21 +216,21 @@ cdef class NodeModels:
         return -1
 
     cdef bint may_join(self, const NodeModel* model, int32_t feature) noexcept nogil:
-        """Whether the feature gets a coefficient in children that are split on it."""
+        """Whether a split on the feature gives it a new coefficient in the children."""
         cdef int32_t at
         if self.value_start[feature] < 0:
             return False
         at = self.find_regressor(model, feature)
         if at < 0:
             return model.n_regressors < self.max_regressors
-        # Its own coefficient is free already where all are, or where it is the only one.
+        # Its coefficient is free anyway if all are, or if it is the only regressor.
         return self.fit != FULL and not (self.fit != ADDITIVE and model.n_regressors == 1)
 
     cdef void make_child(
         self, const NodeModel* parent, const SideModel* side, int32_t feature, bint joins,
         NodeModel* child,
     ) noexcept nogil:
-        """Model of a child, from that of its parent and what the split makes of it."""
+        """OUT model of a child, from that of its parent and of its side of the split."""
         cdef int32_t j, at
         cdef float64_t size, moved
         memset(child, 0, sizeof(NodeModel))
@@ -271,8 +267,8 @@ cdef class NodeModels:
     def as_arrays(self, NodeStore store):
         """Models of the nodes of a store by name, one row per node.
 
-        Coefficients and centres are in standard units. `joined` is the place of the feature that
-        the parent was split on among the regressors, -1: it is none.
+        Coefficients and centres are in standard units. `joined` is the index of the parent's split
+        feature among the regressors, -1: it is not a regressor.
         """
         cdef int32_t k, j, n = store.n_nodes
         cdef NodeModel* model
@@ -307,48 +303,45 @@ cdef class NodeModels:
 
 # ---- Splits scored by the linear models of the children (Shi, Li and Li 2019) -----------------
 #
-# In the search a feature stands at the means of its bins, in units of its own (`NodeModels`); the
-# leaves are fitted afterwards, to the values themselves (`leaf_moments`).
-#
-# Gradients and hessians are in the integer histograms of `HistogramSearch`, where a sibling is had
-# by subtraction. The moments with the regressors differ from sibling to sibling. They are summed
-# for groups of features and used at once, so that they take little memory; in nodes of very many
-# rows a sample of the rows tells their means in each bin. The two children of a node are searched
-# side by side, so that threads have enough to do where nodes are small.
+# The search uses the means of bins (`NodeModels`); leaves are fitted afterwards to the values
+# themselves (`leaf_moments`). Moments are summed for groups of features and used at once, so they
+# need little memory; in nodes of very many rows they come from a sample of the rows. Both children
+# of a node are searched at the same time, to have enough work for all threads in small nodes.
 
 
 cdef enum:
-    CELL_BYTES = 1 << 19         # of one group's cells, so that they stay near the processor
+    CELL_BYTES = 1 << 19         # of one group's cells, which fit the L2 cache
     PARALLEL_UPDATES = 65536
-    CUT_UPDATES = 16             # as many updates of cells take the time of one cut
+    CUT_UPDATES = 16             # cost of one cut, in updates of cells
 
 
 cdef struct NodeWork:
-    # The search of one node, which threads share by groups of features.
+    # The search of one node; threads share groups of features.
     int32_t node
-    int32_t lane                 # two nodes may be searched side by side
-    const int32_t* features      # those drawn for the node
+    int32_t lane                 # of the buffers: two nodes may be searched at the same time
+    const int32_t* features      # drawn for the node
     int32_t n_features
-    const uint32_t* rows         # those that the moments are summed over
+    const uint32_t* rows         # of the moments
     intp_t n_rows
-    bint sampled                 # they are not all rows of the node
+    bint sampled                 # whether `rows` is a sample of the rows of the node
     HtMoments terms
     const int8_t* signs          # of the terms
     uint32_t* start              # first cell of each feature in the cells of its group
-    SplitInfo* best              # cut of each feature
-    intp_t updates               # what there is to do
+    SplitInfo* best              # best cut of each feature
+    intp_t updates               # amount of work
     int32_t n_groups
     int32_t group_size
-    int32_t first_cells          # cells of the first group, -1: they are not kept
-    int32_t choice               # place of the best feature, -1: none
+    int32_t first_cells          # index of the first group's cells, -1: cells are not kept
+    int32_t choice               # position of the best feature, -1: none
 
 
 cdef class PiecewiseSearch(HistogramSearch):
     """Searches the nodes of trees with linear leaves on one BinnedMatrix.
 
-    Nodes of more than `sample_rows` rows take their moments from about so many; 0 for all rows.
-    With an `origin` (n_features,), raw slopes and the output where every feature is 0 are penalised
-    (`_piecewise_scan`); the units of `bin_values` are those of the table then, less the origin.
+    In nodes of more than 2 `sample_rows` rows, moments come from a sample of about `sample_rows`;
+    0: from all rows. With an `origin` (n_features,), the penalty is on raw slopes and the output
+    where every feature is 0 (`_piecewise_scan`); `bin_values` are then in units of the table, minus
+    the origin.
     """
 
     cdef NodeModels models
@@ -364,7 +357,7 @@ cdef class PiecewiseSearch(HistogramSearch):
     cdef int32_t[:, ::1] present           # features of the terms
     cdef int8_t[:, ::1] signs
     cdef float64_t[:, ::1] term_origin
-    cdef const float64_t[::1] origin       # None: the penalty is on slopes in standard units
+    cdef const float64_t[::1] origin       # None: penalty on slopes in standard units
     cdef int32_t group_size, most_bins
 
     def __init__(self, binned, params, bint use_tail, int n_threads, fit, max_regressors,
@@ -377,9 +370,9 @@ cdef class PiecewiseSearch(HistogramSearch):
             max_regressors if self.fit == FULL else 1, sample_rows > 0)
         largest = self.most_bins = int(np.diff(self.bins.cell_start).max())
         self.group_size = <int32_t>max(1, min(GROUP_FEATURES, CELL_BYTES // (8 * size * largest)))
-        # A whole number of cache lines, so that the cells of every thread are aligned.
+        # Whole cache lines, so that the cells of every thread are aligned.
         n = (self.group_size * largest * size + 15) // 16 * 16
-        # Two nodes make one group more than there are threads, at most (`share`).
+        # Two nodes have at most n_threads + 1 groups (`share`), unless cells are not kept.
         self.cells = aligned_empty((n_threads + 1, n), np.float64)
         self.narrow = aligned_empty((n_threads, n), np.float32)
         self.sums = np.empty((n_threads, SCAN_SUMS))
@@ -396,7 +389,7 @@ cdef class PiecewiseSearch(HistogramSearch):
     # ---- search -------------------------------------------------------------------------------
 
     cdef void fill_terms(self, NodeWork* work) noexcept nogil:
-        """Tables of what each code of the regressors contributes; none where nothing would."""
+        """Fill the tables of the terms: the contribution of each code, without zero terms."""
         cdef NodeModel* model = &self.models.nodes[work.node]
         cdef HtMoments* terms = &work.terms
         cdef float32_t* tables = &self.tables[work.lane, 0]
@@ -435,7 +428,7 @@ cdef class PiecewiseSearch(HistogramSearch):
         terms.cell_size = moment_cell_size(1 if terms.summed else n, work.sampled)
 
     cdef void fill_origins(self, NodeWork* work) noexcept nogil:
-        """Raw values of the inherited columns where they are 0."""
+        """Raw values at which the inherited columns are 0."""
         cdef NodeModel* model = &self.models.nodes[work.node]
         cdef float64_t* out = &self.term_origin[work.lane, 0]
         cdef float64_t value
@@ -450,7 +443,7 @@ cdef class PiecewiseSearch(HistogramSearch):
                 out[j] = value
 
     cdef void draw_rows(self, NodeWork* work) noexcept nogil:
-        """Rows that the moments of a node are summed over: all, or one of every few in a row."""
+        """Set the rows of the moments of a node: all, or a random one of every `step` rows."""
         cdef GrowNode* n = &self.store.nodes[work.node]
         cdef const uint32_t* rows = &self.rows[0] + n.start
         cdef uint32_t* sample = &self.sample[work.lane, 0]
@@ -464,13 +457,13 @@ cdef class PiecewiseSearch(HistogramSearch):
         step = count // self.sample_rows
         work.n_rows = count // step
         for i in range(work.n_rows):
-            # A fixed place in every stretch could meet a period of the table.
+            # Random, as every step-th row might coincide with a period of the table.
             key = key * <uint64_t>6364136223846793005 + <uint64_t>1442695040888963407
             sample[i] = rows[i * step + <intp_t>((key >> 33) % <uint64_t>step)]
         work.rows = sample
 
     cdef void open_work(self, int32_t node, int32_t lane, NodeWork* work) noexcept nogil:
-        """OUT what there is to do for a node that has a histogram."""
+        """OUT the work for a node with a histogram."""
         work.node = node
         work.lane = lane
         work.n_features = 0
@@ -479,14 +472,14 @@ cdef class PiecewiseSearch(HistogramSearch):
         self.fill_terms(work)
         work.start = &self.start[lane, 0]
         work.best = self.by_feature + lane * self.n_features
-        # A cell without rows has no cut.
+        # Empty cells have no cut.
         work.updates = (work.n_rows + CUT_UPDATES * min(work.n_rows, <intp_t>self.most_bins)) * (
             work.n_features)
 
     cdef int share(self, NodeWork* works, int32_t n_nodes) noexcept nogil:
-        """Part the features of one or two nodes into groups; returns the threads they are worth.
+        """Divide the features of one or two nodes into groups; returns the number of threads.
 
-        Every group reads all rows of its node, so there are no more of them than keep the threads
+        Every group reads all rows of its node, so there are only as many groups as keep the threads
         busy, unless their cells would be too large.
         """
         cdef intp_t total = works[0].updates + (works[1].updates if n_nodes > 1 else 0)
@@ -497,7 +490,7 @@ cdef class PiecewiseSearch(HistogramSearch):
         for lane in range(n_nodes):
             work = &works[lane]
             k = work.n_features
-            # To the nearest: two nodes of like size are a group each.
+            # Rounded, so that two nodes of similar size are one group each.
             fair = (2 * n_threads * work.updates + total) // (2 * total) if total > 0 else 1
             fair = max((k + self.group_size - 1) // self.group_size, min(fair, k), 1)
             work.group_size = <int32_t>max((k + fair - 1) // fair, 1)
@@ -530,7 +523,7 @@ cdef class PiecewiseSearch(HistogramSearch):
         if self.origin is not None:
             scan.origin = &self.term_origin[work.lane, 0]
             if work.terms.summed and scan.n_regressors > 0:
-                # The factor of the part above is 1 where the part stays what it was.
+                # In units in which a factor of 1 leaves the parent's part unchanged.
                 scan.ridge /= scan.scale * scan.scale
         scan.all_values = sums
         scan.lacking = sums + MAX_SUMS
@@ -543,7 +536,7 @@ cdef class PiecewiseSearch(HistogramSearch):
     cdef void place_scan(
         self, const NodeWork* work, MomentScan* scan, int32_t at, const float64_t* cells
     ) noexcept nogil:
-        """Point a scan at the feature at some place among those drawn."""
+        """Set a scan to the drawn feature at position `at`."""
         cdef int32_t feature = work.features[at]
         scan.cells = (self.pool.slots[self.store.nodes[work.node].slot]
                       + <intp_t>self.bins.view.cell_start[feature] * self.statistics.view.n_words)
@@ -561,14 +554,14 @@ cdef class PiecewiseSearch(HistogramSearch):
     cdef void sum_moments(
         self, const NodeWork* work, int32_t first, int32_t n, float64_t* cells, int thread
     ) noexcept nogil:
-        """Fill the cells of n features from place `first` on."""
+        """OUT cells of n drawn features from position `first` on."""
         if work.terms.n_terms > 0:
             build_moments(&self.bins.view, &work.terms, work.rows, work.n_rows,
                           work.features + first, n, work.start + first, cells,
                           &self.narrow[thread, 0], ht_vector_bytes())
 
     cdef void scan_group(self, const NodeWork* work, int32_t group, int thread) noexcept nogil:
-        """Best cut of each feature of a group."""
+        """OUT best cut of each feature of a group."""
         cdef MomentScan scan
         cdef int32_t first = group * work.group_size, j
         cdef int32_t n = min(work.group_size, work.n_features - first)
@@ -582,7 +575,7 @@ cdef class PiecewiseSearch(HistogramSearch):
                          &self.store.nodes[work.node].sums, work.best + j, NULL)
 
     cdef void choose(self, NodeWork* work) noexcept nogil:
-        """Take the best feature."""
+        """Choose the best feature."""
         cdef GrowNode* n = &self.store.nodes[work.node]
         cdef int32_t j
         cdef float64_t gain = -INFINITY
@@ -636,16 +629,16 @@ cdef class PiecewiseSearch(HistogramSearch):
         for lane in range(n_nodes):
             self.choose(&works[lane])
         if works[0].first_cells >= 0:
-            n_threads = 1            # nothing is summed again
+            n_threads = 1            # cells are kept, so nothing is summed again
         for lane in prange(n_nodes, num_threads=team_of(min(n_threads, 2)), schedule="static"):
             self.describe(&works[lane], omp_get_thread_num())
 
-    cdef void search(self, int32_t node, int32_t lane, int n_threads) noexcept nogil:
+    cdef void search(self, int32_t node) noexcept nogil:
         cdef NodeWork work
-        self.open_work(node, lane, &work)
+        self.open_work(node, 0, &work)
         self.search_works(&work, 1)
 
-    # ---- what the grower asks -----------------------------------------------------------------
+    # ---- methods for the grower ---------------------------------------------------------------
 
     cdef int open_root(self) except -1 nogil:
         HistogramSearch.open_root(self)
@@ -656,12 +649,12 @@ cdef class PiecewiseSearch(HistogramSearch):
     cdef int evaluate_children(self, int32_t node, bint left, bint right) except -1 nogil:
         cdef NodeWork works[2]
         cdef int32_t first = self.store.nodes[node].left, second = self.store.nodes[node].right
-        self.child_histograms(node, left, right)
+        self.fill_children(node, left, right, False)
         if not (left and right):
             if left or right:
-                self.search(first if left else second, 0, self.n_threads)
+                self.search(first if left else second)
             return 0
-        # The larger one first, so that no thread is left with it at the end.
+        # The larger one first, for a better balance of threads.
         if (self.store.nodes[first].stop - self.store.nodes[first].start
                 < self.store.nodes[second].stop - self.store.nodes[second].start):
             first, second = second, first
@@ -690,9 +683,9 @@ cdef class PiecewiseSearch(HistogramSearch):
         return self.models.as_arrays(self.store)
 
     def node_gains(self, int32_t node, int32_t feature):
-        """Gains of all cuts of a number at a node of the last tree, scored one by one; for tests.
+        """Gains of all cuts of a numeric feature at a node of the last tree; for tests.
 
-        Of shape (2, n_bins): missing rows on the right, then on the left; -inf where not allowed.
+        Of shape (2, n_bins): missing rows on the right, then on the left; -inf if not allowed.
         """
         cdef NodeWork work
         cdef MomentScan scan

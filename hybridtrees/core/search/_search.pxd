@@ -1,4 +1,4 @@
-"""What every search shares: nodes, the queue of open nodes, leaf sums, the contract."""
+"""The base class of the searches; growing nodes, the queue of open nodes, sums over leaves."""
 
 from hybridtrees.core.base._exact_sum cimport HtExactSum
 from hybridtrees.core.base._types cimport (
@@ -23,16 +23,16 @@ cdef class NodeQueue:
 
 
 cdef struct GrowNode:
-    # Rows [start, stop) of the partition; those from `stay` on go to neither child.
+    # Rows [start, stop) of the partition; those from `stay` on go to no child.
     intp_t start
     intp_t stop
     intp_t stay
     NodeSums sums             # integer sums (histograms)
     SplitInfo split
     Bounds bounds             # of the value (monotone constraints)
-    uint64_t groups           # interaction groups that hold all features of the path
-    int32_t alone             # the one feature left, where it is in no group; -1: none
-    uint64_t key              # names the node by its path, for the draws of features
+    uint64_t groups           # interaction groups that contain all features of the path
+    int32_t alone             # feature of the path that is in no group, -1: none
+    uint64_t key              # of random draws; depends on the path alone
     int32_t parent
     int32_t left
     int32_t right
@@ -43,7 +43,7 @@ cdef struct GrowNode:
 cdef inline void divide_slice(
     const GrowNode* n, GrowNode* left, GrowNode* right, intp_t n_left
 ) noexcept nogil:
-    """Rows of the children of a node, of which the first n_left go left; none stays behind."""
+    """Set the rows of the children of a node: the first n_left go left, the others right."""
     left.start = n.start
     left.stop = left.stay = right.start = n.start + n_left
     right.stop = right.stay = n.stop
@@ -61,8 +61,9 @@ cdef class NodeStore:
     cdef int new_words(self, intp_t n) except -1 nogil
     cdef uint32_t* words_of(self, const GrowNode* node) noexcept nogil
     cdef int copy(self, NodeStore other) except -1 nogil
+    cdef int append_words(self, NodeStore other) except -1 nogil
     cdef void prune(self, float64_t least_gain) noexcept nogil
-    cdef int graft(self, int32_t at, NodeStore other, intp_t shift) except -1 nogil
+    cdef int graft(self, int32_t at, NodeStore other) except -1 nogil
 
 
 cdef enum:
@@ -70,11 +71,11 @@ cdef enum:
 
 
 cdef struct Column:
-    # One number of every row, float32 or float64; without either pointer it is 1.
+    # One number per row, float32 or float64; without either pointer it is 1.
     const float32_t* single
     const float64_t* double_
     intp_t stride
-    bint whole            # whole numbers with sums below 2^53: plain sums are exact
+    bint whole            # integers with sums below 2^53: plain sums are exact
 
 cdef Column make_column(
     const float32_t* single, const float64_t* double_, intp_t stride, intp_t n
@@ -106,10 +107,10 @@ cdef class SplitSearch:
     cdef NodeQueue queue
     cdef HistogramPool pool        # sums of open nodes, where a search keeps them
     cdef SplitRules rules
-    cdef TargetView target         # of the exact search; its data is NULL without one
+    cdef TargetView target         # of the exact search; data is NULL if there is none
     cdef object target_owner
     cdef readonly int n_threads
-    cdef int stopped               # whether the growth of the tree was given up
+    cdef int stopped               # whether growth was interrupted
     cdef int32_t n_features, max_depth, max_features
     cdef int64_t min_samples_split
     cdef float64_t by_tree, by_level, by_node
@@ -120,7 +121,7 @@ cdef class SplitSearch:
     cdef uint32_t[::1] rows
     cdef uint32_t[::1] row_scratch
     cdef intp_t n_rows, n_sampled
-    # features of this tree, and those of the nodes that are searched at a time
+    # features of this tree, and of the one or two nodes that are being searched
     cdef int32_t[::1] tree_features
     cdef int32_t[::1] node_features
     cdef int32_t n_tree_features

@@ -1,4 +1,4 @@
-"""What every search shares: nodes, the queue of open nodes, leaf sums, the contract."""
+"""The base class of the searches; growing nodes, the queue of open nodes, sums over leaves."""
 
 from cython.parallel cimport prange
 from libc.math cimport INFINITY, fabs, rint
@@ -24,20 +24,16 @@ import numpy as np
 from hybridtrees.core.base._types import Criterion, Frontier
 
 
-# ---------------------------------------------------------------------------------------------
-# The order in which a tree's open nodes are split: a binary heap under one of three rules.
+# ---- The order in which open nodes are split: a binary heap under one of three rules ----------
 
 
-# By the names that GrowerParams has for them.
+# By the names in GrowerParams.
 FRONTIERS = {kind.name.lower().replace("_", "-"): int(kind) for kind in Frontier}
 CRITERIA = {kind.name.lower(): int(kind) for kind in Criterion}
 
 
 cdef class NodeQueue:
-    """Open nodes: level by level (lower id first), best gain first, or newest first.
-
-    Equal gains go to the lower id, so the order never depends on anything but the tree.
-    """
+    """Open nodes: level by level (by id), best gain first (then by id), or newest first."""
 
     def __cinit__(self, str frontier):
         self.heap = NULL
@@ -80,7 +76,7 @@ cdef class NodeQueue:
         return 0
 
     cdef int32_t pop(self) noexcept nogil:
-        """The node whose turn it is; the queue must not be empty."""
+        """Remove and return the next node; the queue must not be empty."""
         cdef OpenNode top = self.heap[0], last
         cdef int32_t i = 0, child
         self.n_open -= 1
@@ -98,7 +94,7 @@ cdef class NodeQueue:
         return top.node
 
     def order(self, gains):
-        """Node numbers in the order in which they come out, all pushed beforehand."""
+        """Order in which nodes with these gains are popped if all are pushed first; for tests."""
         for node, gain in enumerate(gains):
             self.push(node, gain)
         return [self.pop() for _ in range(self.n_open)]
@@ -126,7 +122,7 @@ cdef class NodeStore:
         self.n_words = 0
 
     cdef int reserve(self, int32_t n) except -1 nogil:
-        """Room for n nodes in all."""
+        """Allocate memory for n nodes in total."""
         cdef GrowNode* nodes
         if n > self.capacity:
             nodes = <GrowNode*>realloc(self.nodes, n * sizeof(GrowNode))
@@ -152,7 +148,7 @@ cdef class NodeStore:
         return self.n_nodes - 1
 
     cdef int new_children(self, int32_t parent) except -1 nogil:
-        """Two nodes one level below `parent`, named after their path."""
+        """Make the children of `parent`; their random keys depend on the path alone."""
         cdef int32_t left = self.new_node()
         cdef int32_t right = self.new_node()
         cdef int32_t side
@@ -170,10 +166,10 @@ cdef class NodeStore:
         return 0
 
     cdef int new_words(self, intp_t n) except -1 nogil:
-        """Start of n zero words for a category set."""
+        """Append n zero words for a category set; returns their start."""
         cdef uint32_t* words
         cdef intp_t start = self.n_words
-        if n == 0:              # there may be no array yet
+        if n == 0:              # the array may be NULL
             return <int>start
         if start + n > 0x7FFFFFFF:
             with gil:
@@ -190,24 +186,29 @@ cdef class NodeStore:
         return <int>start
 
     cdef uint32_t* words_of(self, const GrowNode* node) noexcept nogil:
-        """Category set of a node's split, NULL where it has none or it is empty."""
+        """Category set of a node's split, NULL if it has none or it is empty."""
         if node.split.category_words == 0:
             return NULL
         return self.words + node.split.category_start
 
     cdef int copy(self, NodeStore other) except -1 nogil:
-        """Hold what another store holds."""
+        """Copy another store."""
         self.clear()
         self.reserve(other.n_nodes)
         memcpy(self.nodes, other.nodes, other.n_nodes * sizeof(GrowNode))
         self.n_nodes = other.n_nodes
-        self.new_words(other.n_words)
-        if other.n_words > 0:      # without sets there is no memory to copy from
-            memcpy(self.words, other.words, other.n_words * sizeof(uint32_t))
+        self.append_words(other)
         return 0
 
+    cdef int append_words(self, NodeStore other) except -1 nogil:
+        """Append the category sets of another store; returns their start."""
+        cdef int start = self.new_words(other.n_words)
+        if other.n_words > 0:      # otherwise both arrays may be NULL
+            memcpy(self.words + start, other.words, other.n_words * sizeof(uint32_t))
+        return start
+
     cdef void prune(self, float64_t least_gain) noexcept nogil:
-        """Undo the splits of less gain above two leaves, from below, and close up the numbers."""
+        """Undo splits above two leaves with less gain, bottom up, and renumber the nodes."""
         cdef int32_t k, to = 0
         cdef GrowNode* node
         cdef GrowNode* nodes = self.nodes
@@ -218,8 +219,8 @@ cdef class NodeStore:
                 nodes[node.left].parent = nodes[node.right].parent = -1
                 node.left = node.right = node.split.feature = -1
                 node.stay = node.stop
-        # Parents stand before their children, so the new number of a parent is known. A node
-        # without one has been cut off.
+        # Parents come before their children, so the new number of a parent is known. A node without
+        # a parent has been removed.
         for k in range(self.n_nodes):
             node = nodes + k
             if k > 0 and node.parent < 0:
@@ -237,14 +238,13 @@ cdef class NodeStore:
             to += 1
         self.n_nodes = to
 
-    cdef int graft(self, int32_t at, NodeStore other, intp_t shift) except -1 nogil:
-        """Put the tree of `other` in the place of node `at`; its rows begin at `shift`."""
+    cdef int graft(self, int32_t at, NodeStore other) except -1 nogil:
+        """Replace node `at` by the tree of `other`, which was grown from it."""
+        cdef intp_t shift = self.nodes[at].start
         cdef int32_t k, first = self.n_nodes - 1, words, target
         cdef int32_t parent = self.nodes[at].parent
         cdef GrowNode* node
-        words = self.new_words(other.n_words)
-        if other.n_words > 0:
-            memcpy(self.words + words, other.words, other.n_words * sizeof(uint32_t))
+        words = self.append_words(other)
         for k in range(other.n_nodes):
             target = at if k == 0 else self.new_node()
             node = self.nodes + target
@@ -252,7 +252,7 @@ cdef class NodeStore:
             node.start += shift
             node.stop += shift
             node.stay += shift
-            # Node k > 0 of the other tree has become node first + k.
+            # Node k > 0 of the other tree becomes node first + k.
             node.parent = parent if k == 0 else (
                 at if node.parent == 0 else first + node.parent)
             if node.left >= 0:
@@ -265,24 +265,23 @@ cdef class NodeStore:
 
 # ---- Passes over the rows of a grown tree's leaves --------------------------------------------
 #
-# A leaf's rows are cut into blocks, which threads share; a thread is not woken for less than four.
-# A sum depends on the terms alone (exact_sum.h): not on their order, the blocks or the threads, nor
-# on which files or machines hold the rows.
+# Threads share blocks of rows of the leaves, at least four blocks each. Sums do not depend on the
+# order of the rows, blocks or threads (exact_sum.h).
 #
-# The rows of a leaf lie all over the table. Blocks are therefore visited by where they begin in the
-# table and not leaf by leaf: what one leaf has brought into the caches serves the others, and two
-# threads work in different parts of the table.
+# The rows of a leaf are spread over the whole table. So blocks are processed in the order of their
+# first rows, not leaf by leaf: leaves share the cache lines they read, and threads work in
+# different parts of the table.
 
 
 cdef enum:
-    PLACES = 1024         # parts of the table that blocks are sorted by
-    ADD_BLOCK = 512       # rows of a leaf that are added to at once
-    WINDOW_ROWS = 8192    # rows of the table whose scores the nearer caches hold
-    LEAF_ROWS = 64        # rows of a leaf in a window, on average, that make up for finding them
+    PLACES = 1024         # parts of the table, for the sort of blocks
+    ADD_BLOCK = 512       # rows of a block in `add_to_blocks`
+    WINDOW_ROWS = 8192    # rows of the table whose scores fit the nearer caches
+    LEAF_ROWS = 64        # minimum average number of rows of a leaf in a window
 
 
 cdef intp_t[:, ::1] cut(intp_t[:, ::1] leaves, intp_t size):
-    """From (node, start, stop) of leaves to the same of blocks."""
+    """Divide leaves, given as (node, start, stop), into blocks of at most `size` rows."""
     cdef intp_t k, start, n_blocks = 0
     for k in range(leaves.shape[0]):
         n_blocks += (leaves[k, 2] - leaves[k, 1] + size - 1) // size
@@ -300,7 +299,7 @@ cdef intp_t[:, ::1] cut(intp_t[:, ::1] leaves, intp_t size):
 
 
 cdef intp_t[::1] by_place(const uint32_t* rows, intp_t[:, ::1] blocks):
-    """Numbers of the blocks in the order of their first rows, roughly."""
+    """Numbers of the blocks, roughly in the order of their first rows."""
     cdef intp_t n = blocks.shape[0], k
     cdef uint32_t place, largest = 0
     cdef int shift = 0
@@ -323,18 +322,18 @@ cdef intp_t[::1] by_place(const uint32_t* rows, intp_t[:, ::1] blocks):
 
 
 cdef struct RowSums:
-    # What the sums over the rows of all nodes share.
+    # What is summed over the rows of nodes.
     Column* columns       # of each sum; NULL for sums by class
     const TargetView* target
     int32_t n_sums
-    bint whole            # sums by class: the weights are whole numbers
+    bint whole            # sums by class: the weights are integers
     int vector_bytes
 
 
 cdef Column make_column(
     const float32_t* single, const float64_t* double_, intp_t stride, intp_t n
 ) noexcept nogil:
-    """A column of n rows; float32 columns are not looked through for whole numbers."""
+    """A column of n rows; float32 columns are not tested for integers."""
     cdef Column column
     cdef intp_t i
     cdef float64_t x, limit = 9007199254740992.0 / <float64_t>max(n, 1)
@@ -353,7 +352,7 @@ cdef void sum_column(
     const Column* column, const uint32_t* rows, intp_t n, int width, HtExactSum* part,
     float64_t* out,
 ) noexcept nogil:
-    """Sum over some rows: to `part`, or where that is NULL its value to `out`."""
+    """Add the sum over some rows to `part`, or if that is NULL write its value to `out`."""
     cdef float64_t[SUM_ROWS] terms
     cdef float64_t total = 0 if column.double_ != NULL else <float64_t>n
     cdef intp_t i, m, first = 0
@@ -372,7 +371,7 @@ cdef void sum_column(
         else:
             for i in range(m):
                 terms[i] = column.double_[rows[first + i] * column.stride]
-        # Wide vectors do not pay for the few rows of most leaves of a forest.
+        # Wide vectors are slower for few rows, as in most leaves of a forest.
         ht_add_terms(width if m >= 16 else 16, &own if part == NULL else part, terms, m)
         first += m
     if part == NULL:
@@ -382,7 +381,7 @@ cdef void sum_column(
 cdef void sum_classes(
     const RowSums* work, const uint32_t* rows, intp_t n, HtExactSum* parts, float64_t* out
 ) noexcept nogil:
-    """The weight of each class, and behind them of all: to `parts`, or added to `out`."""
+    """Add the weights of all classes and the total weight to `parts`, or if NULL to `out`."""
     cdef const float64_t* row
     cdef float64_t weight = 1.0
     cdef intp_t i
@@ -401,7 +400,7 @@ cdef void sum_block(
     const RowSums* work, const uint32_t* rows, intp_t n, HtExactSum* parts, HtExactSum* scratch,
     float64_t* out,
 ) noexcept nogil:
-    """All sums over some rows of a node: to `parts`, or where that is NULL to `out`."""
+    """Add all sums over some rows of a node to `parts`, or if that is NULL write them to `out`."""
     cdef int32_t k
     if work.columns != NULL:
         for k in range(work.n_sums):
@@ -421,7 +420,7 @@ cdef int sum_by_node(
     const RowSums* work, const uint32_t* rows, intp_t[:, ::1] ends, float64_t[:, ::1] sums,
     int n_threads,
 ) except -1:
-    """OUT sums over the rows that end at each node; nodes without such rows keep theirs."""
+    """OUT sums over the rows that end at each node; nodes without such rows are not changed."""
     cdef intp_t[:, ::1] blocks = cut(ends, SUM_BLOCK)
     cdef intp_t k, block, n_blocks = blocks.shape[0], n_rows = 0, n_parts = 0
     cdef intp_t[::1] order
@@ -431,12 +430,12 @@ cdef int sum_by_node(
     cdef HtExactSum* at
     for block in range(n_blocks):
         n_rows += blocks[block, 2] - blocks[block, 1]
-        # A node of several blocks: their sums are kept, and merged in the end.
+        # The sums of a node with several blocks are merged at the end.
         if (block > 0 and blocks[block - 1, 0] == blocks[block, 0]) or (
                 block + 1 < n_blocks and blocks[block + 1, 0] == blocks[block, 0]):
             part[block] = n_parts
             n_parts += 1
-    # Small leaves are all over the table, but next to each other in `rows`.
+    # The sort is not worth it for small leaves, which are neighbours in `rows`.
     order = by_place(rows, blocks) if n_rows > 256 * n_blocks else np.arange(n_blocks)
     n_threads = threads_for(<int>min(n_threads, n_blocks), n_rows, 4 * SUM_BLOCK)
     cdef uint8_t[::1] kept = np.empty(
@@ -454,7 +453,7 @@ cdef int sum_by_node(
             for k in range(work.n_sums if part[block] >= 0 else 0):
                 at = parts + part[block] * work.n_sums + k
                 if block > 0 and blocks[block - 1, 0] == blocks[block, 0]:
-                    ht_merge_sum(at, at - work.n_sums)    # all of the node so far
+                    ht_merge_sum(at, at - work.n_sums)    # the node's blocks so far
                 sums[blocks[block, 0], k] = ht_sum_value(at)
     return 0
 
@@ -512,7 +511,7 @@ cdef void add_to_rows(
 cdef intp_t first_from(
     const uint32_t* rows, intp_t start, intp_t stop, intp_t least
 ) noexcept nogil:
-    """Place of the first of some ascending ids that is not below `least`."""
+    """Position of the first of some ascending ids that is at least `least`."""
     cdef intp_t middle
     while start < stop:
         middle = (start + stop) >> 1
@@ -527,7 +526,7 @@ cdef intp_t add_below(
     float64_t* raw, intp_t stride, const uint32_t* rows, intp_t start, intp_t stop, intp_t limit,
     float64_t value,
 ) noexcept nogil:
-    """Add to ascending rows as far as they are below a limit; returns the place of the next."""
+    """Add to the ascending rows below a limit; returns the position of the next row."""
     cdef float64_t* target
     while start < stop and <intp_t>rows[start] < limit:
         target = <float64_t*>(<char*>raw + rows[start] * stride)
@@ -540,10 +539,7 @@ cdef void add_to_windows(
     const float64_t* values, const uint32_t* rows, const intp_t[:, ::1] leaves, float64_t* raw,
     intp_t stride, intp_t window, intp_t first, intp_t last, intp_t* at,
 ) noexcept nogil:
-    """Add to the rows [first, last) of the table, one window of them after the other.
-
-    `at` is scratch, one number per leaf.
-    """
+    """Add to the rows [first, last) of the table, window by window; `at` is scratch per leaf."""
     cdef intp_t k
     for k in range(leaves.shape[0]):
         at[k] = first_from(rows, leaves[k, 1], leaves[k, 2], first)
@@ -560,9 +556,9 @@ cdef int add_to_leaves(
 ) except -1:
     """raw[row] += values[node of the row's leaf].
 
-    Neighbours in the table belong to different leaves and share a cache line. So threads do not
-    share leaves but the table: a thread adds to all rows of a window, whatever their leaf. This
-    takes ids that ascend within a leaf, which `ascending` says, and leaves that are not too many.
+    Neighbouring rows belong to different leaves and share a cache line. So threads share the table,
+    not the leaves: a thread adds to all rows of a window. This requires row ids that ascend within
+    a leaf (`ascending`), and not too many leaves.
     """
     cdef intp_t first, n = raw.shape[0], n_leaves = leaves.shape[0]
     cdef intp_t window = max(<intp_t>WINDOW_ROWS, LEAF_ROWS * n_leaves), part = 4 * window
@@ -583,7 +579,7 @@ cdef int add_to_blocks(
     const float64_t[::1] values, const uint32_t* rows, intp_t[:, ::1] leaves, float64_t[:] raw,
     int n_threads,
 ) except -1:
-    """The same leaf by leaf, for row ids in any order."""
+    """The same by blocks of leaves, for row ids in any order."""
     cdef intp_t[:, ::1] blocks = cut(leaves, ADD_BLOCK)
     cdef intp_t[::1] order = by_place(rows, blocks)
     cdef intp_t k, block, n_blocks = blocks.shape[0]
@@ -595,15 +591,14 @@ cdef int add_to_blocks(
     return 0
 
 
-# ---- What the grower asks of a split search, and what all searches share ----------------------
+# ---- The base class of the searches -----------------------------------------------------------
 #
-# A search owns the rows of the nodes and finds their best splits. The grower decides which node
-# comes next and knows nothing of how it is searched.
+# A search owns the rows of the nodes and finds their best splits. The grower chooses the next node
+# and is independent of how it is searched.
 
 
-# Of a node without a split above it, and of every feature where any two may interact. In the
-# latter case a node keeps the features of its path themselves: the first as `alone`, the second
-# in place of the groups.
+# Interaction groups of the root; and of every feature if any two features may interact. In that
+# case a node stores the features of its path: the first as `alone`, the second as `groups`.
 cdef uint64_t ALL_GROUPS = <uint64_t>0 - 1
 cdef uint64_t ANY_TWO = <uint64_t>1 << 63
 
@@ -621,12 +616,12 @@ cdef class SplitSearch:
         raise NotImplementedError
 
     cdef int use_rules(self, params) except -1:
-        """Fill the rules from a GrowerParams, and make room for rows and features."""
+        """Copy the parameters of a GrowerParams, and allocate rows and features."""
         self.rows = np.empty(self.n_rows, dtype=np.uint32)
         self.tree_features = np.empty(self.n_features, dtype=np.int32)
         self.node_features = np.empty(2 * self.n_features, dtype=np.int32)
         self.queue = NodeQueue(params.frontier)
-        self.max_depth = params.max_depth or 2**15 - 1      # what a node's int16 can count
+        self.max_depth = params.max_depth or 2**15 - 1      # the depth of a node is an int16
         self.min_samples_split = max(2, params.min_samples_split)
         self.max_features = params.max_features
         self.by_tree, self.by_level, self.by_node = params.feature_fractions
@@ -657,7 +652,7 @@ cdef class SplitSearch:
         return 0
 
     cdef int use_target(self, data, layout, n_sums, binary) except -1:
-        """Read the targets of the exact search: float64 of shape (n_rows, width)."""
+        """Set the targets of the exact search: float64 of shape (n_rows, width)."""
         cdef const float64_t[:, ::1] view = data
         if view.shape[0] != self.n_rows:
             raise ValueError("one target per row is needed")
@@ -673,7 +668,7 @@ cdef class SplitSearch:
         return 0
 
     cdef int set_rows(self, rows) except -1:
-        """All rows (None) or ascending ids."""
+        """Set the rows of the tree: all (None) or ascending ids."""
         cdef const uint32_t[::1] given
         cdef intp_t i, n = self.n_rows
         if rows is None:
@@ -684,10 +679,10 @@ cdef class SplitSearch:
             return 0
         given = rows
         if given.shape[0] == 0 or given.shape[0] > n:
-            raise ValueError("rows must name between one and all rows")
+            raise ValueError(f"rows must contain from 1 to {n} rows, got {given.shape[0]}")
         for i in range(given.shape[0]):
             if given[i] >= n or (i > 0 and given[i] <= given[i - 1]):
-                raise ValueError("rows must be ascending ids of rows")
+                raise ValueError("rows must be ascending row ids")
             self.rows[i] = given[i]
         self.n_sampled = given.shape[0]
         return 0
@@ -700,7 +695,7 @@ cdef class SplitSearch:
     cdef const int32_t* draw_node_features(
         self, int32_t node, int32_t lane, int32_t* n_drawn
     ) noexcept nogil:
-        """Features that the node may be split on; two lanes may hold two nodes' draws."""
+        """Features on which the node may be split; each lane holds the draw of one node."""
         cdef int32_t* features = &self.node_features[lane * self.n_features]
         cdef const int32_t* source = &self.tree_features[0]
         cdef int32_t k = self.n_tree_features, m
@@ -731,7 +726,7 @@ cdef class SplitSearch:
     cdef int32_t keep_allowed(
         self, int32_t node, const int32_t* features, int32_t n, int32_t* out
     ) noexcept nogil:
-        """OUT the features that may interact with all those of the node's path."""
+        """OUT the features that may interact with all features of the node's path."""
         cdef GrowNode* at = &self.store.nodes[node]
         cdef int32_t j, f, kept = 0
         cdef bint together, pairs = self.groups is not None and self.groups[0] == ANY_TWO
@@ -749,7 +744,7 @@ cdef class SplitSearch:
         return kept
 
     cdef void constrain_children(self, int32_t node) noexcept nogil:
-        """Groups that hold the features of the children's path, after a split."""
+        """Set the interaction groups of the children after a split."""
         cdef GrowNode* at = &self.store.nodes[node]
         cdef int32_t f = at.split.feature, side
         cdef GrowNode* child
@@ -766,7 +761,7 @@ cdef class SplitSearch:
                 child.alone = f
 
     cdef void part_bounds(self, int32_t node, float64_t left, float64_t right) noexcept nogil:
-        """A constrained split parts the range of values at the middle of its children's."""
+        """Bound the values of the children of a constrained split at the mean of their values."""
         cdef GrowNode* at = &self.store.nodes[node]
         cdef int8_t sign = self.monotone[at.split.feature]
         cdef float64_t middle = 0.5 * (left + right)
@@ -776,17 +771,17 @@ cdef class SplitSearch:
         self.store.nodes[at.right if sign > 0 else at.left].bounds.lower = middle
 
     cdef bint may_split(self, int32_t node) noexcept nogil:
-        """Whether the stopping rules allow a split at all, before any search."""
+        """Whether depth and number of rows allow a split."""
         cdef intp_t n = self.store.nodes[node].stop - self.store.nodes[node].start
         return (self.store.nodes[node].depth < self.max_depth and n >= self.min_samples_split
                 and n >= 2 * self.rules.min_samples_leaf)
 
     cdef bint stops(self) noexcept nogil:
-        """Whether the growth is given up: an exception is set, and what was found is void."""
+        """Whether growth is interrupted: then an exception is set, and results are invalid."""
         return team_stops(&self.stopped)
 
     cdef int open_root(self) except -1 nogil:
-        """Make the root; its rows are those set."""
+        """Make the root, with the rows set by `set_rows`."""
         self.stopped = False
         self.store.clear()
         self.queue.n_open = 0
@@ -807,20 +802,20 @@ cdef class SplitSearch:
             raise NotImplementedError
 
     cdef int evaluate_children(self, int32_t node, bint left, bint right) except -1 nogil:
-        """Find the best splits of those children of `node` that are asked for."""
+        """Find the best splits of the left and right child of `node`, if `left` and `right`."""
         with gil:
             raise NotImplementedError
 
     cdef void forget(self, int32_t node) noexcept nogil:
-        """Give back what is kept for a node that will not be split."""
+        """Release the histogram of a node that will not be split."""
         if self.store.nodes[node].slot >= 0:
             self.pool.release(self.store.nodes[node].slot)
             self.store.nodes[node].slot = -1
 
     cdef int take_slot(self, int32_t node) except -1 nogil:
-        """Give a node a slot; when the pool is full, the one of the last node of the frontier.
+        """Give a node a slot; if the pool is full, that of the node that will be split last.
 
-        A node that loses its histogram costs its children a pass over their rows each, no more.
+        Without the histogram of their parent, both children must be summed from their rows.
         """
         cdef int slot = self.pool.take()
         if slot < 0:
@@ -830,7 +825,7 @@ cdef class SplitSearch:
         return 0
 
     cdef int32_t last_with_slot(self) noexcept nogil:
-        """Open node that will be split last of those that have a histogram in the pool."""
+        """Open node with a slot that will be split last."""
         cdef int32_t i, last = -1
         for i in range(self.queue.n_open):
             if self.store.nodes[self.queue.heap[i].node].slot >= 0 and (
@@ -840,19 +835,19 @@ cdef class SplitSearch:
         return self.queue.heap[last].node
 
     cdef int open_task(self, int32_t node, SplitSearch other) except -1 nogil:
-        """Open a subtree task: copy a node's rows to another search, which numbers them from 0."""
+        """Open a subtree task: copy a node to another search, which numbers its rows from 0."""
         with gil:
             raise NotImplementedError
 
     cdef int take_codes(
         self, SplitSearch whole, const BinView* bins, const GrowNode* node
     ) except -1 nogil:
-        """Become the search of a subtree task: a node of binned features."""
+        """Prepare the search of a subtree task: a node of binned features."""
         with gil:
             raise NotImplementedError
 
     cdef void take_back(self, int32_t node, SplitSearch other) noexcept nogil:
-        """Bring the node's rows into the order that the other search has left them in."""
+        """Copy the order of the node's rows from the search of its subtree task."""
         cdef intp_t start = self.store.nodes[node].start, i
         cdef int32_t k
         cdef GrowNode* n
@@ -866,11 +861,11 @@ cdef class SplitSearch:
         memcpy(&self.rows[start], &self.row_scratch[start], other.n_sampled * sizeof(uint32_t))
 
     cdef int32_t n_node_sums(self) noexcept nogil:
-        """Sums of a node, besides its weight."""
+        """Number of sums of a node, without its weight."""
         return self.target.n_sums
 
     cdef bint can_walk(self) noexcept nogil:
-        """Whether `leaf_of` knows where rows outside the sample belong."""
+        """Whether `leaf_of` works for rows outside the sample."""
         return False
 
     cdef int32_t leaf_of(self, intp_t row) noexcept nogil:
@@ -878,7 +873,7 @@ cdef class SplitSearch:
         return 0
 
     cdef intp_t[:, ::1] row_ends(self):
-        """Nodes where rows end: node, start and stop of each."""
+        """Node, start and stop of all nodes where rows end."""
         cdef int32_t k
         cdef intp_t n = 0
         cdef GrowNode* node

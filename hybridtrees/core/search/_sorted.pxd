@@ -1,4 +1,4 @@
-"""Rows in the order of each feature: the lists that the exact search runs along."""
+"""Sorted lists of rows per feature, for the exact search."""
 
 from hybridtrees.core.base._types cimport SortedEntry, intp_t, uint32_t, uint8_t
 

@@ -1,9 +1,8 @@
-"""Rows in the order of each feature, sorted once per fit and divided stably down the tree.
+"""Sorted lists of rows per feature, sorted once per fit and divided stably down the tree.
 
-An entry is a row and a key: the rank of its value among the distinct values of the column (the
-code of a category). Equal keys are equal values, whatever the type of the table; the value itself
-is looked up by row when a threshold is wanted. Rows with a missing value stand last, under
-the largest key::
+An entry is a row and a key: the rank of its value among the distinct values of the column, or the
+code of its category. Equal keys are equal values. Values themselves are looked up by row, for
+thresholds only. Rows with a missing value are last, with the largest key::
 
     values      3.5   nan   1.0   3.5   2.0
     list        (0, row 2) (1, row 4) (2, row 0) (2, row 3) (missing, row 1)
@@ -24,7 +23,7 @@ import numpy as np
 
 
 cdef enum:
-    ENDS_BLOCK = 4096   # rows whose bins are read at a time, while their values are in the cache
+    ENDS_BLOCK = 4096   # rows of a block of `bin_ends`, whose values stay in the cache
 
 
 cdef struct WideEntry:
@@ -40,10 +39,7 @@ ctypedef fused entry_t:
 cdef inline bint sort_entries(
     entry_t* entries, entry_t* spare, intp_t n, int n_digits, uint32_t* counts
 ) noexcept nogil:
-    """Stable radix sort by key, low digit first; true if the result is in spare.
-
-    A digit that all keys share costs no pass.
-    """
+    """Stable radix sort by key, as `radix_sort`; true if the result is in spare."""
     cdef intp_t i
     cdef int digit, shift
     cdef bint swapped = False
@@ -80,20 +76,20 @@ cdef intp_t sort_column(
     const char* values, intp_t stride, intp_t n, bint categorical, SortedEntry* out,
     entry_t* entries, key_t key, uint32_t* counts,
 ) noexcept nogil:
-    """One column to its list; returns the present rows. There is room for 2 n entries."""
+    """OUT the list of a column; returns the number of present rows. `entries` has 2 n entries."""
     cdef intp_t i, size = 0, n_missing = 0
     cdef uint32_t rank = 0
-    # Missing rows wait at the end of `out`, last one first, and are turned round at the end.
     for i in range(n):
         if key_at(values + i * stride, &key):
             entries[size].key = <key_t>value_from_key(key) if categorical else key
             entries[size].row = <uint32_t>i
             size += 1
         else:
+            entries[n + n_missing].row = <uint32_t>i
             n_missing += 1
-            out[n - n_missing].key = HT_MISSING_KEY
-            out[n - n_missing].row = <uint32_t>i
-    turn_round(out + size, n_missing)
+    for i in range(n_missing):
+        out[size + i].key = HT_MISSING_KEY
+        out[size + i].row = entries[n + i].row
     if size == 0:
         return 0
     if sort_entries(entries, entries + n, size, 6 if entry_t is WideEntry else 3, counts):
@@ -117,15 +113,6 @@ cdef intp_t sort_any(
         values, stride, n, categorical, out, <SortedEntry*>buffer, 0, counts)
 
 
-cdef void turn_round(SortedEntry* entries, intp_t n) noexcept nogil:
-    cdef intp_t i
-    cdef SortedEntry kept
-    for i in range(n // 2):
-        kept = entries[i]
-        entries[i] = entries[n - 1 - i]
-        entries[n - 1 - i] = kept
-
-
 cdef struct TableView:
     const char* start
     intp_t row_stride         # in bytes, as the other
@@ -133,7 +120,7 @@ cdef struct TableView:
 
 
 cdef int open_table(X, bint wide, TableView* out) except -1:
-    """OUT where the numbers of a table stand, which has one at least."""
+    """OUT a view of a non-empty table."""
     cdef const float[:, :] narrow_view
     cdef const double[:, :] wide_view
     if wide:
@@ -150,7 +137,7 @@ def sort_columns(X, const uint8_t[::1] is_categorical, SortedEntry[:, ::1] lists
                  int n_threads):
     """Fill lists[first:first + X.shape[1]] from the columns of a float32 or float64 table.
 
-    NaN is missing, categories are codes from 0. Returns the rows with a value of each column.
+    NaN is missing, categories are codes from 0. Returns the number of present rows per column.
     """
     cdef bint wide = X.dtype == np.float64
     cdef intp_t n = X.shape[0], p = X.shape[1], f
@@ -190,7 +177,7 @@ def list_codes(
     const uint8_t[:, ::1] columns, const int[::1] missing_code, SortedEntry[:, ::1] lists,
     int n_threads,
 ):
-    """Lists of a binned table: the key of a row is its bin, by counting sort."""
+    """Fill the lists of a binned table by counting sort: the key of a row is its bin."""
     cdef intp_t p = columns.shape[0], n = columns.shape[1], f
     if lists.shape[0] < p or lists.shape[1] != n or missing_code.shape[0] != p:
         raise ValueError("the lists do not fit the table")
@@ -222,7 +209,7 @@ cdef void ends_of_column(
 
 def bin_ends(X, const uint8_t[:, ::1] columns, double[:, ::1] least, double[:, ::1] largest,
              int n_threads):
-    """Minimum and maximum of the bins of a dense table; of empty bins inf and -inf stay."""
+    """OUT minimum and maximum of the bins of a dense table; those of empty bins do not change."""
     cdef intp_t p = columns.shape[0], n = columns.shape[1], f
     cdef bint wide = X.dtype == np.float64
     cdef TableView table
@@ -247,7 +234,7 @@ def bin_ends(X, const uint8_t[:, ::1] columns, double[:, ::1] least, double[:, :
 cdef intp_t count_codes(
     const uint8_t* codes, intp_t n, int missing_code, SortedEntry* out,
 ) noexcept nogil:
-    """List of all rows in the order of their codes; returns those that are not missing."""
+    """OUT list of all rows by code; returns the number of present rows."""
     cdef intp_t place[257]
     cdef intp_t i, total = 0, n_present
     cdef int b, code
@@ -268,7 +255,7 @@ cdef intp_t count_codes(
 
 
 cdef intp_t count_present(const SortedEntry* entries, intp_t n) noexcept nogil:
-    """Entries before the first missing one, by bisection."""
+    """Number of entries before the first missing one, by bisection."""
     cdef intp_t low = 0, high = n, middle
     if n == 0 or entries[n - 1].key != HT_MISSING_KEY:
         return n
@@ -284,10 +271,10 @@ cdef intp_t count_present(const SortedEntry* entries, intp_t n) noexcept nogil:
 cdef intp_t divide_list(
     SortedEntry* entries, intp_t n, const uint8_t* side, SortedEntry* scratch,
 ) noexcept nogil:
-    """Entries of side 1 to the front, those of side 0 behind them; returns how many go left.
+    """Partition entries stably: side 1, then side 0; returns how many go left.
 
-    Staying rows (side 2) drop out: what follows the right ones is then rubbish. Every entry is
-    written to both ends and only the end that it belongs to advances.
+    Rows that stay (side 2) are dropped, and the entries after the others are undefined. Every entry
+    is written to both sides, but only its own side advances.
     """
     cdef intp_t i, n_left = 0, n_right = 0
     cdef uint8_t to
@@ -304,7 +291,7 @@ cdef intp_t divide_list(
 cdef intp_t divide_ids(
     uint32_t* rows, intp_t n, const uint8_t* side, uint32_t* scratch, intp_t* n_staying,
 ) noexcept nogil:
-    """The same for row ids; staying ones end up last. `scratch` holds 2 n."""
+    """The same for row ids, with those that stay last; `scratch` has 2 n entries."""
     cdef intp_t i, n_left = 0, n_right = 0, n_stay = 0
     cdef uint32_t row
     cdef uint8_t to

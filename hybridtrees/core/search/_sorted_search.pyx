@@ -6,15 +6,14 @@ from libc.math cimport INFINITY
 from libc.stdlib cimport qsort
 from libc.string cimport memcmp, memcpy, memset
 
-from hybridtrees.core.base._category_sets cimport SHORT_SET
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
 from hybridtrees.core.base._rng cimport keyed, uniform
 from hybridtrees.core.base._threads cimport raise_stop, team_of
 from hybridtrees.core.base._types cimport (
     ABSOLUTE, HT_ALL_KEYS, HT_MISSING_KEY, HT_ROUNDING, HT_TIE_SORTED, MISSING_STAYS, NEWTON,
-    SQUARES, STREAM_CUT, STREAM_REST, STREAM_TIE, TARGET_PAIR, TARGET_UNWEIGHTED, BinView,
-    SortedEntry, SplitRules, TargetView, float64_t, int32_t, int64_t, int8_t, intp_t, uint32_t,
-    uint8_t,
+    SHORT_SET, SQUARES, STREAM_CUT, STREAM_REST, STREAM_TIE, TARGET_PAIR, TARGET_UNWEIGHTED,
+    BinView, SortedEntry, SplitRules, TargetView, float64_t, int32_t, int64_t, int8_t, intp_t,
+    uint32_t, uint8_t,
 )
 from hybridtrees.core.search._criteria cimport (
     SIDES, Cut, NodeView, ScanScratch, add_row, best_cut, draw_tied, list_median, no_cut,
@@ -32,9 +31,9 @@ from hybridtrees.core.search._sorted import sort_columns
 
 # ---- Categories of a node in the order of their response --------------------------------------
 #
-# The list of a categorical feature has its rows category by category. It is rewritten with the
-# categories in the order of their mean (leaf weight, share of a class), each under its position as
-# key, and can then be cut like the list of a number.
+# The list of a categorical feature is rewritten with the categories in the order of their mean
+# response (leaf weight, share of a class), and the position of a category as key. Then it can be
+# cut like the list of a numeric feature.
 
 
 cdef struct Response:
@@ -44,7 +43,7 @@ cdef struct Response:
 
 
 cdef int compare(const void* a, const void* b) noexcept nogil:
-    """By response; equal ones keep the order of their codes."""
+    """By response, then by code."""
     cdef const Response* x = <const Response*>a
     cdef const Response* y = <const Response*>b
     if x.value != y.value:
@@ -56,10 +55,10 @@ cdef intp_t reorder_list(
     const TargetView* target, const SplitRules* rules, const SortedEntry* entries, intp_t n,
     int32_t output, float64_t* sums, float64_t* response, uint32_t* start, SortedEntry* out,
 ) noexcept nogil:
-    """Write a list in the order of the categories' responses to `out`; returns their number.
+    """OUT the list in the order of the categories' responses; returns the number of categories.
 
-    Scratch: n_sums + 2 numbers in `sums`, two per category in `response`. OUT start[j] is the first
-    entry, in `entries`, of the category in place j.
+    Scratch: n_sums + 2 numbers in `sums`, two per category in `response`. OUT start[j]: first entry
+    of category j of the new order in `entries`.
     """
     cdef Response* found = <Response*>response
     cdef intp_t i = 0, j, k, n_found = 0, n_out = 0
@@ -72,7 +71,7 @@ cdef intp_t reorder_list(
             j += 1
         weight = sums[target.n_sums]
         if rules.criterion == NEWTON:
-            # The leaf weight falls as the gradient rises; either direction is the same order.
+            # The leaf weight decreases with the gradient; the direction does not matter.
             weight += rules.reg_lambda
         found[n_found].value = sums[output] / weight if weight > 0 else INFINITY
         found[n_found].start = <uint32_t>i
@@ -90,37 +89,37 @@ cdef intp_t reorder_list(
     return n_found
 
 
-# ---- Sorted lists of rows, and the slices of them that the nodes of a tree own ----------------
+# ---- Sorted lists of rows, and their slices that belong to the nodes of a tree ----------------
 #
-# Every feature has its rows in the order of its values (`_sorted`). A node owns the same slice of
-# every list, and dividing a node divides the slices stably, so nothing is sorted twice. A small
-# node may become a subtree task: its entries and targets are copied, with rows numbered from 0. The
-# copies fit the cache, and other threads can grow other nodes meanwhile.
+# Every feature has a list of the rows in the order of its values (`_sorted`). A node owns the same
+# slice of every list. Splitting a node divides the slices stably, so nothing is sorted twice. A
+# small node may become a subtree task: its entries and targets are copied, with rows numbered from
+# 0. The copies fit the cache, and threads can work on different tasks.
 
 
 cdef enum:
-    PARALLEL_ENTRIES = 65536          # entries of a node that are worth waking threads for
+    PARALLEL_ENTRIES = 65536          # minimum number of entries of a node for several threads
 
 
 cdef class SortedLists(SplitSearch):
-    """The rows of a tree's nodes, feature by feature.
+    """The rows of a tree's nodes, as one list per feature.
 
-    `n_categories` is 0 for a number; `n_sums` and `width` are sums per node and numbers per row of
-    the targets. Without `lists` of the table they are for subtree tasks of at most `n_rows` rows.
-    With `keep_lists` several trees use them, each on a copy. With `one_list` there is room for the
-    list of one feature only, made when it is asked for.
+    `n_categories` is 0 for a numeric feature; `n_sums` and `width` are sums per node and numbers
+    per row of the targets. Without `lists` of a table, the search is for subtree tasks of at most
+    `n_rows` rows. With `keep_lists` every tree works on a copy of the lists. With `one_list` there
+    is only memory for the list of one feature, made on demand.
     """
 
     cdef object keep                  # arrays behind the pointers below
-    cdef SortedEntry* master          # lists of the table, kept from tree to tree; or NULL
+    cdef SortedEntry* master          # lists of the table that trees copy, or NULL
     cdef SortedEntry* lists           # lists of the nodes
     cdef SortedEntry** list_scratch   # one list per thread
     cdef intp_t stride                # rows of a list
     cdef int32_t n_lists              # features, then one list per output (ABSOLUTE)
     cdef const int32_t* n_categories  # 0: numeric
-    cdef uint8_t* side                # where each row goes
-    cdef uint32_t* local_id           # number of each row in the subtree task that has it
-    cdef float64_t* totals            # of the node that is looked at
+    cdef uint8_t* side                # of each row: see `mark_sides`
+    cdef uint32_t* local_id           # number of each row in its subtree task
+    cdef float64_t* totals            # of the current node
     cdef float64_t* own_target        # targets of a subtree task
 
     def __cinit__(self):
@@ -139,7 +138,7 @@ cdef class SortedLists(SplitSearch):
         self.use_rules(params)
         self.n_lists = n_features + (n_sums if self.rules.criterion == ABSOLUTE else 0)
         if categories.shape[0] != n_features or n_features < 1 or n_rows < 1:
-            raise ValueError("the sorted search needs rows, features and their kinds")
+            raise ValueError("the sorted search needs rows, features and n_categories of each")
         self.n_categories = &categories[0]
         self.keep.append(categories)
         if lists is not None:
@@ -187,7 +186,7 @@ cdef class SortedLists(SplitSearch):
             lists = <SortedEntry[:self.n_lists, :self.n_rows]>self.lists
             y = target.data[:, : target.n_sums]
             if target.data.shape[1] > target.n_sums:
-                # A row of weight 0 takes no part; its place in the order does not matter.
+                # The position of a row of weight 0 does not matter.
                 with np.errstate(divide="ignore", invalid="ignore"):
                     y = y / target.data[:, target.n_sums:]
                 y[~np.isfinite(y)] = 0.0
@@ -202,7 +201,7 @@ cdef class SortedLists(SplitSearch):
                 self.fill_list(k)
 
     cdef void fill_list(self, int32_t k) noexcept nogil:
-        """A list of this tree: the table's, without the rows that take no part."""
+        """Fill a list of this tree: that of the table, without rows outside the sample."""
         cdef SortedEntry* target = self.lists + k * self.stride
         cdef const SortedEntry* source = target
         cdef intp_t i, n = 0
@@ -219,12 +218,12 @@ cdef class SortedLists(SplitSearch):
     # ---- dividing a node ----------------------------------------------------------------------
 
     cdef bint sum_node(self, const GrowNode* node) noexcept nogil:
-        """Sums of the node; false where all its targets are equal and nothing is to be split."""
+        """Compute the sums of a node; false if all targets are equal, so that it needs no split."""
         return sum_rows(&self.target, &self.rows[node.start], node.stop - node.start,
                         self.totals) or self.rules.criterion == NEWTON
 
     cdef void mark_sides(self, const GrowNode* node) noexcept nogil:
-        """Where each row of the node goes: 1 left, 0 right, 2 nowhere."""
+        """OUT side of each row of the node: 1 left, 0 right, 2 stays at the node."""
         cdef const SortedEntry* entries = self.lists + node.split.feature * self.stride
         cdef uint32_t key, split_key = node.split.key
         cdef uint8_t missing = node.split.missing_left
@@ -260,7 +259,7 @@ cdef class SortedLists(SplitSearch):
         right.stay = right.stop
         self.constrain_children(node)
         if self.rules.monotone != NULL and self.rules.criterion == ABSOLUTE:
-            # The bounds need medians, even of children that are not split any more.
+            # The bounds need medians of both children, even if these are leaves.
             self.divide_lists(n, self.n_features, self.n_lists)
             self.part_bounds(node, self.value_of(left), self.value_of(right))
             self.divide_lists(n, 0, self.n_features)
@@ -274,7 +273,7 @@ cdef class SortedLists(SplitSearch):
     cdef void divide_lists(
         self, const GrowNode* node, int32_t first, int32_t last
     ) noexcept nogil:
-        """Bring the lists [first, last) into the order of the node's children."""
+        """Divide the slices of the lists [first, last) between the node's children."""
         cdef intp_t size = node.stop - node.start
         cdef int32_t k
         if size * (last - first) < PARALLEL_ENTRIES:
@@ -289,7 +288,7 @@ cdef class SortedLists(SplitSearch):
                             self.list_scratch[omp_get_thread_num()])
 
     cdef float64_t value_of(self, const GrowNode* node) noexcept nogil:
-        """Leaf weight or mean of a node's rows; the median where absolute deviations count."""
+        """Value of a node: leaf weight, median (absolute error) or mean of its rows."""
         self.sum_node(node)
         if self.rules.criterion == NEWTON:
             return bounded_weight(self.totals[0], self.totals[1], &self.rules, &node.bounds)
@@ -309,7 +308,7 @@ cdef class SortedLists(SplitSearch):
         return (<SortedLists>other).take_lists(self, &self.store.nodes[node])
 
     cdef int take_lists(self, SortedLists whole, const GrowNode* node) except -1 nogil:
-        """Become the search of a subtree task: copy its lists, with rows numbered from 0."""
+        """Prepare the search of a subtree task: copy its lists, with rows numbered from 0."""
         cdef intp_t i, n = node.stop - node.start
         cdef const SortedEntry* source
         cdef SortedEntry* target
@@ -326,7 +325,7 @@ cdef class SortedLists(SplitSearch):
         return 0
 
     cdef int take_rows(self, SplitSearch whole, const GrowNode* node) except -1 nogil:
-        """The targets of a subtree task, its features and the root of its tree."""
+        """Copy the targets of a subtree task and the features of the tree, and make its root."""
         cdef intp_t i, n = node.stop - node.start, width = whole.target.width
         self.n_sampled = n
         self.n_tree_features = whole.n_tree_features
@@ -352,7 +351,7 @@ cdef class SortedLists(SplitSearch):
 cdef void mark_listed(
     const GrowNode* node, const SortedEntry* entries, const uint32_t* codes, uint8_t* side
 ) noexcept nogil:
-    """Sides of the rows where the category set is a list; both have the order of the codes."""
+    """`mark_sides` for a category set that is a list; both lists are sorted by code."""
     cdef const uint32_t* end = codes + node.split.category_words
     cdef bint others_left = <int32_t>node.split.categories[0] < 0
     cdef uint32_t key
@@ -365,13 +364,11 @@ cdef void mark_listed(
             (codes < end and codes[0] == key) != others_left)
 
 
-# ---- Splits from sorted lists of rows: every threshold, no binning ----------------------------
-#
-# The best split of a node is found by one pass along its slice of every list.
+# ---- The best split of a node: one pass along its slice of every list -------------------------
 
 
 cdef enum:
-    FAR_BYTES = 262144           # targets that no longer fit the cache near the core
+    FAR_BYTES = 262144           # targets of more bytes do not fit the L2 cache
 
 
 cdef int compare_codes(const void* a, const void* b) noexcept nogil:
@@ -380,7 +377,7 @@ cdef int compare_codes(const void* a, const void* b) noexcept nogil:
 
 
 cdef class SortedSearch(SortedLists):
-    """Searches the nodes of trees on sorted lists; the parameters are those of the lists."""
+    """Searches the nodes of trees on sorted lists; parameters as for `SortedLists`."""
 
     cdef uint32_t* y_place
     cdef float64_t* y_tree
@@ -403,7 +400,7 @@ cdef class SortedSearch(SortedLists):
             categorical = categorical or self.n_categories[t] > 0
         self.scratch = <ScanScratch*>self.buffer(self.n_threads * sizeof(ScanScratch))
         for t in range(self.n_threads):
-            # Rounded up to a cache line: the threads write to these all the time.
+            # Padded by a cache line, as all threads write to these.
             self.scratch[t].sides = <float64_t*>self.buffer(8 * (SIDES * numbers + 8))
             self.scratch[t].entries = self.list_scratch[t]
             self.scratch[t].tree = NULL
@@ -441,7 +438,7 @@ cdef class SortedSearch(SortedLists):
                          scratch.response, scratch.category_start, scratch.entries)
             cut = best_cut(&self.target, &self.rules, view, scratch.entries, n, 0, far, scratch)
             cut.order = order
-            # An infinite margin would be no number.
+            # The first one apart: the margin of a gain of -inf would be NaN.
             if order == 0 or cut.gain > best.gain + HT_TIE_SORTED * abs(best.gain):
                 best = cut
         return best
@@ -449,9 +446,9 @@ cdef class SortedSearch(SortedLists):
     cdef void scan_features(
         self, const NodeView* view, const GrowNode* node, const int32_t* features, int32_t n
     ) noexcept nogil:
-        """Best cuts of the features listed, into `cuts`."""
+        """OUT `cuts` of the listed features."""
         cdef int32_t j
-        # A median takes as long as a score of sums over some twenty entries.
+        # A median takes as long as the scores of about twenty entries.
         cdef intp_t cost = 16 if self.rules.criterion == ABSOLUTE else 1
         if (node.stop - node.start) * n * cost < PARALLEL_ENTRIES:
             for j in range(n):
@@ -465,7 +462,7 @@ cdef class SortedSearch(SortedLists):
     cdef int32_t best_feature(
         self, const GrowNode* node, const int32_t* features, int32_t n, float64_t margin
     ) noexcept nogil:
-        """The feature of the best cut, -1 without any; of equal ones the lowest, or one drawn."""
+        """Feature of the best cut, -1: none. Of equal ones the lowest, or a random one."""
         cdef int32_t j, best = -1, n_tied = 0, f
         for j in range(n):
             f = features[j]
@@ -485,7 +482,7 @@ cdef class SortedSearch(SortedLists):
         return best
 
     cdef int32_t first_that_cuts(self, const NodeView* view, int32_t node) noexcept nogil:
-        """Where no drawn feature can be cut: the first of all, in random order, that can."""
+        """The first feature, in random order, that can be cut if no drawn one can; or -1."""
         cdef GrowNode* n = &self.store.nodes[node]
         cdef int32_t* features = &self.node_features[0]
         cdef int32_t k, j, f, left = self.keep_allowed(node, &self.tree_features[0],
@@ -529,7 +526,7 @@ cdef class SortedSearch(SortedLists):
         if self.rules.criterion != SQUARES or (
             self.target.layout not in (TARGET_UNWEIGHTED, TARGET_PAIR)
         ):
-            # The gain is a small difference of large scores.
+            # Gains are small differences of large scores.
             margin = 1e-14 * abs(parent)
         features = self.draw_node_features(node, 0, &n_features)
         self.scan_features(&view, n, features, n_features)
@@ -550,7 +547,7 @@ cdef class SortedSearch(SortedLists):
     cdef int set_split(
         self, const NodeView* view, int32_t node, int32_t feature, Cut cut
     ) except -1 nogil:
-        """Write the split that a cut stands for."""
+        """Write the split of a cut."""
         cdef GrowNode* n = &self.store.nodes[node]
         cdef const SortedEntry* entries = self.entries_of(n, feature)
         cdef intp_t size = n.stop - n.start
@@ -571,14 +568,10 @@ cdef class SortedSearch(SortedLists):
         n.split.is_categorical = categorical
         n.split.missing_left = cut.missing_left
         n.split.key = HT_ALL_KEYS
-        n.split.low_row = entries[0].row
-        n.split.high_row = entries[0].row
-        if size > cut.n_left and entries[size - 1].key == HT_MISSING_KEY:
-            if self.rules.stop_missing:
-                n.split.missing_left = MISSING_STAYS
-        elif self.rules.stop_missing:
+        n.split.low_row = n.split.high_row = entries[0].row
+        if self.rules.stop_missing:
             n.split.missing_left = MISSING_STAYS
-        else:
+        elif size == cut.n_left or entries[size - 1].key != HT_MISSING_KEY:
             n.split.missing_left = self.left_is_larger(ordered, cut.n_left, size)
         if categorical:
             self.set_categories(node, self.left_is_larger(ordered, cut.n_left, size), cut.n_left)
@@ -603,8 +596,8 @@ cdef class SortedSearch(SortedLists):
     cdef int set_categories(self, int32_t node, bint others_left, intp_t n_left) except -1 nogil:
         """Write the category set of a split from the categories in the order of their response.
 
-        Categories that the node has not seen follow the larger child (`others_left`), so it is
-        enough to name those that go to the other one.
+        Unseen categories go to the larger child (`others_left`), so only those that go to the other
+        child are named.
         """
         cdef GrowNode* n = &self.store.nodes[node]
         cdef int32_t n_categories = self.n_categories[n.split.feature]
@@ -616,7 +609,7 @@ cdef class SortedSearch(SortedLists):
         cdef uint32_t key, code
         cdef uint32_t* words
         cdef int32_t start
-        # Where a category starts is read before the place is written to: it is not needed again.
+        # `named` overwrites the starts of categories, each of which has been read before.
         while i < size and ordered[i].key != HT_MISSING_KEY:
             key = ordered[i].key
             if (i < n_left) != others_left:
@@ -660,27 +653,17 @@ cdef class SortedSearch(SortedLists):
 
 # ---- Splits of small nodes on few of many features --------------------------------------------
 #
-# Where only some features are drawn at a node, it does not pay to keep the rows in the order of all
-# of them, as sorted lists do. Here a node keeps its rows alone, and they are brought into the order
-# of a feature when it is drawn: by comparing all pairs of few rows, by counting the codes of many.
-# Both leave equal codes in the order of the rows, so the lists, and with them the trees, are those
-# of the sorted lists.
-#
-# Of a sum and a weight per row, not even the order is needed: many rows are added up by their
-# codes.
+# If a node draws only some features, lists of all features are not worth their cost. Here a node
+# keeps only its rows, which are sorted by a feature when it is drawn: few rows by comparing all
+# pairs, many by counting their codes. Both sorts are stable, so the lists and the trees are the
+# same as with sorted lists. With one target per row, sums by code replace the sort of many rows.
 
 
 cdef extern from "drawn_scan.h" nogil:
     ctypedef struct ht_pairs:
         const double* stats
-        double sum
-        double weight
-        double least_weight
-        double bar
-        double noise
-        double slack
-        intp_t first
-        intp_t last
+        double sum, weight, least_weight, bar, noise, slack
+        intp_t first, last
 
     ctypedef struct ht_found:
         double score
@@ -702,19 +685,16 @@ cdef enum:
 
 
 cdef class SmallNodeSearch(SortedSearch):
-    """Searches subtree tasks of binned features; the parameters are those of the lists.
-
-    It has no lists of a table, and is used by one thread.
-    """
+    """Searches subtree tasks of binned features on one thread; parameters as for `SortedLists`."""
 
     cdef uint8_t* codes               # of the task's rows, feature by feature
     cdef intp_t code_stride           # from one feature to the next
     cdef const int32_t* missing_code  # of each feature
     cdef const uint8_t* records       # codes of the table, row by row
     cdef intp_t record_bytes
-    cdef const uint32_t* origin       # rows of the table that the task has
-    cdef float64_t* node_stats        # targets of the node, one behind the other
-    cdef bint pairs                   # whether the loops made for pairs do
+    cdef const uint32_t* origin       # rows of the task in the table
+    cdef float64_t* node_stats        # targets of the node's rows, contiguous
+    cdef bint pairs                   # whether the kernels for pairs apply
 
     def __init__(self, n_features, n_rows, n_categories, params, n_sums, width):
         SortedSearch.__init__(self, n_features, n_rows, n_categories, params, 1, n_sums, width,
@@ -737,10 +717,9 @@ cdef class SmallNodeSearch(SortedSearch):
         self.records = bins.records
         self.record_bytes = bins.record_bytes
         self.origin = rows
-        # An odd number of cache lines: the columns do not compete for the same sets.
+        # An odd number of cache lines, so that columns use different cache sets.
         self.code_stride = (n + 63) // 64 * 64 | 64
-        # From records, where the codes of a row stand together, some rows at a time: what is read
-        # and what is written then stay in the cache.
+        # Transposed in blocks of rows, so that source and target stay in the cache.
         while first < n:
             last = min(n, first + COPIED_ROWS)
             for k in range(self.n_features):
@@ -779,7 +758,7 @@ cdef class SmallNodeSearch(SortedSearch):
             if code == missing_code:
                 self.side[row] = missing
             elif node.split.is_categorical:
-                # Sets of bins are short enough to be made of bits always.
+                # Sets of bins are always short enough to be bit sets.
                 self.side[row] = (words[code >> 5] >> (code & 31)) & 1
             else:
                 self.side[row] = <uint32_t>code <= key
@@ -798,7 +777,7 @@ cdef class SmallNodeSearch(SortedSearch):
         return self.cuts[feature]
 
     cdef int32_t first_that_cuts(self, const NodeView* view, int32_t node) noexcept nogil:
-        """As along lists; but where the rows are all alike there is no need to ask by feature."""
+        """As with lists, but without a search if all rows have the same codes."""
         cdef GrowNode* n = &self.store.nodes[node]
         cdef const uint8_t* first = self.record_of(self.rows[n.start])
         cdef intp_t i
@@ -824,7 +803,7 @@ cdef class SmallNodeSearch(SortedSearch):
     cdef void cut_pairs(
         self, const NodeView* view, const GrowNode* node, const int32_t* features, int32_t n
     ) noexcept nogil:
-        """Best cuts without lists, but for categories and missing values."""
+        """OUT `cuts`; lists are only made for categories and missing values."""
         cdef ht_pairs pairs
         cdef ht_found found
         cdef intp_t least_rows = max(<intp_t>1, <intp_t>self.rules.min_samples_leaf)
@@ -835,7 +814,7 @@ cdef class SmallNodeSearch(SortedSearch):
         pairs.sum = view.totals[0]
         pairs.weight = view.totals[1]
         pairs.least_weight = max(self.rules.min_child_weight, DBL_MIN)
-        # The bounds, bars and margins of `best_cut`, `cut_fast` and `draw_tied`.
+        # Tolerances as in `best_cut`, `cut_fast` and `draw_tied`.
         pairs.noise = 1e-22 * view.totals[2] / pairs.weight
         pairs.slack = 2e-13 * abs(view.parent_score) / pairs.weight
         pairs.bar = 0

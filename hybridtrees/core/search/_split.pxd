@@ -1,4 +1,4 @@
-"""The best split of a node from its histogram, and the rows that it moves."""
+"""The best split of a node from its histogram, and the partition of its rows."""
 
 from hybridtrees.core.base._types cimport (
     GRAD_ONLY, BinView, Bounds, NodeSums, SplitInfo, SplitRules, StatsView, float64_t, int32_t,
@@ -25,14 +25,14 @@ cdef float64_t pair_score(
 cdef float64_t node_weight(float64_t grad, float64_t hess, const SplitRules* rules) noexcept nogil
 
 cdef struct NodeScan:
-    # What the features of one node are scanned with.
+    # State of the scans of all features of a node.
     const BinView* bins
     const StatsView* stats
     const SplitRules* rules
     const int64_t* hist
     const NodeSums* total
     const Bounds* bounds         # NULL: no monotone constraint in the tree
-    SplitInfo* by_feature        # what was found, by the number of the feature
+    SplitInfo* by_feature        # best split of each feature
     float64_t score              # of the node itself
     int32_t width                # bytes of a vector
 
@@ -78,7 +78,7 @@ cdef inline NodeSums read_cell(
 
 
 cdef inline bint is_empty(NodeSums sums) noexcept nogil:
-    """Whether nothing was added; without counts, tiny hessians may hide behind a gradient."""
+    """Whether no row was added. Without counts, a tiny hessian may be rounded to 0."""
     return sums.n_samples == 0 and sums.hess == 0 and sums.grad == 0
 
 
@@ -98,10 +98,9 @@ cdef intp_t split_rows(
 ) noexcept nogil
 
 
-# Where a node sends what it has not seen: missing values without a missing row to learn from, and
-# categories without a row. They follow the larger child, left only if it has more than half. (The
-# order of categories by their response would send all of them to the same end.) What is counted is
-# the hessian where there are hessians, and rows elsewhere.
+# Missing values and categories that a node has not seen go to its larger child: left only if it has
+# more than half. (Their place in the order of categories by response would be arbitrary.) Size is
+# the sum of hessians if there are hessians, else the number of rows.
 ctypedef fused amount_t:
     int64_t
     float64_t
@@ -115,7 +114,7 @@ cdef inline bint larger_left(amount_t left, amount_t both) noexcept nogil:
 cdef inline void insert_by_key(
     float64_t* key, int32_t* order, int32_t n, float64_t value, int32_t item
 ) noexcept nogil:
-    """Insert an item behind those of the n before it whose key is not larger."""
+    """Insert an item into n sorted ones, after those with the same key."""
     while n > 0 and key[n - 1] > value:
         key[n] = key[n - 1]
         order[n] = order[n - 1]

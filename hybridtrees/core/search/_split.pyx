@@ -1,4 +1,4 @@
-"""The best split of a node from its histogram, and the rows that it moves."""
+"""The best split of a node from its histogram, and the partition of its rows."""
 
 from cython.parallel cimport parallel, prange
 from libc.math cimport INFINITY, fabs
@@ -17,12 +17,12 @@ from hybridtrees.core.base._types cimport (
 
 # ---- Best split of a node from its histogram: the Newton gain ---------------------------------
 #
-# With G and H the sums of gradients and hessians, a node's score is ``T(G)^2 / (H + lambda)``,
-# T the soft threshold by alpha; a split gains ``score(left) + score(right) - score(node)``
+# With G and H the sums of gradients and hessians, the score of a node is ``T(G)^2 / (H + lambda)``,
+# T the soft threshold by alpha; the gain of a split is ``score(left) + score(right) - score(node)``
 # (Chen and Guestrin 2016, eq. 7, without the factor 1/2). Rows with a missing value are tried on
-# both sides. Categories are ordered by their leaf weight and then cut like numbers, which for a
-# convex loss finds the best of all subsets (Fisher 1958); features of few categories are split one
-# category against the rest instead. Ties go to the lower feature, then the lower bin.
+# both sides. Categories are sorted by their leaf weight and then cut like numbers, which for a
+# convex loss finds the best of all subsets (Fisher 1958). Features with few categories are split
+# into one category and the rest instead. Of equal splits the lower feature, then bin, wins.
 
 
 cdef enum:
@@ -32,7 +32,7 @@ cdef float64_t LEAST_POSITIVE = 5e-324
 
 
 cdef struct FeatureScan:
-    # What the scans of one feature share.
+    # State of the scans of one feature.
     const StatsView* stats
     const SplitRules* rules
     const int64_t* cells
@@ -72,7 +72,7 @@ cdef float64_t bounded_weight(
 cdef float64_t node_score(
     float64_t grad, float64_t hess, const SplitRules* rules, const Bounds* bounds
 ) noexcept nogil:
-    """Twice the loss that the node's best leaf value saves; bounds may be NULL."""
+    """Twice the loss reduction by the node's best leaf value; bounds may be NULL."""
     cdef float64_t weight
     if hess + rules.reg_lambda <= 0:
         return 0.0
@@ -91,7 +91,7 @@ cdef float64_t pair_score(
     float64_t left_grad, float64_t left_hess, float64_t grad, float64_t hess,
     const SplitRules* rules, const Bounds* bounds, int8_t monotone,
 ) noexcept nogil:
-    """Score of both sides of a cut; -inf where it breaks the constraint of its feature."""
+    """Score of both sides of a cut; -inf if it violates the constraint of its feature."""
     cdef float64_t left, right
     if monotone != 0 and bounds != NULL:
         left = bounded_weight(left_grad, left_hess, rules, bounds)
@@ -105,7 +105,7 @@ cdef float64_t pair_score(
 cdef NodeSums sums_from_histogram(
     const BinView* bins, const StatsView* stats, const int64_t* hist, int32_t feature
 ) noexcept nogil:
-    """Sums over a whole node, from the cells of any one feature."""
+    """Sums of a node, from the cells of any feature."""
     cdef NodeSums total
     cdef const int64_t* cells = hist + <intp_t>bins.cell_start[feature] * stats.n_words
     cdef int32_t b
@@ -116,7 +116,7 @@ cdef NodeSums sums_from_histogram(
 
 
 cdef inline int32_t count_less(const float64_t* rising, int32_t n, float64_t bound) noexcept nogil:
-    """How many are less than the bound; without a branch, which would go wrong every other time."""
+    """How many of the ascending numbers are below the bound, by bisection without a branch."""
     cdef int32_t first = 0, half
     cdef bint less
     while n > 0:
@@ -130,7 +130,7 @@ cdef inline int32_t count_less(const float64_t* rising, int32_t n, float64_t bou
 cdef inline int32_t count_leaving(
     const float64_t* rising, int32_t n, float64_t total, float64_t bound
 ) noexcept nogil:
-    """How many leave at least the bound of the total."""
+    """For how many of the ascending numbers total - number is at least the bound."""
     cdef int32_t first = 0, half
     cdef bint enough
     while n > 0:
@@ -144,8 +144,8 @@ cdef inline int32_t count_leaving(
 cdef inline void admissible(
     FeatureScan* scan, int32_t n_candidates, int32_t* first, int32_t* last
 ) noexcept nogil:
-    """The candidates that leave enough on both sides: an interval, as the sums only grow."""
-    # Any hessian will do that is not 0.
+    """OUT the candidates with large enough sides: an interval, as the left sums are ascending."""
+    # At least, both hessians must be positive.
     cdef float64_t need = max(scan.rules.min_child_weight, LEAST_POSITIVE)
     cdef float64_t need_rows = <float64_t>scan.rules.min_samples_leaf
     cdef float64_t all_rows = <float64_t>scan.total.n_samples
@@ -159,7 +159,7 @@ cdef inline void admissible(
 cdef inline void best_candidate(
     FeatureScan* scan, int32_t n_candidates, float64_t* best_score, int32_t* best_index
 ) noexcept nogil:
-    """Keep a strictly better candidate; best_index NULL: only its score, found in vectors."""
+    """Keep a strictly better candidate; best_index NULL: only its score, which is vectorised."""
     cdef const SplitRules* rules = scan.rules
     cdef int32_t first, last, b
     cdef float64_t score
@@ -188,7 +188,7 @@ cdef inline void best_candidate(
 cdef inline void fill_prefix(
     FeatureScan* scan, NodeSums start, int32_t n_candidates, bint ordered
 ) noexcept nogil:
-    """Left sums after each candidate, in floating point."""
+    """OUT left sums of each candidate, in floating point."""
     cdef NodeSums sums = start
     cdef float64_t grad_unit = scan.stats.grad_unit, hess_unit = scan.stats.hess_unit
     cdef bint counts = scan.stats.count_bits > 0 and scan.rules.min_samples_leaf > 1
@@ -207,12 +207,12 @@ cdef inline void fill_prefix(
 cdef inline void fill_prefix_unit(
     FeatureScan* scan, NodeSums start, int32_t n_candidates, bint counts
 ) noexcept nogil:
-    """The same for one-word cells: words are added whole and taken apart afterwards."""
+    """The same for one-word cells: words are added whole and unpacked afterwards."""
     cdef int32_t bits = scan.stats.count_bits, b, k, whole = n_candidates - n_candidates % 4
     cdef int64_t word = start.grad * ((<int64_t>1) << bits) + start.n_samples
     cdef int64_t* words = <int64_t*>scan.scores
     cdef int64_t[4] sums
-    # Four cells are added up by themselves, so that the sums wait for each other less often.
+    # Groups of four cells have independent sums, so that additions wait less for each other.
     for b in range(0, whole, 4):
         sums[0] = scan.cells[b]
         for k in range(1, 4):
@@ -234,12 +234,12 @@ cdef void scan_both_directions(
     FeatureScan* scan, int32_t n_bins, bint ordered,
     float64_t* best_score, int32_t* best_index, uint8_t* missing_left,
 ) noexcept nogil:
-    """Cut after each bin with the missing rows right, then left; keep the better direction."""
+    """Best cut with the missing rows right, then left."""
     cdef NodeSums none
     cdef float64_t before
     cdef bint any_missing = not is_empty(scan.missing)
     memset(&none, 0, sizeof(NodeSums))
-    # With missing rows there is one more candidate: all values left, the missing ones right.
+    # With missing rows there is one more candidate: all values left, missing rows right.
     fill_prefix(scan, none, n_bins if any_missing else n_bins - 1, ordered)
     best_candidate(scan, n_bins if any_missing else n_bins - 1, best_score, best_index)
     missing_left[0] = 0
@@ -253,7 +253,7 @@ cdef void scan_both_directions(
 cdef void scan_numeric(
     FeatureScan* scan, int32_t n_bins, float64_t parent_score, bint gain_only, SplitInfo* info
 ) noexcept nogil:
-    """Best cut of a numeric feature; all but its gain only for the winner of all features."""
+    """Best cut of a numeric feature; with `gain_only` nothing but its gain."""
     cdef float64_t best_score = -INFINITY
     cdef int32_t best = -1, b
     scan_both_directions(scan, n_bins, False, &best_score, NULL if gain_only else &best,
@@ -273,7 +273,7 @@ cdef int32_t order_bins(
     const StatsView* stats, const SplitRules* rules, const int64_t* cells, int32_t n_bins,
     float64_t* key, int32_t* order,
 ) noexcept nogil:
-    """OUT bins with rows in them, by rising leaf weight; equal weights keep the order of codes."""
+    """OUT non-empty bins by ascending leaf weight, stably; returns their number."""
     cdef NodeSums sums
     cdef int32_t b, n = 0
     for b in range(n_bins):
@@ -291,7 +291,7 @@ cdef void fill_categories(
     SplitInfo* info, const int32_t* order, int32_t n, int32_t first, int32_t last,
     bint others_left,
 ) noexcept nogil:
-    """OUT the bins that go left: `first` to `last` of the order, and perhaps those not in it."""
+    """OUT the bins that go left: order[first:last], and with `others_left` those not in `order`."""
     cdef int32_t i, bin
     memset(info.categories, 255 if others_left else 0, sizeof(info.categories))
     for i in range(n):
@@ -305,7 +305,7 @@ cdef void scan_one_against_rest(
     FeatureScan* scan, int32_t n_present,
     float64_t* best_score, int32_t* best, uint8_t* missing_left,
 ) noexcept nogil:
-    """Each category alone on the left; the missing rows with the rest, then with it."""
+    """Each category alone on the left, with the missing rows right, then left."""
     cdef NodeSums sums
     cdef int32_t i, side, index
     cdef float64_t score
@@ -325,7 +325,7 @@ cdef void scan_one_against_rest(
                 best[0] = i
                 missing_left[0] = side
     if not is_empty(scan.missing):
-        # All categories against the missing rows: named by an index behind the last category.
+        # All categories left, missing rows right: the index after the last category.
         scan.left_grad[0] = scan.grad - <float64_t>scan.missing.grad * scan.stats.grad_unit
         scan.left_hess[0] = scan.hess - <float64_t>scan.missing.hess * scan.stats.hess_unit
         scan.left_count[0] = <float64_t>(scan.total.n_samples - scan.missing.n_samples)
@@ -370,7 +370,7 @@ cdef void scan_categories(
 cdef void scan_feature(
     const NodeScan* node, int32_t feature, float64_t* scratch, bint gain_only, SplitInfo* info
 ) noexcept nogil:
-    """Best split on one feature, or its gain only; the gain is -inf where there is none."""
+    """OUT best split on one feature, or only its gain; -inf if there is none."""
     cdef FeatureScan scan
     cdef const BinView* bins = node.bins
     cdef const StatsView* stats = node.stats
@@ -411,7 +411,7 @@ cdef void open_scan(
     NodeScan* scan, const BinView* bins, const StatsView* stats, const SplitRules* rules,
     const int64_t* hist, const NodeSums* total, const Bounds* bounds, SplitInfo* by_feature,
 ) noexcept nogil:
-    """OUT a scan of a node; its histogram may be filled later, its sums are known."""
+    """OUT a scan of a node with known sums; its histogram may be filled later."""
     scan.bins = bins
     scan.stats = stats
     scan.rules = rules
@@ -425,7 +425,7 @@ cdef void open_scan(
 
 
 cdef void scan_gain(const NodeScan* scan, int32_t feature, float64_t* scratch) noexcept nogil:
-    """Note what a split on the feature gains."""
+    """OUT gain of the best split on the feature, in `by_feature`."""
     scan_feature(scan, feature, scratch, True, scan.by_feature + feature)
 
 
@@ -433,10 +433,10 @@ cdef void choose_split(
     const NodeScan* scan, const int32_t* features, int32_t n_features, float64_t* scratch,
     SplitInfo* best,
 ) noexcept nogil:
-    """Best admissible split on the features listed, which were scanned; feature -1: none."""
+    """OUT best split on the listed features, which have been scanned; feature -1: none."""
     cdef int32_t j
     cdef const SplitInfo* one
-    # Where any split is better than none, a gain that rounding has made negative counts as 0.
+    # If splits without gain are allowed, a gain that is negative by rounding counts as 0.
     cdef float64_t least = -1e-9 * scan.score - 1e-300
     if not scan.rules.any_gain:
         least = max(scan.rules.min_gain, HT_ROUNDING * scan.score)
@@ -444,7 +444,7 @@ cdef void choose_split(
     best.gain = -INFINITY
     for j in range(n_features):
         one = scan.by_feature + features[j]
-        # Gains that differ by less than the rounding of gradients are a tie: the first wins.
+        # Of gains that differ by less than rounding errors of gradients, the first wins.
         if (one.gain > 0 or scan.rules.any_gain) and one.gain >= least and (
             best.feature < 0 or one.gain > best.gain + HT_TIE_BINNED * (scan.score + best.gain)
         ):
@@ -458,7 +458,7 @@ cdef void find_split(
     const NodeScan* scan, const int32_t* features, int32_t n_features, float64_t* scratch,
     int n_threads, SplitInfo* best,
 ) noexcept nogil:
-    """Scan the features listed, and choose among them."""
+    """Scan the listed features, and choose the best split."""
     cdef int32_t j
     if n_threads == 1 or scan.bins.n_cells < PARALLEL_CELLS:
         for j in range(n_features):
@@ -469,27 +469,26 @@ cdef void find_split(
     choose_split(scan, features, n_features, scratch, best)
 
 
-# ---- Rows by node: one permutation, split stably ----------------------------------------------
+# ---- Stable partition of the rows of a node ---------------------------------------------------
 #
 # A node owns the slice [start, stop) of one array of row ids. A split moves the ids that go left
-# to the front of the slice and the others behind them, both in their old order. Two threads start
-# at the two ends and take blocks until they meet; what is on its own side stays in place, and only
-# the rest is copied, as much as one thread alone would copy::
+# to the front of the slice and the others to the end, both in their old order. Two threads start
+# at the two ends and take blocks until they meet. Ids that are on their side stay in place, and
+# only the rest is copied, as much as by a single thread::
 #
 #     rows          | a B c d E F > < g h I j K |   small letters go left
 #     rows          | a c d                 I K |   in place: left ids in front, right ids behind
 #     scratch       | B E F               g h j |   right ids of the front, left ids of the back
 #     rows          | a c d g h j   B E F   I K |
 #
-# More threads split chunks on their own, and copy each behind its predecessors.
+# More threads partition chunks separately, and then copy each chunk to its place.
 #
-# Whether a code goes left is looked up in a table of 256 entries, so numeric bins, categories and
-# missing values are one and the same branch-free loop.
+# A table of 256 entries tells whether a code goes left, so numeric bins, categories and missing
+# values share one loop without branches.
 
 
 cdef enum:
-    # Threads take chunks as they come: one that is held up by another process does not hold up
-    # all, and the last one to end is late by less than a chunk.
+    # Dynamic chunks: a thread that is delayed by another process leaves chunks to the others.
     MAX_CHUNKS = 256
     CHUNK_ROWS = 4096
     PARALLEL_ROWS = 16384
@@ -500,7 +499,7 @@ cdef enum:
 cdef void fill_direction(
     const BinView* bins, const SplitInfo* split, uint8_t* goes_left
 ) noexcept nogil:
-    """goes_left[code] for the 256 codes of the split's feature."""
+    """OUT goes_left[code] for the 256 codes of the split's feature."""
     cdef int32_t missing = bins.n_bins[split.feature], code
     memset(goes_left, 0, N_CODES)
     if split.is_categorical:
@@ -515,10 +514,10 @@ cdef inline intp_t split_chunk(
     const uint8_t* codes, const uint8_t* goes_left, const uint32_t* rows, intp_t n,
     uint32_t* left, uint32_t* right,
 ) noexcept nogil:
-    """Write every id to both ends and advance only the end that it belongs to.
+    """Write every id to both `left` and `right`, but advance only its own side; returns n_left.
 
-    Four ids are read before the first is written: the ends may lie in `rows`, and a load after
-    a store to them could not be hoisted by the compiler.
+    Four ids are read before the first is written: `left` or `right` may overlap with `rows`, so the
+    compiler could not move a load before a store.
     """
     cdef intp_t i, k, whole = n - n % 4
     cdef intp_t[4] go
@@ -548,7 +547,7 @@ cdef inline intp_t split_chunk_back(
     const uint8_t* codes, const uint8_t* goes_left, const uint32_t* rows, intp_t n,
     uint32_t* left, uint32_t* right,
 ) noexcept nogil:
-    """The same from the last row to the first; the ends are written before `left` and `right`."""
+    """The same from the last row to the first; ids are written before `left` and `right`."""
     cdef intp_t i, k, rest = n % 4
     cdef intp_t[4] go
     cdef uint32_t[4] row
@@ -576,9 +575,9 @@ cdef inline intp_t split_chunk_back(
 
 
 cdef struct End:
-    # How far the thread of one end has come.
+    # Progress of the thread at one end.
     intp_t n_blocks, n_left, n_right
-    intp_t[5] unused             # the two ends share no cache line
+    intp_t[5] unused             # the two ends have separate cache lines
 
 
 cdef void take_block(
@@ -603,7 +602,7 @@ cdef void take_block(
 cdef void copy_part(
     const uint32_t* scratch, uint32_t* rows, intp_t n_rows, const End* ends, int part
 ) noexcept nogil:
-    """Copy one of `COPIES` parts of what lies apart to the gap between the two ends."""
+    """Copy one of `COPIES` parts of the scratch to the gap between the two ends."""
     cdef intp_t n = ends[1].n_left + ends[0].n_right
     cdef intp_t start = n * part // COPIES, stop = n * (part + 1) // COPIES
     cdef intp_t middle = min(max(start, ends[1].n_left), stop)
@@ -617,7 +616,7 @@ cdef intp_t split_from_ends(
     const uint8_t* codes, const uint8_t* goes_left, uint32_t* rows, intp_t n_rows,
     uint32_t* scratch,
 ) noexcept nogil:
-    """Split with two threads, one from each end; returns how many go left."""
+    """Partition with two threads, one from each end; returns how many go left."""
     cdef End[2] ends
     cdef intp_t n_blocks = (n_rows + BLOCK_ROWS - 1) // BLOCK_ROWS, _ticket
     cdef int part
@@ -635,18 +634,17 @@ cdef intp_t split_rows(
     const uint8_t* codes, const uint8_t* goes_left, uint32_t* rows, intp_t n_rows,
     uint32_t* right, uint32_t* left, int n_threads,
 ) noexcept nogil:
-    """Split rows[0:n_rows] in place; returns how many go left. Up to 2 threads need no `left`."""
+    """Partition rows[:n_rows]; returns how many go left. `left` is needed for 3 or more threads."""
     cdef intp_t to_left[MAX_CHUNKS + 1], to_right[MAX_CHUNKS + 1], start, size, total
     cdef int chunk, n_chunks
     if n_threads == 1 or n_rows < PARALLEL_ROWS:
-        # Serial: the left ids stay where they are, they never overtake the reader.
+        # Serial: left ids are written in place, never ahead of the reader.
         total = split_chunk(codes, goes_left, rows, n_rows, rows, right)
         memcpy(rows + total, right, (n_rows - total) * sizeof(uint32_t))
         return total
     if n_threads == 2:
         return split_from_ends(codes, goes_left, rows, n_rows, right)
-    n_chunks = <int>max(4 * n_threads, min(n_rows // CHUNK_ROWS, MAX_CHUNKS))
-    n_chunks = min(n_chunks, MAX_CHUNKS)
+    n_chunks = <int>min(max(4 * n_threads, n_rows // CHUNK_ROWS), <intp_t>MAX_CHUNKS)
     to_left[0] = 0
     for chunk in prange(n_chunks, num_threads=team_of(n_threads), schedule="dynamic", chunksize=1):
         start = n_rows * chunk // n_chunks
@@ -669,7 +667,7 @@ cdef intp_t split_rows(
 
 def partition_rows(const uint8_t[::1] codes, const uint8_t[::1] goes_left, uint32_t[::1] rows,
                    int n_threads):
-    """Split `rows` in place by a table of 256 directions; returns how many go left."""
+    """Partition `rows` in place by a table of 256 directions; returns how many go left."""
     cdef intp_t i, n = rows.shape[0]
     if goes_left.shape[0] != N_CODES:
         raise ValueError("goes_left needs 256 entries")

@@ -1,4 +1,4 @@
-"""Trees laid out for prediction: bit masks, linear leaves, the form of each tree."""
+"""Trees laid out for prediction: bit masks, linear leaves, walks."""
 
 from libc.math cimport isnan
 
@@ -25,17 +25,17 @@ cdef extern from "quickscorer.h" nogil:
         double* total)
 
 cdef extern from "transpose.h" nogil:
-    void ht_turn_f32(
+    void ht_transpose_f32(
         const char* rows, intp_t stride, intp_t n_columns, const int32_t* order, int n_rows,
         const int32_t* used, int n_used, float* block)
-    void ht_turn_f64(
+    void ht_transpose_f64(
         const char* rows, intp_t stride, intp_t n_columns, const int32_t* order, int n_rows,
         const int32_t* used, int n_used, float* block)
 
 
 cdef struct MaskWord:
-    # The entries of a word of leaves, by kind: numeric splits that send a missing value right,
-    # numeric ones that send it left, splits on categories.
+    # The entries of a word of leaves, by kind of split: numeric with missing values right,
+    # numeric with missing values left, categorical.
     int64_t start
     int32_t n_of_kind[3]
 
@@ -44,14 +44,14 @@ cdef class BitMasks:
     cdef readonly int32_t word_leaves        # leaves of a word: 32 or 64
     cdef int64_t[::1] tree_word              # first word of each tree, and the end
     cdef MaskWord[::1] words
-    cdef int32_t[::1] column                 # by entry, as what follows
+    cdef int32_t[::1] column                 # by entry, as the next five
     cdef float[::1] threshold32              # with words of 32 leaves
     cdef int32_t[::1] bits32
     cdef float64_t[::1] threshold64          # with words of 64 leaves
     cdef int64_t[::1] bits64
     cdef int32_t[::1] split                  # walk node within its tree
-    cdef int32_t[::1] n_below                # of one tree: leaves below each walk node,
-    cdef int32_t[::1] first_leaf             # and the first of them, from left to right
+    cdef int32_t[::1] n_below                # by walk node of one tree: leaves below it,
+    cdef int32_t[::1] first_leaf             # and the first of them from the left
     cdef int lay_out(
         self, const WalkNode* walk, const int64_t[::1] start, const int32_t[::1] n_leaves) except -1
     cdef intp_t count(self, const WalkNode* walk, int32_t n_nodes) noexcept
@@ -91,7 +91,7 @@ cdef extern from "linear_leaves.h" nogil:
 
 
 cdef struct Regressors:
-    # Regressors of some rows, side by side: those of a kind follow each other.
+    # Regressors of some rows, sorted by kind.
     HtLinearLeaves leaves
     int width                    # of vectors, in bytes
     int32_t n_rows
@@ -108,27 +108,27 @@ cdef class LinearLeaves:
     cdef const float64_t[:, :, ::1] value_range
     cdef bint ranged                         # there is a value_range
     cdef bint clipped                        # some term is clipped
-    cdef bint float_bounds                   # terms are clipped at floats
+    cdef bint float_bounds                   # all bounds of clipping are floats
     cdef uint8_t[::1] is_linear              # by tree: some node has terms
-    # for rows whose regressors stand side by side
+    # for the kernels of linear_leaves.h
     cdef readonly bint by_rows
     cdef bint in_order                       # the regressors are the first features
     cdef int32_t[::1] regressors             # features with coefficients
-    cdef int32_t[::1] column                 # place among them, by feature
-    cdef int n_pairs                         # of lanes, 0 where some node has several chunks
-    cdef uint8_t[::1] is_finite              # by tree: complete rows need no exact sums
+    cdef int32_t[::1] column                 # position among them, by feature
+    cdef int n_pairs                         # of lanes, 0 if some node has several chunks
+    cdef uint8_t[::1] is_finite              # by tree: only missing values need exact sums
     cdef int32_t[::1] first_end              # by tree: first node that has a chunk
     cdef int32_t[::1] first_chunk            # by node: its first chunk, -1: no row ends there
     cdef intp_t n_chunks
     cdef intp_t most_terms                   # of a node where rows may end
     cdef float64_t[::1] exact                # by chunk: coefficients and centres
-    cdef float64_t[:, ::1] box               # by regressor: lowest and highest x that none clips
-    cdef float[:, ::1] float_box             # the same numbers, where terms are clipped at floats
-    cdef float64_t[:, ::1] chunk_range       # by chunk: range of the value; only where ranged
-    cdef int wide_form                       # of what is for rows of doubles
-    cdef intp_t wide_size                    # of a chunk of it
+    cdef float64_t[:, ::1] box               # by regressor: range of x that no leaf clips
+    cdef float[:, ::1] float_box             # the same as floats, if float_bounds
+    cdef float64_t[:, ::1] chunk_range       # by chunk: range of the value; only if ranged
+    cdef int wide_form                       # form of the chunks for rows of doubles
+    cdef intp_t wide_size                    # of such a chunk
     cdef float64_t[::1] wide_chunks
-    cdef float64_t[::1] float_chunks         # for rows of floats; None until some ask for it
+    cdef float64_t[::1] float_chunks         # for rows of floats; None until needed
     cdef intp_t chunks_of(self, intp_t node) noexcept
     cdef int place_chunks(self, intp_t tree, int32_t[::1] stack, int32_t[::1] above) except -1
     cdef int narrow_box(self, intp_t tree, intp_t node, const int32_t[::1] above) except -1
@@ -165,7 +165,7 @@ ctypedef fused regressor_t:
 cdef inline int fill_regressors(
     LinearLeaves leaves, const real_t[:, :] X, intp_t row, int width, regressor_t* x
 ) noexcept nogil:
-    """Set the regressors of a row side by side; returns its kind."""
+    """OUT the regressors of a row; returns its kind."""
     cdef intp_t k, n = leaves.regressors.shape[0]
     cdef int missing = 0, outside = 0
     if leaves.in_order and X.strides[1] == sizeof(real_t):
@@ -180,14 +180,14 @@ cdef inline int fill_regressors(
         x[k] = X[row, leaves.regressors[k]]
         missing |= x[k] != x[k]
         outside |= (x[k] < leaves.box[0, k]) | (x[k] > leaves.box[1, k])
-    x[n] = 1                                 # what the constants of leaves are multiplied by
+    x[n] = 1                                 # the factor of the constants of leaves
     return HT_MISSING if missing else HT_OUTSIDE if outside else HT_INSIDE
 
 
 cdef inline int fill_row(
     LinearLeaves leaves, const real_t[:, :] X, intp_t row, int place, const Regressors* rows
 ) noexcept nogil:
-    """Set the regressors of a row at one place of many; returns its kind."""
+    """Write the regressors of a row at position `place`; returns its kind."""
     if rows.leaves.form == HT_FLOATS:
         return fill_regressors(
             leaves, X, row, rows.width, <float*>rows.leaves.x + place * rows.leaves.stride)
@@ -199,7 +199,7 @@ cdef inline void fill_rows(
     LinearLeaves leaves, const real_t[:, :] X, intp_t start, int32_t n_rows, int form,
     float64_t* x, int32_t* order, Regressors* rows,
 ) noexcept nogil:
-    """Set the regressors of up to HT_BLOCK rows side by side in x; OUT their order there."""
+    """OUT the regressors x of up to HT_BLOCK rows sorted by kind, and the order of the rows."""
     cdef int32_t missing[HT_BLOCK], row, k, n_inside = 0, n_missing = 0, outside = n_rows
     cdef int kind
     rows.leaves.chunks = (&leaves.float_chunks[0] if form == HT_FLOATS else &leaves.wide_chunks[0])
@@ -211,8 +211,8 @@ cdef inline void fill_rows(
     rows.leaves.n_pairs = leaves.n_pairs
     rows.width = ht_vector_bytes()
     rows.n_rows = n_rows
-    # Most rows are inside, and at their places at once; the others are set again behind them. That
-    # a row is at its last place already happens only to the last one of all.
+    # Most rows are inside, and in their final place at once. The others are written again: outside
+    # rows at the end, where only the very last one may be in its place already, then missing ones.
     for row in range(n_rows):
         kind = fill_row(leaves, X, start + row, n_inside, rows)
         if kind == HT_INSIDE:
@@ -240,10 +240,10 @@ cdef inline void fill_rows(
 cdef inline int32_t band_size(
     LinearLeaves leaves, const int32_t* trees, intp_t n_trees
 ) noexcept nogil:
-    """How many of the next trees, of which the first is linear, are summed together."""
+    """How many of the next trees, the first of which is linear, are summed together."""
     cdef int32_t n = 1
     if leaves.ranged:
-        return 1                             # each value is moved into its range
+        return 1                             # each value is clipped to its range
     while n < HT_BAND and n < n_trees and leaves.is_linear[trees[n]] and (
             leaves.is_finite[trees[n]] == leaves.is_finite[trees[0]]):
         n += 1
@@ -251,7 +251,7 @@ cdef inline int32_t band_size(
 
 
 cdef inline int32_t chunk_of(LinearLeaves leaves, intp_t tree, int32_t node) noexcept nogil:
-    """First chunk of a node within a tree."""
+    """First chunk of a node of a tree."""
     return leaves.first_chunk[leaves.tree_start[tree] + node]
 
 
@@ -276,7 +276,7 @@ cdef inline void add_band(
     LinearLeaves leaves, intp_t tree, const int32_t* at, int32_t n_trees, const Regressors* rows,
     float64_t* total,
 ) noexcept nogil:
-    """total += the leaves `at` of all rows in a band from `tree` on, as in ht_add_band."""
+    """total += values of the leaves `at` of all rows in the band that starts with `tree`."""
     cdef float64_t value[HT_BLOCK]
     cdef int32_t row
     if not leaves.ranged:
@@ -291,9 +291,9 @@ cdef inline void add_band(
 
 
 cdef struct TreeForm:
-    intp_t start                 # of its nodes in the ensemble, its walk nodes and its leaves
+    intp_t start                 # of its nodes, walk nodes and leaves in the ensemble
     int32_t n_leaves
-    int32_t n_category           # splits on categories
+    int32_t n_category           # categorical splits
     int32_t output
     bint stops                   # a row with a missing value may end at an inner node
     bint linear                  # some node has terms
@@ -303,22 +303,22 @@ cdef class EnsembleLayout:
     cdef readonly intp_t n_trees, n_used
     cdef readonly int32_t n_features, n_outputs, n_values
     cdef readonly bint float_thresholds      # every threshold is a float32
-    cdef readonly bint any_linear, any_stops
-    cdef bint summed                         # every leaf gives one number, linear ones by rows
-    cdef bint only_numbers                   # no split is on categories, no row stops at one
+    cdef readonly bint any_linear
+    cdef bint summed                         # leaves have one value; linear ones use the kernels
+    cdef bint only_numbers                   # all splits are numeric, and no row stops at one
     cdef TreeForm* forms
-    cdef int32_t[::1] order                  # trees by output, and as they stand within each
+    cdef int32_t[::1] order                  # trees sorted by output, stable
     cdef int64_t[::1] output_start           # by output: its first tree there, and the end
     cdef const Node[::1] nodes
     cdef const float64_t[:, ::1] values
     cdef const uint32_t[::1] categories
     cdef int32_t[::1] used                   # features that some split uses
     cdef WalkNode* walk
-    cdef int32_t[::1] walk_origin            # node within its tree
+    cdef int32_t[::1] walk_origin            # by walk node: node within its tree
     cdef BitMasks narrow_masks               # for float32 blocks
-    cdef BitMasks wide_masks                 # for float64 ones; None where they are narrowed
-    cdef int32_t[::1] leaf_node              # node within its tree, leaves left to right
+    cdef BitMasks wide_masks                 # for float64 blocks; None if these are narrowed
+    cdef int32_t[::1] leaf_node              # by leaf, left to right: node within its tree
     cdef float64_t[::1] leaf_value           # of trees with one value per leaf
-    cdef LinearLeaves linear                 # None where no node has terms
+    cdef LinearLeaves linear                 # None if no node has terms
     cdef int lay_out(self, intp_t tree, const int32_t[::1] column_of) except -1
     cdef int lay_out_leaves(self, intp_t tree, int32_t[::1] stack) except -1

@@ -9,4 +9,3 @@ class EnsembleLayout:
     n_values: int
     float_thresholds: bool
     any_linear: bool
-    any_stops: bool

@@ -1,4 +1,4 @@
-"""Trees laid out for prediction: bit masks, linear leaves, the form of each tree."""
+"""Trees laid out for prediction: bit masks, linear leaves, walks."""
 
 from libc.float cimport DBL_MAX
 from libc.math cimport INFINITY, fabs
@@ -22,7 +22,7 @@ from hybridtrees.core.base.dtypes import aligned_empty
 
 
 cdef enum:
-    # Entries up to which scoring was measured to be quicker than walking.
+    # Up to so many entries bit masks were measured to be faster than walks.
     MOST_ENTRIES_32 = 768
     MOST_ENTRIES_64 = 320
 
@@ -30,7 +30,7 @@ WORD_DTYPE = np.dtype([("start", np.int64), ("n_of_kind", np.int32, 3)], align=T
 
 
 cdef class BitMasks:
-    """Bit-mask forms of trees: narrow ones, of 32 leaves a word, for float32, else of 64."""
+    """Bit masks of trees: 32 leaves a word for float32 tables (`narrow`), else 64."""
 
     def __init__(self, bint narrow):
         self.word_leaves = 32 if narrow else 64
@@ -38,7 +38,7 @@ cdef class BitMasks:
     cdef int lay_out(
         self, const WalkNode* walk, const int64_t[::1] start, const int32_t[::1] n_leaves
     ) except -1:
-        """Trees that have many entries get no words, nor do those whose `n_leaves` is 0."""
+        """Fill the words; trees with many entries get none, nor do those whose `n_leaves` is 0."""
         cdef intp_t tree, n_trees = n_leaves.shape[0], n_entries = 0, found
         cdef intp_t most = MOST_ENTRIES_32 if self.word_leaves == 32 else MOST_ENTRIES_64
         most_leaves = min(int(np.max(n_leaves, initial=0)), most + 1)
@@ -47,7 +47,7 @@ cdef class BitMasks:
         self.tree_word = np.zeros(n_trees + 1, dtype=np.int64)
         for tree in range(n_trees):
             self.tree_word[tree + 1] = self.tree_word[tree]
-            # Every split has an entry, so a tree of many leaves need not be counted.
+            # Every split has at least one entry, so a tree with many leaves has too many.
             if not 0 < n_leaves[tree] <= most + 1:
                 continue
             found = self.count(walk + start[tree], 2 * n_leaves[tree] - 1)
@@ -76,9 +76,9 @@ cdef class BitMasks:
         return 0
 
     cdef intp_t count(self, const WalkNode* walk, int32_t n_nodes) noexcept:
-        """Number of entries of a tree; also counts the leaves below its nodes."""
+        """Number of entries of a tree; OUT n_below and first_leaf of its nodes."""
         cdef intp_t k, left, found = 0
-        # Children stand behind their parents.
+        # Children follow their parents.
         for k in range(n_nodes - 1, -1, -1):
             left = walk[k].left
             self.n_below[k] = 1 if walk[k].is_leaf else self.n_below[left] + self.n_below[left + 1]
@@ -93,7 +93,7 @@ cdef class BitMasks:
         return found
 
     cdef void fill(self, const WalkNode* walk, int32_t n_nodes, MaskWord* words) noexcept:
-        """Write the entries of a tree that was counted just before."""
+        """Write the entries of the tree that was counted last."""
         cdef intp_t k, left, word, n_words, kind, at = words[0].start
         cdef uint64_t bits
         n_words = (self.n_below[0] + self.word_leaves - 1) // self.word_leaves
@@ -129,19 +129,19 @@ cdef class BitMasks:
 
 
 cdef int split_kind(const WalkNode* node) noexcept:
-    """0: numeric, missing right; 1: numeric, missing left; 2: categories."""
+    """0: numeric, missing values right; 1: numeric, missing values left; 2: categorical."""
     return 2 if node.category_start >= 0 else node.missing_left
 
 
 # ---- Linear leaves laid out for prediction ----------------------------------------------------
 #
-# Where most rows use many regressors, as in boosted trees, the regressors of a row are set side by
-# side once, and its leaves are evaluated by the kernels of `linear_leaves.h`. Otherwise, and where
-# leaves have several outputs, the terms are read with the table itself.
+# If a row meets many terms, as in boosted trees, its regressors are copied once and its leaves are
+# evaluated by the kernels of `linear_leaves.h`. Otherwise, and for leaves with several outputs, the
+# terms read the table directly.
 
 
 cdef enum:
-    MOST_ABOVE = 64          # splits above a node that are looked at
+    MOST_ABOVE = 64          # splits above a node that `narrow_box` considers
 
 
 cdef class LinearLeaves:
@@ -171,7 +171,7 @@ cdef class LinearLeaves:
         n_terms = np.diff(ensemble.coef_ptr[ensemble.tree_start])
         self.is_linear = (n_terms > 0).astype(np.uint8)
         regressors = np.unique(ensemble.coef_feature).astype(np.int32)
-        # How many terms a row meets: it ends in one leaf of each tree.
+        # Average number of terms that a row meets: it ends at one node of each tree.
         ends = (ensemble.nodes["left"] < 0) | (ensemble.nodes["missing_left"] == <int>MISSING_STAYS)
         n_ends = np.add.reduceat(ends.astype(np.int64), ensemble.tree_start[:n_trees])
         n_met = np.sum(n_terms / n_ends)
@@ -185,7 +185,7 @@ cdef class LinearLeaves:
         self.number_chunks()
 
     def number_chunks(self):
-        """Give every node where rows may end its chunks, and fill what all forms share."""
+        """Number the chunks of all nodes where rows may end, and fill them."""
         cdef intp_t tree, node, n_trees = self.tree_start.shape[0] - 1
         self.first_chunk = np.full(self.nodes.shape[0], -1, dtype=np.int32)
         self.first_end = np.zeros(n_trees, dtype=np.int32)
@@ -203,7 +203,7 @@ cdef class LinearLeaves:
         if self.n_chunks >= 2**31:
             self.by_rows = False
             return
-        # Equal numbers of pairs spare the processor a guess for each row.
+        # The same number of pairs for all leaves: no branch to predict per row.
         self.n_pairs = <int>(self.most_terms // 2 + 1) if self.most_terms < HT_LANES else 0
         self.exact = aligned_empty(2 * HT_LANES * max(1, self.n_chunks), np.float64)
         if self.ranged:
@@ -221,7 +221,7 @@ cdef class LinearLeaves:
                     self.fill_chunks(node)
 
     cdef int form_for(self, bint narrow) except -1:
-        """Form of the chunks that suits a table of float32 or float64; they are laid out."""
+        """Form of the chunks for a float32 (`narrow`) or float64 table, filled if necessary."""
         cdef float64_t[::1] made
         cdef intp_t chunk, size, wide_size
         if not (narrow and self.float_bounds and self.wide_form == HT_DOUBLES):
@@ -232,17 +232,17 @@ cdef class LinearLeaves:
             for chunk in range(self.n_chunks):
                 ht_narrow_chunk(&self.wide_chunks[wide_size * chunk], self.clipped,
                                 &made[size * chunk])
-            # Another thread may have been here meanwhile, and be reading what it made.
+            # Another thread may have made and be reading them by now.
             if self.float_chunks is None:
                 self.float_chunks = made
         return HT_FLOATS
 
     cdef intp_t chunks_of(self, intp_t node) noexcept:
-        """Chunks of lanes that the terms of a node and its constant take."""
+        """Number of chunks for the terms of a node and its constant."""
         return (self.coef_ptr[node + 1] - self.coef_ptr[node]) // HT_LANES + 1
 
     cdef int place_chunks(self, intp_t tree, int32_t[::1] stack, int32_t[::1] above) except -1:
-        """Number the chunks of a tree, leaves from left to right; above: its nodes' parents."""
+        """Number the chunks of a tree, leaves from left to right; `above` gets the parents."""
         cdef intp_t first = self.tree_start[tree], node, n_open = 1
         self.first_end[tree] = -1
         stack[0] = 0
@@ -259,7 +259,7 @@ cdef class LinearLeaves:
                     continue
             if self.first_end[tree] < 0:
                 self.first_end[tree] = <int32_t>node
-            # Where there is no room for all, the number of chunks tells it in the end.
+            # Too many chunks are detected at the end, by their number.
             self.first_chunk[node] = <int32_t>min(self.n_chunks, <intp_t>0x7FFFFFFF)
             self.n_chunks += self.chunks_of(node)
             self.most_terms = max(self.most_terms, self.coef_ptr[node + 1] - self.coef_ptr[node])
@@ -268,9 +268,10 @@ cdef class LinearLeaves:
         return 0
 
     cdef int narrow_box(self, intp_t tree, intp_t node, const int32_t[::1] above) except -1:
-        """Take out of the box what the terms of a node clip, unless beyond the splits above it.
+        """Exclude from the box the values that the node clips, except those that cannot reach it.
 
-        Where not all splits of a very deep tree are looked at, the box is only smaller.
+        Only MOST_ABOVE splits above the node are considered; in deeper trees the box may be smaller
+        than necessary.
         """
         cdef intp_t first = self.tree_start[tree], k, column
         cdef int32_t here, parent, n_above
@@ -301,7 +302,7 @@ cdef class LinearLeaves:
         return 2 * self.n_pairs - 1 if self.n_pairs > 0 else HT_LANES * self.chunks_of(node) - 1
 
     cdef bint fill_exact(self, intp_t node) noexcept:
-        """Write what exact sums need; returns whether no band can overflow without them."""
+        """Fill `exact` for a node; returns whether a band cannot overflow without exact sums."""
         cdef intp_t first = self.coef_ptr[node], chunk = self.first_chunk[node], k, at
         cdef intp_t n_terms = self.coef_ptr[node + 1] - first, constant = self.constant_lane(node)
         for k in range(HT_LANES * self.chunks_of(node)):
@@ -316,7 +317,7 @@ cdef class LinearLeaves:
         return fabs(self.folded_constant(node)) < DBL_MAX / (4 * HT_BAND)
 
     cdef float64_t folded_constant(self, intp_t node) noexcept:
-        """The value of a node where all regressors are 0, if no range ended there."""
+        """Value of a node, without clipping, where all regressors are 0."""
         cdef float64_t value = self.values[node, 0]
         cdef intp_t k
         for k in range(self.coef_ptr[node], self.coef_ptr[node + 1]):
@@ -324,7 +325,7 @@ cdef class LinearLeaves:
         return value
 
     cdef int fill_chunks(self, intp_t node) except -1:
-        """Write the chunks of a node in the form of doubles."""
+        """Fill the wide chunks of a node."""
         cdef intp_t first = self.coef_ptr[node], n_terms = self.coef_ptr[node + 1] - first, k
         cdef intp_t n = self.chunks_of(node)
         cdef float64_t* chunk = &self.wide_chunks[self.wide_size * self.first_chunk[node]]
@@ -346,8 +347,8 @@ cdef class LinearLeaves:
 
 # ---- Trees laid out for prediction ------------------------------------------------------------
 #
-# Two forms of each tree: the walk form has small nodes whose right child follows the left one, and
-# BitMasks lists the splits of trees that have not very many leaves.
+# Every tree has a walk form, with small nodes whose right child follows the left one. Trees with
+# few leaves also have bit masks.
 
 
 cdef class EnsembleLayout:
@@ -377,13 +378,13 @@ cdef class EnsembleLayout:
         self.any_linear = len(ensemble.coef) > 0
         self.linear = LinearLeaves(ensemble) if self.any_linear else None
         self.summed = self.n_values == 1 and (not self.any_linear or self.linear.by_rows)
-        self.any_stops = bool(np.any(ensemble.nodes["missing_left"] == <int>MISSING_STAYS))
+        any_stops = np.any(ensemble.nodes["missing_left"] == <int>MISSING_STAYS)
         total = self.nodes.shape[0]
         features = ensemble.nodes["feature"]
         is_split = ensemble.nodes["left"] >= 0
         self.only_numbers = bool(
             np.any(is_split) and np.all(ensemble.nodes["category_start"] < 0)
-            and not self.any_stops)
+            and not any_stops)
         self.used = np.unique(features[is_split]).astype(np.int32)
         self.n_used = self.used.shape[0]
         column_of = np.full(max(1, self.n_features), -1, dtype=np.int32)
@@ -398,7 +399,7 @@ cdef class EnsembleLayout:
         self.walk_origin = np.empty(total, dtype=np.int32)
         masked_leaves = np.zeros(self.n_trees, dtype=np.int32)
         self.leaf_node = np.empty(total, dtype=np.int32)
-        self.leaf_value = np.zeros(total + 32)       # some are read behind those of a tree
+        self.leaf_value = np.zeros(total + 32)       # ht_add_values reads up to 32
         stack = np.empty(total + 1, dtype=np.int32)
         for tree in range(self.n_trees):
             self.forms[tree].start = start[tree]
@@ -414,7 +415,7 @@ cdef class EnsembleLayout:
             self.wide_masks.lay_out(self.walk, start, masked_leaves)
 
     cdef int lay_out(self, intp_t tree, const int32_t[::1] column_of) except -1:
-        """The walk form: breadth first, so that the top of the tree shares cache lines."""
+        """Fill the walk form, breadth first: the top of the tree shares cache lines."""
         cdef TreeForm* form = &self.forms[tree]
         cdef const Node* nodes = &self.nodes[form.start]
         cdef WalkNode* walk = self.walk + form.start
@@ -471,7 +472,7 @@ cdef class EnsembleLayout:
 
 
 def values_in_range(ensemble):
-    """Values of the nodes, which are outputs where a node has no terms."""
+    """Values of the nodes, clipped to their ranges: the outputs of nodes without terms."""
     if ensemble.value_range is None:
         return ensemble.values
     return np.clip(ensemble.values, ensemble.value_range[:, 0], ensemble.value_range[:, 1])

@@ -11,18 +11,18 @@ from hybridtrees.core.base._types cimport (
 )
 
 
-# ---- Forests in little memory: the form that trees are kept, stored and predicted in ----------
+# ---- Forests in little memory: the form for storage and prediction ----------------------------
 #
-# Nodes stand in preorder, so that the left child of a node follows it and only the right one is
-# named. The field `feature` is negative in a leaf; elsewhere its upper bits say where missing
-# values go and whether the split is one of categories, whose set then begins at the entry of `sets`
-# that the first four bytes of the node name: the number of its words, its limit, its words. The
-# first 8 bytes of a leaf are its value; where a tree has several values per leaf, or keeps those of
-# inner nodes too, they are the row of its values in a table.
+# Nodes are in preorder: the left child of a node follows it, and only the right one is stored. The
+# field `feature` is negative in a leaf. In a split its upper bits are flags: the direction of
+# missing values, and whether the split is categorical. The first four bytes of a categorical split
+# are the position of its set in `sets`: number of words, limit, words. The first 8 bytes of a leaf
+# are its value, or the row of its values in a table if there are several values per leaf or inner
+# nodes have values too.
 
 
 cdef packed struct NarrowNode:
-    # 12 bytes: every threshold of the forest is a float32.
+    # 12 bytes, if every threshold of the forest is a float32.
     float32_t threshold
     int32_t right
     int32_t feature
@@ -62,7 +62,7 @@ cdef inline int64_t table_row(const node_t* node) noexcept nogil:
 
 
 cdef inline uint32_t set_start(const node_t* node) noexcept nogil:
-    """Where the category set of a split begins."""
+    """Position of the category set of a split in `sets`."""
     cdef uint32_t start
     memcpy(&start, node, sizeof(uint32_t))
     return start
@@ -74,7 +74,7 @@ cdef inline uint32_t set_start(const node_t* node) noexcept nogil:
 cdef intp_t pack_tree(
     const Node[::1] nodes, const float64_t[::1] values, bint by_node, node_t[::1] packed
 ) except -2:
-    """OUT packed nodes; returns the first node that does not follow its parent, or -1."""
+    """OUT packed nodes; returns the first left child that does not follow its parent, or -1."""
     cdef intp_t k
     cdef int64_t n_leaves = 0
     cdef int32_t feature
@@ -131,8 +131,8 @@ def fits_narrow(const Node[::1] nodes):
 def pack_nodes(const Node[::1] nodes, const float64_t[::1] values, bint by_node, packed):
     """Write packed nodes of a tree in preorder, whose category sets are packed already.
 
-    `values` are put into the leaves; if empty, leaves name the row of the table that has their
-    values: by the number of the leaf, or of the node where `by_node`.
+    `values` are written into the leaves. If empty, a leaf stores the row of its values in the
+    table: the number of the leaf, or of the node if `by_node`.
     """
     cdef intp_t wrong
     if len(packed) != nodes.shape[0] or values.shape[0] not in (0, nodes.shape[0]):
@@ -160,7 +160,7 @@ cdef int shift_tree(node_t[::1] nodes, int64_t shift, uint32_t set_shift) except
 
 
 def shift_nodes(nodes, int64_t shift, uint32_t set_shift):
-    """Move the rows of tables that leaves name by `shift`, the starts of sets by `set_shift`."""
+    """Add `shift` to the table rows of leaves, and `set_shift` to the starts of sets."""
     if is_narrow(nodes):
         shift_tree[NarrowNode](nodes, shift, set_shift)
     else:
@@ -186,9 +186,9 @@ cdef intp_t impossible_node(
     const node_t[::1] nodes, intp_t n_features, const uint32_t[::1] sets, intp_t table_rows,
     int32_t[::1] ends,
 ) except -2:
-    """Returns the first impossible node of a tree, or -1.
+    """Return the first invalid node of a tree in preorder, or -1.
 
-    The nodes of a tree in preorder are read with the ends of the open branches on a stack.
+    `ends` is a stack with the ends of the open branches.
     """
     cdef intp_t k, n = nodes.shape[0], n_open = 1
     cdef uint32_t start
@@ -198,15 +198,14 @@ cdef intp_t impossible_node(
             if n_open == 0:
                 return k
             if nodes[k].feature < 0:
-                # A leaf is the last node of its branch: a right branch begins behind it.
+                # A leaf is the last node of its branch: a right branch begins after it.
                 if ends[n_open - 1] != k + 1:
                     return k
                 n_open -= 1
-                if table_rows > 0:
-                    if not 0 <= table_row(&nodes[k]) < table_rows:
-                        return k
+                if table_rows > 0 and not 0 <= table_row(&nodes[k]) < table_rows:
+                    return k
                 continue
-            # The left branch ends where the right one begins; the right one ends with the node's.
+            # The left branch ends where the right one begins; the right one ends with the node.
             if not k + 1 < nodes[k].right < ends[n_open - 1]:
                 return k
             if (nodes[k].feature & FEATURE_MASK) >= n_features:
@@ -224,7 +223,7 @@ cdef intp_t impossible_node(
 def check_packed(
     nodes, intp_t n_features, const uint32_t[::1] sets, intp_t table_rows, int32_t[::1] scratch
 ):
-    """Refuse a tree that would lead a walk astray; `scratch` has two entries more than nodes."""
+    """Raise ValueError if walks down a tree are unsafe; `scratch` has len(nodes) + 2 entries."""
     cdef intp_t wrong
     if scratch.shape[0] < len(nodes) + 2:
         raise ValueError("scratch is too short")
@@ -294,11 +293,11 @@ def unpack_nodes(
     packed, Node[::1] nodes, float64_t[:, ::1] values, const float64_t[:, ::1] leaf_values,
     const int64_t[::1] samples, const float64_t[::1] weight, const uint32_t[::1] sets, bint mean,
 ):
-    """Write the nodes (all zero so far) of one checked tree.
+    """Write the nodes (initially zero) of one checked tree.
 
-    With `mean`, `samples`, `weight` and `leaf_values` are those of the leaves; they are summed up,
-    and `values` of inner nodes are the weighted means below them. Otherwise `samples` and `weight`
-    are those of all nodes, and `values` are left alone.
+    With `mean`, `samples`, `weight` and `leaf_values` are those of the leaves; inner nodes get
+    their sums, and weighted means as `values`. Otherwise `samples` and `weight` are those of all
+    nodes, and `values` do not change.
     """
     if nodes.shape[0] != len(packed) or values.shape[0] != len(packed):
         raise ValueError("nodes and values need one entry per packed node")
@@ -318,7 +317,7 @@ cdef int copy_payloads(const node_t[::1] nodes, float64_t[::1] values) except -1
 
 
 def leaf_payloads(nodes, float64_t[::1] values):
-    """OUT first eight bytes of every leaf, as a number."""
+    """OUT the first eight bytes of every leaf, as a float64."""
     if is_narrow(nodes):
         copy_payloads[NarrowNode](nodes, values)
     else:
@@ -327,26 +326,19 @@ def leaf_payloads(nodes, float64_t[::1] values):
 
 # ---- Prediction -------------------------------------------------------------------------------
 #
-# Many rows go down one tree before the next tree is taken: a deep tree then stays in the cache.
-# They are parted at its upper nodes, and go on in groups of neighbours: as subtrees are contiguous,
-# the nodes that a group meets stand close together. Each row adds up its trees in their order, so
-# the sums do not depend on blocks or threads.
+# Many rows go down one tree before the next one, so that a deep tree stays in the cache. At its
+# upper nodes rows are partitioned; below, they walk in groups of neighbours. As subtrees are
+# contiguous, the nodes that a group meets are close together. Every row adds its trees in their
+# order, so the sums do not depend on blocks or threads.
 
 
-cdef extern from *:
-    """
-    #if defined(__GNUC__) || defined(__clang__)
-    #define HT_PREFETCH(address) __builtin_prefetch(address)
-    #else
-    #define HT_PREFETCH(address) ((void)0)
-    #endif
-    """
-    void HT_PREFETCH(const void* address) nogil
+cdef extern from "compiler.h" nogil:
+    void HT_PREFETCH(const void* address)
 
 cdef enum:
-    GROUP = 128           # rows that go down a tree together
-    FEW = 16              # rows of a branch that are not parted any more
-    TILE = 2048           # rows that are parted among the branches of a tree; they fit a cache
+    GROUP = 128           # rows that walk down a tree together
+    FEW = 16              # branches of at most so many rows are not partitioned
+    TILE = 2048           # rows that are partitioned together; they fit a cache
     CHUNK = 65536         # rows that a thread takes through all trees
 
 
@@ -354,7 +346,7 @@ cdef struct Tile:
     uint16_t order[TILE]      # rows, branch by branch
     uint16_t spare[TILE]
     int32_t ended[TILE]       # node where each row ends
-    int32_t open_node[TILE]   # branches that wait, and their rows
+    int32_t open_node[TILE]   # stack of open branches, and their rows
     int32_t open_first[TILE]
     int32_t open_last[TILE]
 
@@ -362,9 +354,9 @@ cdef struct Tile:
 cdef inline int32_t special_step(
     const node_t* node, int32_t k, float64_t x, const uint32_t* sets
 ) noexcept nogil:
-    """Next node at a split of categories or one where rows may stop; k itself for a stop."""
+    """Next node of a categorical split or one where rows may stop; k itself for a stop."""
     cdef uint32_t start
-    cdef int32_t side     # -1: missing; what then is read where it is needed
+    cdef int32_t side     # -1: missing
     if node.feature & HAS_SET:
         start = set_start(node)
         side = side_of(x, 0.0, sets + start + SET_HEAD, <int32_t>sets[start],
@@ -382,8 +374,8 @@ cdef inline void walk_numeric(
     const node_t* nodes, const real_t* X, intp_t stride, int32_t* at, uint16_t* rows,
     intp_t n_rows, bint missing, int32_t* ended,
 ) noexcept nogil:
-    """Node where rows end that stand at nodes `at`: numeric splits where no row stops."""
-    # Numbers as wide as an address need not be widened at every step.
+    """OUT nodes where rows end that are at the nodes `at`: numeric splits where no row stops."""
+    # All integers are as wide as an address: no conversions in the loop.
     cdef intp_t j, k, row, right, n_active = n_rows, n_kept
     cdef const node_t* node
     cdef real_t x
@@ -396,13 +388,13 @@ cdef inline void walk_numeric(
             if node.feature < 0:
                 ended[row] = <int32_t>k
                 continue
-            # Without a branch, which would be guessed wrongly half the time.
+            # No branch: it would be mispredicted half of the time.
             x = X[row * stride + (node.feature & FEATURE_MASK)]
             right = x > node.threshold
             if missing:
                 right |= (x != x) & ((node.feature & MISSING_LEFT) == 0)
             k += 1 + ((node.right - k - 1) & -right)
-            # By the time its turn comes, the node of this row is in the cache.
+            # The next node of this row is in the cache by the next pass.
             HT_PREFETCH(nodes + k)
             at[n_kept] = <int32_t>k
             rows[n_kept] = <uint16_t>row
@@ -414,11 +406,11 @@ cdef inline intp_t part_rows(
     const node_t* node, const real_t* X, intp_t stride, uint16_t* order, intp_t n_rows,
     bint missing, uint16_t* spare,
 ) noexcept nogil:
-    """Bring the rows that go left to the front and return their number."""
+    """Move the rows that go left to the front; returns their number."""
     cdef const real_t* column = X + (node.feature & FEATURE_MASK)
     cdef intp_t j, row, n_right = 0
-    # Each row is written to both sides, and counts on one. Missing values fail every comparison,
-    # so the one to ask depends on where they go.
+    # Each row is written to both sides, and only its own side advances. Missing values fail every
+    # comparison, so the comparison depends on their direction.
     if missing and not node.feature & MISSING_LEFT:
         for j in range(n_rows):
             row = order[j]
@@ -438,10 +430,10 @@ cdef inline intp_t part_rows(
 cdef inline void end_numeric(
     const node_t* nodes, const real_t* X, intp_t stride, int32_t n_rows, bint missing, Tile* tile,
 ) noexcept nogil:
-    """Node where each row of a tile ends: numeric splits where no row stops.
+    """OUT node where each row of a tile ends: numeric splits where no row stops.
 
-    While a branch has many rows they are parted, which reads its node once. Few rows wait until
-    there are enough of them to walk on together, in branches that lie side by side.
+    Branches with many rows are partitioned, which reads each node once. Small branches are
+    collected until there are enough rows to walk together, in neighbouring branches.
     """
     cdef int32_t at[GROUP]
     cdef uint16_t rows[GROUP]
@@ -497,9 +489,9 @@ cdef inline void walk_group(
     const node_t* nodes, const real_t* X, intp_t stride, const uint32_t* rows, int32_t n_rows,
     const uint32_t* sets, int32_t swapped, const uint32_t* others, int32_t* ended,
 ) noexcept nogil:
-    """Node where each of at most GROUP rows ends.
+    """OUT node where each of at most GROUP rows ends.
 
-    The value of the feature `swapped` is taken from the rows `others` (-1: of none).
+    The value of the feature `swapped` (-1: none) is read in the rows `others`.
     """
     cdef int32_t position[GROUP]
     cdef int32_t active[GROUP]
@@ -541,7 +533,7 @@ cdef inline void add_value(
     const node_t* nodes, int32_t node, const float64_t* table, int32_t n_values, intp_t node_row,
     bint votes, float64_t* out,
 ) noexcept nogil:
-    """Add what a node says to one row: its values, or one vote."""
+    """Add the values of a node, or its vote, to one row."""
     cdef int32_t j, best = 0
     cdef const float64_t* values
     cdef float64_t value
@@ -551,7 +543,7 @@ cdef inline void add_value(
             value = 1.0 if value > 0.5 else 0.0
         out[0] += value
         return
-    # A table has a row for every node, or only for leaves, whose payload is its number.
+    # A table has a row for every node, or only for leaves, which store its number.
     values = table + n_values * (node_row + node if node_row >= 0 else table_row(nodes + node))
     if not votes:
         for j in range(n_values):
@@ -570,7 +562,7 @@ cdef void end_tile(
     const node_t* nodes, const uint32_t* sets, const real_t* X, intp_t stride, int32_t n_rows,
     bint plain, bint missing, Tile* tile,
 ) noexcept nogil:
-    """Node where each row of a tile ends."""
+    """OUT node where each row of a tile ends."""
     cdef uint32_t rows[GROUP]
     cdef int32_t group, first, j, n
     if plain and missing:
@@ -592,7 +584,7 @@ cdef void predict_chunk(
     const real_t* X, intp_t stride, intp_t n_rows, const float64_t* table, int32_t n_values,
     bint by_node, bint votes, bint plain, float64_t* raw, int32_t* leaves,
 ) noexcept nogil:
-    """Add what the trees say to `raw`, or where that is NULL OUT the nodes where rows end."""
+    """Add the predictions of the trees to `raw`; if that is NULL, OUT leaves: where rows end."""
     cdef intp_t tree, k, row, width = last - first
     cdef Tile tile
     cdef int32_t n, j
@@ -612,7 +604,7 @@ cdef void predict_chunk(
 
 
 cdef intp_t chunk_size(intp_t n_rows, int n_threads) noexcept nogil:
-    """Rows of a chunk: at most CHUNK, and as many chunks for each thread."""
+    """Rows of a chunk: at most CHUNK, and the same number of chunks for every thread."""
     cdef intp_t n_chunks = (n_rows + CHUNK - 1) // CHUNK
     n_chunks = (n_chunks + n_threads - 1) // n_threads * n_threads
     return (n_rows + n_chunks - 1) // n_chunks
@@ -663,8 +655,8 @@ def predict_packed(
 ):
     """raw += values (or votes) of the trees [first, last) for the rows of X, in C order.
 
-    Where `raw` is None, leaves[row, k] = node within tree first + k where the row ends. `plain`
-    says that every split is numeric and no row stops at one.
+    If `raw` is None, leaves[row, k] = node of tree first + k where the row ends. `plain`: every
+    split is numeric and no row stops at one.
     """
     if is_narrow(nodes) and X.dtype.itemsize == 4:
         predict_rows[NarrowNode, float](nodes, start, first, last, sets, X, table, by_node, votes,
@@ -684,9 +676,9 @@ def walk_packed(
     nodes, const uint32_t[::1] sets, X, const uint32_t[::1] rows, int32_t swapped,
     const uint32_t[::1] others, int32_t[::1] ended,
 ):
-    """ended[i] = node where row rows[i] of X ends in one tree.
+    """ended[i] = node of one tree where row rows[i] of X ends.
 
-    The feature `swapped` is read in the row others[i] instead; -1 for none.
+    The feature `swapped` (-1: none) is read in the row others[i] instead.
     """
     if is_narrow(nodes) and X.dtype.itemsize == 4:
         walk_rows[NarrowNode, float](nodes, sets, X, rows, swapped, others, ended)

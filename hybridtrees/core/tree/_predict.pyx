@@ -14,7 +14,7 @@ from hybridtrees.core.base._types cimport (
 from hybridtrees.core.tree._layout cimport (
     HT_BAND, HT_BLOCK, HT_LANES, HT_STEP, HT_TABLE_COLUMNS, BitMasks, EnsembleLayout, MaskWord,
     Regressors, TreeForm, add_band, band_size, chunk_of, fill_rows, ht_add_values, ht_row_stride,
-    ht_score_f32, ht_score_f64, ht_stride, ht_turn_f32, ht_turn_f64, table_value,
+    ht_score_f32, ht_score_f64, ht_stride, ht_transpose_f32, ht_transpose_f64, table_value,
 )
 from hybridtrees.core.tree._walk_node cimport WalkNode
 
@@ -34,7 +34,7 @@ ctypedef fused block_t:
 cdef inline int32_t node_side(
     const WalkNode* node, float64_t value, const uint32_t* categories
 ) noexcept nogil:
-    """Side of a value, or MISSING_STAYS."""
+    """Side of a value: 1 left, 0 right, or MISSING_STAYS."""
     return side_of(
         value, node.threshold,
         categories + node.category_start if node.category_start >= 0 else NULL,
@@ -44,7 +44,7 @@ cdef inline int32_t node_side(
 cdef inline bint ends_here(
     const WalkNode* node, float64_t value, const uint32_t* categories
 ) noexcept nogil:
-    """Whether a row stops at an inner node, for want of a value."""
+    """Whether a row stops at an inner node because its value is missing."""
     return node.missing_left == MISSING_STAYS and (
         node_side(node, value, categories) == MISSING_STAYS)
 
@@ -56,7 +56,7 @@ cdef inline int32_t next_node(
     if node.category_start >= 0:
         left = node_side(node, value, categories)
     else:
-        # The same without a branch: for a missing value both comparisons are false.
+        # The same without a branch: both comparisons are false for a missing value.
         left = value <= node.threshold or (node.missing_left and not value > node.threshold)
     return node.left + (1 - left)
 
@@ -65,9 +65,9 @@ cdef inline void walk_block(
     EnsembleLayout layout, const TreeForm* form, const block_t* block, int32_t n_rows, bint numeric,
     int32_t* position,
 ) noexcept nogil:
-    """Walk-form leaf of every row of a block, for a tree that has splits; `numeric` is a literal.
+    """OUT walk-form leaf of every row of a block, for a tree with splits; `numeric` is a literal.
 
-    All rows step down together until they come to a leaf; no branch depends on which way one goes.
+    All rows step down together until they reach a leaf; no branch depends on their direction.
     """
     cdef const WalkNode* walk = layout.walk + form.start
     cdef const uint32_t* categories = &layout.categories[0]
@@ -98,7 +98,7 @@ cdef inline void walk_block(
 cdef inline int32_t walk_row(
     EnsembleLayout layout, const TreeForm* form, const real_t[:, :] X, intp_t row
 ) noexcept nogil:
-    """Where one row ends, as node within the tree."""
+    """Node of a tree where one row ends."""
     cdef const WalkNode* walk = layout.walk + form.start
     cdef const WalkNode* node = walk
     cdef float64_t value
@@ -113,9 +113,9 @@ cdef inline int32_t walk_row(
 cdef inline void walk_trees(
     EnsembleLayout layout, const int32_t* trees, const real_t[:, :] X, intp_t row, int32_t* found
 ) noexcept nogil:
-    """Where one row ends in each of HT_BAND trees without categories and stops.
+    """OUT nodes where one row ends in HT_BAND trees without categories and stops.
 
-    All step down together: none waits for the memory of another. A leaf leads to itself.
+    All trees step down together, so that loads overlap. The child of a leaf is the leaf itself.
     """
     cdef const WalkNode* walk[HT_BAND]
     cdef const WalkNode* node
@@ -141,7 +141,7 @@ cdef inline void find_nodes(
     EnsembleLayout layout, const TreeForm* form, const real_t[:, :] X, intp_t start,
     const int32_t* order, int32_t n_rows, const block_t* block, int32_t* node,
 ) noexcept nogil:
-    """Where the rows start + order of X, a block, end in a tree that has no bit-mask form."""
+    """OUT nodes where the rows start + order of X end in a tree without bit masks."""
     cdef int32_t row
     if form.stops:
         for row in range(n_rows):
@@ -155,7 +155,7 @@ cdef inline void find_nodes(
         node[row] = layout.walk_origin[form.start + node[row]]
 
 
-# ---- Rows of a block turned to feature-major order, and the leaves where they end -------------
+# ---- Blocks of rows in feature-major order, and their leaves ----------------------------------
 
 
 ctypedef fused mask_t:
@@ -167,18 +167,18 @@ cdef inline void fill_block(
     EnsembleLayout layout, const real_t[:, :] X, intp_t start, const int32_t* order, int32_t n_rows,
     block_t* block,
 ) noexcept nogil:
-    """Turn the rows start + order to feature-major order."""
+    """OUT the rows start + order in feature-major order."""
     cdef int32_t column, row
     cdef intp_t feature
     if layout.n_used == 0:
         return
     if block_t is float and X.strides[1] == sizeof(real_t):
         if real_t is float:
-            ht_turn_f32(<const char*>&X[start, 0], X.strides[0], X.shape[1], order, n_rows,
-                        &layout.used[0], <int>layout.n_used, block)
+            ht_transpose_f32(<const char*>&X[start, 0], X.strides[0], X.shape[1], order, n_rows,
+                             &layout.used[0], <int>layout.n_used, block)
         else:
-            ht_turn_f64(<const char*>&X[start, 0], X.strides[0], X.shape[1], order, n_rows,
-                        &layout.used[0], <int>layout.n_used, block)
+            ht_transpose_f64(<const char*>&X[start, 0], X.strides[0], X.shape[1], order, n_rows,
+                             &layout.used[0], <int>layout.n_used, block)
         return
     for column in range(<int32_t>layout.n_used):
         feature = layout.used[column]
@@ -194,7 +194,7 @@ cdef inline void bit_split(
     const WalkNode* node, const uint32_t* words, const block_t* column, int32_t n_rows, mask_t mask,
     mask_t* state,
 ) noexcept nogil:
-    """Apply the mask of a split on a set of bits, without a branch that depends on the row."""
+    """Apply the mask of a categorical split with a bit set, without a branch per row."""
     cdef float64_t end = 32.0 * node.category_words, code
     cdef int64_t category
     cdef mask_t left
@@ -213,7 +213,7 @@ cdef inline void category_split(
     const WalkNode* node, const uint32_t* categories, const block_t* block, int32_t n_rows,
     mask_t mask, mask_t* state,
 ) noexcept nogil:
-    """Apply the mask of a split on categories, row by row."""
+    """Apply the mask of a categorical split."""
     cdef const block_t* column = block + <intp_t>node.column * ht_stride(n_rows)
     cdef int32_t row, side
     if node.category_limit == 0:
@@ -229,14 +229,14 @@ cdef inline void score_block(
     EnsembleLayout layout, intp_t tree, BitMasks masks, const block_t* block, int32_t n_rows,
     int width, int32_t first_leaf, int32_t* leaf,
 ) noexcept nogil:
-    """Leaf, counted left to right from `first_leaf` on, of every row of a block."""
+    """OUT leaf of every row of a block, numbered left to right from `first_leaf` on."""
     cdef const WalkNode* walk = layout.walk + layout.forms[tree].start
     cdef int32_t state32[HT_BLOCK]
     cdef int64_t state64[HT_BLOCK]
     cdef intp_t first = masks.tree_word[tree], at, k
     cdef int32_t word, base, n_words = <int32_t>(masks.tree_word[tree + 1] - first)
     cdef const MaskWord* entries
-    # Words before that of a row's leaf have no bit left; so the first one that has counts.
+    # From the last word to the first: the first word with a remaining bit has the leaf.
     for word in range(n_words - 1, -1, -1):
         entries = &masks.words[first + word]
         at = entries.start
@@ -268,7 +268,7 @@ cdef inline const int32_t* find_block(
     EnsembleLayout layout, intp_t tree, BitMasks masks, const real_t[:, :] X, intp_t start,
     const int32_t* order, int32_t n_rows, const block_t* block, int width, int32_t* leaf,
 ) noexcept nogil:
-    """OUT leaf: leaves of the rows, left to right; returns their nodes, NULL: `leaf` has these."""
+    """OUT leaves of the rows, left to right, and returns their nodes; NULL: OUT nodes."""
     cdef const TreeForm* form = layout.forms + tree
     if masks.tree_word[tree + 1] > masks.tree_word[tree]:
         score_block(layout, tree, masks, block, n_rows, width, 0, leaf)
@@ -279,24 +279,23 @@ cdef inline const int32_t* find_block(
 
 # ---- Prediction: raw sums over the trees, and leaves ------------------------------------------
 #
-# Rows are taken in blocks, turned to feature-major order once, and scored by tree: those of up to
-# some hundred leaves by bit masks (`quickscorer.h`), larger ones by walking all rows of the block
-# in lock step. The sums run over the trees of an output in their order for every row, linear ones
-# in bands (`linear_leaves.h`), so they are the same for any block or number of threads. A float64
-# table is narrowed to float32 where all thresholds are float32: rounding a value up cannot carry it
-# past such a threshold.
+# Blocks of rows are transposed to feature-major order once, and scored tree by tree: trees of up to
+# some hundred leaves by bit masks (`quickscorer.h`), larger ones by walks of all rows in lock step.
+# Every row sums the trees of an output in their order, linear ones in bands (`linear_leaves.h`), so
+# results do not depend on blocks or threads. A float64 table is narrowed to float32 if all
+# thresholds are float32: rounding a value up does not move it past such a threshold.
 
 
 cdef enum:
-    FEW_ROWS = 4          # up to here turning a block costs more than it brings
-    BLOCK_NUMBERS = 16384  # of a block of many rows, at most
+    FEW_ROWS = 4           # up to so many rows are predicted without a block
+    BLOCK_NUMBERS = 16384  # maximum size of a block of HT_BLOCK rows
 
 
 cdef inline void add_node(
     EnsembleLayout layout, intp_t tree, const real_t[:, :] X, intp_t row, int32_t node,
     float64_t[:, :] raw,
 ) noexcept nogil:
-    """Add a leaf, given by its node within the tree, to one row of raw."""
+    """Add a leaf, given by its node of the tree, to one row of raw."""
     cdef const TreeForm* form = layout.forms + tree
     cdef int32_t k, first = 0 if layout.n_values > 1 else form.output
     for k in range(layout.n_values):
@@ -307,7 +306,7 @@ cdef inline void add_node(
 
 
 cdef inline intp_t place_of(EnsembleLayout layout, int32_t output, intp_t tree) noexcept nogil:
-    """Place in the order of the first tree of an output that is not before `tree`."""
+    """Position in `order` of the first tree of an output that is not before `tree`."""
     cdef intp_t low = layout.output_start[output], high = layout.output_start[output + 1], middle
     while low < high:
         middle = (low + high) // 2
@@ -322,11 +321,11 @@ cdef inline void find_chunks(
     EnsembleLayout layout, intp_t tree, BitMasks masks, const real_t[:, :] X, intp_t start,
     const int32_t* order, int32_t n_rows, const block_t* block, int width, int32_t* chunk,
 ) noexcept nogil:
-    """OUT chunk: where the linear leaves of the rows of a block stand."""
+    """OUT first chunks of the linear leaves of the rows of a block."""
     cdef const int32_t* names
     cdef int32_t row
     if layout.linear.n_pairs > 0 and masks.tree_word[tree + 1] > masks.tree_word[tree]:
-        # They have one chunk each, from left to right.
+        # Leaves have one chunk each, from left to right.
         score_block(layout, tree, masks, block, n_rows, width,
                     layout.linear.first_chunk[layout.linear.first_end[tree]], chunk)
         return
@@ -341,7 +340,7 @@ cdef inline void sum_block(
     int32_t n_rows, const int32_t* trees, intp_t n_trees, const block_t* block,
     const Regressors* regressors, int width, float64_t* total,
 ) noexcept nogil:
-    """Add what trees of one output say of the rows of a block, where a leaf gives one number."""
+    """Add trees of one output to the rows of a block; leaves have one value."""
     cdef int32_t leaf[HT_BAND * HT_BLOCK]
     cdef const int32_t* names
     cdef const float64_t* values
@@ -374,14 +373,14 @@ cdef inline void run_block(
     intp_t first_tree, intp_t last_tree, int form, block_t* block, float64_t* x, int width,
     float64_t[:, :] raw, int32_t* found, intp_t n_found,
 ) noexcept nogil:
-    """Add what the trees say of some rows; or OUT `found`, unless NULL: the nodes of each."""
+    """Add the predictions of trees for some rows; with `found`, OUT the nodes of each instead."""
     cdef int32_t leaf[HT_BLOCK]
     cdef int32_t order[HT_BLOCK]
     cdef float64_t total[HT_BLOCK]
     cdef Regressors regressors
     cdef const int32_t* names
     cdef intp_t tree, first, last
-    cdef int32_t row, node, output, n_scored = <int32_t>whole_steps(n_rows)
+    cdef int32_t row, output, n_scored = <int32_t>whole_steps(n_rows)
     cdef bint summed = layout.summed and found == NULL
     if summed and layout.any_linear:
         fill_rows(layout.linear, X, start, n_rows, form, x, order, &regressors)
@@ -394,12 +393,15 @@ cdef inline void run_block(
     if not summed:
         for tree in range(first_tree, last_tree):
             names = find_block(layout, tree, masks, X, start, order, n_scored, block, width, leaf)
-            for row in range(n_rows):
-                node = leaf[row] if names == NULL else names[leaf[row]]
-                if found == NULL:
-                    add_node(layout, tree, X, start + row, node, raw)
-                else:
-                    found[row * n_found + tree - first_tree] = node
+            if names != NULL:
+                for row in range(n_rows):
+                    leaf[row] = names[leaf[row]]
+            if found == NULL:
+                for row in range(n_rows):
+                    add_node(layout, tree, X, start + row, leaf[row], raw)
+            else:
+                for row in range(n_rows):
+                    found[row * n_found + tree - first_tree] = leaf[row]
         return
     memset(total, 0, n_scored * sizeof(float64_t))
     for output in range(layout.n_outputs):
@@ -428,8 +430,8 @@ cdef int run_blocks(
     n_threads = max(1, n_threads)
     if layout.any_linear and layout.summed:
         n_columns = max(n_columns, layout.linear.regressors.shape[0])
-    # Blocks of few columns stay in the cache of a core whole; what is read for a tree serves more
-    # rows then. All threads have some to do.
+    # A large block reads each tree for more rows; with few columns it stays in the cache. Every
+    # thread gets some rows.
     n_rows = HT_BLOCK if n_columns * HT_BLOCK <= BLOCK_NUMBERS else HT_STEP
     n_rows = min(n_rows, whole_steps((n - 1) // n_threads + 1))
     cdef intp_t n_blocks = (n + n_rows - 1) // n_rows, rows_size = 1
@@ -445,7 +447,7 @@ cdef int run_blocks(
     if layout.any_linear and layout.summed and found == NULL:
         form = layout.linear.form_for(real_t is float)
         rows_size = ht_row_stride(form, layout.linear.regressors.shape[0] + 1) * n_rows
-    # Vectors that lie across two cache lines would take twice as long to read.
+    # Aligned: vectors across two cache lines take twice as long to read.
     regressors = aligned_empty(n_threads * rows_size, np.float64)
     if real_t is float or layout.float_thresholds:
         masks = layout.narrow_masks
@@ -490,7 +492,7 @@ cdef int add_typed(
         if stride > HT_TABLE_COLUMNS:
             large = np.empty(stride)
             x = &large[0]
-        else:                                    # which vectors read from the start of a line
+        else:                                    # aligned to a cache line
             x = small + (-<uintptr_t>small // sizeof(float64_t)) % HT_LANES
     add_few(layout, X, raw, first_tree, last_tree, form, x)
     return 0
@@ -500,7 +502,7 @@ cdef void add_few(
     EnsembleLayout layout, const real_t[:, :] X, float64_t[:, :] raw, intp_t first_tree,
     intp_t last_tree, int form, float64_t* x,
 ) noexcept nogil:
-    """Row by row."""
+    """Add the predictions of trees row by row."""
     cdef intp_t row, tree, first, last
     cdef int32_t output, order
     cdef Regressors regressors
@@ -523,7 +525,7 @@ cdef inline void sum_row(
     EnsembleLayout layout, const real_t[:, :] X, intp_t row, const int32_t* trees, intp_t n_trees,
     const Regressors* regressors, float64_t* total,
 ) noexcept nogil:
-    """`sum_block` for one row, the only one of the regressors."""
+    """`sum_block` for one row."""
     cdef int32_t found[HT_BAND]
     cdef int32_t chunk[HT_BAND * HT_BLOCK]
     cdef const TreeForm* form
@@ -578,13 +580,13 @@ cdef int find_typed(
     return 0
 
 
-# The choice by type is made by hand: the automatic one of a fused function takes longer than the
-# prediction of a row.
+# Types are dispatched by hand: the dispatch of a fused function takes longer than the prediction of
+# a row.
 def add_predictions(
     EnsembleLayout layout, X, float64_t[:, :] raw, intp_t first_tree, intp_t last_tree,
     int n_threads,
 ):
-    """raw += what the trees [first_tree, last_tree) say of the rows of X (float32 or float64)."""
+    """raw += predictions of the trees [first_tree, last_tree) for X (float32 or float64)."""
     cdef const float[:, :] narrow
     cdef const double[:, :] wide
     if X.dtype == np.float32:
@@ -599,7 +601,7 @@ def find_leaves(
     EnsembleLayout layout, X, int32_t[:, ::1] leaves, intp_t first_tree, intp_t last_tree,
     int n_threads,
 ):
-    """leaves[row, k] = node id of the row's leaf in tree first_tree + k."""
+    """leaves[row, k] = node of tree first_tree + k where the row ends."""
     cdef const float[:, :] narrow
     cdef const double[:, :] wide
     if X.dtype == np.float32:

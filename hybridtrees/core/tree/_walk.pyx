@@ -1,4 +1,4 @@
-"""One tree: the walk of many rows and pruning; rows of a forest that share leaves."""
+"""Walks of many rows through one tree, pruning, and rows of a forest that share leaves."""
 
 from cython.parallel cimport prange
 from libc.math cimport INFINITY
@@ -18,20 +18,20 @@ import numpy as np
 from hybridtrees.core.base.checks import check_nodes
 
 
-# ---- The way of many rows through one large tree ----------------------------------------------
+# ---- Walks of many rows through one large tree ------------------------------------------------
 #
-# A row waits for memory at every step, so several rows walk at once, each at its own pace: when one
-# has arrived, the next takes its place. Only inner nodes are kept, in 16 bytes for float32 tables
-# (24 for float64), and each stands next to that child which more training rows went to.
+# A row waits for memory at every step, so several rows walk at once; when one has reached its leaf,
+# the next row takes its place. Only inner nodes are stored, in 16 bytes for float32 tables (24 for
+# float64), each followed by the child with more training rows.
 
 
 cdef enum:
-    ABREAST = 8          # rows that walk at once
-    CHUNK = 1024          # rows of one piece of work
+    ABREAST = 8           # rows that walk at once
+    CHUNK = 1024          # rows that a thread takes at a time
 
 
-# `child[0]` is where a row goes whose test holds. Numbers from 0 on are inner nodes, ~k is the
-# leaf k of the tree. `test` is the feature times 8, plus 4 for a category set, plus missing_left.
+# `child[0]` is the left child. Numbers from 0 on are inner nodes, ~k is the leaf k of the tree.
+# `test` is the feature times 8, plus 4 for a category set, plus missing_left.
 cdef struct NarrowBranch:
     float threshold
     int32_t test
@@ -50,16 +50,16 @@ ctypedef fused walk_t:
 
 
 cdef class TreeWalk:
-    """The tree of an ensemble of one, laid out to be walked by many rows."""
+    """The tree of an ensemble with one tree, laid out for walks of many rows."""
 
     cdef NarrowBranch* narrow
     cdef WideBranch* wide
-    cdef int32_t[::1] origin             # node of the tree, by inner node
+    cdef int32_t[::1] origin             # by inner node: node of the tree
     cdef const Node[::1] nodes
     cdef const uint32_t[::1] categories
     cdef readonly int32_t n_features
     cdef intp_t n_inner
-    cdef bint plain                      # neither category sets nor nodes where rows may stop
+    cdef bint plain                      # no categorical splits, no nodes where rows may stop
 
     def __dealloc__(self):
         free(self.narrow)
@@ -68,7 +68,7 @@ cdef class TreeWalk:
     def __init__(self, ensemble):
         check_nodes(ensemble)
         if ensemble.n_trees != 1:
-            raise ValueError(f"a walk is through one tree, got {ensemble.n_trees}")
+            raise ValueError(f"a walk needs an ensemble of one tree, got {ensemble.n_trees}")
         self.nodes = ensemble.nodes
         self.categories = ensemble.categories
         self.n_features = ensemble.n_features
@@ -85,7 +85,7 @@ cdef class TreeWalk:
                      np.empty(self.nodes.shape[0], dtype=np.int32))
 
     cdef int lay_out(self, int32_t[::1] stack, int32_t[::1] place) except -1:
-        """Number the inner nodes so that the likelier child comes next, then fill the layouts."""
+        """Number the inner nodes such that the likelier child follows, and fill the layouts."""
         cdef intp_t n_open = 1, k = 0, side
         cdef int32_t node, likely, other, child, test
         stack[0] = 0
@@ -139,7 +139,7 @@ cdef class TreeWalk:
 cdef inline int32_t step_any(
     TreeWalk walk, const walk_t* node, intp_t place, real_t value
 ) noexcept nogil:
-    """Next place of a row where splits may be of any kind."""
+    """Next position of a row at a split of any kind."""
     cdef const Node* split = &walk.nodes[walk.origin[place]]
     cdef int32_t side = side_of(
         value, node.threshold,
@@ -170,7 +170,7 @@ cdef inline void walk_rows(
             node = nodes + place[k]
             value = X[row[k], node.test >> 3]
             if plain:
-                # A missing value fails both comparisons of its kind.
+                # The first comparison is false for a missing value.
                 to = node.child[
                     not ((value <= node.threshold) | ((node.test & 1) & (value != value)))
                 ]
@@ -211,12 +211,11 @@ cdef int walk_table(
 # ---- Cost-complexity pruning, and the shape of subtrees ---------------------------------------
 #
 # A subtree T of a tree costs R(T) + alpha |leaves of T|. The split at node t lowers R by
-# ``decrease[t]``, so collapsing the branch below t is worth while once alpha reaches the mean
-# decrease of the splits that the branch still has. Those are not all its splits: branches of it
-# that collapse at a smaller alpha are gone by then. The kernel goes up from the leaves. It starts
-# the mean of t with t's own decrease and adds the branches below in the order of their alphas,
-# from the largest down, as long as they would outlive t; such a branch goes together with t and is
-# done with, so every branch is taken from a heap at most once: O(n log n) for any shape of tree.
+# ``decrease[t]``, so the branch below t collapses as soon as alpha reaches the mean decrease of its
+# remaining splits: branches that collapse at a smaller alpha are gone by then. The kernel goes up
+# from the leaves. The mean of t starts with t's own decrease; branches below are added by
+# decreasing alpha as long as theirs is at least the mean. Such a branch collapses together with t,
+# so every branch is taken from a heap at most once: O(n log n) for any shape of tree.
 
 
 cdef enum:
@@ -224,14 +223,14 @@ cdef enum:
 
 
 cdef struct Heap:
-    # Skew heaps over the nodes, largest alpha on top, one per open subtree.
+    # Skew heaps of nodes, largest alpha on top, one per open subtree.
     float64_t* alpha
     int32_t* left
     int32_t* right
 
 
 cdef inline int32_t merge(Heap* heap, int32_t first, int32_t second) noexcept nogil:
-    """Join two heaps along their right spines, turning the children over on the way down."""
+    """Merge two heaps along their right spines, swapping the children on the way down."""
     cdef int32_t root, node, below
     if first == NONE:
         return second
@@ -259,9 +258,9 @@ def collapse_branches(
 ):
     """Alpha at which the branch below each node collapses, by itself or with a larger branch.
 
-    `decrease` is what the split at each node takes off the cost. A branch whose alpha is below
-    an ancestor's by no more than the share `tolerance` collapses with it. Returns alpha, -inf in
-    leaves; and by how much the cost rises where a branch collapses by itself, else NaN.
+    `decrease` is the cost reduction of the split at each node. A branch whose alpha is at most the
+    share `tolerance` below that of an ancestor collapses with it. Returns alpha, -inf in leaves;
+    and the increase in cost if a branch collapses by itself, else NaN.
     """
     cdef intp_t n = left.shape[0]
     cdef int32_t t, top
@@ -293,8 +292,8 @@ def collapse_branches(
                 top = merge(&heap, heap_left[top], heap_right[top])
             own[t], total[t], size[t] = mean, sum_, count
             heap_of[t] = merge(&heap, top, t)
-        # A branch that was taken out goes with the ancestor that took it, and all branches
-        # between the two were taken by the same one.
+        # A branch that was taken collapses with the ancestor that took it, as do all branches
+        # between the two.
         for t in range(<int32_t>n):
             if left[t] < 0:
                 alpha[t] = -INFINITY
@@ -308,7 +307,7 @@ def collapse_branches(
 
 
 def preorder(const int32_t[:] left, const int32_t[:] right):
-    """Place of every node in preorder, and size of its branch, which has the places from there."""
+    """Position of every node in preorder, and size of its branch, which starts there."""
     cdef intp_t n = left.shape[0], t
     place_array, size_array = np.zeros(n, dtype=np.int32), np.ones(n, dtype=np.int32)
     cdef int32_t[::1] place = place_array, size = size_array
@@ -323,31 +322,17 @@ def preorder(const int32_t[:] left, const int32_t[:] right):
     return place_array, size_array
 
 
-# ---------------------------------------------------------------------------------------------
-# Rows that share leaves: groups by leaf, proximities, quantiles under the weights of leaves.
+# ---- Rows that share leaves: groups by leaf, proximities, quantiles weighted by leaves --------
 #
-# Training rows stand group by group, a group being the rows of one leaf of one tree; what a new row
-# meets in a tree is a segment `[first, last)` of that order. Work is parted by rows of the output,
-# each of which goes through the trees in their order, so results do not depend on the threads.
+# Training rows are grouped by tree and leaf; the training rows that a new row meets in a tree are a
+# segment `[first, last)` of that order. Threads share the rows of the output, each of which
+# processes the trees in their order, so results do not depend on the threads.
 
 
-cdef extern from *:
-    """
-    #if defined(__GNUC__) || defined(__clang__)
-    #define HT_POPCOUNT(word) __builtin_popcountll(word)
-    #else
-    static int HT_POPCOUNT(unsigned long long word)
-    {
-        int count = 0;
-        for (; word; word &= word - 1)
-            count++;
-        return count;
-    }
-    #endif
-    """
-    int HT_POPCOUNT(uint64_t word) nogil
+cdef extern from "compiler.h" nogil:
+    int HT_POPCOUNT(uint64_t word)
 
-# Where sums of weights come this close to a level, they have reached it.
+# Sums of weights that are this close to a level have reached it.
 cdef float64_t TOLERANCE = 1e-10
 
 
@@ -357,9 +342,9 @@ cdef int compare(const void* a, const void* b) noexcept nogil:
 
 
 def group_rows(const int32_t[::1] leaf, int64_t[::1] start, uint32_t[::1] rows):
-    """Sort rows by their leaf; those of a leaf keep their order. Returns how many have one.
+    """Sort rows by their leaf, stably; returns how many have one.
 
-    OUT `start` (n_nodes + 1,): where the rows of each node begin; `rows`: those with a node.
+    OUT `start` (n_nodes + 1,): first entry of each node in `rows`; `rows`: rows with a leaf.
     """
     cdef intp_t i, n_nodes = start.shape[0] - 1
     cdef int64_t position, count
@@ -379,9 +364,9 @@ def group_rows(const int32_t[::1] leaf, int64_t[::1] start, uint32_t[::1] rows):
             start[i] = position
             position += count
     if beyond >= 0:
-        raise ValueError(f"leaf holds {beyond}, a node that does not exist: there are {n_nodes}")
+        raise ValueError(f"leaf contains {beyond}, but there are {n_nodes} nodes")
     if position > rows.shape[0]:
-        raise ValueError("there is no room for the rows")
+        raise ValueError("rows is too short")
     with nogil:
         for i in range(leaf.shape[0]):
             if leaf[i] >= 0:
@@ -398,7 +383,7 @@ cdef intp_t meet(
     const int64_t* first, const int64_t* last, intp_t n_trees, const uint32_t* rows,
     int32_t* count, uint32_t* met,
 ) noexcept nogil:
-    """Count how often a row meets others, which are listed in `met`."""
+    """Count how often a row meets other rows; OUT their list `met`, returns its length."""
     cdef intp_t tree, n_met = 0
     cdef int64_t e
     cdef uint32_t other
@@ -417,19 +402,19 @@ cdef int check_segments(
     intp_t n_others,
 ) except -1:
     if first.shape[0] != last.shape[0] or first.shape[1] != last.shape[1]:
-        raise ValueError("segments need as many ends as beginnings")
+        raise ValueError("first and last must have the same shape")
     if np.size(first) and (np.min(first) < 0 or np.max(last) > rows.shape[0]):
-        raise ValueError("a segment leaves the list of rows")
+        raise ValueError("a segment is out of range")
     if rows.shape[0] and np.max(rows) >= n_others:
-        raise ValueError("a row of the list does not exist")
+        raise ValueError("a row is out of range")
     return 0
 
 
 def count_met(const int64_t[:, ::1] first, const int64_t[:, ::1] last, const uint32_t[::1] rows,
               intp_t n_others, int64_t[::1] n_met, int n_threads):
-    """n_met[i] = number of other rows, less than `n_others`, that row i shares a leaf with.
+    """n_met[i] = number of the `n_others` training rows that share a leaf with row i.
 
-    `first` and `last` (n, n_trees): segments of `rows` that each row meets, may be empty.
+    `first` and `last` (n, n_trees): segments of `rows` that each row meets; they may be empty.
     """
     cdef intp_t i, j, n = first.shape[0], n_trees = first.shape[1], thread
     check_segments(first, last, rows, n_others)
@@ -473,10 +458,10 @@ def write_met(const int64_t[:, ::1] first, const int64_t[:, ::1] last, const uin
               intp_t n_others, const uint64_t[:, ::1] own_bits, const uint64_t[:, ::1] bits,
               const int64_t[::1] pointers, int32_t[::1] indices, float64_t[::1] data,
               int n_threads):
-    """Write the share of trees in which rows meet, as rows of a CSR matrix of given `pointers`.
+    """OUT the share of trees in which rows meet, as a CSR matrix with the given `pointers`.
 
-    Bit k of `own_bits` (n, n_words) and `bits` (n_others, n_words) is set where tree k counts for a
-    row; the share is then that of the trees which count for both. Without words it is that of all.
+    Bit k of `own_bits` (n, n_words) and `bits` (n_others, n_words) is set if tree k counts for a
+    row; shares are then of the trees that count for both rows. Without words all trees count.
     """
     cdef intp_t i, n = first.shape[0], n_trees = first.shape[1], thread, n_met
     cdef bint masked = bits.shape[1] > 0
@@ -507,7 +492,7 @@ cdef void quantiles_of_row(
     const real_t* weight, const float64_t* ordered, const float64_t[::1] levels,
     float64_t* sums, uint32_t* met, float64_t* out,
 ) noexcept nogil:
-    """Weighted quantiles of the targets that one row meets, `levels` ascending."""
+    """OUT weighted quantiles of the targets that one row meets, `levels` ascending."""
     cdef intp_t tree, n_met = 0, j, k
     cdef int64_t e
     cdef float64_t total, share, reached = 0.0, all_trees = 0.0
@@ -542,15 +527,15 @@ def leaf_quantiles(const int64_t[:, ::1] first, const int64_t[:, ::1] last,
                    const uint32_t[::1] rank, const real_t[::1] weight,
                    const float64_t[::1] ordered, const float64_t[::1] levels,
                    float64_t[:, ::1] out, int n_threads):
-    """Quantiles of the targets of training rows, weighted by the leaves that a row shares.
+    """OUT quantiles of the targets of training rows, weighted by the leaves that a row shares.
 
-    For every place of the order, `rank` is the rank of its row's target and `weight` its weight in
-    the tree. OUT (n, n_levels): smallest target at which the weights reach each ascending level.
+    `rank` and `weight` are, in the order of the segments, the rank of a row's target and its weight
+    in the tree. `out` (n, n_levels): smallest target at which the weights reach each level.
     """
     cdef intp_t i, n = first.shape[0], n_trees = first.shape[1], thread
     check_segments(first, last, rank, ordered.shape[0])
     if weight.shape[0] != rank.shape[0] or out.shape[0] != n or out.shape[1] != levels.shape[0]:
-        raise ValueError("the weights or the output have another length")
+        raise ValueError("the weights or the output have a wrong length")
     if n == 0 or n_trees == 0 or rank.shape[0] == 0:
         return
     n_threads = <int>max(1, min(n_threads, n))

@@ -1,13 +1,13 @@
-"""The node of a tree that is laid out to be walked."""
+"""The node of a tree that is laid out for walks."""
 
 from hybridtrees.core.base._types cimport float64_t, int32_t, uint8_t
 
 
 cdef struct WalkNode:
-    # 32 bytes. The right child follows the left one; a leaf leads to itself.
+    # 32 bytes. The right child follows the left one; the child of a leaf is the leaf itself.
     float64_t threshold
     int32_t left
-    int32_t column               # position of its feature among those that the trees use
+    int32_t column               # position of its feature among the used ones
     int32_t category_start       # -1: numeric
     int32_t category_words
     int32_t category_limit

@@ -1,4 +1,4 @@
-"""Forests in little memory: packed trees, expanded only where they are to be read."""
+"""Forests in little memory: packed trees, which are expanded on access."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from hybridtrees.core.base.checks import (
     check_one_of,
     check_starts,
 )
+from hybridtrees.core.base.criteria import CRITERIA
 from hybridtrees.core.base.dtypes import NODE_DTYPE
 from hybridtrees.core.tree._packed import (
     check_packed,
@@ -30,25 +31,14 @@ from hybridtrees.core.tree._packed import (
 from hybridtrees.core.tree.packing import NARROW_DTYPE, WIDE_DTYPE, PackedTree, walk_tree
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble, dense_blocks, take_sets
 
-_CRITERIA = (
-    "squared_error",
-    "friedman_mse",
-    "absolute_error",
-    "poisson",
-    "gini",
-    "entropy",
-    "log_loss",
-    "misclassification",
-)
-
 
 class PackedTrees(Checked, Sequence):
-    """The trees of a forest, in 12 or 16 bytes a node and little more.
+    """The trees of a forest, in little more than 12 or 16 bytes a node.
 
-    Indexing gives a tree as `Tree`, made anew each time. Values that do not fit into the leaves
-    are in `table`. It is about leaves, as `n_samples` and `weight` are; about all nodes where
-    `gain` is kept, which otherwise is restored by `criterion`. `sets` has category sets, each
-    behind the number of its words. Of two classes the values are the probability of the second.
+    Indexing returns a new `Tree`. `table` has values that do not fit into the leaves. `table`,
+    `n_samples` and `weight` have an entry per leaf, or per node if `gain` is stored; otherwise
+    gains are computed by `criterion`. `sets` has category sets, each after its number of words and
+    limit. With two classes the value is the probability of the second.
     """
 
     def __init__(
@@ -83,7 +73,7 @@ class PackedTrees(Checked, Sequence):
         self._plain: Any = None
 
     def extended(self, more: PackedTrees) -> PackedTrees:
-        """Return these trees and then those of `more`, which must have the same layout."""
+        """Return these trees followed by those of `more`, which must have the same layout."""
         for name in ("n_features", "criterion", "n_classes", "n_values", "by_node"):
             mine, other = getattr(self, name), getattr(more, name)
             if mine != other:
@@ -91,7 +81,7 @@ class PackedTrees(Checked, Sequence):
                     f"forests of different layouts cannot be joined: {name} is {mine!r} in one "
                     f"and {other!r} in the other"
                 )
-        # Each forest is put in as if it were one tree.
+        # Each forest is treated as one tree.
         wholes = [
             PackedTree(f.nodes, f.sets, f.table, f.n_samples, f.weight, f.gain)
             for f in (self, more)
@@ -110,13 +100,13 @@ class PackedTrees(Checked, Sequence):
 
     @property
     def by_node(self) -> bool:
-        """Whether the table has the values of inner nodes too."""
+        """Whether the values of inner nodes are stored too."""
         return len(self.gain) > 0
 
     @property
     def leaf_start(self) -> np.ndarray:
-        """First leaf of each tree among those of all."""
-        # A binary tree has one inner node less than leaves.
+        """First leaf of each tree among all leaves."""
+        # A binary tree has one leaf more than inner nodes.
         return (self.tree_start + np.arange(len(self.tree_start))) // 2
 
     @property
@@ -141,7 +131,7 @@ class PackedTrees(Checked, Sequence):
     ) -> None:
         """Add the predictions of the trees [first, last) to `raw`, (n_rows, n_values).
 
-        With `votes` a tree adds 1 to its most probable class, of two classes only to the second.
+        With `votes` a tree adds 1 to its most probable class; with two classes, to the second only.
         """
         self._check(X)
         last = self.n_trees if last is None else last
@@ -153,7 +143,7 @@ class PackedTrees(Checked, Sequence):
             predict_packed(*trees, block, *how, raw[rows], None, n_threads)
 
     def apply(self, X: Any, n_threads: int, first: int = 0, last: int | None = None) -> np.ndarray:
-        """Nodes (within each tree) where rows end, int32 of shape (n_rows, n_trees)."""
+        """Node of each tree where each row ends, int32 of shape (n_rows, n_trees)."""
         self._check(X)
         last = self.n_trees if last is None else last
         if not 0 <= first <= last <= self.n_trees:
@@ -172,30 +162,27 @@ class PackedTrees(Checked, Sequence):
 
     def _check(self, X: Any) -> None:
         if X.shape[1] != self.n_features:
-            raise ValueError(f"the forest knows {self.n_features} features, X has {X.shape[1]}")
+            raise ValueError(f"the forest has {self.n_features} features, X has {X.shape[1]}")
         if self._plain is None:
             self._plain = not np.any(self.nodes["feature"] >= PackedFlag.MISSING_STOPS)
 
     # -- reading --------------------------------------------------------------------------------
 
     def node_values(self, index: int) -> np.ndarray:
-        """Values of the nodes of a tree, (n_nodes, n_values); 0 in inner nodes that keep none."""
+        """Values of the nodes of a tree, (n_nodes, n_values); 0 in inner nodes without values."""
+        if self.by_node:
+            return self.table[self._entries(index)].copy()
         nodes = self.part(index)
         values = np.zeros((len(nodes), self.n_values))
-        leaf = nodes["feature"] < 0
-        if self.by_node:
-            values[:] = self.table[self._entries(index)]
-        else:
-            values[leaf] = self._leaf_values(index)
+        values[nodes["feature"] < 0] = self._leaf_values(index)
         return values
 
     def values_of(self, X: Any, index: int, rows: np.ndarray) -> np.ndarray:
         """Values of tree `index` for some rows, (n_rows, n_values)."""
-        ended = self.walk(index, X, rows)
-        return self.node_values(index)[ended]
+        return self.node_values(index)[self.walk(index, X, rows)]
 
     def _entries(self, index: int) -> slice:
-        """Where the leaves of a tree stand in the tables, or its nodes."""
+        """Entries of the leaves of a tree, or of its nodes, in the arrays."""
         start = self.tree_start if self.by_node else self.leaf_start
         return slice(int(start[index]), int(start[index + 1]))
 
@@ -221,7 +208,7 @@ class PackedTrees(Checked, Sequence):
 
     def __getitem__(self, index: Any) -> Tree:  # type: ignore[override]
         if not isinstance(index, int | np.integer):
-            raise TypeError(f"trees are picked by a number, got {index!r}")
+            raise TypeError(f"the index of a tree must be an integer, got {index!r}")
         if not -self.n_trees <= index < self.n_trees:
             raise IndexError(f"tree {index} of {self.n_trees}")
         index = int(index) % self.n_trees
@@ -259,14 +246,14 @@ class PackedTrees(Checked, Sequence):
         return feature[found] & PackedFlag.FEATURE_MASK, self.sets[start].astype(np.int64), limit
 
     def expand(self) -> TreeEnsemble:
-        """Return all trees in the form that other estimators keep them in."""
+        """Return all trees as a `TreeEnsemble`."""
         n_outputs = 2 if self.n_classes == 2 else self.n_values
         return TreeEnsemble(list(self), self.n_features, n_outputs)
 
     # -- files ----------------------------------------------------------------------------------
 
     def to_state(self) -> dict:
-        """Return the arrays and numbers that make up the forest."""
+        """Return the attributes that make up the forest."""
         return {name: value for name, value in self.__dict__.items() if name[0] != "_"}
 
     __getstate__ = to_state
@@ -277,13 +264,13 @@ class PackedTrees(Checked, Sequence):
 
 
 def _join(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Concatenate numbers of several widths; whole numbers stay whole."""
+    """Concatenate arrays of several dtypes; integers stay integers."""
     dtype = np.result_type(*{part.dtype for part in parts})
     return np.concatenate([part.astype(dtype, copy=False) for part in parts])
 
 
 def _restore_gains(nodes: np.ndarray, values: np.ndarray, criterion: str, n_classes: int) -> None:
-    """Decrease in impurity times weight of every split, from the means of its parts."""
+    """Compute the gain of every split, decrease in impurity times weight, from node values."""
     inner = np.flatnonzero(nodes["left"] >= 0)
     parts = nodes["left"][inner], nodes["right"][inner]
     if criterion in ("squared_error", "friedman_mse", "gini"):
@@ -297,7 +284,7 @@ def _restore_gains(nodes: np.ndarray, values: np.ndarray, criterion: str, n_clas
 
 
 def _score(values: np.ndarray, criterion: str) -> np.ndarray:
-    """Minus the impurity of nodes, up to a part that is linear in their sums."""
+    """Minus the impurity of nodes, up to a term that is linear in their sums."""
     if criterion == "misclassification":
         return values.max(axis=1)
     logs = np.log(values, out=np.zeros_like(values), where=values > 0)
@@ -306,13 +293,13 @@ def _score(values: np.ndarray, criterion: str) -> np.ndarray:
 
 
 def check_forest(forest: PackedTrees) -> None:
-    """Refuse arrays that would lead a walk astray, as a damaged file could."""
+    """Raise ValueError if walks down a forest, of a damaged file perhaps, are unsafe."""
     check_count(forest, "n_features", 0, PackedFlag.FEATURE_MASK + 1)
     n_values = check_count(forest, "n_values", 1, 2**31 - 1)
     n_classes = check_count(forest, "n_classes", 0, 2**31 - 1)
     if n_classes and n_values != (1 if n_classes <= 2 else n_classes):
         raise ValueError(f"a forest of {n_classes} classes cannot have {n_values} values per leaf")
-    check_one_of(forest, "criterion", _CRITERIA)
+    check_one_of(forest, "criterion", CRITERIA)
     entries = "leaves or nodes"
     sizes = check_arrays(
         forest,
@@ -332,13 +319,13 @@ def check_forest(forest: PackedTrees) -> None:
     if not sizes["n_words"]:
         raise ValueError("the category sets of the forest have no words")
     if sizes["n_gains"] not in (0, len(nodes)):
-        raise ValueError("the forest needs the gain of every node or of none")
+        raise ValueError("the forest needs gains of all nodes or of none")
     expected = len(nodes) if forest.by_node else int(forest.leaf_start[-1])
     n_rows = sizes["n_rows"]
     if n_rows != expected and (n_rows or n_values > 1 or forest.by_node):
-        raise ValueError("the table of values of the forest has another length")
+        raise ValueError("the table of values of the forest has a wrong length")
     if sizes[entries] != expected:
-        raise ValueError("the forest needs rows and weight of every leaf")
+        raise ValueError("the forest needs n_samples and weight of every leaf")
     check_numbers(forest.n_samples, "n_samples of the forest", 0, MOST)
     check_numbers(forest.weight, "weight of the forest", 0, np.inf)
     stops = (nodes["feature"] >= 0) & (nodes["feature"] & PackedFlag.MISSING_STOPS != 0)

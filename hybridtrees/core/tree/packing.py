@@ -1,4 +1,4 @@
-"""One tree on its way into a forest: packed nodes and what they point to."""
+"""One tree as part of a packed forest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SET_HEAD = int(PackedSet.SET_HEAD)
 
 @dataclass
 class PackedTree:
-    """One tree on its way into a forest; see `PackedTrees` for the fields."""
+    """One packed tree; see `PackedTrees` for the fields."""
 
     nodes: np.ndarray
     sets: np.ndarray
@@ -32,7 +32,7 @@ class PackedTree:
     def walk(
         self, X: Any, rows: np.ndarray, swapped: int = -1, others: np.ndarray | None = None
     ) -> np.ndarray:
-        """Node where each of `rows` ends, feature `swapped` being taken from the rows `others`."""
+        """Node where each of `rows` ends, with the feature `swapped` of the rows `others`."""
         return walk_tree(self.nodes, self.sets, X, rows, swapped, others)
 
 
@@ -44,10 +44,11 @@ def walk_tree(
     swapped: int = -1,
     others: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Node where each of some rows ends in one packed tree: see `PackedTree.walk`."""
+    """Node of one packed tree where each of some rows ends: see `PackedTree.walk`."""
     ended = np.empty(len(rows), dtype=np.int32)
     others = rows if others is None else others
-    if not scipy.sparse.issparse(X):
+    is_sparse = scipy.sparse.issparse(X)
+    if not is_sparse:
         if len(rows) and max(rows.max(), others.max()) >= X.shape[0]:
             raise ValueError(f"rows must be less than {X.shape[0]}")
         walk_packed(nodes, sets, X, rows, swapped, others, ended)
@@ -66,8 +67,8 @@ def walk_tree(
 def pack_tree(tree: Tree, values: np.ndarray, detailed: bool = False) -> PackedTree:
     """Pack a tree in preorder without linear leaves, whose nodes predict `values`.
 
-    With `detailed`, values and gains of inner nodes are kept. They are needed where rows may end
-    there, and where they do not follow from values and weights of the leaves.
+    With `detailed`, values and gains of inner nodes are stored: if rows may end there, or if they
+    cannot be computed from values and weights of the leaves.
     """
     nodes, leaf = tree.nodes, tree.nodes["left"] < 0
     if nodes["feature"].max() > PackedFlag.FEATURE_MASK:
@@ -91,7 +92,7 @@ def pack_tree(tree: Tree, values: np.ndarray, detailed: bool = False) -> PackedT
 
 
 def _pack_sets(nodes: np.ndarray, categories: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Category sets one behind the other, each behind the number of its words and its limit."""
+    """Nodes with new starts of category sets, and the sets with their heads (words, limit)."""
     has_set = np.flatnonzero(nodes["category_start"] >= 0)
     if not len(has_set):
         return nodes, np.zeros(1, dtype=np.uint32)
@@ -111,7 +112,7 @@ def _pack_sets(nodes: np.ndarray, categories: np.ndarray) -> tuple[np.ndarray, n
 
 
 def _smallest(numbers: np.ndarray) -> np.ndarray:
-    """Whole numbers that are not negative in the narrowest type, others as they are."""
+    """Non-negative integers in the narrowest dtype, other numbers unchanged."""
     if not np.array_equal(numbers, np.floor(numbers)) or numbers.max() >= 2**32:
         return numbers
     for dtype in (np.uint8, np.uint16, np.uint32):

@@ -1,4 +1,4 @@
-"""The way of rows through a tree, and the training rows that stand behind a prediction."""
+"""Paths of rows through a tree, and the weights of training rows in predictions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hybridtrees.core.tree.tree import Tree
 
 
 def decision_path(tree: Tree, leaves: np.ndarray) -> scipy.sparse.csr_matrix:
-    """Mark the nodes on the way of rows to their leaves, root and leaf included."""
+    """Mark the nodes on the paths of rows to their leaves, both ends included."""
     pointers = np.concatenate([[0], np.cumsum(tree.nodes["depth"][leaves] + 1, dtype=np.int64)])
     indices = np.empty(pointers[-1], dtype=_index_dtype(pointers[-1]))
     parent = tree.nodes["parent"]
     node, place = np.asarray(leaves), pointers[1:] - 1
-    # From the leaves up, all rows at a time: numbers rise towards the leaf.
+    # From the leaves up, for all rows at once; node numbers increase towards the leaf.
     while len(node):
         indices[place] = node
         node = parent[node]
@@ -31,8 +31,8 @@ def leaf_weights(
 ) -> scipy.sparse.csr_array:
     """Return the weights (n_rows, n_train) of training rows in the predictions of rows.
 
-    A row may end in an inner node: its training rows are all those of the branch, which is why the
-    tree must be in preorder. `train_leaves` is -1 for rows that had no part in the fit.
+    The training rows of a row that ends at an inner node are those of the whole branch, so the
+    tree must be in preorder. `train_leaves` is -1 for rows that were not used in the fit.
     """
     n_train = len(train_leaves)
     order = np.argsort(train_leaves, kind="stable")

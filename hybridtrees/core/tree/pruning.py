@@ -1,13 +1,13 @@
 """Minimal cost-complexity pruning of a fitted tree, and the order of its nodes.
 
 Every inner node has an alpha at which the branch below it collapses (`collapse_alphas`); it never
-exceeds that of its parent. The subtree that belongs to a given alpha consists of the nodes whose
-ancestors all have a larger one, so that one pass over the tree serves every alpha.
+exceeds that of its parent. The subtree of a given alpha consists of the nodes whose ancestors all
+have a larger one, so one pass over the tree is enough for all alphas.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class PruningPath(NamedTuple):
 
 
 def impurity_decrease(tree: Tree, impurity: np.ndarray | None = None) -> np.ndarray:
-    """Impurity that the split of every node removes, in shares of the total weight; 0 in leaves."""
+    """Decrease in impurity by the split of every node, relative to the total weight."""
     cost = _node_cost(tree, impurity)
     nodes = tree.nodes
     inner = np.flatnonzero(nodes["left"] >= 0)
@@ -41,14 +41,14 @@ def impurity_decrease(tree: Tree, impurity: np.ndarray | None = None) -> np.ndar
     split = nodes[inner]
     left, right = _children(tree)
     decrease[inner] = cost[inner] - cost[left[inner]] - cost[right[inner]]
-    # Rows that stay at a node have no part in what its split brings.
+    # Rows that stay at a node do not count for its split.
     stops = split["missing_left"] == Limit.MISSING_STAYS
     decrease[inner[stops]] = split["gain"][stops] / nodes["weight"][0]
     return np.maximum(decrease, 0.0)
 
 
 def collapse_alphas(tree: Tree, impurity: np.ndarray | None = None) -> np.ndarray:
-    """Alpha at which each inner node becomes a leaf or goes with a branch; -inf in leaves."""
+    """Alpha at which each inner node becomes a leaf or is removed; -inf in leaves."""
     return _collapse(tree, impurity)[0]
 
 
@@ -57,8 +57,8 @@ def pruning_path(tree: Tree, impurity: np.ndarray | None = None) -> PruningPath:
     alphas, collapsed = _collapse(tree, impurity)
     events = np.flatnonzero(~np.isnan(collapsed))
     events = events[np.argsort(alphas[events], kind="stable")]
-    # The cost of the whole tree is that of its root less what its splits take off, so that
-    # rows which stay at inner nodes are counted too.
+    # The cost of the tree is that of its root minus all decreases: this includes rows that stay
+    # at inner nodes.
     root = _node_cost(tree, impurity)[0]
     whole = max(0.0, root - impurity_decrease(tree, impurity).sum())
     impurities = whole + np.concatenate([[0.0], np.cumsum(collapsed[events])])
@@ -68,17 +68,16 @@ def pruning_path(tree: Tree, impurity: np.ndarray | None = None) -> PruningPath:
 def prune_nodes(
     tree: Tree, splits: np.ndarray, impurity: np.ndarray | None = None
 ) -> tuple[Tree, np.ndarray]:
-    """Make leaves of all nodes but those of `splits`, and drop what stands below a leaf.
+    """Turn all nodes but those of `splits` into leaves, and drop the nodes below leaves.
 
-    Returns the tree in preorder, and for every old node its new number or that of the leaf it went
-    into.
+    Returns the tree in preorder, and for every old node its new number or that of its leaf.
     """
     impurity = tree.impurity if impurity is None else impurity
     nodes = tree.nodes
     place, size = preorder(*_children(tree))
     order = np.argsort(place)  # old numbers in preorder
     leaf = ((nodes["left"] < 0) | ~np.asarray(splits, dtype=bool))[order]
-    # A leaf hides the places behind it, as many as its branch has.
+    # A leaf hides the rest of its branch, which follows it in preorder.
     end = np.where(leaf, np.arange(len(order)) + size[order], 0)
     hidden = np.zeros(len(order), dtype=bool)
     hidden[1:] = np.maximum.accumulate(end)[:-1] > np.arange(1, len(order))
@@ -104,7 +103,7 @@ def prune_nodes(
 
 
 def branch_sizes(tree: Tree) -> np.ndarray:
-    """Nodes of the branch that starts at each node, itself included."""
+    """Return the number of nodes of the branch of each node, itself included."""
     return preorder(*_children(tree))[1]
 
 
@@ -122,17 +121,17 @@ def _node_cost(tree: Tree, impurity: np.ndarray | None) -> np.ndarray:
 
 
 def _children(tree: Tree) -> tuple[np.ndarray, np.ndarray]:
-    """Ids of the children; the kernels follow them blindly, hence the check."""
+    """Ids of the children, checked because the kernels index with them."""
     left, right = tree.nodes["left"], tree.nodes["right"]
     own, n = np.arange(tree.n_nodes), tree.n_nodes
     inner = left >= 0
     if np.any(inner & ((left <= own) | (right <= own) | (left >= n) | (right >= n))):
-        raise ValueError("a child must stand behind its parent, within the tree")
+        raise ValueError("a child must follow its parent, within the tree")
     return left, right
 
 
 def _gather_sets(nodes: np.ndarray, categories: np.ndarray) -> np.ndarray:
-    """Category sets of the nodes, one behind the other; their starts are written into the nodes."""
+    """Concatenate the category sets of the nodes, and write their starts into the nodes."""
     has_set = np.flatnonzero(nodes["category_start"] >= 0)
     words = nodes["category_words"][has_set].astype(np.int64)
     start = np.concatenate([[0], np.cumsum(words)])
@@ -141,7 +140,7 @@ def _gather_sets(nodes: np.ndarray, categories: np.ndarray) -> np.ndarray:
     return categories[taken]
 
 
-def _gather_terms(tree: Tree, kept: np.ndarray) -> dict[str, np.ndarray | None]:
+def _gather_terms(tree: Tree, kept: np.ndarray) -> dict[str, Any]:
     """Linear parts of the kept nodes."""
     pointers = tree.coef_ptr
     assert pointers is not None

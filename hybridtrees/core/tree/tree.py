@@ -1,14 +1,15 @@
-"""Fitted trees: fixed-width arrays, and many of them side by side."""
+"""Fitted trees and ensembles of them, as arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse
 
+from hybridtrees.core.base._types import Limit
 from hybridtrees.core.base.checks import Checked, check_nodes
 from hybridtrees.core.base.dtypes import NODE_DTYPE
 from hybridtrees.core.tree._layout import EnsembleLayout
@@ -16,26 +17,23 @@ from hybridtrees.core.tree._predict import add_predictions, find_leaves
 
 # Rows of a sparse table that are made dense at a time.
 SPARSE_BLOCK = 4096
-# And of one in another order of memory that are copied at a time.
+# Rows of a table that are copied to C order at a time.
 _COPIED_BLOCK = 16384
 
-# Words up to which a category set is always made of bits.
-SHORT_SET = 8
 
-
-def _empty(dtype) -> np.ndarray:
+def _empty(dtype: Any) -> np.ndarray:
     return np.zeros(0, dtype=dtype)
 
 
 def pack_categories(goes_left: np.ndarray, unknown_left: bool) -> tuple[np.ndarray, int]:
-    """Write a set of categories in the fewest words; also returns the node's ``category_limit``.
+    """Return a category set in the fewest words, and the node's ``category_limit``.
 
-    `unknown_left` says where codes up to the next multiple of 32 go, if the set is made of bits.
+    In a bit set, codes from its end up to the next multiple of 32 go left if `unknown_left`.
     """
     n_bits = -len(goes_left) % 32
     n_words = (len(goes_left) + n_bits) // 32
     n_left = np.count_nonzero(goes_left)
-    if n_words > SHORT_SET and min(n_left, len(goes_left) - n_left) < n_words:
+    if n_words > Limit.SHORT_SET and min(n_left, len(goes_left) - n_left) < n_words:
         if 2 * n_left <= len(goes_left):
             return np.flatnonzero(goes_left).astype(np.uint32), len(goes_left)
         return np.flatnonzero(~goes_left).astype(np.uint32), -len(goes_left)
@@ -43,7 +41,7 @@ def pack_categories(goes_left: np.ndarray, unknown_left: bool) -> tuple[np.ndarr
     return np.packbits(bits, bitorder="little").view(np.uint32), 0
 
 
-def _by_value(coef, n_values: int) -> np.ndarray:
+def _by_value(coef: Any, n_values: int) -> np.ndarray:
     """Coefficients with a column per value."""
     coef = np.ascontiguousarray(coef, dtype=np.float64)
     if coef.ndim == 1 and n_values == 1:
@@ -51,25 +49,21 @@ def _by_value(coef, n_values: int) -> np.ndarray:
     return coef if len(coef) else np.zeros((0, n_values))
 
 
-def _limits(limits, n_terms: int, missing: float) -> np.ndarray:
-    """One limit per term; none at all where none are given."""
+def _limits(limits: Any, n_terms: int, missing: float) -> np.ndarray:
+    """One limit per term: `missing` if none are given."""
     if limits is None or len(limits) == 0:
         return np.full(n_terms, missing)
     return np.ascontiguousarray(limits, dtype=np.float64)
 
 
 def _join_ranges(trees: Sequence[Tree]) -> np.ndarray | None:
-    """Ranges of the nodes of all trees, without end where a tree has none."""
+    """Ranges of the nodes of all trees, infinite for trees without ranges."""
     if all(tree.value_range is None for tree in trees):
         return None
-    parts = []
-    for tree in trees:
-        part = tree.value_range
-        if part is None:
-            part = np.empty((tree.n_nodes, 2, tree.values.shape[1]))
-            part[:, 0], part[:, 1] = -np.inf, np.inf
-        parts.append(part)
-    return np.concatenate(parts)
+    infinite = np.array([[-np.inf], [np.inf]])
+    shapes = [(tree.n_nodes, 2, tree.values.shape[1]) for tree in trees]
+    ranges = [infinite if tree.value_range is None else tree.value_range for tree in trees]
+    return np.concatenate([np.broadcast_to(*pair) for pair in zip(ranges, shapes, strict=True)])
 
 
 @dataclass(eq=False)
@@ -80,23 +74,23 @@ class Tree:
     ----------
     nodes : ndarray of NODE_DTYPE
         Node 0 is the root; a child has a larger id than its parent; ``left`` is -1 in a leaf.
-        ``x <= threshold`` goes left, a missing value goes left where ``missing_left`` is 1; where
-        it is 2, a row with a missing value stops there and gets the value of that node.
+        ``x <= threshold`` goes left. A missing value goes left if ``missing_left`` is 1, right if
+        it is 0; if it is 2, the row ends at the node and gets its value.
     values : ndarray of shape (n_nodes, n_values)
         Value of every node: one number, or one per output.
     categories : ndarray of uint32
         Category sets of all nodes. A node's set starts at its ``category_start`` and has
-        ``category_words`` words. With a ``category_limit`` of 0 these are bits, and the categories
-        in it go left. With a limit n they are sorted codes: those go left, the others below n go
-        right; for a negative one, -n, it is the other way round. What is beyond, counts as missing.
+        ``category_words`` words. With a ``category_limit`` of 0 these are bits, and categories in
+        the set go left. With a limit n > 0 they are sorted codes: these go left, other codes below
+        n go right; with -n it is the other way round. Codes beyond the limit count as missing.
     coef_ptr, coef_feature, coef, coef_center : ndarray
         Linear leaves in compressed rows: node i adds ``coef * (x[feature] - center)`` over the
         terms ``coef_ptr[i]`` to ``coef_ptr[i + 1]``; a missing x adds nothing. `coef` has a
-        column per value, and may be flat where there is one.
+        column per value, and may be one-dimensional if there is one value.
     impurity : ndarray of shape (n_nodes,), optional
         Impurity of every node under the criterion that the tree was grown with.
     coef_low, coef_high : ndarray of shape (n_terms,)
-        Where x is clipped to before it is centred; empty for nowhere.
+        Range to which x is clipped before it is centred; empty: no clipping.
     value_range : ndarray of shape (n_nodes, 2, n_values), optional
         Lowest and highest output of every node, its linear part included.
     """
@@ -113,7 +107,7 @@ class Tree:
     coef_high: np.ndarray = field(default_factory=lambda: _empty(np.float64))
     value_range: np.ndarray | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.nodes = np.ascontiguousarray(self.nodes, dtype=NODE_DTYPE)
         self.values = np.asarray(self.values, dtype=np.float64)
         self.values = np.ascontiguousarray(self.values.reshape(len(self.nodes), -1))
@@ -167,7 +161,7 @@ class TreeEnsemble(Checked):
         trees: Sequence[Tree],
         n_features: int,
         n_outputs: int = 1,
-        tree_output: Sequence[int] | None = None,
+        tree_output: Sequence[int] | np.ndarray | None = None,
     ):
         if not trees:
             raise ValueError("an ensemble needs at least one tree")
@@ -177,7 +171,7 @@ class TreeEnsemble(Checked):
         if tree_output is None:
             tree_output = np.zeros(len(trees))
         self.tree_output = np.asarray(tree_output, dtype=np.int32)
-        # As bytes: the types of structured arrays are compared field by field, tree by tree.
+        # As bytes: NumPy would compare structured dtypes field by field for every tree.
         whole = np.dtype((np.void, NODE_DTYPE.itemsize))
         self.nodes = np.concatenate([tree.nodes.view(whole) for tree in trees]).view(NODE_DTYPE)
         self.values = np.concatenate([tree.values for tree in trees])
@@ -185,10 +179,10 @@ class TreeEnsemble(Checked):
         for index in np.flatnonzero(np.diff(shifts)):
             part = self.nodes[self.tree_start[index] : self.tree_start[index + 1]]
             part["category_start"][part["category_start"] >= 0] += shifts[index]
-        # One word more than needed: kernels take the address of the first.
+        # One extra word: kernels take the address of the first.
         words = [tree.categories for tree in trees]
         self.categories = np.concatenate([*words, np.zeros(1, dtype=np.uint32)])
-        counts = np.concatenate([np.diff(tree.coef_ptr) for tree in trees])
+        counts = np.concatenate([np.diff(cast(np.ndarray, tree.coef_ptr)) for tree in trees])
         self.coef_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self.coef_feature = np.concatenate([tree.coef_feature for tree in trees])
         width = self.values.shape[1]
@@ -210,7 +204,7 @@ class TreeEnsemble(Checked):
         return self.n_trees
 
     def __getitem__(self, index: int) -> Tree:
-        """Return the tree at an index, as views and small copies."""
+        """Return a tree, as views and copies."""
         if not -self.n_trees <= index < self.n_trees:
             raise IndexError(f"tree {index} of {self.n_trees}")
         part = slice(*self.tree_start[index % self.n_trees :][:2])
@@ -243,13 +237,15 @@ class TreeEnsemble(Checked):
             self._layout = EnsembleLayout(self)
         return self._layout
 
-    def add_raw(self, X, raw: np.ndarray, n_threads: int, first: int = 0, last: int | None = None):
+    def add_raw(
+        self, X: Any, raw: np.ndarray, n_threads: int, first: int = 0, last: int | None = None
+    ) -> None:
         """Add the predictions of the trees [first, last) to `raw`, (n_rows, n_outputs)."""
         last = self.n_trees if last is None else last
         for block, rows in dense_blocks(X):
             add_predictions(self.layout, block, raw[rows], first, last, n_threads)
 
-    def apply(self, X, n_threads: int, first: int = 0, last: int | None = None) -> np.ndarray:
+    def apply(self, X: Any, n_threads: int, first: int = 0, last: int | None = None) -> np.ndarray:
         """Leaf ids (node numbers within each tree), int32 of shape (n_rows, n_trees)."""
         last = self.n_trees if last is None else last
         leaves = np.empty((X.shape[0], max(0, last - first)), dtype=np.int32)
@@ -260,7 +256,6 @@ class TreeEnsemble(Checked):
     def __getstate__(self) -> dict:
         return {name: value for name, value in self.__dict__.items() if name != "_layout"}
 
-    # The arrays are the state, for files as for pickles.
     to_state = __getstate__
 
     def _check_state(self) -> None:
@@ -269,7 +264,7 @@ class TreeEnsemble(Checked):
 
 
 def dense_blocks(X: Any, c_order: bool = False) -> Iterator[tuple[np.ndarray, slice]]:
-    """Yield a table in dense pieces with their rows: as it is, or in C order."""
+    """Yield a table in dense blocks, in C order if `c_order`, with their rows."""
     sparse = scipy.sparse.issparse(X)
     if not sparse and (not c_order or X.flags.c_contiguous):
         yield X, slice(None)
@@ -282,7 +277,7 @@ def dense_blocks(X: Any, c_order: bool = False) -> Iterator[tuple[np.ndarray, sl
 
 
 def take_sets(nodes: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Copy the category sets of one tree, whose starts are moved accordingly."""
+    """Copy the category sets of one tree, and adjust their starts in the nodes."""
     has_set = nodes["category_start"] >= 0
     if not has_set.any():
         return _empty(np.uint32)

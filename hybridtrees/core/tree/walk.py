@@ -1,4 +1,4 @@
-"""Leaves and values of rows under a single tree, quick for trees of any size."""
+"""Leaves and values of rows in a single tree of any size."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 from hybridtrees.core.tree._walk import TreeWalk
 from hybridtrees.core.tree.tree import TreeEnsemble, dense_blocks
 
-# Up to here the bit masks of `_predict` are quicker than a walk.
+# Up to so many leaves the bit masks of `_predict` are faster than a walk.
 _FEW_LEAVES = 64
 
-# Layouts of the trees that have been walked; not part of their state, so kept beside them.
+# Cached layouts of trees, kept here because they are not part of the state of a tree.
 _walks: WeakKeyDictionary[TreeEnsemble, TreeWalk] = WeakKeyDictionary()
 
 

@@ -1,8 +1,8 @@
-"""What the CART regressor and classifier share: all but the target."""
+"""Fit and reports of CART, without the target."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse
@@ -16,8 +16,9 @@ from hybridtrees.core.tree.paths import leaf_weights
 from hybridtrees.core.tree.pruning import PruningPath, collapse_alphas, prune_nodes, pruning_path
 from hybridtrees.core.tree.tree import TreeEnsemble
 from hybridtrees.core.tree.walk import find_values
+from hybridtrees.input.folds import check_cv, make_folds
 from hybridtrees.input.validation import check_sample_weight
-from hybridtrees.models.cart.cross_validation import CV_RULES, check_cv, cross_validate, make_folds
+from hybridtrees.models.cart.cross_validation import CV_RULES, cross_validate
 from hybridtrees.models.shared.fitted_checks import check_one_tree
 from hybridtrees.models.shared.importance import importance_lines
 from hybridtrees.models.shared.tree_models import SingleTree
@@ -25,34 +26,61 @@ from hybridtrees.models.shared.tree_parameters import ImpurityTreeParameters
 
 
 class CARTModel(SingleTree, ImpurityTreeParameters):
-    """What the regressor and the classifier share: everything but the target."""
+    """A single tree with constant leaves, without the target.
+
+    Parameters
+    ----------
+    random_state : int, Generator, RandomState or None
+        Seed of the features drawn and of the folds. If it is given, ties between splits are also
+        broken at random (under "hist", in nodes of at most 2,048 rows); otherwise the first feature
+        and the lowest threshold win. The same seed gives the same tree for any `n_jobs`.
+    ccp_alpha : float or "cv"
+        Complexity parameter of minimal cost-complexity pruning; "cv" chooses it by
+        cross-validation. It is per row, like that of scikit-learn: a leaf must lower the weighted
+        mean impurity of all rows by this much. A value for the sum of squares must be divided by
+        the sum of the weights.
+    cv : int, splitter or iterable of (train, test)
+        Folds for ``ccp_alpha="cv"``; an integer is a number of random folds, of classes stratified.
+    cv_rule : {"best", "1se"}
+        Take the alpha of the smallest validation error, or the largest whose error is within one
+        standard error of it.
+    verbose : int
+        Whether to print a line for each fold of the cross-validation.
+
+    Attributes
+    ----------
+    ccp_alpha_ : float
+        The alpha that the tree was pruned with.
+    cv_alphas_, cv_scores_, cv_errors_ : ndarray of shape (n_alphas,)
+        With ``ccp_alpha="cv"``: the smallest alpha of every subtree, its mean validation error (by
+        the criterion, the error rate of a classifier; smaller is better), and the standard error of
+        that.
+    """
 
     cv: Any = 5
-    cv_rule: str = "best"
-
-    def _row_weight(self, target: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
-        return weight
-
-    def _outputs(self) -> str:
-        """Return the number of outputs or classes, in words."""
-        raise NotImplementedError
+    cv_rule: Literal["best", "1se"] = "best"
 
     # -- fit ------------------------------------------------------------------------------------
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Grow the tree, and prune it."""
         self._check_parameters()
+        cv = check_cv(self.cv)
         seeds = seed_sequence(self.random_state)
         values = self._fit_features(X, categorical_features=self.categorical_features)
         n_threads = table_threads(self.n_jobs, *values.shape)
         target = self._encode_target(y, values.shape[0])
         weight = check_sample_weight(sample_weight, values.shape[0])
-        weight = self._row_weight(target, weight)
+        weight = self._weigh_classes(target, weight)
         recipe = self._recipe(n_threads)
         alpha = self.ccp_alpha
         folds = None
         if isinstance(alpha, str):
-            folds = make_folds(self.cv, target, weight, np.random.default_rng(seeds.spawn(1)[0]))
+            rng = np.random.default_rng(seeds.spawn(1)[0])
+            classes = target if target.ndim == 1 else None
+            folds = make_folds(cv, len(target), classes, weight, rng=rng)
+            if len(folds) < 2:
+                raise ValueError(f"cv must have at least two folds, got {len(folds)}")
         grown = recipe.grow(values, target, weight, int(seeds.generate_state(1, np.uint64)[0]))
         for name in ("cv_alphas_", "cv_scores_", "cv_errors_"):
             self.__dict__.pop(name, None)
@@ -67,7 +95,7 @@ class CARTModel(SingleTree, ImpurityTreeParameters):
         self._keep_tree(grown, weight)
 
     def _check_parameters(self) -> None:
-        """Check all that can be checked without the data."""
+        """Check what can be checked without the data."""
         self._check_tree_parameters()
         if isinstance(self.ccp_alpha, str):
             if self.ccp_alpha != "cv":
@@ -76,13 +104,12 @@ class CARTModel(SingleTree, ImpurityTreeParameters):
                 )
         else:
             check_real("ccp_alpha", self.ccp_alpha, 0)
-        check_cv(self.cv)
         check_option("cv_rule", self.cv_rule, CV_RULES)
 
     def _keep_tree(self, grown: Grown, weight: np.ndarray | None) -> None:
         """Prune the tree and keep what predictions and `leaf_weights` need."""
         tree, impurity, leaf = grown.tree, grown.impurity, grown.leaf
-        # A price of 0 leaves the tree as it is, although branches that bring nothing could go.
+        # As in scikit-learn, 0 does not prune, not even branches without any gain.
         if self.ccp_alpha_ > 0:
             splits = collapse_alphas(tree, impurity) > self.ccp_alpha_
             tree, new_node = prune_nodes(tree, splits, impurity)
@@ -104,17 +131,17 @@ class CARTModel(SingleTree, ImpurityTreeParameters):
     # -- predict --------------------------------------------------------------------------------
 
     def _predict_values(self, X: Any) -> np.ndarray:
-        """Values of the nodes where rows end, (n_rows, n_values)."""
+        """Return the values of the nodes where rows end, (n_rows, n_values)."""
         values = self._read_features(X)
         return find_values(self._trees, values, self._predict_threads(values.shape[0]))
 
     def leaf_weights(self, X: Any) -> scipy.sparse.csr_array:
-        """Weights with which the training rows make up the predictions.
+        """Return the weights of the training rows in the predictions.
 
-        Multiplied with the target of `fit` they give the predictions, and with indicators of the
+        Their product with the target of `fit` is the prediction, and with the indicators of the
         classes their probabilities. Exceptions are ``criterion="absolute_error"``, which predicts
-        the median under these weights instead of the mean, and leaves whose value a monotonic
-        constraint has moved.
+        the weighted median instead of the mean, and leaves whose value was clipped by a monotonic
+        constraint.
 
         Parameters
         ----------
@@ -123,7 +150,7 @@ class CARTModel(SingleTree, ImpurityTreeParameters):
         Returns
         -------
         weights : csr_array of shape (n_rows, n_train)
-            Each row adds up to 1.
+            Each row sums to 1.
         """
         leaves = self.apply(X)
         return leaf_weights(self.tree_, leaves, self._train_leaves, self._train_weight)
@@ -137,21 +164,23 @@ class CARTModel(SingleTree, ImpurityTreeParameters):
 
         Parameters
         ----------
-        X, y, sample_weight
-            As in `fit`. The estimator is left as it is.
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights of the rows. The estimator itself is not changed.
 
         Returns
         -------
         path : PruningPath
-            `ccp_alphas` and `impurities`: the smallest alpha of every subtree, from the whole tree
-            to the root, and the impurity of its leaves. The pruned tree of any alpha is that of
-            the largest entry that is not above it.
+            `ccp_alphas` and `impurities`: the smallest alpha of every subtree, from the full tree
+            to the root, and the total impurity of its leaves. An alpha between two entries gives
+            the subtree of the smaller one.
         """
         whole = type(self)(**{**self.get_params(deep=False), "ccp_alpha": 0.0})
         return pruning_path(whole.fit(X, y, sample_weight).tree_)
 
     def summary(self) -> str:
-        """Return a short account of the tree in words.
+        """Summarise the tree: size, impurities, pruning, importances.
 
         Returns
         -------

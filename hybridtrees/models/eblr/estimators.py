@@ -1,14 +1,17 @@
-"""EBLR: regression enriched by the rules that trees find where it errs."""
+"""EBLR: regression enriched by rules that trees find in its residuals."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from hybridtrees._class_weight import ClassWeightMixin
+from hybridtrees._parameters import check_integer
 from hybridtrees.base import RegressorMixin, ScoreClassifierMixin
 from hybridtrees.input.validation import check_target_classification
+from hybridtrees.linear._base import LogisticParameters
 from hybridtrees.linear.classification import choose_classification_alpha, open_classification
 from hybridtrees.linear.classifier import SEPARATED, warn_separated
 from hybridtrees.linear.regression import Line, Options, choose_regression_alpha, open_regression
@@ -22,90 +25,39 @@ from hybridtrees.models.shared.targets import read_regression_target
 class EBLRRegressor(RegressorMixin, EBLRModel):
     """Explainable boosted linear regression (Ilic, Gorgulu, Cevik and Baydogan 2021).
 
-    A linear regression is fitted, a small regression tree is grown on its residuals, and the leaf
-    whose mean residual is farthest from zero becomes a rule: a column of zeros and ones that the
-    next regression, and the next tree, have beside the features. All coefficients are fitted
-    anew every time, and the last regression, on the features and `n_rules` rules, predicts.
-    Leaves that are equally far from zero make one rule together.
+    A linear regression is fitted, and a small regression tree is grown on its residuals. The leaf
+    whose mean residual is farthest from zero becomes a rule: a column of zeros and ones that is
+    added to the features of the next regression and of the next tree. Tied leaves form one rule.
+    All coefficients are refitted in every round; the last regression makes the predictions. Trees
+    split on missing values and categories directly.
 
-    The regression minimises
+    The regression minimises::
 
         sum_i w_i (y_i - g(x_i))^2 / (2 sum_i w_i)
             + alpha (l1_ratio |b|_1 + (1 - l1_ratio) / 2 |b|_2^2),
 
-    b being the coefficients of standardised features and of rules as zeros and ones. This is the
-    objective of scikit-learn's ``Lasso(alpha)`` and ``ElasticNet(alpha, l1_ratio)`` after a
-    ``StandardScaler``; a ``Ridge(a)`` is ``alpha = a / n_rows`` here.
+    where b are the coefficients of standardised features, and of rules as zeros and ones. This is
+    the objective of scikit-learn's ``Lasso(alpha)`` and ``ElasticNet(alpha, l1_ratio)`` after a
+    ``StandardScaler``; ``Ridge(a)`` corresponds to ``alpha = a / n_rows``.
 
-    Rounds end before `n_rules` where the residuals cannot be split any more; the published
-    method goes on and adds columns of ones, which change nothing.
+    With several targets, each has its own rules, as if it were fitted alone.
+
+    Rounds end before `n_rules` if no tree can be split any more; the published method continues
+    with columns of ones, which have no effect.
 
     Parameters
     ----------
-    n_rules : int, default=10
-        Rules to find, at most.
-    residual : {"linear", "absolute", "squared", "exponential", "poisson"}, default="linear"
-        What the trees are grown on: r = y - g(x), its absolute value abs(r), its square,
-        1 - exp(-abs(r)), or the signed root of the Poisson deviance of y from g(x), for counts.
-    max_depth : int, None or a list of these, default=3
-        Largest depth of the trees, None for no limit. A list has the depths of the first, second,
-        ... round; its last entry holds for all rounds that follow, so that ``[1, 2]`` begins with
-        a rule of one condition and goes on with rules of up to two.
-    min_samples_split, min_samples_leaf : int or float, default=2 and 1
-        Minimum number of rows of a node that is split and of a leaf, or their shares of all rows.
-    max_leaf_nodes : int, optional
-        Maximum number of leaves; the trees are then grown best split first.
-    min_impurity_decrease : float, default=0
-        Minimum decrease of the squared error by a split, weighted by its share of the rows.
-    alpha : float or "cv", default=0.001
-        Strength of the penalty, per unit of weight; "cv" chooses it by cross-validation of the
-        regression without rules.
-    penalty, l1_ratio, fit_intercept, standardize, missing_indicator, categorical_features, cv, \
-max_iter, tol
-        As in `LinearRegressor`, of the regression. The trees take missing values and categories as
-        they are.
-    early_stopping : {None, "validation", "aic", "bic"}, default=None
-        What decides the number of rules: nothing, the squared error on a part of the rows
-        that is kept out, or an information criterion. The latter count every coefficient and,
-        since they are searched for, every condition of a rule as a parameter, and every row of
-        positive weight as one row: the sum of the weights does not matter.
-    validation_fraction : float, default=0.15
-        Share of rows kept out under ``early_stopping="validation"``. The rules are then found
-        again on all rows.
-    validation_split : {"random", "last"}, default="random"
-        Whether the rows to be kept out are drawn, or are the last ones, as rows in the order of
-        time demand.
-    n_iter_no_change : int, default=3
-        Rounds without improvement after which to stop. The rules up to the best round stay.
-    random_state : int, Generator, RandomState or None
-        Seed of the validation rows.
-    n_jobs : int, optional
-        Threads; all usable CPUs by default. The result does not depend on it.
-    verbose : int, default=0
-        Print a line per round.
+    residual : {"linear", "absolute", "squared", "exponential", "poisson"}
+        Target of the trees: r = y - g(x), its absolute value abs(r), its square, 1 - exp(-abs(r)),
+        or the signed root of the Poisson deviance of y from g(x), for counts.
 
     Attributes
     ----------
-    rules_ : list of Rule
-        Text, coefficient, support and gain of each rule.
-    n_rules_ : int
-        Number of rules.
-    n_iter_ : int
-        Regressions that were fitted to find them.
-    n_features_in_, feature_names_in_ : int, ndarray
-        The features of `fit`; names only where the table had them.
-    coef_ : ndarray of shape (n_columns + n_rules,)
-        For the columns as they came, those of the rules last.
-    intercept_ : float
-    coef_names_ : ndarray of str
-        Names of the columns, as in `LinearRegressor`, and of the rules.
-    rule_names_ : list of str
-    alpha_ : float
-        The penalty's strength that was used.
-    train_losses_ : ndarray of shape (n_rules + 1,)
-        Mean squared error on the training rows with 0, 1, 2, ... rules.
-    stopping_scores_ : ndarray
-        With early stopping: the criterion after 0, 1, 2, ... rules; the smaller the better.
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+        One number per feature: the coefficient of a number; for a category the standard deviation
+        of the effects of its levels over the training rows. Rules are not included.
+    intercept_ : float or ndarray of shape (n_targets,)
+        Intercept of the regression.
 
     Examples
     --------
@@ -120,106 +72,123 @@ max_iter, tol
 
     _residuals = residuals.REGRESSION
 
-    residual: str = "linear"
+    residual: Literal["linear", "absolute", "squared", "exponential", "poisson"] = "linear"
 
     def _encode_target(self, y: Any, n_rows: int, *, validation: bool = False) -> np.ndarray:
         name = "y_val" if validation else "y"
-        target = read_regression_target(y, n_rows, type(self).__name__, several=False, name=name)
+        target = read_regression_target(y, n_rows, type(self).__name__, name=name)
+        n_targets = 1 if target.ndim == 1 else target.shape[1]
+        if validation and n_targets != self._n_targets:
+            raise ValueError(f"{name} must have {self._n_targets} targets, got {n_targets}")
+        self._n_targets = n_targets
         if self.residual == "poisson" and target.min() < 0:
             raise ValueError(
                 f"{name} must not be negative under residual='poisson', got {target.min()}"
             )
-        return target
+        return target if n_targets > 1 else target.reshape(n_rows)
 
     def _choose_alpha(self, sample: Sample, options: Options) -> float:
         data = sample.columns, sample.target[:, None], sample.weight
         return choose_regression_alpha(*data, open_regression(*data, options)).alpha
 
     def _keep_line(self, line: Line) -> None:
-        self.coef_ = line.coef[:, 0].copy()
-        self.intercept_ = float(line.intercept[0]) if self.fit_intercept else 0.0
+        intercept = line.intercept if self.fit_intercept else np.zeros(line.coef.shape[1])
+        self.intercept_ = float(intercept[0]) if self._single_output() else intercept
+
+    def _single_output(self) -> bool:
+        return "_rule_target" not in vars(self)
+
+    def _squeeze(self, raw: np.ndarray) -> np.ndarray:
+        return raw[:, 0] if self._single_output() else raw
 
     def _predictions(self, X: Any) -> np.ndarray:
-        return self._raw_scores(X)[:, 0]
+        return self._squeeze(self._raw_scores(X))
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
-        """Predictions of the regressions with 0, 1, 2, ... rules; see `predict`."""
+        """Predict by the regressions with 0, 1, 2, ... rules; see `predict`."""
         for raw in self._staged_raw(X):
-            yield raw[:, 0]
+            yield self._squeeze(raw)
 
-    def summary(self, max_terms: int | None = 20) -> str:
+    def _target_row(self, target: int) -> int:
+        """Check the number of a target."""
+        n_targets = self._line().coef.shape[1]
+        number = check_integer("target", target, 0, n_targets - 1)
+        assert number is not None
+        return number
+
+    def summary(self, max_terms: int | None = 20, target: int = 0) -> str:
         """Write the regression as an equation.
 
         Parameters
         ----------
         max_terms : int or None, default=20
-            Columns to write out, those that change the prediction most; None for all. Rules are
-            written in any case.
+            Maximum number of columns, those of the largest effect; None for all. Rules are always
+            included.
+        target : int, default=0
+            Number of the target, if there are several.
 
         Returns
         -------
         text : str
         """
-        return self._equation("y", 0, max_terms)
+        self._check_is_fitted()
+        title = "y" if self._single_output() else f"y{target}"
+        return self._equation(title, self._target_row(target), max_terms)
 
-    def plot_rules(self, ax: Any = None, *, width: int = 50, colors: Any = None) -> Any:
+    def plot_rules(
+        self, ax: Any = None, *, target: int = 0, width: int = 50, colors: Any = None
+    ) -> Any:
         """Draw the coefficients of the rules as bars, with their conditions; needs matplotlib.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
+        target : int, default=0
+            Number of the target, if there are several.
         width : int, default=50
-            Letters of a line of text.
+            Characters per line of text.
         colors : pair of colors, optional
-            For positive and negative coefficients.
+            Colors of positive and negative coefficients.
 
         Returns
         -------
         ax : matplotlib axes
         """
-        return self._draw_rules("coefficient", 0, ax, width, colors)
+        self._check_is_fitted()
+        return self._draw_rules("coefficient", self._target_row(target), ax, width, colors)
+
+    def __sklearn_tags__(self) -> Any:
+        """Return the tags of a regressor for one or more targets."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
 
 
-class EBLRClassifier(ScoreClassifierMixin, EBLRModel):
+class EBLRClassifier(ClassWeightMixin, ScoreClassifierMixin, LogisticParameters, EBLRModel):
     """Logistic regression enriched by rules, as `EBLRRegressor` enriches linear regression.
 
-    The regression minimises
+    The regression minimises::
 
         sum_i w_i log-loss_i / sum_i w_i + alpha (l1_ratio |b|_1 + (1 - l1_ratio) / 2 |b|_2^2)
 
-    with b as there; scikit-learn's ``LogisticRegression(C=c)`` after a ``StandardScaler`` is
-    ``penalty="ridge", alpha = 1 / (c * n_rows)``. Two classes have one score, the log-odds of
-    the second; more have one score each.
+    with b as there; scikit-learn's ``LogisticRegression(C=c)`` after a ``StandardScaler``
+    corresponds to ``penalty="ridge", alpha = 1 / (c * n_rows)``. Two classes have one score, the
+    log-odds of the second; more have one score each.
 
     Parameters
     ----------
-    n_rules : int, default=10
-        Rules to find, at most.
-    residual : {"hamming", "probability", "deviance"}, default="hamming"
-        What the trees are grown on: 1 for rows whose class is predicted wrongly and else 0; the
-        indicators of the classes less their probabilities, all classes in one tree (of two, one
-        is enough); or minus the logarithm of the probability of the true class.
-    penalty : {None, "ridge", "lasso", "elasticnet"}, default="ridge"
-    early_stopping : {None, "validation", "aic", "bic"}, default=None
-        As in `EBLRRegressor`, for the log-loss.
-    max_iter, tol : int, float
-        Limits of Newton's method, as in `LogisticClassifier`.
-    max_depth, min_samples_split, min_samples_leaf, max_leaf_nodes, min_impurity_decrease, \
-alpha, l1_ratio, fit_intercept, standardize, missing_indicator, categorical_features, \
-validation_fraction, validation_split, n_iter_no_change, cv, random_state, n_jobs, verbose
-        As in `EBLRRegressor`.
+    residual : {"hamming", "probability", "deviance"}
+        Target of the trees: 1 for misclassified rows, else 0; the indicators of the classes minus
+        their probabilities, for all classes in one tree (of two, for the second); or the negative
+        log-probability of the true class.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels, sorted.
-    coef_ : ndarray of shape (1, n_columns + n_rules), or (n_classes, ...) for more than two
+    coef_ : ndarray of shape (1, n_features), or (n_classes, n_features) for more than two
+        One number per feature: the coefficient of a number; for a category the standard deviation
+        of the effects of its levels over the training rows. Rules are not included.
     intercept_ : ndarray of shape (1,) or (n_classes,)
-    train_losses_ : ndarray of shape (n_rules + 1,)
-        Mean log-loss on the training rows with 0, 1, 2, ... rules.
-    rules_, n_rules_, coef_names_, rule_names_, alpha_, stopping_scores_, n_features_in_, \
-feature_names_in_
-        As in `EBLRRegressor`.
+        Intercepts of the regression.
 
     Examples
     --------
@@ -234,13 +203,10 @@ feature_names_in_
 
     _residuals = residuals.CLASSIFICATION
 
-    residual: str = "hamming"
-    penalty: str | None = "ridge"
-    max_iter: int = 100
-    tol: float = 1e-9
+    residual: Literal["hamming", "probability", "deviance"] = "hamming"
 
     def _encode_target(self, y: Any, n_rows: int, *, validation: bool = False) -> np.ndarray:
-        known = {"classes": self.classes_, "name": "y_val"} if validation else {}
+        known: dict[str, Any] = {"classes": self.classes_, "name": "y_val"} if validation else {}
         codes, self.classes_ = check_target_classification(
             y, n_rows, at_least_two=True, estimator_name=type(self).__name__, **known
         )
@@ -255,21 +221,20 @@ feature_names_in_
         return choose_classification_alpha(*data, n_outputs, model).alpha
 
     def _keep_line(self, line: Line) -> None:
-        self.coef_ = np.ascontiguousarray(line.coef.T)
-        n_outputs = len(self.coef_)
+        n_outputs = line.coef.shape[1]
         self.intercept_ = line.intercept if self.fit_intercept else np.zeros(n_outputs)
         self._loss = Logistic() if n_outputs == 1 else Softmax(n_outputs)
         if self.alpha_ == 0 and self.train_losses_[-1] < SEPARATED:
             warn_separated(stacklevel=6)
 
     def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
-        """Probabilities of the regressions with 0, 1, 2, ... rules; see `predict_proba`."""
+        """Predict probabilities by the regressions with 0, 1, 2, ... rules; see `predict_proba`."""
         for raw in self._staged_raw(X):
             yield self._loss.predict(raw)
 
     def _class_row(self, label: Any) -> int:
-        """Row of `coef_` for a class."""
-        if len(self.coef_) == 1 or label is None:
+        """Return the row of `term_coef_` for a class."""
+        if len(self.classes_) == 2 or label is None:
             return 0
         found = np.flatnonzero(self.classes_ == label)
         if not len(found):
@@ -282,9 +247,10 @@ feature_names_in_
         Parameters
         ----------
         max_terms : int or None, default=20
-            As in `EBLRRegressor.summary`.
+            Maximum number of columns, those of the largest effect; None for all. Rules are always
+            included.
         label : object, optional
-            The class, where there are more than two; the first by default.
+            The class, if there are more than two; the first by default.
 
         Returns
         -------
@@ -292,7 +258,7 @@ feature_names_in_
         """
         self._check_is_fitted()
         row = self._class_row(label)
-        one = len(self.coef_) == 1
+        one = len(self.classes_) == 2
         title = f"log-odds of {self.classes_[1]}" if one else f"score of {self.classes_[row]}"
         return self._equation(title, row, max_terms)
 
@@ -305,9 +271,11 @@ feature_names_in_
         ----------
         ax : matplotlib axes, optional
         label : object, optional
-            The class, where there are more than two; the first by default.
-        width, colors
-            As in `EBLRRegressor.plot_rules`.
+            The class, if there are more than two; the first by default.
+        width : int, default=50
+            Characters per line of text.
+        colors : pair of colors, optional
+            Colors of positive and negative coefficients.
 
         Returns
         -------
@@ -315,5 +283,5 @@ feature_names_in_
         """
         self._check_is_fitted()
         row = self._class_row(label)
-        name = self.classes_[1 if len(self.coef_) == 1 else row]
+        name = self.classes_[1 if len(self.classes_) == 2 else row]
         return self._draw_rules(f"coefficient for {name}", row, ax, width, colors)

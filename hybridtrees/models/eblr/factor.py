@@ -1,13 +1,13 @@
-"""Least squares on nearly dependent columns, with columns added one by one.
+"""Least squares on nearly collinear columns, with columns added one by one.
 
-The standardised table is A = U F with orthonormal columns U, which are not kept, and a small F of
-full row rank. A new column z is c = A'z away from being known in these terms: F'a = c gives its
-part a within the span of U, and what is left of it, of length d, is a new direction::
+The standardised table is A = U F, where U has orthonormal columns and is not stored, and F is small
+and has full row rank. For a new column z let c = A'z. Solving F'a = c gives its components a in the
+span of U. The rest e = z - U a, of length d, is a new direction::
 
     F  <-  F  a        U'y  <-  U'y
-           0  d                 e'y / d,      e = z - U a
+           0  d                 e'y / d
 
-Since F is the root of A'A, this keeps twice the digits that the products A'A have.
+F is a square root of A'A, so that F has twice as many correct digits as the products A'A.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Floats = NDArray[np.float64]
 
 _EPS = float(np.finfo(np.float64).eps)
 _MAX_ROWS = 8192
-# Squares of lengths, as shares of the largest: so large that they are known to many digits, and
-# so small that they may be rounding errors.
+# Eigenvalues of A'A, as shares of the largest: those above the first are accurate, those below the
+# second may be rounding errors.
 _CLEAR = 1e-8
 _LOST = 1e-13
-# Lengths below this, as shares of the largest, cost digits that a second look brings back.
+# Singular values below this share of the largest lose digits, which a second pass recovers.
 _SOUND = 1e-4
-# A column whose new part is shorter than this, for a length of 1, depends on the others.
+# A column of length 1 whose new part is shorter than this is linearly dependent on the others.
 _DEPENDENT = 1e-8
 
 
@@ -54,10 +54,10 @@ class RowFactor:
         self.rank = len(self._factor)
 
     def _from_moments(self, table: Any, moments: CrossProducts) -> tuple[Floats, Floats] | None:
-        """Factor from the products, where columns depend on each other wholly or hardly at all.
+        """Return the factor from the products A'A, None if they are not accurate enough.
 
-        None where there is something in between. A combination of columns whose square is lost
-        in rounding is no more than rounding only if the rows say so.
+        Every eigenvalue must be clearly positive or lost in rounding. For the latter, a pass over
+        the rows checks that these combinations of columns are zero.
         """
         from hybridtrees.linear import _passes
 
@@ -77,7 +77,7 @@ class RowFactor:
         return size * vectors[:, kept].T, (vectors[:, kept].T @ moments.xy) / size
 
     def _from_rows(self, table: Any) -> tuple[Floats, Floats]:
-        """Factor from the rows themselves."""
+        """Return the factor from the rows themselves."""
         whole = self._triangle(table)
         p = table.n_columns
         left, size, right = np.linalg.svd(whole[:, :p], full_matrices=False)
@@ -85,7 +85,7 @@ class RowFactor:
         return size[kept, None] * right[kept], left[:, kept].T @ whole[:, p:]
 
     def _triangle(self, table: Any) -> Floats:
-        """Triangular factor of the columns and y, brought up to date block by block."""
+        """Return the triangular factor of the columns and y, updated block by block."""
         n, p = table.n_rows, table.n_columns
         step = min(_MAX_ROWS, max(1024, 4 * p))
         triangle = np.zeros((0, p + 1))
@@ -95,27 +95,29 @@ class RowFactor:
             if self._weight is not None:
                 block *= np.sqrt(self._weight[start:stop])[:, None]
             triangle = np.asarray(np.linalg.qr(np.vstack([triangle, block]), mode="r"))
-        return triangle / np.sqrt(self._total)
+        return np.asarray(triangle / np.sqrt(self._total))
 
     def append(
         self, values: Any, moments: CrossProducts, column: Floats, new: CrossProducts, cross: Floats
     ) -> None:
-        """Add a column, which has the moments `new`, to the table of `values`.
+        """Add a column with the moments `new` to the table `values`.
 
-        `cross` are the mean products of the standardised columns and the new one.
+        `cross` holds the mean products of the standardised columns with the new one.
         """
         with sequential_blas():
             left, size, right = np.linalg.svd(self._factor, full_matrices=False)
 
             def within(products: Floats) -> Floats:
-                return left @ ((right @ products) / size)
+                return np.asarray(left @ ((right @ products) / size))
 
             part = within(cross)
             square = float(new.scale[0] > 0) - float(part @ part)
             along = float(new.xy[0, 0]) - float(part @ self._along[:, 0])
             if size[-1] < _SOUND * size[0] or square < _SOUND:
                 coef = right.T @ ((left.T @ part) / size)
-                part, square, along = self._again(values, moments, column, new, coef, part, within)
+                part, square, along = self._correct(
+                    values, moments, column, new, coef, part, within
+                )
         self._factor = np.column_stack([self._factor, part])
         if square > _DEPENDENT**2:
             length = np.sqrt(square)
@@ -125,7 +127,7 @@ class RowFactor:
             self._along = np.vstack([self._along, [[along / length]]])
             self.rank += 1
 
-    def _again(
+    def _correct(
         self,
         values: Any,
         moments: CrossProducts,
@@ -135,9 +137,9 @@ class RowFactor:
         part: Floats,
         within: Callable[[Floats], Floats],
     ) -> tuple[Floats, float, float]:
-        """Take off what rounding has left of a column inside the span of the others.
+        """Project a column onto the span of the others again, to remove rounding errors.
 
-        Returns its part in the span, the square of the rest, and the product of that with y.
+        Return its components in the span, the squared length of the rest, and its product with y.
         """
         from hybridtrees.linear import _passes
 
@@ -156,7 +158,7 @@ class RowFactor:
         return part + more, square, along - float(more @ self._along[:, 0])
 
     def solve(self) -> Solution:
-        """Coefficients of minimum norm, of standardised columns."""
+        """Return the coefficients of minimum norm, for standardised columns."""
         with sequential_blas():
             left, size, right = np.linalg.svd(self._factor, full_matrices=False)
             beta = right.T @ ((left.T @ self._along) / size[:, None])

@@ -1,9 +1,9 @@
-"""The rounds of EBLR: a regression, a tree on what it leaves, one more column; and when to stop."""
+"""The rounds of EBLR: fit a regression, find a rule in its residuals, add a column."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,18 +17,22 @@ from hybridtrees.models.eblr.rules import FoundRule, RuleFinder, RuleTree
 
 Floats = NDArray[np.float64]
 
-# A loss below this share of that of a constant is rounding: there is nothing left to find.
+# A loss below this share of the mean square of the target is rounding error: the fit is perfect.
 _NOTHING_LEFT = 1e-28
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows in the forms that trees and the regression read."""
+    """Rows as the trees and the regression read them."""
 
-    values: Any  # features as they came, for the trees
-    columns: Any  # of the regression
-    target: NDArray  # float64, or int32 class codes
+    values: Any  # features, for the trees
+    columns: Any  # columns of the regression
+    target: NDArray[Any]  # float64, or int32 class codes
     weight: Floats | None
+
+    def of_target(self, k: int) -> Sample:
+        """Return the rows with one of several targets."""
+        return replace(self, target=np.ascontiguousarray(self.target[:, k]))
 
     def take(self, rows: NDArray[np.int64]) -> Sample:
         """Return some rows."""
@@ -39,41 +43,41 @@ class Sample:
 
 @dataclass(frozen=True)
 class Job:
-    """What a run of rounds needs to know beside the rows."""
+    """Settings of the rounds."""
 
-    n_rules: int  # rounds at most
+    n_rules: int  # the maximum
     n_outputs: int  # 0 for regression, 1 for two classes, else the number of classes
     options: Options  # of the regression
-    params: Callable[[int, float], GrowerParams]  # of so many rows of such a weight, but depth
+    params: Callable[[int, float], GrowerParams]  # (number of rows, total weight) -> parameters
     depths: tuple[int | None, ...]  # see `RuleFinder`
-    is_categorical: NDArray
-    residual: Callable[[NDArray, Floats], Floats]  # of target and scores
-    criterion: str | None  # "validation", "aic" or "bic" decide about the number of rules
-    patience: int  # rounds without a better criterion after which to stop
+    is_categorical: NDArray[Any]
+    residual: Callable[[NDArray[Any], Floats], Floats]  # (target, scores) -> residuals
+    criterion: str | None  # "validation", "aic", "bic" or None, to choose the number of rules
+    patience: int  # rounds without improvement after which to stop
     verbose: int = 0
 
 
 @dataclass
 class Rounds:
-    """What came out: the regressions with 0, 1, 2, ... rules, and how good they are."""
+    """The result: regressions with 0, 1, 2, ... rules, with their losses and scores."""
 
     rules: list[FoundRule] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
-    losses: list[float] = field(default_factory=list)  # of the training rows
+    losses: list[float] = field(default_factory=list)  # on the training rows
     scores: list[float] = field(default_factory=list)  # by the criterion
-    best: int = 0  # rules to keep
-    converged: bool = True  # all regressions
+    best: int = 0  # number of rules to keep
+    converged: bool = True  # whether all regressions have converged
     n_iter: int = 0
-    spreads: Floats | None = None  # standard deviations of the columns of the features
+    spreads: Floats | None = None  # standard deviations of the columns without rules
 
 
 def grow_rules(job: Job, train: Sample, validation: Sample | None = None) -> Rounds:
-    """Run the rounds, with rows for ``criterion="validation"``."""
+    """Run the rounds; `validation` rows are for ``criterion="validation"``."""
     line = open_line(
         train.columns, train.target, train.weight, job.n_outputs, job.options, job.n_rules
     )
     grower = None
-    watch = None if validation is None else _Watched(validation, job)
+    watch = None if validation is None else _ValidationLoss(validation, job)
     rounds = Rounds()
     for number in range(job.n_rules + 1):
         fitted, raw = line.fit_round()
@@ -101,7 +105,7 @@ def grow_rules(job: Job, train: Sample, validation: Sample | None = None) -> Rou
 
 
 def _mean_loss(job: Job, sample: Sample, raw: Floats) -> tuple[float, Floats]:
-    """Mean squared error or log-loss of scores, and these in the form that residuals take."""
+    """Return the mean squared error or log-loss, and scores in the shape that residuals take."""
     if job.n_outputs:
         losses = deviance(sample.target, raw)
     else:
@@ -113,28 +117,21 @@ def _mean_loss(job: Job, sample: Sample, raw: Floats) -> tuple[float, Floats]:
 def _open_grower(job: Job, train: Sample) -> RuleFinder:
     n = len(train.target)
     total = float(n) if train.weight is None else float(train.weight.sum())
-    return RuleFinder(
-        train.values,
-        job.is_categorical,
-        train.weight,
-        job.params(n, total),
-        job.depths,
-        job.n_rules,
-        job.options.n_threads,
-    )
+    table, params = (train.values, job.is_categorical, train.weight), job.params(n, total)
+    return RuleFinder(*table, params, job.depths, job.n_rules, job.options.n_threads)
 
 
 def _spread(train: Sample, job: Job) -> float:
-    """Loss of predicting nothing, in regression; a log-loss has no scale."""
+    """Return the scale of the loss: the mean square of the target, 1 for the log-loss."""
     if job.n_outputs:
         return 1.0
     return float(np.average(train.target**2, weights=train.weight))
 
 
 def _score(
-    job: Job, rounds: Rounds, line: GrowingLine, watch: _Watched | None, train: Sample
+    job: Job, rounds: Rounds, line: GrowingLine, watch: _ValidationLoss | None, train: Sample
 ) -> bool:
-    """Score the regression of this round; true if enough rounds were no better than the best."""
+    """Score the regression of this round; return whether to stop."""
     if job.verbose:
         print(f"[{len(rounds.rules)}] loss {rounds.losses[-1]:.6g}", end="")
     if job.criterion is None:
@@ -154,11 +151,10 @@ def _score(
 
 
 def _information(job: Job, rounds: Rounds, line: GrowingLine, train: Sample) -> float:
-    """Akaike's or Schwarz's criterion.
+    """Return the criterion of Akaike or Schwarz.
 
-    A rule has cost a coefficient and the choice of its conditions, each of which counts as one
-    parameter more. Weights say how much a row counts beside others, not how many it stands for:
-    the criterion is that of as many rows as have weight, whatever the sum of the weights.
+    The conditions of a rule were searched for, hence each counts as one more parameter. Weights
+    are relative: the sample size is the number of rows of positive weight, not their sum.
     """
     total = len(train.target) if train.weight is None else int(np.count_nonzero(train.weight))
     searched = sum(len(path) for found in rounds.rules for path in found.tree.paths())
@@ -173,13 +169,12 @@ def _information(job: Job, rounds: Rounds, line: GrowingLine, train: Sample) -> 
     return fit + price * (line.degrees() + intercepts + searched)
 
 
-class _Watched:
-    """Validation rows with the columns of the rules found so far."""
+class _ValidationLoss:
+    """Validation rows, with columns of the rules found so far."""
 
     def __init__(self, sample: Sample, job: Job) -> None:
-        self._sample = sample
-        self._job = job
-        self._rules = np.zeros((len(sample.target), 0), dtype=np.float64)
+        self._sample, self._job = sample, job
+        self._rules = np.zeros((len(sample.target), 0))
 
     def append(self, tree: RuleTree) -> None:
         """Add the column of a rule."""
@@ -187,16 +182,16 @@ class _Watched:
         self._rules = np.column_stack([self._rules, holds])
 
     def loss(self, line: Line) -> float:
-        """Mean loss of a regression."""
-        job, sample = self._job, self._sample
-        raw = enriched_scores(line, sample.columns, self._rules, job.options.n_threads)
-        return _mean_loss(job, sample, raw)[0]
+        """Return the mean loss of a regression."""
+        columns, n_threads = self._sample.columns, self._job.options.n_threads
+        raw = enriched_scores(line, columns, self._rules, n_threads)
+        return _mean_loss(self._job, self._sample, raw)[0]
 
 
-def enriched_scores(line: Line, columns: Any, rules: NDArray, n_threads: int) -> Floats:
-    """Scores of the columns of the regression and those of the rules behind them.
+def enriched_scores(line: Line, columns: Any, rules: NDArray[Any], n_threads: int) -> Floats:
+    """Return the scores of the columns of the regression, dense or CSR, and of its rules.
 
-    The columns, dense or CSR, are not copied; `rules` has the shape (n_rows, n_rules).
+    They are passed apart, since to join them would copy the columns.
     """
     p = columns.shape[1]
     own = Line(line.coef[:p], line.mean[:p], line.fill[:p], line.base)
@@ -211,13 +206,12 @@ def split_rows(
     fraction: float,
     how: str,
     weight: Floats | None,
-    codes: NDArray | None,
+    codes: NDArray[Any] | None,
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Training and validation rows, those of weight 0 left out.
+    """Return training and validation rows, without those of weight 0.
 
-    A `fraction` of them is for validation: drawn, class by class where there are `codes` of
-    classes, or the last ones.
+    A `fraction` is for validation: the last rows, or random ones, stratified by class `codes`.
     """
     rows = np.arange(n_rows) if weight is None else np.flatnonzero(weight > 0)
     n_val = int(np.ceil(fraction * len(rows)))
@@ -227,14 +221,14 @@ def split_rows(
         order = rng.permutation(rows)
         if codes is not None:
             order = order[np.argsort(codes[order], kind="stable")]
-        # Every so many-th row of the shuffled, sorted order: shares of classes are kept.
+        # Rows at equal distances in this order keep the shares of the classes.
         place = np.arange(len(order))
         chosen = np.floor((place + 1) * fraction) > np.floor(place * fraction)
         train, val = np.sort(order[~chosen]), np.sort(order[chosen])
     few = len(train) == 0 or len(val) == 0
     if few or (codes is not None and len(np.unique(codes[train])) < len(np.unique(codes[rows]))):
         raise ValueError(
-            f"validation_fraction={fraction!r} leaves too few of {len(rows)} sample(s) on one "
-            "side: a row on each, and of each class in training, is needed"
+            f"validation_fraction={fraction!r} leaves too few of {len(rows)} sample(s): training "
+            "needs a row (of each class), and so does validation"
         )
     return train, val

@@ -1,10 +1,10 @@
-"""Regressions that get one more column a round and are not fitted from scratch for it.
+"""Regressions that get one more column per round, without fitting them from scratch.
 
-Least squares keep the moments of the table and append those of the new column, a pass over the
-rows that multiplies each column with one; the coefficients then follow from the moments. Logistic
-regression starts Newton's method from the coefficients of the round before. Penalties are on the
-coefficients of standardised features, as the rest of the package has it, but a column of a rule
-is a zero or a one as it stands: a rule of few rows is not made cheap by its small variance.
+Least squares keeps the moments of the table and appends those of the new column, in one pass over
+the rows; the coefficients follow from the moments. Logistic regression starts Newton's method from
+the coefficients of the previous round. As elsewhere in the package, penalties are on coefficients
+of standardised features. Columns of rules stay zeros and ones: standardised, a rule with few rows
+would have a small penalty.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from hybridtrees.models.eblr.factor import RowFactor
 
 Floats = NDArray[np.float64]
 
-# A column of which the others leave no more than this share of its variance depends on them.
+# A column is dependent if the others explain all but this share of its variance.
 _DEPENDENT = 1e-9
 
 
 class EnrichedTable:
-    """Columns of a regression, divided by `scale`, with room for `n_more` of rules behind them."""
+    """Columns of a regression, divided by `scale`, with space for `n_more` columns of rules."""
 
     def __init__(self, values: Any, n_more: int, scale: Floats | None = None) -> None:
         self.n_own = self.n_columns = values.shape[1]
@@ -52,7 +52,7 @@ class EnrichedTable:
 
     @property
     def values(self) -> Any:
-        """The table as it is now."""
+        """The columns so far."""
         return self._stored if self._sparse else self._stored[:, : self.n_columns]
 
     def append(self, column: Floats) -> None:
@@ -73,10 +73,10 @@ def _indicator_moments(
     weight: Floats | None,
     n_threads: int,
 ) -> tuple[CrossProducts, Floats]:
-    """Moments of a column of zeros and ones, and its mean products with standardised others.
+    """Return moments of a column of zeros and ones, and mean products with the other columns.
 
-    Sums over the rows where it is one are enough: standardised columns add up to zero, so that
-    the mean of the new column plays no part, and the fewer rows may be taken.
+    Standardised columns sum to zero. The products are therefore sums over the rows of ones or,
+    with the other sign, over the rows of zeros; the fewer rows are used.
     """
     from hybridtrees.linear import _passes
 
@@ -110,9 +110,9 @@ def _indicator_moments(
 
 
 class GrowingLine:
-    """A regression on a table that gets one more column a round; see `open_line`."""
+    """A regression on a table that gets one more column per round; see `open_line`."""
 
-    spreads: Floats  # standard deviations of the columns of the features
+    spreads: Floats  # standard deviations of the columns without rules
 
     def __init__(self, table: EnrichedTable, options: Options) -> None:
         self.table = table
@@ -131,15 +131,15 @@ class GrowingLine:
         raise NotImplementedError
 
     def to_user(self, line: Line) -> Line:
-        """Return a line of the table as one of the columns as they came."""
+        """Convert a line for the columns of the table to their original units."""
         return line
 
     def degrees(self) -> float:
-        """Effective number of coefficients: nonzero ones, or the trace of the hat matrix."""
+        """Return the degrees of freedom: nonzero coefficients, or the trace of the hat matrix."""
         raise NotImplementedError
 
     def fit_round(self) -> tuple[Line, Floats]:
-        """Fit all coefficients; returns the line of the columns as they came, and its scores."""
+        """Fit all coefficients; return the line in original units, and its scores."""
         line = self.solve()
         user_line, values = self.to_user(line), self.table.values
         return user_line, line.predict(values, None, self.options.n_threads)
@@ -178,13 +178,13 @@ class GrowingLeastSquares(GrowingLine):
 
     @property
     def spreads(self) -> Floats:  # type: ignore[override]
-        """Standard deviations of the columns of the features."""
+        """Standard deviations of the columns without rules."""
         m = self._moments
         scale = m.scale if m.centred else np.sqrt(np.maximum(m.scale**2 - m.fill**2, 0.0))
         return scale[: self.table.n_own]
 
     def penalties(self) -> tuple[Floats, Floats]:
-        """L1 and L2 penalties of the coefficients of standardised columns."""
+        """Return L1 and L2 penalties of the coefficients of standardised columns."""
         scale = np.where(self._moments.scale > 0, self._moments.scale, 1.0)
         if self.options.standardize:
             scale[: self.table.n_own] = 1.0
@@ -200,7 +200,7 @@ class GrowingLeastSquares(GrowingLine):
                 moments, l1, l2, start=self._beta, tol=options.tol, max_iter=options.max_iter
             )
             if solution.spectral and options.penalty.alpha == 0:
-                # The squares of nearly dependent columns have lost what tells them apart.
+                # The moments of nearly collinear columns have lost the difference between them.
                 self._factor = RowFactor(
                     self.table.values, self._y, self._weight, moments, options.n_threads
                 )
@@ -224,7 +224,7 @@ class GrowingLeastSquares(GrowingLine):
 
 
 class GrowingLogistic(GrowingLine):
-    """Logistic regression that starts where the round before ended; see `open_line`."""
+    """Logistic regression that starts from the previous round's coefficients."""
 
     def __init__(
         self,
@@ -245,51 +245,38 @@ class GrowingLogistic(GrowingLine):
         self._dependent = False
         self._moments: CrossProducts | None = None
         if options.penalty.alpha == 0:
+            y, centred = np.zeros((len(codes), 1)), options.fit_intercept
             self._moments = collect_products(
-                values,
-                np.zeros((len(codes), 1)),
-                weight,
-                centred=options.fit_intercept,
-                n_threads=options.n_threads,
+                values, y, weight, centred=centred, n_threads=options.n_threads
             )
 
     def _scales(self, values: Any) -> list[Floats]:
-        options = self.options
-        return list(
-            column_scales(
-                values, self._data[1], centred=options.fit_intercept, n_threads=options.n_threads
-            )
-        )
+        centred, n_threads = self.options.fit_intercept, self.options.n_threads
+        return list(column_scales(values, self._data[1], centred=centred, n_threads=n_threads))
 
     def append(self, column: Floats) -> None:
         """Add a column of zeros and ones."""
         new = self._scales(column[:, None])
-        # Without a penalty a scale changes nothing but the path of the solver.
+        # Without a penalty, the scale only affects the path of the solver.
         if self.options.penalty.alpha != 0:
             new[1] = (new[1] > 0).astype(np.float64)
         self._columns = [np.append(a, b) for a, b in zip(self._columns, new, strict=True)]
         if self._moments is not None:
             self._append_moments(column)
         self.table.append(column)
-        if self._theta is not None:  # the intercept stands last
+        if self._theta is not None:  # the intercept is last
             self._theta = np.insert(self._theta, -1, 0.0, axis=1)
 
     def _append_moments(self, column: Floats) -> None:
-        """Find out whether a new column depends on the others.
+        """Check whether a new column is linearly dependent on the others.
 
-        Without a penalty the coefficients are then the ones of minimum norm, to which Newton's
-        method finds from zero but not from coefficients of fewer columns.
+        If so, and without a penalty, the coefficients of minimum norm are wanted. Newton's method
+        finds them from zero, but not from the coefficients of fewer columns.
         """
         m = self._moments
         assert m is not None
-        new, cross = _indicator_moments(
-            self.table.values,
-            column,
-            m,
-            np.zeros((len(column), 1)),
-            self._data[1],
-            self.options.n_threads,
-        )
+        y, weight, n_threads = np.zeros((len(column), 1)), self._data[1], self.options.n_threads
+        new, cross = _indicator_moments(self.table.values, column, m, y, weight, n_threads)
         left = 1.0
         if m.varies.any() and not self._dependent:
             known = cross[m.varies, None]
@@ -343,17 +330,17 @@ class GrowingLogistic(GrowingLine):
         assert hess is not None
         l1, l2 = problem.penalties()
         keep = np.ones(len(l1), dtype=bool)
-        keep[len(problem.l1) :: len(problem.l1) + 1] = False  # intercepts are counted apart
+        keep[len(problem.l1) :: len(problem.l1) + 1] = False  # intercepts are counted elsewhere
         return _trace(hess[np.ix_(keep, keep)] / problem.total, l2[keep])
 
 
 class Refitted(GrowingLine):
-    """Regression on a table with too many columns to keep products of: fitted anew every time."""
+    """Regression on too many columns to keep their products: refitted in every round."""
 
     def __init__(
         self,
         values: Any,
-        target: NDArray,
+        target: NDArray[Any],
         weight: Floats | None,
         n_outputs: int,
         options: Options,
@@ -384,23 +371,23 @@ class Refitted(GrowingLine):
         else:
             model = open_regression(values, target[:, None], weight, options)
         fit = model.solve(alpha)
-        line = model.line(fit)
+        line: Line = model.line(fit)
         self._note(fit)
         self._n_used = int(np.count_nonzero(line.coef))
         return line
 
     def to_user(self, line: Line) -> Line:
-        """Return a line of the divided columns as one of the columns as they came."""
+        """Convert a line for the scaled columns to their original units."""
         scale = self._scale
         return Line(line.coef / scale[:, None], line.mean * scale, line.fill * scale, line.base)
 
     def degrees(self) -> float:
-        """Coefficients that are not 0, but no more than rows."""
+        """Return the number of nonzero coefficients, at most that of the rows."""
         return float(min(self._n_used, self.table.values.shape[0]))
 
 
 def _trace(gram: Floats, l2: Floats) -> float:
-    """Trace of (G + L2)^-1 G."""
+    """Return the trace of (G + L2)^-1 G."""
     if not len(gram):
         return 0.0
     with sequential_blas():
@@ -411,13 +398,13 @@ def _trace(gram: Floats, l2: Floats) -> float:
 
 def open_line(
     values: Any,
-    target: NDArray,
+    target: NDArray[Any],
     weight: Floats | None,
     n_outputs: int,
     options: Options,
     n_more: int,
 ) -> GrowingLine:
-    """Choose the form by the shape of the table, of which `n_more` columns are to come at most."""
+    """Choose the regression by the shape of the table, to which at most `n_more` columns come."""
     n, p = values.shape[0], values.shape[1] + n_more
     large = (p + 1) * n_outputs > max(LARGEST_HESSIAN, 2 * n_outputs)
     if is_wide(n, p) or large:

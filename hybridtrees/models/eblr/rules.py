@@ -1,4 +1,4 @@
-"""Rules of EBLR: leaves of small trees, as columns of zeros and ones and as text."""
+"""Rules of EBLR: leaves of small trees, as zero-one columns and as text."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hybridtrees._persistence import register
+from hybridtrees.core.base._types import ALL_KEYS
 from hybridtrees.core.base.checks import (
     MOST,
     Checked,
@@ -23,7 +24,7 @@ from hybridtrees.core.grow.cart import TargetLeaves, TargetStatistics, cart_para
 from hybridtrees.core.grow.grower import Grower
 from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.grow.params import GrowerParams
-from hybridtrees.core.grow.table import ALL_KEYS, Table
+from hybridtrees.core.grow.table import Table
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 from hybridtrees.input.labels_text import category_list, one_line
 from hybridtrees.linear._base import check_line
@@ -32,20 +33,22 @@ from hybridtrees.models.shared.fitted_checks import check_categories
 
 Floats = NDArray[np.float64]
 
-# Leaves whose values differ by no more than rounding are equally far from zero.
+# Relative difference up to which the means of leaves tie.
 _TIE = 1e-12
-# Largest depth that the engine takes; no tree is as deep.
+# Maximum depth of the engine; no tree is as deep.
 _DEEPEST = 2**15 - 1
 
 
 class _EnrichedTable(Table):
-    """A table with room for columns of zeros and ones behind its own.
+    """A table of sorted lists, with space for zero-one columns after its own.
 
-    A list of zeros and ones needs no sorting. A column that is not there yet has one key for all
-    rows, so that no split can fall into it.
+    Zero-one columns need no sorting. A column that is not added yet has the same key for all rows,
+    so that it cannot be split.
     """
 
-    def __init__(self, values: Any, is_categorical: NDArray, n_more: int, n_threads: int) -> None:
+    def __init__(
+        self, values: Any, is_categorical: NDArray[Any], n_more: int, n_threads: int
+    ) -> None:
         super().__init__(values, is_categorical)
         self._n_own = self.n_features
         lists = self.lists(n_threads, n_more)
@@ -62,9 +65,13 @@ class _EnrichedTable(Table):
         new["key"][len(zeros) :] = 1 if len(zeros) else 0
 
     def thresholds(
-        self, feature: NDArray, low_row: NDArray, high_row: NDArray, key: NDArray
+        self,
+        feature: NDArray[Any],
+        low_row: NDArray[Any],
+        high_row: NDArray[Any],
+        key: NDArray[Any],
     ) -> Floats:
-        """Where cuts fall; between 0 and 1 in the new columns."""
+        """Return thresholds; 0.5 in the zero-one columns."""
         middle = np.full(len(feature), 0.5)
         own = feature < self._n_own
         middle[own] = super().thresholds(feature[own], low_row[own], high_row[own], key[own])
@@ -72,16 +79,16 @@ class _EnrichedTable(Table):
 
 
 class RuleFinder:
-    """Finds rules in small trees on residuals, one a round, each on one more column."""
+    """Finds one rule per round, in small trees on residuals."""
 
     def __init__(
         self,
-        values: Any,  # features as they came
-        is_categorical: NDArray,
+        values: Any,
+        is_categorical: NDArray[Any],
         weight: Floats | None,
-        params: GrowerParams,  # of all rounds, but for the depth
-        depths: tuple[int | None, ...],  # by round; the last holds for the rest
-        n_rules: int,  # maximum
+        params: GrowerParams,  # of all rounds, except the depth
+        depths: tuple[int | None, ...],  # by round; the last holds for all further rounds
+        n_rules: int,  # the maximum
         n_threads: int,
     ) -> None:
         self.n_features = values.shape[1]
@@ -94,11 +101,11 @@ class RuleFinder:
         self._n_rules = 0
 
     def _grower(self) -> Grower:
-        """Return the grower of this round; rounds of one depth share theirs."""
+        """Return the grower of this round; rounds of equal depth share one."""
         depth = self._depths[min(self._n_rules, len(self._depths) - 1)]
         depth = 0 if depth is None else min(depth, _DEEPEST)
         if depth not in self._growers:
-            # Single splits leave the lists as they are, so that no copy is needed.
+            # Growth of a single split does not reorder the lists: no copy is needed.
             whole = self._weight is None or bool((self._weight > 0).all())
             params = replace(self._params, max_depth=depth)
             self._growers[depth] = Grower(
@@ -111,10 +118,10 @@ class RuleFinder:
         return self._growers[depth]
 
     def find(self, residual: Floats) -> FoundRule | None:
-        """Grow a tree and take its leaf of the largest mean; None where it cannot be split."""
-        target = residual.reshape(len(residual), -1)
+        """Return the rule of the leaf whose mean is farthest from 0, None without a split."""
+        grower, target = self._grower(), residual.reshape(len(residual), -1)
         statistics = TargetStatistics(target, self._weight, "squared_error")
-        grown = self._grower().grow(statistics, statistics.rows)
+        grown = grower.grow(statistics, statistics.rows)
         if grown.tree.n_leaves < 2:
             return None
         found = _best_leaves(grown, self.n_features)
@@ -127,7 +134,7 @@ class RuleFinder:
 
 @dataclass
 class FoundRule:
-    """A rule, and the training rows that it holds for."""
+    """A rule, with the training rows where it holds and their mean residual."""
 
     tree: RuleTree
     holds: NDArray[np.bool_]
@@ -137,7 +144,7 @@ class FoundRule:
 def _best_leaves(grown: Grown, n_features: int) -> FoundRule:
     tree = grown.tree
     leaves = np.flatnonzero(tree.nodes["left"] < 0)
-    # Several residuals (one per class) are as far from zero as the largest of them.
+    # With one residual per class, the largest counts.
     far = np.abs(tree.values[leaves]).max(axis=1)
     chosen = leaves[far >= far.max() * (1 - _TIE)].astype(np.int32)
     weight = tree.nodes["weight"][chosen]
@@ -148,26 +155,20 @@ def _best_leaves(grown: Grown, n_features: int) -> FoundRule:
 
 
 @register
+@dataclass(eq=False)
 class RuleTree(Checked):
     """A small tree and those of its leaves where a rule holds."""
 
-    def __init__(
-        self,
-        ensemble: TreeEnsemble,  # the tree, in terms of the columns that it uses
-        features: NDArray[np.int64],  # their numbers; rules stand behind
-        leaves: NDArray[np.int32],  # where the rule holds
-        n_features: int,  # without rules
-    ) -> None:
-        self.ensemble = ensemble
-        self.features = features
-        self.leaves = leaves
-        self.n_features = n_features
+    ensemble: TreeEnsemble  # the tree, on the columns that it uses
+    features: NDArray[np.int64]  # indices of these columns; rules come after the features
+    leaves: NDArray[np.int32]  # where the rule holds
+    n_features: int  # without rules
 
     def _check_state(self) -> None:
-        """Refuse a rule about leaves or columns that the tree does not have."""
+        """Refuse leaves or columns that the tree does not have."""
         ensemble = check_type(self, "ensemble", TreeEnsemble)
         if len(ensemble) != 1:
-            raise ValueError(f"a rule is about one tree, got {len(ensemble)}")
+            raise ValueError(f"a rule has one tree, got {len(ensemble)}")
         check_count(self, "n_features", 1)
         sizes = check_arrays(
             self, {"features": ("i8", ensemble.n_features), "leaves": ("i4", "n_leaves")}
@@ -175,10 +176,10 @@ class RuleTree(Checked):
         check_numbers(self.features, "features of RuleTree", 0, MOST)
         check_numbers(self.leaves, "leaves of RuleTree", 0, len(ensemble.nodes))
         if not sizes["n_leaves"] or np.any(ensemble.nodes["left"][self.leaves] >= 0):
-            raise ValueError("a rule holds in leaves of its tree")
+            raise ValueError("a rule must hold in one or more leaves of its tree")
 
-    def check_columns(self, n_rules: int, categories: Sequence[NDArray | None]) -> None:
-        """Refuse a rule about columns that there are not when `n_rules` are known already."""
+    def check_columns(self, n_rules: int, categories: Sequence[NDArray[Any] | None]) -> None:
+        """Refuse columns beyond the features and `n_rules` earlier rules."""
         check_count(self, "n_features", len(categories), len(categories))
         check_numbers(self.features, "features of RuleTree", 0, len(categories) + n_rules)
         feature, words, limit = self.ensemble.category_sets()
@@ -186,7 +187,7 @@ class RuleTree(Checked):
 
     @classmethod
     def of(cls, tree: Tree, leaves: NDArray[np.int32], n_features: int) -> RuleTree:
-        """Renumber the columns of a tree so that no others are needed."""
+        """Make a rule of leaves of a tree, reduced to the columns that the tree uses."""
         inner = tree.nodes["left"] >= 0
         used, number = np.unique(tree.nodes["feature"][inner], return_inverse=True)
         nodes = tree.nodes.copy()
@@ -197,14 +198,14 @@ class RuleTree(Checked):
 
     @property
     def tree(self) -> Tree:
-        """The tree, its features numbered as in the table with the earlier rules behind it."""
+        """The tree, with the feature indices of the table and the earlier rules after it."""
         tree = self.ensemble[0]
         inner = tree.nodes["left"] >= 0
         tree.nodes["feature"][inner] = self.features[tree.nodes["feature"][inner]]
         return tree
 
-    def holds(self, values: Any, earlier: NDArray, n_threads: int) -> NDArray[np.bool_]:
-        """Whether the rule holds for each row; `earlier` has the columns of the earlier rules."""
+    def holds(self, values: Any, earlier: NDArray[Any], n_threads: int) -> NDArray[np.bool_]:
+        """Return whether the rule holds for each row; `earlier` holds the earlier rules."""
         table = np.empty((values.shape[0], len(self.features)), dtype=values.dtype)
         for j, f in enumerate(self.features):
             if f >= self.n_features:
@@ -217,13 +218,9 @@ class RuleTree(Checked):
         return np.isin(reached, self.leaves)
 
     def paths(self) -> list[list[Condition]]:
-        """Conditions of each leaf, all of which must be met; one leaf is enough."""
+        """Return the conditions of each leaf; the rule holds if those of one leaf are met."""
         tree = self.tree
-        parent = np.full(tree.n_nodes, -1)
-        for side in ("left", "right"):
-            inner = np.flatnonzero(tree.nodes[side] >= 0)
-            parent[tree.nodes[side][inner]] = inner
-        found = []
+        parent, found = tree.nodes["parent"], []
         for leaf in self.leaves:
             path: list[int] = [int(leaf)]
             while parent[path[-1]] >= 0:
@@ -236,7 +233,7 @@ class RuleTree(Checked):
 
 
 def check_enriched(model: Any) -> None:
-    """Refuse a fitted model whose rules are not about features and the rules before them."""
+    """Refuse a fitted model with inconsistent rules or lines."""
     design, rules = check_type(model, "_design", Design), check_type(model, "_trees", list)
     design.check_reader(model._reader)
     n_rules = check_count(model, "n_rules_", len(rules), len(rules))
@@ -245,35 +242,47 @@ def check_enriched(model: Any) -> None:
             raise ValueError(f"rule {k} is a {type(rule).__name__}")
         rule.check_columns(k, model._reader.categories)
     lists = model._support, model._share, model._rule_residual, model.rule_names_
-    sizes = [len(own) for own in (*lists, model._lines[1:], model.train_losses_[1:])]
-    if sizes != [n_rules] * len(sizes):
+    sizes = [len(own) for own in lists]
+    # Missing in files of the first versions, where every round has one rule.
+    stages = vars(model).setdefault("_stages", np.arange(n_rules + 1))
+    check_arrays(model, {"_stages": ("i8", len(model._lines))})
+    if sizes != [n_rules] * len(sizes) or len(model.train_losses_) != len(stages):
         raise ValueError(f"{n_rules} rules are described by lists of {sizes} entries")
-    for k, line in enumerate(model._lines):
-        check_line(line, design.n_columns + k)
+    check_numbers(stages, "_stages", 0, n_rules + 1)
+    if not len(stages) or stages[-1] != n_rules:
+        raise ValueError("the last round must have all rules")
+    widths = {
+        check_line(line, design.n_columns + n) for line, n in zip(model._lines, stages, strict=True)
+    }
+    if len(widths) > 1:
+        raise ValueError("the rounds have different numbers of outputs")
+    classes = vars(model).get("classes_")
+    if classes is not None and widths != {1 if len(classes) <= 2 else len(classes)}:
+        raise ValueError(f"{len(classes)} classes cannot have {max(widths)} linear functions")
+    if "_rule_target" in vars(model):
+        check_arrays(model, {"_rule_target": ("i8", n_rules)})
+        check_numbers(model._rule_target, "_rule_target", 0, max(widths))
+        check_arrays(model, {"train_losses_": ("f8", len(stages), max(widths))})
     check_arrays(
         model,
-        {
-            "_with_missing": (bool, model.n_features_in_),
-            "_column_spread": ("f8", design.n_columns),
-            "coef_names_": (object, design.n_columns + n_rules),
-        },
+        {"_with_missing": (bool, model.n_features_in_), "_column_spread": ("f8", design.n_columns)},
     )
 
 
 @dataclass
 class Condition:
-    """What a rule asks of one column."""
+    """A condition on one column: ``low < value <= high``, or a set of categories."""
 
-    feature: int  # or, from `n_features` on, an earlier rule
-    low: float = -math.inf  # the value must be above
-    high: float = math.inf  # and not above this
-    codes: frozenset[int] | None = None  # categories allowed, None for all
-    excluded: frozenset[int] = field(default_factory=frozenset)  # categories that are not
+    feature: int  # index of the column; from `n_features` on, an earlier rule
+    low: float = -math.inf
+    high: float = math.inf
+    codes: frozenset[int] | None = None  # allowed categories, None for all
+    excluded: frozenset[int] = field(default_factory=frozenset)  # categories not allowed
     missing: bool = True  # whether a missing value is allowed
-    rule: int = -1  # number of the earlier rule, from 0; -1 for a feature
+    rule: int = -1  # index of the earlier rule, -1 for a feature
 
-    def holds(self, column: NDArray) -> NDArray[np.bool_]:
-        """Whether values of the column meet the condition; NaN is missing."""
+    def holds(self, column: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return whether values of the column meet the condition; NaN is missing."""
         gone = np.isnan(column)
         if self.codes is None and not self.excluded:
             inside = (column > self.low) & (column <= self.high)
@@ -287,11 +296,11 @@ class Condition:
         self,
         names: Sequence[str],
         rule_names: Sequence[str],
-        labels: NDArray | None,
+        labels: NDArray[Any] | None,
         show_missing: bool,
         digits: int | None,
     ) -> str:
-        """Write the condition; without a number of digits thresholds are written in full."""
+        """Return the condition as text; with `digits` None, thresholds have all digits."""
         if self.rule >= 0:
             return ("" if self.low == 0.5 else "not ") + rule_names[self.rule]
         name = one_line(str(names[self.feature]))
@@ -311,7 +320,7 @@ class Condition:
             return "" if self.low == math.inf else f"{name} > {low}"
         return f"{low} < {name} <= {high}"
 
-    def _categories(self, name: str, labels: NDArray) -> str:
+    def _categories(self, name: str, labels: NDArray[Any]) -> str:
         every = range(len(labels)) if self.codes is None else sorted(self.codes)
         allowed = [labels[k] for k in every if k < len(labels) and k not in self.excluded]
         if len(allowed) in (0, len(labels)):
@@ -320,7 +329,7 @@ class Condition:
 
 
 def _narrow(met: dict[int, Condition], tree: Tree, node: int, left: bool, n_features: int) -> None:
-    """Add what it takes to go left or right at a node."""
+    """Narrow the conditions by those for going left or right at a node."""
     fields = tree.nodes[node]
     feature = int(fields["feature"])
     own = met.setdefault(feature, Condition(feature, rule=max(-1, feature - n_features)))
@@ -343,12 +352,13 @@ class Rule:
 
     name: str  # of its column
     text: str  # the conditions under which it holds
-    coef: Any  # of its column; one per class
-    support: int  # training rows, of positive weight, for which it holds
-    share: float  # of them in the weight
-    gain: float  # by how much the rule lowers the training loss of the regression
-    residual: Any  # mean of these rows when the rule was found
-    tree: RuleTree  # that it is a leaf of
+    coef: Any  # coefficient of its column, or one per class
+    support: int  # number of training rows, of positive weight, where it holds
+    share: float  # their share of the total weight
+    gain: float  # decrease of the training loss by the rule
+    residual: Any  # their mean residual when the rule was found
+    tree: RuleTree  # the tree that it is a leaf of
+    target: int | None = None  # which of several targets it belongs to
 
     def __str__(self) -> str:
         coef = np.array2string(np.asarray(self.coef), precision=6, separator=", ")
@@ -359,13 +369,13 @@ def rule_text(
     tree: RuleTree,
     names: Sequence[str],
     rule_names: Sequence[str],
-    categories: Sequence[NDArray | None],
+    categories: Sequence[NDArray[Any] | None],
     with_missing: NDArray[np.bool_],
     digits: int | None = None,
 ) -> str:
-    """Write a rule: its leaves joined by "or", the conditions of each by "and".
+    """Return a rule as text: leaves joined by "or", their conditions by "and".
 
-    Where missing values go is told of features `with_missing` in fit; None digits are all.
+    Missing values are mentioned only for features that have some in fit, `with_missing`.
     """
     parts = []
     for path in tree.paths():

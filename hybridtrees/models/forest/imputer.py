@@ -1,4 +1,4 @@
-"""Missing values filled in by the proximities of a forest."""
+"""Imputation of missing values by the proximities of a random forest."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import sys
 import warnings
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
-import scipy.sparse
 
-from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
+from hybridtrees._parameters import Seed, check_boolean, check_integer, check_option, check_real
 from hybridtrees.base import Estimator, atomic_fit
 from hybridtrees.core.base.checks import check_arrays, check_count, check_numbers, check_type
 from hybridtrees.core.base.random_state import seed_sequence
@@ -30,69 +29,69 @@ from hybridtrees.models.forest.imputer_fill import (
 from hybridtrees.models.shared.forest.leaves import Proximities
 from hybridtrees.models.shared.forest.packed import PackedForest
 from hybridtrees.models.shared.output_names import OutputMixin, fill_column, frame_kind
-from hybridtrees.models.shared.tree_parameters import SPLITTERS
+from hybridtrees.models.shared.tree_parameters import SPLITTERS, Splitter
 
 
 class ProximityImputer(OutputMixin, Estimator):
-    """Fill in missing values from the rows that a random forest finds alike (Breiman 2003).
+    """Impute missing values from similar rows, by random forest proximities (Breiman 2003).
 
     Missing numbers are first replaced by the median of their column, missing categories by the
-    most frequent one: those of the rows of the same class where the target has classes. A forest
-    is grown on the filled table, and every missing entry is replaced by the mean of the present
-    ones, weighted by the proximities of their rows, or by the category with the largest sum of
-    them; this is done a few times. A column without any value in fit is filled with 0 if it
-    holds numbers, and else stays missing; a warning says so.
+    mode: those of the row's class if the target has classes. A forest is grown on the filled table,
+    and every missing number is replaced by the mean of the known ones, weighted by the proximities
+    of their rows, every missing category by the one with the largest sum of proximities. This is
+    repeated for a few rounds. A column without any value in `fit` is filled with 0 if numeric, and
+    otherwise stays missing; a warning is issued.
 
-    How many rounds to do is tried out first: some known entries are hidden, and rounds are done
-    as long as each brings the fills of these nearer to the truth. Then as many rounds are done
-    with all known entries.
+    The number of rounds is chosen first: some known entries are hidden, and rounds are run as long
+    as each reduces the error of their imputed values. As many rounds are then run with all known
+    entries.
 
     Parameters
     ----------
-    n_estimators : int, default=100
-        Trees of each forest.
-    n_rounds : int, default=5
-        Maximum number of rounds of growing and refilling.
-    tol : float, default=0.01
-        Stop when the refilled entries change by less than this: the mean change of numbers in
+    n_estimators : int
+        Number of trees of each forest.
+    n_rounds : int
+        Maximum number of rounds of growing and filling.
+    tol : float
+        Stop when the filled entries change by less than this: the mean change of numbers in
         standard deviations of their columns, and the share of categories that change.
-    task : {"auto", "regression", "classification"}, default="auto"
-        Kind of forest for a target. "auto" takes text, booleans and category types for classes,
-        and whole numbers while there are at most 20 different ones and five rows for each, or
-        two different ones; other numbers make a regression. Without a target the forest tells
-        the table from one whose columns are shuffled.
-    min_samples_leaf : int or float, default=5
+    task : {"auto", "regression", "classification"}
+        Kind of forest for a target. "auto" treats text, booleans and category types as classes,
+        also whole numbers with at most 20 distinct values and five rows per value, or with two
+        distinct values; other numbers are for regression. Without a target, the forest is trained
+        to tell the table from one with permuted columns.
+    min_samples_leaf : int or float
         Minimum number of rows of a leaf: the fewer, the closer the neighbours.
-    oob : bool, default=False
-        Whether two rows are near only by the trees that have seen neither of them. That takes
-        more trees, and keeps rows from being near merely because trees know their targets.
-    validation_fraction : float or None, default=0.1
-        Share of the known entries that is hidden to see how many rounds help. None, or a share
-        of less than one entry, does rounds until `tol` or `n_rounds` end them.
-    splitter : {"hist", "exact"}, default="hist"
-    categorical_features : array-like, optional
-        Columns that hold categories, beside the string and category columns of a data frame.
+    oob : bool
+        Whether proximities of two rows count only the trees that both are out of bag for. This
+        needs more trees, and avoids rows being near only because trees have learned their targets.
+    validation_fraction : float or None
+        Share of the known entries that is hidden to choose the number of rounds. With None, or a
+        share of less than one entry, rounds end by `tol` or `n_rounds`.
+    splitter : {"hist", "exact"}
+        Grow the trees on binned features, or search every threshold.
+    categorical_features : array-like or None
+        Categorical columns, in addition to the string and category columns of a data frame.
     random_state : int, Generator, RandomState or None
-    n_jobs : int, optional
-        Threads; all usable CPUs by default.
-    verbose : int, default=0
+        Seed of the forests and of the hidden entries.
+    n_jobs : int or None
+        Number of threads; all usable CPUs by default.
+    verbose : int
         Whether to print a line for each round.
 
     Attributes
     ----------
     statistics_ : ndarray of shape (n_features,)
-        Median of each column, or code of its most frequent category.
+        Median of each column, or code of its mode.
     class_statistics_ : ndarray of shape (n_classes, n_features) or None
         The same for the rows of each class; None without classes.
     changes_ : list of float
-        Change of the refilled entries in each round.
+        Change of the filled entries in each round.
     errors_ : list of float
         Error of the hidden entries after the first fill and after each round that was tried:
-        the mean squared error in variances of the columns, where a wrong category counts 1.
+        the mean squared error in variances of the columns, a wrong category counting 1.
     n_iter_ : int
-        Rounds that were kept.
-    n_features_in_, feature_names_in_
-        The features of `fit`; names only where the table had them.
+        Number of rounds.
 
     Examples
     --------
@@ -109,18 +108,18 @@ class ProximityImputer(OutputMixin, Estimator):
     n_estimators: int = 100
     n_rounds: int = 5
     tol: float = 0.01
-    task: str = "auto"
+    task: Literal["auto", "regression", "classification"] = "auto"
     min_samples_leaf: int | float = 5
     oob: bool = False
     validation_fraction: float | None = 0.1
-    splitter: str = "hist"
+    splitter: Splitter = "hist"
     categorical_features: Any = None
-    random_state: Any = None
+    random_state: Seed = None
     n_jobs: int | None = None
     verbose: int = 0
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from a table what its rows are like.
+        """Fit the imputer.
 
         Parameters
         ----------
@@ -139,17 +138,21 @@ class ProximityImputer(OutputMixin, Estimator):
         return self
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Learn from a table and fill it.
+        """Fit the imputer and fill the same table.
 
         Parameters
         ----------
-        X, y, sample_weight
-            As in `fit`.
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+            NaN means missing.
+        y : array-like of shape (n_rows,), optional
+            Target of the forest.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights of the rows.
 
         Returns
         -------
         filled : ndarray or data frame
-            `X` with its missing entries filled; a frame of pandas or polars stays one.
+            `X` with its missing entries filled; a data frame of pandas or polars stays one.
         """
         return self._like(X, *self._fit(X, y, sample_weight))
 
@@ -159,7 +162,7 @@ class ProximityImputer(OutputMixin, Estimator):
         values = _dense(self._fit_features(X, categorical_features=self.categorical_features))
         training = Training.read(y, sample_weight, len(values), self.task)
         n_rounds = int(self.n_rounds)
-        # For the rounds, the last forest, the rounds that are tried, and the hidden entries.
+        # For the rounds, the last forest, the rounds on hidden entries, and which are hidden.
         seeds = seed_sequence(self.random_state).spawn(2 * n_rounds + 2)
         missing = np.isnan(values)
         self._nothing_known = missing.all(axis=0)
@@ -186,20 +189,17 @@ class ProximityImputer(OutputMixin, Estimator):
     def _first_values(
         self, values: np.ndarray, training: Training
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return what gaps are filled with at first, of the table and of each class."""
-        is_categorical, weight = self._reader.is_categorical, training.weight
-        overall = np.nan_to_num(first_values(values, is_categorical, weight))
+        """Return the values of the first fill, for the table and for each class."""
+        is_categorical = self._reader.is_categorical
+        overall = np.nan_to_num(first_values(values, is_categorical, training.weight))
         if training.codes is None:
             return overall, None
-        codes, n_classes = training.codes, training.n_classes
-        return overall, first_values_by_class(
-            values, is_categorical, weight, codes, n_classes, overall
-        )
+        return overall, first_values_by_class(values, is_categorical, training, overall)
 
     def _rounds(
         self, values: np.ndarray, training: Training, seeds: list[np.random.SeedSequence]
     ) -> Iterator[tuple[np.ndarray, float]]:
-        """Tables after the first fill and after each round, with how much that has changed."""
+        """Yield the table after the first fill and after each round, with its change."""
         missing = np.isnan(values)
         overall, of_classes = self._first_values(values, training)
         first = overall if of_classes is None else of_classes[training.codes]
@@ -220,15 +220,12 @@ class ProximityImputer(OutputMixin, Estimator):
     def _neighbours(
         self, forest: Any, filled: np.ndarray
     ) -> tuple[Proximities, np.ndarray, np.ndarray | None]:
-        """Return what makes proximities to the rows of fit, their leaves, and trees that count."""
+        """Return proximities to the rows of fit, their leaves, and a mask of trees that count."""
         leaves = forest.apply(filled)
         outside = forest._out_of_bag()[: len(filled)] if self.oob else None
         n_nodes = np.diff(forest.trees_.tree_start)
-        return (
-            Proximities(leaves, n_nodes, outside, effective_threads(self.n_jobs)),
-            leaves,
-            outside,
-        )
+        near = Proximities(leaves, n_nodes, outside, effective_threads(self.n_jobs))
+        return near, leaves, outside
 
     def _count_useful(
         self,
@@ -237,7 +234,7 @@ class ProximityImputer(OutputMixin, Estimator):
         seeds: list[np.random.SeedSequence],
         draw: np.random.SeedSequence,
     ) -> int:
-        """Try how many rounds bring hidden entries nearer to the truth, each more than before."""
+        """Return the number of rounds that reduce the error of hidden entries."""
         self.errors_: list[float] = []
         if self.validation_fraction is None:
             return len(seeds)
@@ -257,10 +254,10 @@ class ProximityImputer(OutputMixin, Estimator):
         n_features = self.n_features_in_
         forest = check_type(self, "_forest", PackedForest)
         if forest.n_features_in_ != n_features:
-            raise ValueError("the forest of the imputer is about other features")
+            raise ValueError("the forest of the imputer has other features")
         check_count(self, "n_iter_")
         check_count(self, "_n_refills", 0, int(self.n_rounds))
-        layout: dict[str, tuple] = {
+        layout: dict[str, tuple[Any, ...]] = {
             "_nothing_known": (bool, n_features),
             "statistics_": ("f8", n_features),
             "_train_values": ("f8", "n_rows", n_features),
@@ -271,7 +268,7 @@ class ProximityImputer(OutputMixin, Estimator):
             "_train_weight": ("f8", "n_rows"),
         }
         for name, shape in optional.items():
-            # Files of the first versions have neither.
+            # Files of early versions have neither.
             if vars(self).setdefault(name, None) is not None:
                 layout[name] = shape
         check_arrays(self, layout, {"n_classes": len(getattr(forest, "classes_", ()))})
@@ -281,7 +278,7 @@ class ProximityImputer(OutputMixin, Estimator):
         check_fills(self._train_values, fills, self._reader.categories)
 
     def _warn_of_empty(self) -> None:
-        """Say which columns have nothing that could be filled in."""
+        """Warn of columns that have no known values."""
         if self._nothing_known.any():
             names = self.get_feature_names_out()[self._nothing_known].tolist()
             shown = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
@@ -305,7 +302,7 @@ class ProximityImputer(OutputMixin, Estimator):
             check_integer("verbose", self.verbose, 0)
 
     def _grow(self, filled: np.ndarray, training: Training, seeds: np.random.SeedSequence) -> Any:
-        """Forest on the filled table; without a target it tells the table from a shuffled one."""
+        """Grow a forest on the filled table; without a target, to tell it from a permuted one."""
         y, weight = training.y, training.weight
         if y is None:
             rng = np.random.default_rng(seeds.spawn(1)[0])
@@ -315,7 +312,7 @@ class ProximityImputer(OutputMixin, Estimator):
             weight = None if weight is None else np.tile(weight, 2)
         model = RandomForestClassifier if training.is_classification else RandomForestRegressor
         forest = model(
-            int(self.n_estimators),
+            n_estimators=int(self.n_estimators),
             splitter=self.splitter,
             min_samples_leaf=self.min_samples_leaf,
             categorical_features=self._reader.is_categorical,
@@ -324,21 +321,20 @@ class ProximityImputer(OutputMixin, Estimator):
             n_jobs=self.n_jobs,
         )
         forest.fit(filled, y, weight)
-        # A SeedSequence cannot be stored in a file, and has done its work.
+        # A SeedSequence cannot be stored in a model file, and is not needed any more.
         forest.random_state = None
         return forest
 
     def transform(self, X: Any) -> Any:
-        """Fill in the missing entries of a table from the rows of `fit`.
+        """Impute the missing entries of a table from the rows of `fit`.
 
-        A row that is equal to one of `fit`, with the same gaps, gets what that was filled with,
-        the last of them where there are several: ``fit(X, y).transform(X)`` is
-        ``fit_transform(X, y)`` unless equal rows have different targets. Others start from the
-        medians and most frequent categories of the whole table. Where the target has classes,
-        which new rows do not bring, a row is filled once for each class, and the fill is taken
-        whose class gets the most votes of the forest. Then rows are refilled as often as the
-        table of `fit` was. A category that was not seen in `fit` stays; the forest takes it as
-        missing.
+        A row that equals one of `fit`, in its missing entries too, gets the values of that row (of
+        the last one, if there are several): ``fit(X, y).transform(X)`` is ``fit_transform(X, y)``
+        unless equal rows have different targets. Other rows start from the medians and modes of
+        the whole table. If the target has classes, a new row is filled once for each class, and
+        the fill whose class gets most votes of the forest is taken. Rows are then refilled as
+        often as the table of `fit` was. A category that is not in `fit` is kept; the forest treats
+        it as missing.
 
         Parameters
         ----------
@@ -347,7 +343,7 @@ class ProximityImputer(OutputMixin, Estimator):
         Returns
         -------
         filled : ndarray or data frame
-            `X` with its missing entries filled; a frame of pandas or polars stays one.
+            `X` with its missing entries filled; a data frame of pandas or polars stays one.
         """
         values = _dense(self._read_features(X))
         missing = np.isnan(values)
@@ -367,7 +363,7 @@ class ProximityImputer(OutputMixin, Estimator):
         return self._like(X, filled, missing)
 
     def _fill_by_class(self, filled: np.ndarray, rows: np.ndarray, missing: np.ndarray) -> None:
-        """Fill rows with the values of the class that then gets the most votes."""
+        """Fill rows with the values of the class that then gets most votes."""
         if self.class_statistics_ is None:
             return
         best = np.full(len(rows), -1.0)
@@ -382,7 +378,7 @@ class ProximityImputer(OutputMixin, Estimator):
     def _take_known_fills(
         self, values: np.ndarray, filled: np.ndarray, missing: np.ndarray
     ) -> np.ndarray:
-        """Fill rows that are equal to one of fit as that was; return the others with gaps."""
+        """Fill rows that equal one of fit as that was filled; return the other incomplete rows."""
         train = self._train_values
         places = np.flatnonzero(np.isnan(train).any(axis=1))
         rows = np.flatnonzero(missing.any(axis=1))
@@ -397,7 +393,7 @@ class ProximityImputer(OutputMixin, Estimator):
         Parameters
         ----------
         input_features : array-like of str, optional
-            Names to use where `fit` saw none.
+            Names to use if `fit` had none.
 
         Returns
         -------
@@ -411,10 +407,9 @@ class ProximityImputer(OutputMixin, Estimator):
         return np.array([f"x{j}" for j in range(self.n_features_in_)], dtype=object)
 
     def _like(self, X: Any, filled: np.ndarray, missing: np.ndarray) -> Any:
-        """Return the filled values in the form of the table they belong to.
+        """Return the filled values in the container of the user's table.
 
-        What is present stays, also a category that was not seen in fit, which has been read as
-        missing.
+        Known entries are kept, also categories that are not in fit, which were read as missing.
         """
         reader, own = self._reader, None
         if (missing & reader.is_categorical).any():
@@ -422,36 +417,31 @@ class ProximityImputer(OutputMixin, Estimator):
             missing = np.isnan(_dense(read))
         if frame_kind(X) is not None:
             table = X
-            for j in np.flatnonzero(missing.any(axis=0)):
-                table = self._with_filled(table, int(j), filled[:, j], missing[:, j])
+            for j in np.flatnonzero(missing.any(axis=0)).tolist():
+                table = self._with_filled(table, j, filled[:, j], missing[:, j])
         elif reader.is_categorical.any():
             table = np.empty(filled.shape, dtype=object)
             for j, labels in enumerate(reader.categories):
-                table[:, j] = filled[:, j] if labels is None else self._decoded(j, filled[:, j])
-                if own is not None and labels is not None:
+                table[:, j] = filled[:, j] if labels is None else _decoded(labels, filled[:, j])
+                if own is not None and (own_labels := own.categories[j]) is not None:
                     known = ~missing[:, j]
                     codes = _dense(read)[known, j].astype(np.intp)
-                    table[known, j] = own.categories[j][codes]
+                    table[known, j] = own_labels[codes]
         else:
             table = filled
         return self._wrap(table, self.get_feature_names_out(), X)
 
     def _with_filled(self, table: Any, j: int, filled: np.ndarray, gaps: np.ndarray) -> Any:
-        """Return a data frame with the gaps of one column filled."""
-        if self._reader.categories[j] is not None:
-            if not len(self._reader.categories[j]):
+        """Return a data frame with the missing entries of one column filled."""
+        labels = self._reader.categories[j]
+        if labels is not None:
+            if not len(labels):
                 return table
-            return fill_column(table, j, gaps, self._decoded(j, filled[gaps]), None)
+            return fill_column(table, j, gaps, _decoded(labels, filled[gaps]), None)
         kind = str(table.dtypes.iloc[j] if frame_kind(table) == "pandas" else table.dtypes[j])
         if self._nothing_known[j] and kind in ("object", "Null"):
             return table
         return fill_column(table, j, gaps, filled[gaps], filled)
-
-    def _decoded(self, j: int, codes: np.ndarray) -> np.ndarray:
-        labels = self._reader.categories[j]
-        if not len(labels):
-            return np.full(len(codes), None)
-        return labels[codes.astype(np.intp)]
 
     def __sklearn_tags__(self) -> Any:
         """Return the tags of a transformer that needs no target."""
@@ -464,13 +454,18 @@ class ProximityImputer(OutputMixin, Estimator):
         return tags
 
 
+def _decoded(labels: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Return the labels of codes; None for a feature without any."""
+    return labels[codes.astype(np.intp)] if len(labels) else np.full(len(codes), None)
+
+
 def _dense(values: Any) -> np.ndarray:
-    if scipy.sparse.issparse(values):
+    if hasattr(values, "toarray"):
         values = values.toarray()
     return np.array(values, dtype=np.float64, order="C")
 
 
 def _keys(rows: np.ndarray) -> list[bytes]:
-    """Equal for equal rows, gaps included."""
-    # NaN and zero have several forms.
+    """Return hashable keys, equal for equal rows, including missing entries."""
+    # NaN and zero have several bit patterns.
     return [row.tobytes() for row in np.where(np.isnan(rows), np.nan, rows + 0.0)]

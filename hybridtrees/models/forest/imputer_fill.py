@@ -1,7 +1,4 @@
-"""What an imputer works with: the target of its forests, and what fills the gaps of a table.
-
-Medians and modes come first, then means by proximity.
-"""
+"""Parts of the imputer: its target, first fills by medians and modes, fills by proximity."""
 
 from __future__ import annotations
 
@@ -18,14 +15,14 @@ from hybridtrees.models.shared.forest.leaves import Proximities
 
 TASKS = ("auto", "regression", "classification")
 
-# Whole numbers are classes while there are few of them: at most so many, and rows for each.
+# Integers are classes if there are at most so many distinct ones, with so many rows for each.
 _MAX_CLASSES = 20
 _ROWS_OF_A_CLASS = 5
 
 
 @dataclass(frozen=True)
 class Training:
-    """What the forests of one fit are grown for."""
+    """Target and weights of the forests of one fit."""
 
     y: Any
     weight: np.ndarray | None
@@ -35,7 +32,7 @@ class Training:
 
     @classmethod
     def read(cls, y: Any, sample_weight: Any, n_rows: int, task: str) -> Self:
-        """Check what came with a table of so many rows."""
+        """Check the target and the weights for a table of `n_rows` rows."""
         weight = check_sample_weight(sample_weight, n_rows)
         is_classification = y is None or has_classes(y, task)
         codes, n_classes = None, 0
@@ -46,7 +43,7 @@ class Training:
 
 
 def has_classes(y: Any, task: str) -> bool:
-    """Return whether a target is one of classes; see `ProximityImputer` for "auto"."""
+    """Return whether a target holds classes; see `ProximityImputer` for "auto"."""
     if task != "auto":
         return task == "classification"
     if any(word in str(getattr(y, "dtype", "")).lower() for word in ("categor", "enum")):
@@ -67,7 +64,7 @@ def has_classes(y: Any, task: str) -> bool:
 def first_values(
     values: np.ndarray, is_categorical: np.ndarray, weight: np.ndarray | None
 ) -> np.ndarray:
-    """Median of each column, or its most frequent code; NaN where nothing is known."""
+    """Return the median or mode of each column, NaN if no entry is known."""
     found = np.full(values.shape[1], np.nan)
     for j, column in enumerate(values.T):
         known = ~np.isnan(column)
@@ -86,24 +83,19 @@ def first_values(
 
 
 def first_values_by_class(
-    values: np.ndarray,
-    is_categorical: np.ndarray,
-    weight: np.ndarray | None,
-    codes: np.ndarray,
-    n_classes: int,
-    overall: np.ndarray,
+    values: np.ndarray, is_categorical: np.ndarray, training: Training, overall: np.ndarray
 ) -> np.ndarray:
-    """Return `first_values` of each class; that of the whole table where a class knows none."""
-    found = np.empty((n_classes, values.shape[1]))
-    for k in range(n_classes):
-        own = codes == k
+    """Return `first_values` of each class, those of the whole table if a class has none."""
+    weight, found = training.weight, np.empty((training.n_classes, values.shape[1]))
+    for k in range(training.n_classes):
+        own = training.codes == k
         part = first_values(values[own], is_categorical, None if weight is None else weight[own])
         found[k] = np.where(np.isnan(part), overall, part)
     return found
 
 
 def spreads(values: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return means and standard deviations of the known entries; 1 for a spread of 0."""
+    """Return means and standard deviations of the known entries; deviations of 0 become 1."""
     known = ~np.isnan(values)
     each = known if weight is None else known * weight[:, None]
     total = each.sum(axis=0)
@@ -115,7 +107,7 @@ def spreads(values: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, 
 
 
 class HeldOut:
-    """Known entries that are hidden while a table is filled, to see how well that is done."""
+    """Known entries that are hidden while a table is filled, to measure the error."""
 
     def __init__(
         self,
@@ -130,10 +122,9 @@ class HeldOut:
             known &= weight[:, None] > 0
         places = np.flatnonzero(known)
         drawn = np.random.default_rng(seed).permutation(len(places))[: int(share * len(places))]
-        hidden = np.zeros(values.size, dtype=bool)
-        hidden[places[drawn]] = True
-        hidden = hidden.reshape(values.shape)
-        # A column must keep something to be filled with.
+        hidden = np.zeros(values.shape, dtype=bool)
+        hidden.ravel()[places[drawn]] = True  # a view
+        # A column must keep some known entry.
         hidden[:, (known & ~hidden).sum(axis=0) == 0] = False
         self.rows, self.columns = np.nonzero(hidden)
         self.truth = values[hidden]
@@ -143,7 +134,7 @@ class HeldOut:
         self._weight = np.ones(len(self.rows)) if weight is None else weight[self.rows]
 
     def error(self, filled: np.ndarray) -> float:
-        """Mean squared error in variances of the columns; 1 for a wrong category."""
+        """Return the mean squared error in variances of the columns; 1 for a wrong category."""
         found = filled[self.rows, self.columns]
         square = ((found - self.truth) / self._spread) ** 2
         each = np.where(self._is_category, found != self.truth, square)
@@ -151,7 +142,7 @@ class HeldOut:
 
 
 class Present:
-    """The entries of a table that are not missing (NaN), ready to be averaged."""
+    """The known entries of a table, prepared for weighted means."""
 
     def __init__(self, values: np.ndarray, is_categorical: np.ndarray, weight: np.ndarray | None):
         self.numeric = np.flatnonzero(~is_categorical)
@@ -160,7 +151,7 @@ class Present:
         gaps = np.isnan(numbers)
         self.center, self.spread = spreads(numbers, weight)
         each = np.ones(len(values)) if weight is None else weight
-        # Centred, so that a mean keeps the digits that a common offset would take.
+        # Centred: a large common offset would cost precision in the means.
         self.numbers = np.where(gaps, 0.0, numbers - self.center) * each[:, None]
         self.weights = ~gaps * each[:, None]
         self.indicators = [_one_hot(values[:, j]) * each[:, None] for j in self.categorical]
@@ -173,7 +164,7 @@ class Present:
         missing: np.ndarray,
         out_of_bag: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return the rows with their missing entries filled anew, from those that are near."""
+        """Return the rows with their missing entries filled by weighted means of near rows."""
         made = filled.copy()
         for block, part in near.rows(leaves, out_of_bag):
             gaps, rows = missing[block], made[block]
@@ -190,7 +181,7 @@ class Present:
         return made
 
     def change(self, before: np.ndarray, after: np.ndarray, missing: np.ndarray) -> float:
-        """Mean change of numbers in standard deviations, and the share of changed categories."""
+        """Return the mean change of numbers, or the share of changed categories if larger."""
         gaps = missing[:, self.numeric]
         moved = np.abs(after - before)[:, self.numeric] / self.spread
         numbers = float(moved[gaps].mean()) if gaps.any() else 0.0
@@ -200,7 +191,7 @@ class Present:
 
 
 def _one_hot(codes: np.ndarray) -> np.ndarray:
-    """Return indicators of the codes of a column, rows of zeros for missing ones."""
+    """Return one-hot indicators of a column of codes, rows of zeros for missing ones."""
     known = np.flatnonzero(~np.isnan(codes))
     width = int(codes[known].max()) + 1 if len(known) else 1
     indicator = np.zeros((len(codes), width))
@@ -208,11 +199,11 @@ def _one_hot(codes: np.ndarray) -> np.ndarray:
     return indicator
 
 
-def check_fills(values: np.ndarray, fills: list[np.ndarray | None], categories: list) -> None:
-    """Refuse a stored table, or what gaps are filled with, that holds no codes or no numbers."""
+def check_fills(values: np.ndarray, fills: list[np.ndarray | None], categories: list[Any]) -> None:
+    """Refuse a stored table, or fills, with invalid codes or numbers that are not finite."""
     for fill in fills:
         if fill is not None and not np.isfinite(fill).all():
-            raise ValueError("what ProximityImputer fills gaps with must be finite numbers")
+            raise ValueError("the fills of ProximityImputer must be finite numbers")
     for f, labels in enumerate(categories):
         if labels is not None:
             check_codes(values[:, f], len(labels))

@@ -1,14 +1,20 @@
-"""What the gradient boosting regressor and classifier share: all but the target."""
+"""Fit of gradient boosting, without the target."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
+from hybridtrees._parameters import (
+    attribute,
+    check_boolean,
+    check_integer,
+    check_option,
+    check_real,
+)
 from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.exact_sum import exact_sum
 from hybridtrees.core.base.random_state import seed_sequence
@@ -29,7 +35,7 @@ from hybridtrees.models.gradient_boosting.watchers import (
     read_loss_metrics,
 )
 from hybridtrees.models.shared.boosting import EvalSet, Training, Watcher, boost, draw_share
-from hybridtrees.models.shared.boosting_evaluation import read_eval_sets
+from hybridtrees.models.shared.boosting_evaluation import EvalMetric, read_eval_sets
 from hybridtrees.models.shared.boosting_steps import FriedmanSteps
 from hybridtrees.models.shared.constraints import read_interactions, read_monotonic
 from hybridtrees.models.shared.tree_parameters import TreeParameters, count_features
@@ -38,7 +44,7 @@ from hybridtrees.models.shared.watchers import Progress
 CRITERIA = ("friedman_mse", "squared_error")
 SPLITTERS = ("auto", "exact", "hist")
 
-# Fitted attributes that depend on how `fit` was called.
+# Fitted attributes that exist only for some arguments of `fit`.
 OPTIONAL = (
     "oob_scores_", "oob_score_", "oob_improvement_", "evals_result_", "validation_scores_",
     "best_iteration_", "best_score_",
@@ -50,7 +56,7 @@ MAX_EXACT_ROWS = 10_000
 
 @dataclass
 class Part:
-    """Some rows of the table of `fit`: as read, and as the user gave them."""
+    """Some rows of the training data: as read, and as the user passed them (`X`)."""
 
     values: Any
     y: np.ndarray
@@ -64,18 +70,12 @@ class Part:
         return Part(values, self.y[rows], weight, take_rows(self.X, rows))
 
 
-@dataclass
-class Watch:
-    """Who looks on and keeps the curves; the last two where there are validation tables."""
+class Watch(NamedTuple):
+    """The watchers that keep the curves, in order; the last two only with validation tables."""
 
     curves: LossCurves
     evaluation: LossEvaluation | None = None
     stopping: NoChange | None = None
-
-    def watchers(self) -> list[Watcher]:
-        """Return those that there are, in the order in which they look."""
-        found = (self.curves, self.evaluation, self.stopping)
-        return [watcher for watcher in found if watcher is not None]
 
     def latest(self) -> list[str]:
         """Return the figures of the latest round as short texts."""
@@ -84,28 +84,70 @@ class Watch:
 
 
 class GradientBoostingModel(FittedGB, TreeParameters):
-    """What the regressor and the classifier share: everything but the target."""
+    """Friedman's gradient boosting, without the target.
 
-    n_estimators_: int
-    _seeds: dict[str, Any]
+    Parameters
+    ----------
+    learning_rate : float
+        Factor on every tree.
+    n_estimators : int
+        Number of boosting rounds.
+    subsample : float
+        Share of the rows drawn for each round, without replacement.
+    criterion : {"friedman_mse", "squared_error"}
+        Both stand for the squared error of the residuals: their splits are the same.
+    ccp_alpha : float
+        Complexity parameter of minimal cost-complexity pruning of every tree, per row: a leaf must
+        lower the weighted mean squared error of the residuals by this much.
+    random_state : int, Generator, RandomState or None
+        Seed of the rows and features drawn. The same seed gives the same model for any `n_jobs`.
+    verbose : int
+        Print a line every `verbose` rounds, with elapsed and remaining time.
+    warm_start : bool
+        Whether `fit` adds rounds to the fitted ones, up to `n_estimators`.
+    validation_fraction : float
+        Share of the rows held out with `n_iter_no_change`, if `fit` gets no validation table; of
+        classes stratified.
+    n_iter_no_change : int or None
+        Stop when the last metric on the last validation table has not improved on any of the
+        previous `n_iter_no_change` rounds. Predictions then use the rounds up to the best one;
+        scikit-learn uses all.
+    tol : float
+        Minimum improvement.
+    splitter : {"auto", "exact", "hist"}
+        Search every threshold, or those between at most `max_bins` bins of each feature, which is
+        faster; "auto" uses bins above 10,000 rows. Under "exact" a feature whose values range over
+        no more than 1e-7 counts as constant, like in scikit-learn.
+    monotonic_cst : array-like, dict or None
+        1 if the prediction may only increase with a feature, in classification the probability of
+        the second of two classes, -1 if it may only decrease, else 0: one entry per feature, or a
+        dict by name or index. It does not apply to `init`.
+    interaction_cst : {"pairwise", "no_interactions"}, sequence of sequences or None
+        Groups of features, by name or index, that may be split on along one path; the features in
+        no group form one more. "pairwise" allows any two. At most 63 groups.
+    """
 
-    loss: str
+    n_estimators_: int = attribute()
+    _seeds: dict[str, Any] = attribute()
+
+    loss: str = attribute()
     learning_rate: float = 0.1
     n_estimators: int = 100
     subsample: float = 1.0
-    criterion: str = "friedman_mse"
+    criterion: Literal["friedman_mse", "squared_error"] = "friedman_mse"
+    ccp_alpha: float = 0.0
     max_depth: int | None = 3
     init: Any = None
     warm_start: bool = False
     validation_fraction: float = 0.1
     n_iter_no_change: int | None = None
     tol: float = 1e-4
-    splitter: str = "auto"
+    splitter: Literal["auto", "exact", "hist"] = "auto"
     interaction_cst: Any = None
-    eval_metric: Any = None
+    eval_metric: EvalMetric = None
 
     def _check_parameters(self) -> None:
-        """Check all that can be checked without the data."""
+        """Check what can be checked without the data."""
         check_option("criterion", self.criterion, CRITERIA)
         check_option("splitter", self.splitter, SPLITTERS)
         check_real("learning_rate", self.learning_rate, 0)
@@ -119,12 +161,12 @@ class GradientBoostingModel(FittedGB, TreeParameters):
         self._check_tree_parameters()
         check_init(self.init, self._is_classifier)
 
-    # -- what the two differ in -----------------------------------------------------------------
+    # -- hooks for targets ----------------------------------------------------------------------
 
     def _encode_target(self, y: Any, n_rows: int, again: bool) -> np.ndarray:
         raise NotImplementedError
 
-    def _encode_validation(self, y: Any, n_rows: int, name: str) -> np.ndarray:
+    def _encode_eval_target(self, y: Any, n_rows: int, name: str) -> np.ndarray:
         raise NotImplementedError
 
     def _make_loss(self) -> Loss:
@@ -152,21 +194,21 @@ class GradientBoostingModel(FittedGB, TreeParameters):
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
             NaN means missing. String and category columns of a data frame are categories.
-        y : array-like of shape (n_rows,)
-            Numbers, or labels of two classes or more.
+        y : array-like of shape (n_rows,) or (n_rows, n_targets)
+            Numbers, or class labels; several targets in regression only.
         sample_weight : array-like of shape (n_rows,), optional
             Rows of weight zero are left out.
         monitor : callable, optional
-            ``monitor(round, self, state)``, called after every round; a true answer ends the
-            training. `state` holds "raw_predictions" of the training rows and the "rows" drawn
-            (None for all); `train_score_` and its like are up to date.
+            ``monitor(round, self, state)``, called after every round; if it returns True, the
+            training ends. `state` holds the "raw_predictions" of the training rows and the "rows"
+            of the round (None for all); `train_score_` and other curves are up to date.
         X_val, y_val, sample_weight_val : optional
-            Rows to watch the training on, in place of a share of X.
+            A validation table, in place of a share of `X`.
         eval_set : list of (X, y) pairs, optional
-            Several such tables, named validation_0, validation_1, ...; that of `X_val` stands
-            behind them. `n_iter_no_change` looks at the last.
+            Several validation tables, named validation_0, validation_1, ...; that of `X_val` comes
+            last. `n_iter_no_change` uses the last one.
         sample_weight_eval_set : list of array-likes, optional
-            Weights of the rows of each pair in `eval_set`.
+            Row weights of each pair in `eval_set`.
 
         Returns
         -------
@@ -179,13 +221,13 @@ class GradientBoostingModel(FittedGB, TreeParameters):
         if again and self.n_estimators < self.n_estimators_:
             raise ValueError(
                 f"n_estimators={self.n_estimators} must be at least {self.n_estimators_}, the "
-                "rounds fitted before, with warm_start=True"
+                "number of rounds already fitted, with warm_start=True"
             )
         if again:
             values = self._read_features(X)
         else:
             seeds = seed_sequence(self.random_state)
-            # Kept as plain numbers, for rounds to come.
+            # Kept as plain numbers, for a warm start.
             self._seeds = {"entropy": seeds.entropy, "spawn_key": seeds.spawn_key}
             values = self._fit_features(X, categorical_features=self.categorical_features)
         constraints = self._constraints()
@@ -195,13 +237,15 @@ class GradientBoostingModel(FittedGB, TreeParameters):
         self._loss = self._same_loss() if again else self._make_loss()
         self._loss.check_target(part.y)
         self._loss.check_start(part.y)
-        if constraints["monotonic"] is not None and self._is_classifier:
-            self._check_two_classes()
+        n_outputs = self._loss.n_outputs
+        if constraints["monotonic"] is not None and self._is_classifier and n_outputs > 1:
+            raise ValueError(
+                f"monotonic_cst needs two classes at most, but y has {n_outputs}: each "
+                "probability depends on the scores of all classes"
+            )
         metrics = read_loss_metrics(self._loss, self.eval_metric)
         last = (X_val, y_val, sample_weight_val)
-        eval_sets = read_eval_sets(
-            self._reader, self._encode_checked, eval_set, sample_weight_eval_set, last
-        )
+        eval_sets = read_eval_sets(self, self._loss, eval_set, sample_weight_eval_set, last)
         if self.n_iter_no_change is not None and not eval_sets:
             held = self._draw_validation(np.random.default_rng(holding), part.y)
             kept = np.setdiff1d(np.arange(len(part.y)), held)
@@ -216,11 +260,11 @@ class GradientBoostingModel(FittedGB, TreeParameters):
         return self
 
     def _same_loss(self) -> Loss:
-        """Return the loss of rounds to come, of the kind of those that there are."""
+        """Return the loss of a warm start, which must be that of the rounds already fitted."""
         before, loss = self._loss, self._make_loss()
         if (loss.kind, loss.n_outputs) != (before.kind, before.n_outputs):
             raise ValueError(
-                f"warm_start=True cannot change the loss: the rounds fitted before have the "
+                f"warm_start=True cannot change the loss: the rounds already fitted have the "
                 f"{before.kind} loss of {before.n_outputs} outputs, loss={self.loss!r} now means "
                 f"{loss.kind} of {loss.n_outputs}"
             )
@@ -232,16 +276,10 @@ class GradientBoostingModel(FittedGB, TreeParameters):
             )
         return loss
 
-    def _encode_checked(self, y: Any, n_rows: int, name: str) -> np.ndarray:
-        """Target of a validation table, within the range of the loss."""
-        target = self._encode_validation(y, n_rows, name)
-        self._loss.check_target(target, name)
-        return target
-
     def _watch(
         self, part: Part, eval_sets: list[EvalSet], metrics: list[Metric], again: bool
     ) -> Watch:
-        """Return the watchers that keep the curves, those of the rounds before continued."""
+        """Return the watchers that keep the curves; a warm start continues the earlier curves."""
         curves = LossCurves(self._loss, part.y, part.weight)
         if again:
             curves.resume(*self._curves)
@@ -255,17 +293,17 @@ class GradientBoostingModel(FittedGB, TreeParameters):
         self,
         part: Part,
         eval_sets: list[EvalSet],
-        constraints: dict[str, np.ndarray | None],
+        constraints: dict[str, Any],
         watch: Watch,
-        monitor: Callable | None,
+        monitor: Callable[..., Any] | None,
         again: bool,
         n_threads: int,
         seeds: np.random.SeedSequence,
     ) -> None:
-        """Run the loop and keep what it makes."""
+        """Run the boosting loop and keep its result."""
         raw = self._scores_so_far(part.X, part.values, again, n_threads)
         first = self.n_estimators_ if again else 0
-        watchers = watch.watchers()
+        watchers: list[Watcher] = [watcher for watcher in watch if watcher is not None]
         if monitor is not None:
             watchers.append(Monitor(monitor, self, lambda: self._keep_curves(watch)))
         if self.verbose:
@@ -286,7 +324,7 @@ class GradientBoostingModel(FittedGB, TreeParameters):
         self._keep(training, watch, again)
 
     def _constraints(self) -> dict[str, np.ndarray | None]:
-        """Return the constraints on features in the form of the engine."""
+        """Return the constraints as the engine takes them."""
         names, mask = vars(self).get("feature_names_in_"), self._reader.is_categorical
         return {
             "monotonic": read_monotonic(self.monotonic_cst, names, mask, "monotonic_cst"),
@@ -295,38 +333,32 @@ class GradientBoostingModel(FittedGB, TreeParameters):
             ),
         }
 
-    def _check_two_classes(self) -> None:
-        if self._loss.n_outputs > 1:
-            raise ValueError(
-                f"monotonic_cst needs two classes at most, but y has {self._loss.n_outputs}: the "
-                "probability of one class depends on the scores of all"
-            )
-
     # -- rows -----------------------------------------------------------------------------------
 
     def _weighted_part(self, X: Any, values: Any, y: Any, sample_weight: Any, again: bool) -> Part:
-        """Rows with a weight."""
+        """Return the rows of positive weight."""
         target = self._encode_target(y, values.shape[0], again)
         weight = check_sample_weight(sample_weight, values.shape[0])
+        weight = self._weigh_classes(target, weight)
         part = Part(values, target, weight, X)
         if weight is None or weight.all():
             return part
         return part.take(np.flatnonzero(weight))
 
     def _draw_validation(self, rng: np.random.Generator, y: np.ndarray) -> np.ndarray:
-        """Rows to hold out, drawn at random."""
+        """Sample the rows to hold out."""
         n_held = max(1, round(self.validation_fraction * len(y)))
         if n_held >= len(y):
             raise ValueError(
                 f"validation_fraction={self.validation_fraction} leaves none of the {len(y)} rows "
-                "to train on"
+                "for training"
             )
         return np.sort(rng.choice(len(y), n_held, replace=False))
 
     # -- start and growth -----------------------------------------------------------------------
 
     def _start(self, part: Part) -> None:
-        """Find the scores that boosting starts from."""
+        """Set the initial scores."""
         if self.init is None:
             self.init_ = self._loss.init_raw(part.y, part.weight)
         elif isinstance(self.init, str):
@@ -341,10 +373,8 @@ class GradientBoostingModel(FittedGB, TreeParameters):
             self.trees_.add_raw(values, raw, n_threads)
         return raw
 
-    def _open_grower(
-        self, part: Part, constraints: dict[str, np.ndarray | None], n_threads: int
-    ) -> Grower:
-        """Return the grower of regression trees, to be opened."""
+    def _open_grower(self, part: Part, constraints: dict[str, Any], n_threads: int) -> Grower:
+        """Return the grower of regression trees, not opened yet."""
         n_rows, n_features = part.values.shape
         self.splitter_ = "hist" if self._uses_bins(n_rows) else "exact"
         self.max_features_ = count_features(self.max_features, n_features)
@@ -357,8 +387,8 @@ class GradientBoostingModel(FittedGB, TreeParameters):
             params = replace(params, criterion="squares").in_subtrees().pruned_afterwards()
             table = Table(part.values, mask, min_range=MIN_RANGE)
             return Grower(table, params, MeanLeaves(), n_threads)
-        # Squared error is the Newton gain of gradients -r under unit curvature, no penalty.
-        # A split has to bring something: sums of bins are rounded, and cannot tell a node of
+        # Squared error is the Newton gain of gradients -r with unit hessians and no penalty. Here
+        # a split must have a positive gain: sums over bins are rounded, and do not tell a node of
         # equal residuals from one in which they cancel.
         newton = replace(
             params,
@@ -373,7 +403,7 @@ class GradientBoostingModel(FittedGB, TreeParameters):
         return self.splitter == "hist" or (self.splitter == "auto" and n_rows > MAX_EXACT_ROWS)
 
     def _keep(self, training: Training, watch: Watch, again: bool) -> None:
-        """Keep what the training has made."""
+        """Keep the trees, after those of an earlier fit, and the curves."""
         n_outputs = self._loss.n_outputs
         before = [self.trees_[i] for i in range(len(self.trees_))] if again else []
         outputs = [*(self.trees_.tree_output if again else ()), *training.tree_output]
@@ -396,10 +426,10 @@ class GradientBoostingModel(FittedGB, TreeParameters):
             self.oob_score_ = float(oob[-1])
         if watch.evaluation is not None:
             self.evals_result_ = watch.evaluation.copied_scores()
-            self.validation_scores_ = np.array(watch.evaluation.decisive())
+            self.validation_scores_ = np.array(watch.evaluation.stopping_curve())
         stopping = watch.stopping
         if stopping is None or stopping.patience is None:
             return
-        # A warm start that adds no round may have no score to choose the best of.
+        # A warm start without new rounds may have no scores.
         if stopping.best_round is not None and stopping.best_score is not None:
             self.best_iteration_, self.best_score_ = stopping.best_round, stopping.best_score

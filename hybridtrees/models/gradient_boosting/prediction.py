@@ -1,11 +1,13 @@
-"""What a fitted gradient boosting model predicts and reports: scores, leaves, importances."""
+"""Predictions and reports of gradient boosting: scores, leaves, importances."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hybridtrees._parameters import attribute
 from hybridtrees.core.base.checks import check_arrays
 from hybridtrees.models.gradient_boosting.start import init_scores
 from hybridtrees.models.shared.boosted_trees import BoostedTrees
@@ -14,19 +16,46 @@ from hybridtrees.models.shared.importance import shares
 
 
 class FittedGB(BoostedTrees):
-    """Predictions and reports of the regressor and the classifier."""
+    """Methods of a fitted gradient boosting model.
+
+    Attributes
+    ----------
+    n_estimators_ : int
+        Number of rounds that were run.
+    n_trees_per_iteration_ : int
+        Number of trees of a round.
+    init_ : ndarray or estimator
+        Initial raw scores, one per output, or the fitted copy of `init`.
+    train_score_ : ndarray of shape (n_trees,)
+        Loss after each round, on the rows of the round.
+    oob_improvement_, oob_scores_, oob_score_ : ndarray, ndarray, float
+        With ``subsample < 1``: improvement of the out-of-bag loss over the previous round, this
+        loss, and the last of its values. After a warm start that changed `subsample`, rounds grown
+        on all rows have NaN.
+    evals_result_ : dict
+        With validation tables: their scores after each round,
+        ``{"validation_0": {"loss": [...]}, ...}``.
+    validation_scores_ : ndarray of shape (n_trees,)
+        The last metric on the last validation table.
+    best_iteration_, best_score_ : int, float
+        With `n_iter_no_change`: the round with the best of these scores, and the score.
+    max_features_ : int
+        Number of features drawn for each split.
+    splitter_ : str
+        The splitter that was used.
+    """
 
     _is_classifier = False
 
-    loss: str
-    init_: Any
-    splitter_: str
-    train_score_: np.ndarray
-    best_iteration_: int
-    best_score_: float
+    loss: str = attribute()
+    init_: Any = attribute()
+    splitter_: str = attribute()
+    train_score_: np.ndarray = attribute()
+    best_iteration_: int = attribute()
+    best_score_: float = attribute()
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether there are trees: a monitor sees the estimator before."""
+        """Whether there are trees; a monitor gets the estimator before that."""
         return "trees_" in vars(self)
 
     def _check_fitted(self) -> None:
@@ -37,29 +66,28 @@ class FittedGB(BoostedTrees):
             check_arrays(self, {"train_score_": ("f8", self.n_iter_)})
 
     def _read_features(self, X: Any) -> Any:
-        """Return the values of `X` in the form learned in fit, once there are trees."""
+        """Read `X` as in fit, once there are trees."""
         self._check_is_fitted()
         return super()._read_features(X)
 
-    def _start_raw(self, X: Any, n_rows: int) -> np.ndarray:  # type: ignore[override]
+    def _start_raw(self, X: Any, n_rows: int, *, base_margin: Any = None) -> np.ndarray:
         return init_scores(self.init_, X, self._loss, n_rows)
 
     def _best_round(self) -> int | None:
         return vars(self).get("best_iteration_")
 
     def apply(self, X: Any) -> np.ndarray:
-        """Leaf of each row in each tree; after early stopping of the rounds up to the best.
+        """Return the leaf of each row in each tree; with early stopping, up to the best round.
 
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-            A table with the features of fit.
 
         Returns
         -------
         leaves : ndarray of int32
-            Node numbers within the trees, of shape (n_rows, n_rounds) for a regressor of one
-            output, else (n_rows, n_rounds, n_trees_per_iteration).
+            Indices of nodes, of shape (n_rows, n_rounds) for a regressor of one output, else
+            (n_rows, n_rounds, n_trees_per_iteration).
         """
         leaves = self._leaves(X)
         if self._loss.n_outputs == 1 and not self._is_classifier:
@@ -67,8 +95,8 @@ class FittedGB(BoostedTrees):
         return leaves.reshape(len(leaves), -1, self._loss.n_outputs)
 
     @property
-    def feature_importances_(self) -> np.ndarray:
-        """Squared error that the splits of each feature take off, summing to 1 (or all 0)."""
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """Decrease in squared error by the splits on each feature, normalised to a sum of 1."""
         self._check_is_fitted()
         trees = self.trees_
         sizes = np.diff(trees.tree_start)

@@ -1,4 +1,4 @@
-"""Where Friedman's boosting starts: at a constant, at zero, or at another estimator."""
+"""Initial scores of gradient boosting: a constant, zero, or those of another estimator."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_init(init: Any, classifier: bool) -> None:
 
 
 def fit_init(init: Any, X: Any, y: np.ndarray, weight: np.ndarray | None) -> Any:
-    """Fit a copy of the estimator to start from, on the table as the user gave it."""
+    """Fit a copy of the initial estimator to the user's table."""
     fitted = copy.deepcopy(init)
     if weight is None:
         return fitted.fit(X, y)
@@ -40,10 +40,10 @@ def fit_init(init: Any, X: Any, y: np.ndarray, weight: np.ndarray | None) -> Any
 
 
 def init_scores(fitted: Any, X: Any, loss: Loss, n_rows: int) -> np.ndarray:
-    """Raw scores that boosting starts from, (n_rows, n_outputs) in C order.
+    """Return initial raw scores, (n_rows, n_outputs) in C order.
 
-    `fitted` is an array of scores, the same for every row, or an estimator whose predictions for
-    the table, as the user gave it, are turned into scores.
+    `fitted` is an array of scores, one per output, or an estimator whose predictions for the
+    user's table are turned into scores.
     """
     if isinstance(fitted, np.ndarray):
         return np.tile(fitted, (n_rows, 1))
@@ -73,13 +73,13 @@ def _from_probabilities(proba: Any, loss: Loss) -> np.ndarray:
         )
     if n_classes > 2 or isinstance(loss, Softmax):
         logs = np.log(proba)
-        return logs - logs.mean(axis=1, keepdims=True)
+        return np.asarray(logs - logs.mean(axis=1, keepdims=True))
     odds = np.log(proba[:, 1] / (1.0 - proba[:, 1]))
-    return loss.odds_scale * odds[:, None]  # type: ignore[attr-defined]
+    return np.asarray(loss.odds_scale * odds[:, None])  # type: ignore[attr-defined]
 
 
 def take_rows(X: Any, rows: np.ndarray) -> Any:
-    """Return some rows of a table as the user gave it."""
+    """Return some rows of the user's table, in its own container."""
     if hasattr(X, "iloc"):
         return X.iloc[rows]
     if hasattr(X, "tocsr"):

@@ -1,9 +1,10 @@
-"""Watchers of Friedman's boosting: losses of the training, out of the bag, in validation."""
+"""Watchers of gradient boosting: losses in training, out of bag and in validation."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,32 +15,32 @@ from hybridtrees.models.shared.boosting import EvalSet, Training, Watcher
 from hybridtrees.models.shared.boosting_evaluation import read_metrics
 from hybridtrees.models.shared.watchers import EarlyStopping, Evaluation
 
-# Stands for the loss that is minimised, which needs raw scores and no predictions.
+# Stands for the loss that is minimised; `LossEvaluation` computes it from raw scores.
 LOSS = Metric("loss", lambda *_args, **_named: math.nan, False)
 
 
+@dataclass(eq=False)
 class LossCurves(Watcher):
-    """Loss of the rows that a tree was grown on, and of those that were left out.
+    """Loss on the rows of each round, and on the rows that are out of bag.
 
-    The latter is NaN for rounds grown on all rows, and empty where all rounds are.
+    The latter is NaN for rounds grown on all rows, and empty if all rounds are.
     """
 
-    def __init__(self, loss: Loss, y: np.ndarray, weight: np.ndarray | None):
-        self.loss = loss
-        self.y = y
-        self.weight = weight
-        self.train: list[float] = []
-        self.oob: list[float] = []
-        self.oob_improvement: list[float] = []
-        self._before = math.nan
+    loss: Loss
+    y: np.ndarray
+    weight: np.ndarray | None
+    train: list[float] = field(default_factory=list)
+    oob: list[float] = field(default_factory=list)
+    oob_improvement: list[float] = field(default_factory=list)
+    _before: float = math.nan
 
     def resume(self, train: np.ndarray, oob: np.ndarray, improvement: np.ndarray) -> None:
-        """Continue the curves of an earlier part of the training."""
+        """Continue the curves of an earlier fit."""
         self.train, self.oob = train.tolist(), oob.tolist()
         self.oob_improvement = improvement.tolist()
 
     def before_round(self, training: Training) -> bool:
-        """Take the loss that the round improves on, where no round before it has one."""
+        """Keep the out-of-bag loss before the round; compute it if the last round has none."""
         if training.rows is not None:
             self._before = self.oob[-1] if self.oob else math.nan
             if math.isnan(self._before):
@@ -47,13 +48,13 @@ class LossCurves(Watcher):
         return False
 
     def after_round(self, training: Training) -> bool:
-        """Take the losses after the round."""
+        """Compute the losses after the round."""
         rows = training.rows
         self.train.append(self._mean(training, rows))
         if not math.isfinite(self.train[-1]):
             raise ValueError(
-                f"the training loss is {self.train[-1]} after round {training.round}: the steps "
-                "are too long, lower learning_rate or scale y down"
+                f"the training loss is {self.train[-1]} after round {training.round}: lower "
+                "learning_rate or scale y down"
             )
         if rows is not None:
             loss = self._mean(training, self._left_out(training))
@@ -63,7 +64,7 @@ class LossCurves(Watcher):
         return False
 
     def _add_oob(self, loss: float, improvement: float) -> None:
-        """Add the figures of the latest round; rounds before it may have none."""
+        """Add the out-of-bag values of the latest round; NaN for earlier rounds without any."""
         for curve, value in ((self.oob, loss), (self.oob_improvement, improvement)):
             curve.extend([math.nan] * (len(self.train) - 1 - len(curve)))
             curve.append(value)
@@ -93,7 +94,7 @@ def mean_deviance(
     rows: np.ndarray | None = None,
     n_threads: int = 1,
 ) -> float:
-    """Mean loss of some rows in scikit-learn's unit; nan without rows."""
+    """Return the mean loss of some rows in scikit-learn's unit, NaN without rows."""
     if rows is not None:
         if len(rows) == 0:
             return math.nan
@@ -103,12 +104,12 @@ def mean_deviance(
 
 
 def read_loss_metrics(loss: Loss, eval_metric: Any) -> list[Metric]:
-    """Return the metrics of `eval_metric`; "loss", the default, means `LOSS`."""
+    """Return the metrics of `eval_metric`; "loss", the default, is `LOSS`."""
     return read_metrics(loss, "loss" if eval_metric is None else eval_metric, also=[LOSS])
 
 
 class LossEvaluation(Evaluation):
-    """Scores the validation tables by metrics, `LOSS` among them by the loss itself."""
+    """Scores the validation tables; `LOSS` is computed from raw scores."""
 
     def table_scores(self, table: EvalSet, n_threads: int) -> list[float]:
         """Return the score of each metric."""
@@ -123,9 +124,9 @@ class LossEvaluation(Evaluation):
 
 
 class NoChange(EarlyStopping):
-    """Ends the training by scikit-learn's rule, and keeps track of the best round.
+    """Stops by scikit-learn's rule, and tracks the best round.
 
-    It stops when the score is not better, by `tol`, than one of the `patience` scores before it.
+    It stops when the score is not better, by `tol`, than any of the `patience` scores before it.
     """
 
     def __init__(self, evaluation: Evaluation, patience: int | None, tol: float):
@@ -133,8 +134,8 @@ class NoChange(EarlyStopping):
         self.tol = tol
 
     def before_training(self, training: Training) -> None:
-        """Look at the curve of an earlier part of the training."""
-        curve = self.evaluation.decisive()
+        """Find the best round of an earlier fit."""
+        curve = self.evaluation.stopping_curve()
         if curve:
             signed = np.array(curve) * (-1 if self.evaluation.metrics[-1].maximize else 1)
             best = int(np.nanargmin(signed)) if not np.isnan(signed).all() else None
@@ -143,9 +144,9 @@ class NoChange(EarlyStopping):
                 self.best_round = training.rounds.start - len(curve) + best
 
     def after_round(self, training: Training) -> bool:
-        """Compare the latest score with the best, and with those just before it."""
+        """Compare the latest score with the best, and with the ones just before it."""
         super().after_round(training)
-        curve = self.evaluation.decisive()
+        curve = self.evaluation.stopping_curve()
         if self.patience is None or len(curve) <= self.patience:
             return False
         score, recent = curve[-1], curve[-self.patience - 1 : -1]
@@ -154,16 +155,16 @@ class NoChange(EarlyStopping):
         return not any(score + self.tol < before for before in recent)
 
 
+@dataclass(eq=False)
 class Monitor(Watcher):
-    """Calls ``function(round, estimator, state)`` after every round; true ends the training.
+    """Calls ``function(round, estimator, state)`` after every round; True ends the training.
 
-    Before that, `keep` gives the estimator what is known of the training so far.
+    Before that, `keep` sets the fitted attributes of the estimator.
     """
 
-    def __init__(self, function: Callable, estimator: Any, keep: Callable[[], None]):
-        self.function = function
-        self.estimator = estimator
-        self.keep = keep
+    function: Callable[..., Any]
+    estimator: Any
+    keep: Callable[[], None]
 
     def after_round(self, training: Training) -> bool:
         """Call the function."""

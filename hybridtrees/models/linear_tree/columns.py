@@ -1,4 +1,4 @@
-"""Which columns of a table a linear tree is split on, and which it regresses on."""
+"""Columns of a linear tree: those it splits on, and its regressors."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from hybridtrees.input.validation import FeatureReader
 
 Indices = NDArray[np.int64]
 
-# Sums of products of more columns, bin by bin, would take gigabytes.
+# With more regressors, the sums of their products in every bin would take gigabytes.
 MAX_REGRESSORS = 1000
 
 
 @register
 class LinearColumns(Checked):
-    """Columns of the table that a linear tree reads: the features, then effects of categories.
+    """Columns of the table that a linear tree reads: the features, then indicators of categories.
 
-    `split` and `linear` are the numbers of the columns to split on and of the regressors; `effects`
-    has the feature and category code of each column behind the features.
+    `split` and `linear` are indices of the columns to split on and of the regressors; `effects`
+    holds the feature and the category code of each indicator.
     """
 
     def __init__(
@@ -45,8 +45,8 @@ class LinearColumns(Checked):
         if linear_features is not None and mask[linear].any() and not effects:
             named = int(linear[mask[linear]][0])
             raise ValueError(
-                f"linear_features holds feature {named}, which is categorical: a regression on "
-                "its categories needs categorical_effects=True"
+                f"linear_features holds feature {named}, which is categorical: set "
+                "categorical_effects=True to regress on its categories"
             )
         names = [f"x{f}" for f in range(n_features)] if given is None else [str(n) for n in given]
         pairs = []
@@ -62,7 +62,7 @@ class LinearColumns(Checked):
         if len(self.linear) > MAX_REGRESSORS:
             raise ValueError(
                 f"linear_features leaves {len(self.linear)} regressors, and every candidate split "
-                f"solves for all of them: name {MAX_REGRESSORS} at most"
+                f"solves for all of them: choose at most {MAX_REGRESSORS}"
             )
         self.is_categorical = np.concatenate([mask, np.zeros(len(pairs), dtype=bool)])
 
@@ -91,6 +91,12 @@ class LinearColumns(Checked):
     def n_columns(self) -> int:
         """Number of columns."""
         return len(self.names)
+
+    def by_feature(self, gains: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return numbers of the regressors summed by feature."""
+        feature = np.append(np.arange(self.n_features), self.effects[:, 0])[self.linear]
+        sums = np.bincount(feature, weights=gains, minlength=self.n_features)
+        return sums.astype(np.float64, copy=False)
 
     def expand(self, values: Any) -> Any:
         """Return the columns for a table of features."""

@@ -1,4 +1,4 @@
-"""The forest with linear leaves: how its trees are grown and kept, and what one predicts."""
+"""The linear forest: how its trees are grown and kept."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from typing import Any
 
 import numpy as np
 
+from hybridtrees._parameters import attribute
 from hybridtrees.core.base.checks import check_arrays
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 from hybridtrees.linear.blas import sequential_blas
-from hybridtrees.models.linear_tree import leaves
 from hybridtrees.models.linear_tree.base import LinearTreeParameters
 from hybridtrees.models.linear_tree.growing import LinearTable, LinearTreeGrower
-from hybridtrees.models.linear_tree.information import prune_by_information
 from hybridtrees.models.shared.bagging import RowSampler
 from hybridtrees.models.shared.fitted_checks import check_ensemble, check_samples
 from hybridtrees.models.shared.forest.base import Forest, ForestData
 from hybridtrees.models.shared.forest.warm_start import checksum, target_checksum
 from hybridtrees.models.shared.importance import shares
+from hybridtrees.models.shared.tree_parameters import MaxFeatures
 
-# Parameters that trees, once grown, do not depend on.
+# Parameters that grown trees do not depend on.
 _MAY_CHANGE = ("n_estimators", "oob_score", "n_jobs", "verbose", "warm_start", "random_state")
 
-# Entries of a table below which trees are grown one after the other if leaves are iterated.
+# Tables with fewer entries use one thread if the models of the leaves are fitted iteratively.
 _SMALL_TABLE = 200_000
 
 
 @dataclass
 class BaggedTree:
-    """A tree of the forest, and its predictions for the rows that it has not seen."""
+    """A tree of the forest, and its out-of-bag predictions."""
 
     tree: Tree
     importance: np.ndarray
@@ -44,15 +44,15 @@ class LinearForestFit:
     """What the growers of one fit share."""
 
     forest: LinearForestModel
-    table: Any  # `LinearTable` of all rows, once for all trees
-    values: Any  # the table as it came
+    table: Any  # `LinearTable` of all rows, shared by all trees
+    values: Any  # the user's table
     target: np.ndarray
     sampler: RowSampler
-    needs_oob: bool  # whether trees predict the rows out of the bag
+    needs_oob: bool  # whether trees predict out-of-bag rows
 
     @contextmanager
     def open_grower(self) -> Iterator[Any]:
-        """Give a grower for one thread, while BLAS has no threads of its own."""
+        """Open a grower for one thread, with BLAS restricted to one thread."""
         with sequential_blas():
             yield LinearTreeGrower(self.table, self.target)
 
@@ -62,24 +62,8 @@ class LinearForestFit:
         """Grow a tree on a sample: see `bag`."""
         forest, sampler = self.forest, self.sampler
         grown = grower.grow(weight, seed)
-        criterion = forest._information()
-        if criterion is not None:
-            grown = prune_by_information(
-                grown, grower, weight, criterion, resampled=sampler.replace
-            )
-        theta = leaves.smooth(grown, float(forest.smoothing))
-        # What a forest does not use: the models of inner nodes.
-        theta[grown.grown.nodes["left"] >= 0, :, 1:] = 0.0
-        tree = leaves.make_tree(
-            grown,
-            theta,
-            self.table,
-            self.values,
-            None if forest._n_classes() else self.target,
-            str(forest.extrapolate),
-            float(forest.bound_factor),
-        )
-        importance = np.zeros(forest.n_features_in_)
+        grown, theta, tree = forest._finish_tree(grown, grower, self.values, weight, sampler)
+        importance = forest._columns.by_feature(grower.line_gains(grown, theta, weight))
         inner = tree.nodes["left"] >= 0
         np.add.at(importance, tree.nodes["feature"][inner], tree.nodes["gain"][inner])
         rows = predicted = None
@@ -91,12 +75,24 @@ class LinearForestFit:
 
 
 class LinearForestModel(Forest, LinearTreeParameters):
-    """Bagged linear trees: everything but the target."""
+    """Bagged linear trees without the target.
+
+    Parameters
+    ----------
+    max_features : int, float, {"sqrt", "log2"} or None
+        Features drawn for each split: a number, a share, or all. Regressions use all features.
+    pruning : {"auto", "bic", "aic", None}
+        Remove splits that do not improve an information criterion of the training rows, which adds
+        2 ("aic") or the logarithm of the number of rows ("bic") per coefficient. "auto" is "aic":
+        trees that are averaged may be larger. None keeps every split that lowers the loss. A
+        bootstrap sample counts as sum(c)^2 / sum(c^2) rows, c being how often each row was drawn,
+        since repeated rows add no information.
+    """
 
     _few_rows = 512
-    _trees: TreeEnsemble
+    _trees: TreeEnsemble = attribute()
 
-    max_features: int | float | str | None = 1.0
+    max_features: MaxFeatures = 1.0
 
     def _fit_table(self, X: Any) -> Any:
         features = super()._fit_table(X)
@@ -105,7 +101,7 @@ class LinearForestModel(Forest, LinearTreeParameters):
 
     def _growing_threads(self, table: Any) -> int:
         if self.criterion != "squared_error" and table.shape[0] * table.shape[1] < _SMALL_TABLE:
-            # Iterated fits to few rows are mostly Python: two threads take longer than one.
+            # Iterative fits of few rows run mostly in Python: two threads take longer than one.
             return 1
         return super()._growing_threads(table)
 
@@ -114,7 +110,7 @@ class LinearForestModel(Forest, LinearTreeParameters):
 
     def _growth(self, recipe: Any, data: ForestData) -> dict[str, Any]:
         labels = np.asarray(vars(self).get("classes_", self.n_outputs_))
-        found = {
+        found: dict[str, Any] = {
             "X": checksum(data.table),
             "y": target_checksum(data.target, labels),
             "sample_weight": None if data.weight is None else checksum(data.weight),
@@ -155,7 +151,7 @@ class LinearForestModel(Forest, LinearTreeParameters):
         return sums, split.std(axis=0) if len(split) else np.zeros(len(sums))
 
     def summary(self) -> str:
-        """Return a short account of the forest in words.
+        """Summarise the forest: sizes of the trees, out-of-bag score.
 
         Returns
         -------

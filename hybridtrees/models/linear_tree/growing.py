@@ -1,4 +1,4 @@
-"""From the parameters of a linear tree to a grown tree with a model in every node."""
+"""Growth of linear trees, with a model in every node."""
 
 from __future__ import annotations
 
@@ -13,15 +13,10 @@ from numpy.typing import NDArray
 from hybridtrees._parameters import count_rows
 from hybridtrees.core.base._types import Limit
 from hybridtrees.core.bins.matrix import BinnedMatrix
-from hybridtrees.core.grow.linear import (
-    GrownNodes,
-    LinearPenalty,
-    LinearProblem,
-    bin_at,
-    grow_linear,
-)
+from hybridtrees.core.grow.linear import GrownNodes, LinearPenalty, bin_at, grow_linear
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import Table
+from hybridtrees.core.search._linear_tree_fit import LinearProblem
 from hybridtrees.linear.cross_products import column_scales
 from hybridtrees.linear.path import Penalty
 from hybridtrees.models.linear_tree.node_fitters import (
@@ -29,20 +24,21 @@ from hybridtrees.models.linear_tree.node_fitters import (
     LogLossFitter,
     NodeFitter,
     criterion_loss,
+    weighted_median,
 )
 from hybridtrees.models.linear_tree.solutions import NodePenalty, exact_solutions
 
 Floats = NDArray[np.float64]
 
-# With at most so many regressors, every feature of a node is searched in full.
+# Maximum number of regressors for which search="auto" searches all features.
 _MAX_SEARCHED = 40
-# With more, only the best of a quick look are: this share of the features, and this minimum.
+# With more, only this share of the features, and at least so many, pass the screening.
 _SCREENED_SHARE, _MIN_SCREENED = 0.1, 8
 
 
 @dataclass(frozen=True)
 class LinearRecipe:
-    """How to grow linear trees; shares of rows are turned into counts when the table is known."""
+    """How linear trees are grown; numbers of rows may still be shares."""
 
     criterion: str
     n_classes: int  # 0 in regression
@@ -57,33 +53,33 @@ class LinearRecipe:
     max_bins: int
     candidates: str
     search: str
-    split_features: NDArray[np.intp]  # numbers of the columns
-    linear_features: NDArray[np.intp]  # numbers of the regressors
-    is_categorical: NDArray[np.bool_]  # one per column
+    split_features: NDArray[np.intp]  # indices of the columns to split on
+    linear_features: NDArray[np.intp]  # indices of the regressors
+    is_categorical: NDArray[np.bool_]  # for every column
     max_features: int = 0  # drawn per node, 0 for all
     n_threads: int = 1
 
     @property
     def squared(self) -> bool:
-        """Whether the loss is squared, so that sums of products tell all."""
+        """Whether the loss is the squared error, so that models follow from sums of products."""
         return self.criterion == "squared_error"
 
     def min_leaf_rows(self, n_rows: int) -> int:
-        """Minimum number of rows of a leaf."""
+        """Return the minimum number of rows of a leaf."""
         given = self.min_samples_leaf
         if isinstance(given, str):
-            # Enough that a fit without a penalty has rows left to be wrong about.
+            # Leaves residual degrees of freedom, also without a penalty.
             return min(max(10, 2 * (len(self.linear_features) + 1)), max(1, n_rows // 2))
         return count_rows(given, n_rows)
 
     def min_rows(self) -> int:
-        """Rows below which a model is a constant: none can be fitted, or none be trusted."""
+        """Return the minimum number of rows of a model that is not a constant."""
         return len(self.linear_features) + 2 if self.penalty.alpha == 0 else 2
 
     def grower_params(self, n_rows: int, total: float, gain_unit: float) -> GrowerParams:
-        """Parameters of the engine, which measures gains in a unit of its own."""
+        """Return the parameters of the engine, whose gains are in units of `gain_unit`."""
         min_leaf = self.min_leaf_rows(n_rows)
-        # A fitter looks at the true gains itself.
+        # For other losses, the node fitter checks the gain.
         min_gain = self.min_impurity_decrease * total / gain_unit if self.squared else 0.0
         return GrowerParams(
             frontier="depth-first" if self.max_leaf_nodes is None else "best-first",
@@ -98,9 +94,9 @@ class LinearRecipe:
 
 
 class LinearTable:
-    """A table made ready for linear trees: columns to split on in bins, regressors standardised.
+    """A table prepared for linear trees: binned columns to split on, standardised regressors.
 
-    Missing regressors are 0. `mean` and `scale` are those as they came; of a constant one 0.
+    Missing regressors are 0. `mean` and `scale` are in original units; a constant has the scale 0.
     """
 
     def __init__(self, values: Any, weight: Floats | None, recipe: LinearRecipe):
@@ -118,17 +114,17 @@ class LinearTable:
 
     @cached_property
     def units(self) -> Floats:
-        """Scales to divide by."""
+        """The scales, with 1 in place of 0."""
         return np.where(self.scale > 0, self.scale, 1.0)
 
 
-def _dense(values: Any, columns: NDArray[np.intp]) -> NDArray:
+def _dense(values: Any, columns: NDArray[np.intp]) -> NDArray[Any]:
     part = values[:, columns] if len(columns) < values.shape[1] else values
-    return part.toarray() if hasattr(part, "toarray") else part
+    return np.asarray(part.toarray() if hasattr(part, "toarray") else part)
 
 
 def _standardise(
-    values: NDArray, weight: Floats | None, n_threads: int
+    values: NDArray[Any], weight: Floats | None, n_threads: int
 ) -> tuple[Floats, Floats, Floats]:
     if not values.shape[1]:
         return np.zeros(0), np.zeros(0), np.zeros((values.shape[0], 0))
@@ -143,10 +139,12 @@ def _standardise(
     return mean, scale, np.ascontiguousarray(out)
 
 
-def _root_quantiles(values: NDArray, max_bins: int, is_categorical: NDArray) -> BinnedMatrix:
-    """Cut at equally spaced quantiles of the whole table, interpolated as NumPy does it.
+def _root_quantiles(
+    values: NDArray[Any], max_bins: int, is_categorical: NDArray[Any]
+) -> BinnedMatrix:
+    """Bin columns at equally spaced quantiles, interpolated as in NumPy.
 
-    Categories are cut at their codes, as if these were numbers.
+    Category codes are treated as numbers, each with its own bin.
     """
     shares = np.linspace(0, 1, max_bins)[1:-1]
     edges = []
@@ -159,7 +157,7 @@ def _root_quantiles(values: NDArray, max_bins: int, is_categorical: NDArray) -> 
 
 
 def quantiles(column: Floats, shares: Floats) -> Floats:
-    """Return the same numbers as ``np.quantile``, quicker as the column is sorted already."""
+    """Return the same as ``np.quantile``, which is slower: it would sort the column again."""
     place = shares * (len(column) - 1)
     below = np.floor(place).astype(np.intp)
     low, high = column[below], column[np.minimum(below + 1, len(column) - 1)]
@@ -168,13 +166,29 @@ def quantiles(column: Floats, shares: Floats) -> Floats:
     return np.where(part < 0.5, low + step * part, high - step * (1.0 - part))
 
 
+def constant_model(
+    recipe: LinearRecipe, target: NDArray[Any], weight: Floats, like: Floats
+) -> Floats:
+    """Return the best constant for some rows, as a model of the shape of `like`."""
+    model = np.zeros_like(like)
+    if recipe.n_classes:
+        share = np.bincount(target, weight, minlength=recipe.n_classes) / weight.sum()
+        scores = np.log(np.maximum(share, np.finfo(np.float64).tiny))
+        model[:, 0] = scores[1:] - scores[0] if len(like) == 1 else scores
+    elif recipe.squared:
+        model[:, 0] = weight @ target / weight.sum()
+    else:
+        model[:, 0] = weighted_median(target[:, 0], weight)
+    return model
+
+
 @dataclass
 class GrownTree:
     """A tree with a model in every node."""
 
-    grown: GrownNodes  # features are columns of the table
-    theta: Floats  # (n_nodes, n_outputs, p + 1), the intercept first, in units of the target
-    impurity: Floats  # mean of the criterion in every node
+    grown: GrownNodes  # features are indices of the table's columns
+    theta: Floats  # (n_nodes, n_outputs, p + 1), intercept first, in units of the target
+    impurity: Floats  # mean criterion of every node
 
 
 @dataclass
@@ -182,12 +196,12 @@ class LinearTreeGrower:
     """Grows trees on one table for one target."""
 
     table: LinearTable
-    target: NDArray  # (n_rows, n_outputs), or int32 class codes
+    target: NDArray[Any]  # (n_rows, n_outputs), or int32 class codes
     n_threads: int = 1
-    problem: LinearProblem = field(init=False)  # that of the last tree
+    problem: LinearProblem = field(init=False)  # of the last tree
 
     def grow(self, weight: Floats | None, seed: int) -> GrownTree:
-        """Grow a tree on rows of positive weight; `seed` draws features."""
+        """Grow a tree on rows of positive weight; `seed` is for drawing features."""
         recipe, table = self.table.recipe, self.table
         rows = None
         if weight is not None and not weight.all():
@@ -232,15 +246,15 @@ class LinearTreeGrower:
         share: float,
         draw: np.random.SeedSequence,
     ) -> GrownTree:
-        """Grow a tree on a part of the rows, prune it on the others, and fit it to all."""
+        """Grow a tree on a part of the rows, prune it on the others, and refit it to all."""
         from hybridtrees.models.linear_tree.leaves import find_rows, prune_by_rows
 
         used = np.arange(values.shape[0]) if weight is None else np.flatnonzero(weight)
         aside = np.random.default_rng(draw).permutation(used)[: int(share * len(used))]
         if not 0 < len(aside) < len(used):
             raise ValueError(
-                f"validation_fraction={share} sets {len(aside)} of {len(used)} rows aside, which "
-                "leaves none to grow the tree or to prune it"
+                f"validation_fraction={share} holds out {len(aside)} of {len(used)} rows: growing "
+                "and pruning need at least one row each"
             )
         part = np.zeros(values.shape[0])
         part[used] = 1.0 if weight is None else weight[used]
@@ -250,8 +264,8 @@ class LinearTreeGrower:
         grown = prune_by_rows(grown, leaf, lambda t, rows: self._loss(t, rows, weight), aside)
         return self.refit(grown, values, weight)
 
-    def _loss(self, theta: Floats, rows: NDArray, weight: Floats | None) -> float:
-        """Loss of a model on some rows."""
+    def _loss(self, theta: Floats, rows: NDArray[Any], weight: Floats | None) -> float:
+        """Return the loss of a model on some rows."""
         recipe = self.table.recipe
         w = np.ones(len(rows)) if weight is None else weight[rows]
         scores = self.table.regressors[rows] @ theta[:, 1:].T + theta[:, 0]
@@ -260,15 +274,35 @@ class LinearTreeGrower:
         away = np.abs(self.target[rows] - scores)
         return float((w @ (away**2 if recipe.squared else away)).sum())
 
+    def line_gains(self, grown: GrownTree, theta: Floats, weight: Floats | None) -> Floats:
+        """Return how much the leaves' models `theta` gain over constants, by regressor.
+
+        The gain of a leaf is shared out by |coefficient| times standard deviation in the leaf.
+        """
+        segments, regressors = grown.grown, self.table.regressors
+        gains = np.zeros(regressors.shape[1])
+        slopes = np.abs(theta[:, :, 1:]).sum(axis=1)
+        for leaf in np.flatnonzero((segments.nodes["left"] < 0) & slopes.any(axis=1)):
+            rows = segments.rows[segments.start[leaf] : segments.stop[leaf]]
+            w = np.ones(len(rows)) if weight is None else weight[rows]
+            used = np.flatnonzero(slopes[leaf])
+            part = regressors[np.ix_(rows, used)]
+            effect = slopes[leaf, used] * np.sqrt(w @ (part - w @ part / w.sum()) ** 2)
+            if effect.sum() > 0:
+                constant = constant_model(self.table.recipe, self.target[rows], w, theta[leaf])
+                gain = self._loss(constant, rows, weight) - self._loss(theta[leaf], rows, weight)
+                gains[used] += max(0.0, gain) * effect / effect.sum()
+        return gains
+
     def refit(self, grown: GrownTree, values: Any, weight: Floats | None) -> GrownTree:
-        """Fit the models of all nodes anew, to all rows of positive weight."""
+        """Refit the models of all nodes, to all rows of positive weight."""
         from hybridtrees.core.tree.pruning import branch_sizes
         from hybridtrees.models.linear_tree.leaves import bare_tree, find_rows
 
         leaf = find_rows(grown, values, values.shape[1])
-        rows = np.arange(len(leaf)) if weight is None else np.flatnonzero(weight)
-        # Nodes stand in preorder, so that the rows of a branch follow each other.
-        rows = rows[np.argsort(leaf[rows], kind="stable")].astype(np.uint32)
+        drawn = np.arange(len(leaf)) if weight is None else np.flatnonzero(weight)
+        # Nodes are in preorder: sorted by leaf, the rows of a branch are contiguous.
+        rows = drawn[np.argsort(leaf[drawn], kind="stable")].astype(np.uint32)
         sizes = branch_sizes(bare_tree(grown))
         nodes, number = grown.grown.nodes, np.arange(len(sizes))
         start = np.searchsorted(leaf[rows], number)
@@ -291,8 +325,10 @@ class LinearTreeGrower:
 
     # -- the problem that the engine solves ----------------------------------------------------
 
-    def _problem(self, weight: Floats | None, rows: NDArray | None) -> tuple[LinearProblem, float]:
-        """Regressors and targets for the kernels, and the unit of the targets."""
+    def _problem(
+        self, weight: Floats | None, rows: NDArray[Any] | None
+    ) -> tuple[LinearProblem, float]:
+        """Return regressors and targets for the kernels, and the unit of the targets."""
         recipe, table = self.table.recipe, self.table
         min_rows = recipe.min_rows()
         if recipe.n_classes:
@@ -316,11 +352,11 @@ class LinearTreeGrower:
         alpha = self.table.recipe.penalty.alpha
         assert alpha is not None
         if self.table.recipe.alpha_scaling == "sum":
-            return alpha / self.table.n_rows
+            return float(alpha / self.table.n_rows)
         return alpha
 
     def _penalty(self, unit: float) -> LinearPenalty:
-        """Return the penalty in terms of standardised regressors and a target in its unit."""
+        """Return the penalty for standardised regressors and a target in units of `unit`."""
         recipe = self.table.recipe
         assert recipe.penalty.alpha is not None
         l1, l2 = recipe.penalty.parts(recipe.penalty.alpha)
@@ -349,7 +385,7 @@ class LinearTreeGrower:
         return max(_MIN_SCREENED, math.ceil(_SCREENED_SHARE * n_features))
 
     def node_penalty(self) -> NodePenalty:
-        """Return the penalty in terms of standardised regressors and the target as it came."""
+        """Return the penalty for standardised regressors and a target in original units."""
         recipe = self.table.recipe
         assert recipe.penalty.alpha is not None
         l1, l2 = recipe.penalty.parts(recipe.penalty.alpha)
@@ -358,6 +394,7 @@ class LinearTreeGrower:
 
     def _make_fitter(self, weight: Floats | None, total: float, unit: float) -> NodeFitter:
         recipe, table, penalty = self.table.recipe, self.table, self.node_penalty()
+        assert table.splits.binned is not None
         shared: dict[str, Any] = {
             "regressors": table.regressors,
             "weight": weight,
@@ -369,7 +406,8 @@ class LinearTreeGrower:
         }
         if recipe.n_classes:
             return LogLossFitter(self.target, recipe.n_classes, recipe.criterion, **shared)
-        # The absolute loss is in the target's unit, its penalty on coefficients in theirs.
+        # Dividing the target by its unit divides the loss by it, and squared coefficients by its
+        # square.
         shared["penalty"] = replace(penalty, l2=penalty.l2 * unit)
         return AbsoluteFitter((self.target[:, 0] - self._center[0]) / unit, **shared)
 
@@ -378,7 +416,7 @@ class LinearTreeGrower:
     def _models(
         self, grown: GrownNodes, problem: LinearProblem, fitter: NodeFitter | None, unit: float
     ) -> tuple[Floats, Floats]:
-        """Models of all nodes in units of the target, and their impurities."""
+        """Return the models of all nodes in units of the target, and their impurities."""
         if fitter is not None:
             fits = [
                 fitter.finish(grown.rows[a:b]) for a, b in zip(grown.start, grown.stop, strict=True)

@@ -1,19 +1,20 @@
 """Pruning of linear trees by an information criterion.
 
-A split of a linear tree adds a whole regression, which lowers the loss on the rows it was fitted
-to even where there is nothing to find. A branch is kept where it lowers
+A split of a linear tree adds a whole regression, which lowers the training loss even if there is
+no structure. A branch is kept if it lowers
 
     -2 log-likelihood + price (number of coefficients)
 
-of the rows of its node, with a price of 2 (Akaike 1974) or of the logarithm of the number of all
-rows (Schwarz 1978). The likelihood is that of the loss: normal, Laplace or multinomial.
-The mean loss in it is that of the rows which the coefficients leave, n - k instead of n: a model
-meets its own rows too well.
+of the rows of its node. The price is 2 (Akaike 1974) or the logarithm of the number of all rows
+(Schwarz 1978); the likelihood is that of the loss: normal, Laplace or multinomial. Its mean loss
+is over n - k instead of n rows, k being the number of coefficients, since the training loss is too
+small.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +26,9 @@ from hybridtrees.models.linear_tree.solutions import centred_products
 
 Floats = NDArray[np.float64]
 
-# Squared errors are known to about this share of the variation of the target.
+# Rounding error of squared errors, as a share of the variation of the target.
 _NOISE = 1e-12
-# Directions of less than this share of a regressor's variation are not there.
+# Directions with less than this share of a regressor's variation do not count.
 _JITTER = 1e-10
 
 
@@ -39,13 +40,16 @@ def prune_by_information(
     *,
     resampled: bool = False,
 ) -> GrownTree:
-    """Undo the splits that do not pay; `resampled` weights are the counts of a bootstrap sample."""
+    """Remove the splits that do not lower the criterion.
+
+    `resampled` weights are the counts of a bootstrap sample.
+    """
     nodes, recipe = grown.grown.nodes, grower.table.recipe
     n_outputs = _n_outputs(grown, grower)
     inner = np.flatnonzero(nodes["left"] >= 0)
     if not len(inner):
         return grown
-    n_rows = _evidence(nodes, weight, resampled)
+    n_rows = _effective_rows(nodes, weight, resampled)
     squared = recipe.squared
     price = 2.0 if criterion == "aic" else math.log(n_rows[0])
     loss = _losses(grown, grower, weight) * nodes["weight"] * n_rows[0] / nodes["weight"][0]
@@ -58,33 +62,33 @@ def prune_by_information(
             return math.inf
         mean = (loss + floor[node]) / (n - size)
         if recipe.n_classes:
-            return 2.0 * n * mean + price * size
-        return (1.0 if squared else 2.0) * n * math.log(mean) + price * size
+            return float(2.0 * n * mean + price * size)
+        return float((1.0 if squared else 2.0) * n * math.log(mean) + price * size)
 
     splits = np.zeros(len(nodes), dtype=bool)
     for i in inner[::-1]:
         left, right = nodes["left"][i], nodes["right"][i]
         below = loss[left] + loss[right]
-        # The cut itself is fitted, too.
+        # The threshold is a parameter, too.
         added = size[left] + size[right] + 1.0
         if cost(i, below, added) < cost(i, loss[i], size[i]):
             splits[i], loss[i], size[i] = True, below, added
     return grown if splits[inner].all() else keep_splits(grown, splits)
 
 
-def _evidence(nodes: NDArray, weight: Floats | None, resampled: bool) -> Floats:
-    """Return how many independent rows each node stands for."""
+def _effective_rows(nodes: NDArray[Any], weight: Floats | None, resampled: bool) -> Floats:
+    """Return the effective number of rows of each node."""
     if weight is not None and resampled:
-        # A row drawn twice brings nothing new. A coefficient that does nothing lowers the weighted
-        # loss by sum(w^2) / sum(w) instead of 1, so that a sample is worth Kish's number of rows.
-        return nodes["weight"] * (weight.sum() / (weight @ weight))
-    # Whole numbers are repeated rows; other weights say how rows stand to each other.
+        # Kish's effective sample size: a repeated row adds no information. A useless coefficient
+        # lowers the weighted loss by sum(w^2) / sum(w) instead of 1.
+        return np.asarray(nodes["weight"] * (weight.sum() / (weight @ weight)))
+    # Integer weights are repeated rows; other weights are relative.
     repeated = weight is not None and bool((weight == np.floor(weight)).all())
     return nodes["weight" if repeated else "n_samples"].astype(np.float64)
 
 
 def _losses(grown: GrownTree, grower: LinearTreeGrower, weight: Floats | None) -> Floats:
-    """Mean loss of every node, of the kind that is minus a log-likelihood."""
+    """Return the mean loss of every node that is a negative log-likelihood."""
     recipe = grower.table.recipe
     if not recipe.n_classes or recipe.criterion == "log_loss":
         return grown.impurity.copy()
@@ -99,7 +103,7 @@ def _losses(grown: GrownTree, grower: LinearTreeGrower, weight: Floats | None) -
 def _variation(
     grower: LinearTreeGrower, grown: GrownTree, weight: Floats | None, squared: bool
 ) -> float:
-    """Mean loss of the best constant, or a bound of it."""
+    """Return the mean loss of the best constant, or an upper bound."""
     if grower.table.recipe.n_classes:
         return 0.0
     rows, w = _rows_of_node(grown, weight, 0)
@@ -117,23 +121,23 @@ def _rows_of_node(
 
 
 def _n_outputs(grown: GrownTree, grower: LinearTreeGrower) -> int:
-    """Return how many outputs are free: the score of one of several classes follows."""
+    """Return the number of free outputs: of several classes, one score follows from the others."""
     n = grown.theta.shape[1]
-    return max(1, n - 1) if grower.table.recipe.n_classes else n
+    return int(max(1, n - 1) if grower.table.recipe.n_classes else n)
 
 
 def _sizes(
     grown: GrownTree, grower: LinearTreeGrower, weight: Floats | None, n_outputs: int
 ) -> Floats:
-    """Coefficients of the nodes' models, a penalised one counting as the share that is left of it.
+    """Return the effective number of coefficients of every node.
 
-    That is the trace of H (H + penalty)^-1, H the second derivative of the loss.
+    That is the trace of H (H + penalty)^-1, H being the second derivative of the loss.
     """
     regressors, n_classes = grower.table.regressors, grower.table.recipe.n_classes
     cells, penalty = grown.grown.cells, grower.node_penalty()
-    used = grown.theta[:, :, 1:].any(axis=1)
+    used = (grown.theta[:, :, 1:] != 0).any(axis=1)
     sizes = np.full(len(used), float(n_outputs))
-    for node in np.flatnonzero(used.any(axis=1)):
+    for node in np.flatnonzero(used.any(axis=1)).tolist():
         if cells.shape[1]:
             products, weights = grower.problem.products(cells[node : node + 1])
             inner = centred_products(products[0], regressors.shape[1] + 1)[0]
@@ -159,10 +163,10 @@ def _sizes(
 def _curvature(
     grown: GrownTree, grower: LinearTreeGrower, weight: Floats | None, node: int
 ) -> float:
-    """Second derivative of the log-loss at the shares of the classes.
+    """Return the second derivative of the log-loss at the shares of the classes.
 
-    It is not taken at the fit: where that tells the classes apart, the derivative there is next
-    to nothing, the penalty beside it large, and the coefficients would come for free.
+    It is not taken at the fit. If that separates the classes, the derivative is nearly zero: the
+    penalty would dominate it, and the coefficients would not count.
     """
     recipe = grower.table.recipe
     rows, w = _rows_of_node(grown, weight, node)

@@ -1,6 +1,8 @@
-"""How well the models of single leaves fit, and how well their coefficients are known."""
+"""Quality of the models in the leaves: R2 or deviance, and standard errors of coefficients."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +19,9 @@ def regression_errors(
 ) -> tuple[Floats, Floats]:
     """Return standard errors of the coefficients and intercepts of least squares in one leaf.
 
-    `inner` has the weighted products of standardised regressors about their `mean` in the leaf,
-    `loss` the weighted squared residuals of each output; intercepts are measured at `origin`.
-    NaN for coefficients that the leaf does not determine.
+    `inner` holds the weighted products of standardised regressors about their `mean` in the leaf,
+    `loss` the weighted squared residuals of each output; intercepts are predictions at `origin`.
+    Coefficients that are not identified have NaN.
     """
     p = len(mean)
     errors, intercepts = np.full((len(loss), p), np.nan), np.full(len(loss), np.nan)
@@ -44,7 +46,7 @@ def regression_errors(
 def logistic_errors(
     regressors: Floats, weight: Floats, theta: Floats, origin: Floats
 ) -> tuple[Floats, Floats]:
-    """Return standard errors from the information of a logistic or multinomial regression."""
+    """Return standard errors from the Fisher information of a logistic or multinomial model."""
     n_outputs, p = theta.shape[0], regressors.shape[1]
     columns = np.column_stack([np.ones(len(regressors)), regressors])
     proba = probabilities(columns @ theta.T)
@@ -56,12 +58,12 @@ def logistic_errors(
         for b in range(n_outputs):
             curve = weight * proba[:, a] * ((a == b) - proba[:, b])
             block = (columns * curve[:, None]).T @ columns
-            own = slice(a * (p + 1), (a + 1) * (p + 1)), slice(b * (p + 1), (b + 1) * (p + 1))
-            information[own] = block
+            block_rows, block_columns = (slice(k * (p + 1), (k + 1) * (p + 1)) for k in (a, b))
+            information[block_rows, block_columns] = block
     solution = solve_ridge(information, np.zeros((size, 0)), want_inverse=True)
     assert solution.inverse is not None and solution.estimable is not None
     known = solution.estimable
-    if n_outputs > 1:  # all or nothing: a dimension per column is lost to common shifts
+    if n_outputs > 1:  # all or none: common shifts of the classes lose one dimension per column
         known = np.full(size, solution.rank == (n_outputs - 1) * (p + 1))
     inverse = np.where(known, solution.inverse, np.nan)
     errors, intercepts = np.empty((n_outputs, p)), np.empty(n_outputs)
@@ -75,8 +77,8 @@ def logistic_errors(
 
 def leaf_facts(
     grown: GrownTree, theta: Floats, grower: LinearTreeGrower, weight: Floats | None
-) -> tuple[NDArray, Floats, Floats, Floats, Floats, NDArray]:
-    """Return what `LeafFacts` holds, for the final models `theta` of the nodes."""
+) -> tuple[NDArray[Any], Floats, Floats, Floats, Floats, NDArray[Any]]:
+    """Return the fields of `LeafFacts`, for the final models `theta` of the nodes."""
     table, recipe, segments = grower.table, grower.table.recipe, grown.grown
     leaves = np.flatnonzero(segments.nodes["left"] < 0)
     n_outputs, p = theta.shape[1], theta.shape[2] - 1
@@ -86,7 +88,7 @@ def leaf_facts(
     present = np.zeros((len(leaves), recipe.n_classes), dtype=bool)
     loss = grown.impurity[leaves].copy()
     smoothed = theta is not grown.theta
-    # Only a fit without a penalty is the estimate that the textbook speaks of.
+    # Standard errors are defined for unpenalised fits only.
     defined = recipe.penalty.alpha == 0 and not smoothed and recipe.criterion != "absolute_error"
     origin = np.where(table.scale > 0, -table.mean / table.units, 0.0)
     for k, leaf in enumerate(leaves):

@@ -1,7 +1,4 @@
-"""From a grown tree with models in all nodes to the tree that predicts.
-
-Pruning, smoothing, and what leaves may say outside the data they have seen.
-"""
+"""From a grown tree with models in all nodes to the tree that predicts: pruning, smoothing."""
 
 from __future__ import annotations
 
@@ -30,9 +27,9 @@ def bare_tree(grown: GrownTree) -> Tree:
 
 
 def keep_splits(grown: GrownTree, splits: NDArray[np.bool_]) -> GrownTree:
-    """Make leaves of all nodes but those chosen."""
+    """Keep only the given splits; other nodes become leaves."""
     tree, new_node = prune_nodes(bare_tree(grown), splits)
-    # Nodes stand in preorder: the first that went into a new node is that node itself.
+    # Nodes are in preorder: the first of those that became one node is that node itself.
     kept = np.unique(new_node, return_index=True)[1]
     old = grown.grown
     nodes = GrownNodes(
@@ -42,7 +39,7 @@ def keep_splits(grown: GrownTree, splits: NDArray[np.bool_]) -> GrownTree:
 
 
 def prune_by_cost(grown: GrownTree, alpha: float) -> GrownTree:
-    """Minimal cost-complexity pruning."""
+    """Prune by minimal cost-complexity."""
     if alpha <= 0:
         return grown
     return keep_splits(grown, collapse_alphas(bare_tree(grown)) > alpha)
@@ -51,13 +48,13 @@ def prune_by_cost(grown: GrownTree, alpha: float) -> GrownTree:
 def prune_by_rows(
     grown: GrownTree, leaf: NDArray[np.int32], row_losses: Any, rows: NDArray[np.intp]
 ) -> GrownTree:
-    """Reduced-error pruning: keep the splits that lower the loss on rows set aside.
+    """Prune by reduced error: keep the splits that lower the loss on held-out rows.
 
-    ``row_losses(theta, rows)`` gives the weighted loss of a model on some rows.
+    ``row_losses(theta, rows)`` returns the weighted loss of a model on some rows.
     """
     nodes = grown.grown.nodes
     n = len(nodes)
-    members: list[NDArray] = [rows[leaf == i] for i in range(n)]
+    members: list[NDArray[Any]] = [rows[leaf == i] for i in range(n)]
     for i in range(n - 1, 0, -1):
         parent = nodes["parent"][i]
         members[parent] = np.concatenate([members[parent], members[i]])
@@ -76,10 +73,10 @@ def prune_by_rows(
 
 
 def smooth(grown: GrownTree, strength: float) -> Floats:
-    """Models smoothed along the path to the root (Quinlan 1992).
+    """Return models smoothed along the path to the root (Quinlan 1992).
 
-    The prediction passed up to a node is (n p + k q) / (n + k): p that of its child of n rows, q
-    the node's own, k the strength. All of it is linear, so a leaf's whole chain is one model.
+    The prediction passed up to a node is (n p + k q) / (n + k), where p is that of its child with n
+    rows, q its own, and k the strength. This is linear, hence the result is one model per leaf.
     """
     nodes = grown.grown.nodes
     if strength <= 0:
@@ -108,8 +105,8 @@ def make_tree(
 ) -> Tree:
     """Return the tree with linear leaves, from models for standardised regressors.
 
-    "bounded" keeps predictions in the range of a leaf's `responses` (None: of its scores), widened
-    by `factor` times that range.
+    "bounded" limits predictions to the range of a leaf's `responses` (of its scores if None),
+    widened by `factor` times that range on either side.
     """
     nodes, features = grown.grown.nodes, table.recipe.linear_features
     slope = theta[:, :, 1:] / table.units
@@ -134,8 +131,8 @@ def make_tree(
     )
 
 
-def _ranges(grown: GrownNodes, values: Any, features: NDArray) -> tuple[Floats, Floats]:
-    """Ranges of the regressors in each node; without ends where all entries are missing."""
+def _ranges(grown: GrownNodes, values: Any, features: NDArray[Any]) -> tuple[Floats, Floats]:
+    """Return ranges of the regressors in each node, infinite if all entries are missing."""
     n = len(grown.nodes)
     low, high = np.full((n, len(features)), -np.inf), np.full((n, len(features)), np.inf)
     for i in range(n):
@@ -165,5 +162,5 @@ def _bounds(
 
 
 def find_rows(grown: GrownTree, values: Any, n_columns: int) -> NDArray[np.int32]:
-    """Leaf of each row of a table."""
+    """Return the leaf of each row of a table."""
     return TreeEnsemble([bare_tree(grown)], n_columns).apply(values, 1)[:, 0]

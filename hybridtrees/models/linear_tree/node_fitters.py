@@ -1,13 +1,13 @@
-"""Fits of single nodes for losses that are not squared: the fitters of `LinearTreeSearch`.
+"""Models of single nodes for losses other than the squared error, for `LinearTreeSearch`.
 
-Candidates are ranked by a quadratic loss around the node's own fit; the best few come here to be
-fitted in full.
+The search ranks candidates by a quadratic approximation at the node's model; the best few are
+fitted here in full.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,15 +20,15 @@ from hybridtrees.models.linear_tree.solutions import NodePenalty
 Floats = NDArray[np.float64]
 Rows = NDArray[Any]
 
-# Curvatures below this share of the largest possible make working targets that are all noise.
+# Minimum curvature: working targets, which are divided by it, would otherwise be mostly noise.
 _MIN_CURVATURE = 1e-4
-# Steps and stops of the fits to candidates, and of those that are kept.
+# Tolerances of the fits of candidates, and of the final models.
 _CANDIDATE_TOL, _FINAL_TOL = 1e-4, 1e-10
 _MAX_ITER = 60
-# Without a penalty, classes that can be told apart exactly would have no finite fit.
+# A small L2 penalty: separable classes would otherwise have no finite fit.
 _JITTER = 1e-8
 _MIN_DECREASE = 1e-10
-# A regressor that varies less, in units of its spread in the whole table, counts as constant.
+# A regressor with a smaller spread, relative to that in the whole table, counts as constant.
 _CONSTANT = 10 ** (-13 / 2)
 
 
@@ -36,57 +36,48 @@ _CONSTANT = 10 ** (-13 / 2)
 class NodeFit:
     """Model of a node."""
 
-    theta: Floats  # (n_outputs, p + 1), the intercept first
+    theta: Floats  # (n_outputs, p + 1), intercept first
     loss: float  # the criterion, summed over the rows
 
 
+@dataclass(eq=False)
 class NodeFitter:
-    """What fitters share: which candidates are tried, and what is remembered of them."""
+    """Base of the fitters: compares candidates, and caches the models of their sides."""
 
-    def __init__(
-        self,
-        regressors: Floats,
-        weight: Floats | None,
-        columns: NDArray[np.uint8],  # codes of the features to split on
-        penalty: NodePenalty,
-        min_rows: int,  # nodes with fewer rows get a constant
-        min_gain: float,  # of the summed criterion
-        n_threads: int,
-    ):
-        self.regressors = regressors
-        self.weight = weight
-        self.columns = columns
-        self.penalty = penalty
-        self.min_rows = min_rows
-        self.min_gain = min_gain
-        self.n_threads = n_threads
-        self._known: dict[bytes, NodeFit] = {}
-        self._node: NodeFit | None = None
+    regressors: Floats
+    weight: Floats | None
+    columns: NDArray[np.uint8]  # codes of the features to split on
+    penalty: NodePenalty
+    min_rows: int  # nodes with fewer rows get a constant
+    min_gain: float  # of the summed criterion
+    n_threads: int
+    _known: dict[bytes, NodeFit] = field(default_factory=dict, init=False)
+    _node: NodeFit | None = field(default=None, init=False)
 
     def fit(self, rows: Rows, start: Floats | None = None, *, final: bool = False) -> NodeFit:
         """Fit some rows."""
         raise NotImplementedError
 
     def working(self, rows: Rows, fit: NodeFit) -> tuple[Floats, Floats]:
-        """Curvatures and working targets at a fit."""
+        """Return curvatures and working targets at a model."""
         raise NotImplementedError
 
     def prepare(self, rows: Rows) -> tuple[Floats, Floats] | None:
-        """Fit a node; None where its loss cannot fall by the minimum gain."""
-        fit = self._known.get(_name(rows))
+        """Fit a node; None if its loss is below the minimum gain."""
+        fit = self._known.get(_key(rows))
         self._node = self.fit(rows) if fit is None else fit
-        self._known[_name(rows)] = self._node
+        self._known[_key(rows)] = self._node
         if self._node.loss <= self._min_gain_of(rows):
             return None
         return self.working(rows, self._node)
 
     def finish(self, rows: Rows) -> NodeFit:
-        """Fit a node of the finished tree, from where the search has left it."""
-        known = self._known.get(_name(rows))
+        """Fit a node of the finished tree, starting from the model of the search."""
+        known = self._known.get(_key(rows))
         return self.fit(rows, None if known is None else known.theta, final=True)
 
-    def choose(self, rows: Rows, candidates: list[tuple[int, NDArray]]) -> Any:
-        """Fit both sides of every candidate; number and gain of the best one, or None."""
+    def choose(self, rows: Rows, candidates: list[tuple[int, NDArray[Any]]]) -> Any:
+        """Fit both sides of every candidate; return index and gain of the best one, or None."""
         assert self._node is not None
         start = self._node.theta
         best: Any = None
@@ -100,11 +91,11 @@ class NodeFitter:
         if best is None:
             return None
         for side, fit in zip(best[2], best[3], strict=True):
-            self._known[_name(side)] = fit
+            self._known[_key(side)] = fit
         return best[:2]
 
     def _min_gain_of(self, rows: Rows) -> float:
-        return max(self.min_gain, _MIN_DECREASE * self._weights(rows).sum())
+        return float(max(self.min_gain, _MIN_DECREASE * self._weights(rows).sum()))
 
     def _weights(self, rows: Rows) -> Floats:
         return np.ones(len(rows)) if self.weight is None else self.weight[rows]
@@ -113,10 +104,10 @@ class NodeFitter:
         return self.regressors[rows] @ theta[:, 1:].T + theta[:, 0]
 
     def _spread(self, part: Floats, weight: Floats) -> Floats:
-        """Root mean square deviations of the regressors."""
+        """Return the standard deviations of the regressors."""
         share = weight / weight.sum()
         mean = share @ part
-        return np.sqrt(share @ (part - mean) ** 2)
+        return np.asarray(np.sqrt(share @ (part - mean) ** 2))
 
 
 class LogLossFitter(NodeFitter):
@@ -135,7 +126,7 @@ class LogLossFitter(NodeFitter):
         """Fit some rows."""
         weight = self._weights(rows)
         codes = self.codes[rows]
-        shares = np.bincount(codes, weight, self.n_classes)
+        shares = np.bincount(codes, weight, self.n_classes).astype(np.float64, copy=False)
         present = np.flatnonzero(shares > 0)
         theta = self._constant(shares)
         if len(present) > 1 and len(rows) >= self.min_rows and self.regressors.shape[1]:
@@ -144,7 +135,7 @@ class LogLossFitter(NodeFitter):
         return NodeFit(theta, loss)
 
     def _constant(self, shares: Floats) -> Floats:
-        """Scores of the classes' shares, half a row added to each."""
+        """Return a constant model with the shares of the classes, half a row added to each."""
         logs = np.log(shares + 0.5)
         theta = np.zeros((self.n_outputs, self.regressors.shape[1] + 1))
         theta[:, 0] = logs[1] - logs[0] if self.n_outputs == 1 else logs - logs.mean()
@@ -154,12 +145,12 @@ class LogLossFitter(NodeFitter):
         self,
         rows: Rows,
         weight: Floats,
-        present: NDArray,
+        present: NDArray[Any],
         constant: Floats,
         start: Floats | None,
         final: bool,
     ) -> Floats:
-        """Fit the classes that are present; the others keep the score of their share."""
+        """Fit the classes that are present; the others keep their constant score."""
         part = np.ascontiguousarray(self.regressors[rows])
         spread = self._spread(part, weight)
         l1, l2 = self.penalty.parts(spread, float(weight.sum()))
@@ -188,13 +179,13 @@ class LogLossFitter(NodeFitter):
             return found
         theta = constant.copy()
         level = theta[present, 0].mean()
-        # One score of two classes: half of it each, around their common level.
+        # The score of a pair of classes is split evenly, around their common level.
         theta[present] = np.vstack([-found[0], found[0]]) / 2 if pair else found
         theta[present, 0] += level
         return theta
 
     def working(self, rows: Rows, fit: NodeFit) -> tuple[Floats, Floats]:
-        """Curvatures and working targets at a fit; several classes share one curvature."""
+        """Return curvatures and working targets; several classes share one curvature."""
         scores = self._scores(rows, fit.theta)
         proba = probabilities(scores)
         truth = np.zeros_like(proba)
@@ -222,7 +213,7 @@ class AbsoluteFitter(NodeFitter):
         weight, y = self._weights(rows), self.target[rows]
         p = self.regressors.shape[1]
         theta = np.zeros((1, p + 1))
-        theta[0, 0] = _median(y, weight)
+        theta[0, 0] = weighted_median(y, weight)
         best = NodeFit(theta, float(weight @ np.abs(y - theta[0, 0])))
         if len(rows) < self.min_rows or not p or best.loss == 0:
             return best
@@ -230,7 +221,7 @@ class AbsoluteFitter(NodeFitter):
         total = float(weight.sum())
         l1, l2 = self.penalty.parts(self._spread(part, weight), total)
         columns = np.column_stack([np.ones(len(rows)), part])
-        # The loss is rounded off at the bottom: rows that are met exactly would weigh infinitely.
+        # Residuals are bounded from below: a residual of 0 would have an infinite weight.
         smallest = 1e-5 * best.loss / total
         curve = weight
         b = None if start is None else start[0].copy()
@@ -243,7 +234,7 @@ class AbsoluteFitter(NodeFitter):
                 size = np.full(p, smallest) if b is None else np.maximum(np.abs(b[1:]), 1e-9)
                 ridge[1:] += total * l1 / size
             b = _weighted_ridge(columns, y, curve, ridge, by_rows=final)
-            b[0] += _median(y - columns @ b, weight)
+            b[0] += weighted_median(y - columns @ b, weight)
             loss = float(weight @ np.abs(y - columns @ b))
             if loss < best.loss:
                 best = NodeFit(b[None, :].copy(), loss)
@@ -258,23 +249,23 @@ class AbsoluteFitter(NodeFitter):
         return best
 
     def working(self, rows: Rows, fit: NodeFit) -> tuple[Floats, Floats]:
-        """Curvatures and working targets at a fit."""
+        """Return curvatures and working targets at a model."""
         y, weight = self.target[rows], self._weights(rows)
         away = np.abs(y - self._scores(rows, fit.theta)[:, 0])
-        # Rows that a fit happens to pass through must not rule the ranking.
+        # Rows with residuals near 0 must not dominate the ranking.
         smallest = 0.1 * fit.loss / float(weight.sum())
         return weight / np.maximum(away, smallest), np.ascontiguousarray(y[:, None])
 
 
 def _drop_constants(theta: Floats, row: Floats, spread: Floats) -> None:
-    """Give what regressors that do not vary among the rows add to the intercept."""
+    """Move the effects of constant regressors into the intercept."""
     still = np.append(False, spread <= _CONSTANT)
     theta[:, 0] += theta[:, still] @ row[still[1:]]
     theta[:, still] = 0.0
 
 
-def criterion_loss(criterion: str, scores: Floats, codes: NDArray, weight: Floats) -> float:
-    """Log-loss, squared distance or number of errors of scores, summed over rows."""
+def criterion_loss(criterion: str, scores: Floats, codes: NDArray[Any], weight: Floats) -> float:
+    """Return the log-loss, squared distance or number of errors, summed over rows."""
     proba = probabilities(scores)
     own = proba[np.arange(len(codes)), codes]
     if criterion == "log_loss":
@@ -285,7 +276,7 @@ def criterion_loss(criterion: str, scores: Floats, codes: NDArray, weight: Float
 
 
 def probabilities(scores: Floats) -> Floats:
-    """Probabilities of the classes, (n_rows, n_classes), from scores of one or more outputs."""
+    """Return class probabilities, (n_rows, n_classes), from scores of one or more outputs."""
     if scores.shape[1] == 1:
         raw = scores[:, 0]
         small = np.exp(-np.abs(raw))
@@ -293,29 +284,33 @@ def probabilities(scores: Floats) -> Floats:
         up = raw > 0
         return np.column_stack([np.where(up, small, large), np.where(up, large, small)])
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
 def _weighted_ridge(
     columns: Floats, y: Floats, curve: Floats, ridge: Floats, *, by_rows: bool
 ) -> Floats:
-    """Weighted least squares with a ridge, from the rows themselves or from their products."""
+    """Solve weighted ridge regression, from the rows (accurate) or from their products (fast)."""
     if by_rows:
         root = np.sqrt(curve)
         table = np.vstack([columns * root[:, None], np.diag(np.sqrt(ridge))])
-        return np.linalg.lstsq(table, np.append(root * y, np.zeros(len(ridge))), rcond=None)[0]
+        found: Floats = np.linalg.lstsq(
+            table, np.append(root * y, np.zeros(len(ridge))), rcond=None
+        )[0]
+        return found
     scaled = columns * curve[:, None]
     gram = scaled.T @ columns
     gram[np.diag_indices_from(gram)] += ridge + 1e-12 * np.diag(gram)
-    return np.linalg.lstsq(gram, scaled.T @ y, rcond=1e-13)[0]
+    return np.linalg.lstsq(gram, scaled.T @ y, rcond=1e-13)[0].astype(np.float64, copy=False)
 
 
-def _median(y: Floats, weight: Floats) -> float:
+def weighted_median(y: Floats, weight: Floats) -> float:
+    """Return the lower weighted median."""
     order = np.argsort(y, kind="stable")
     below = np.cumsum(weight[order])
     return float(y[order[np.searchsorted(below, 0.5 * below[-1])]])
 
 
-def _name(rows: Rows) -> bytes:
-    """Name a set of rows; they keep their order from split to split."""
+def _key(rows: Rows) -> bytes:
+    """Return a hash of a set of rows, whose order does not change from split to split."""
     return hashlib.blake2b(np.ascontiguousarray(rows).tobytes(), digest_size=16).digest()

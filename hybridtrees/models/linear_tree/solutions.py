@@ -1,4 +1,4 @@
-"""Models of nodes from sums of products, where the quick solution of the search will not do."""
+"""Accurate models of nodes from sums of products, in place of those of the search."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hybridtrees.core.grow.linear import LinearPenalty, LinearProblem
+from hybridtrees.core.grow.linear import LinearPenalty
+from hybridtrees.core.search._linear_tree_fit import LinearProblem
 from hybridtrees.linear.solvers import solve_elastic_net, solve_ridge
 
 Floats = NDArray[np.float64]
 
-# A regressor that varies less, in units of its spread in the whole table, counts as constant.
+# A regressor with a smaller variance, relative to that in the whole table, counts as constant.
 _CONSTANT = 1e-13
 
 
 @dataclass(frozen=True)
 class NodePenalty:
-    """l1 and l2 for the mean loss, on standardised or on given units of the regressors."""
+    """L1 and L2 penalties of a node's model."""
 
     l1: float
     l2: float
-    scale: Floats | None = None  # units; None for the spread among the rows of a fit
-    by_sum: bool = False  # add it to the sum of the losses, not the mean
+    scale: Floats | None = None  # units of the regressors; None for their spread in the node
+    by_sum: bool = False  # whether they are added to the sum of the losses, not the mean
 
     def parts(self, spread: Floats, total: float) -> tuple[Floats, Floats]:
-        """L1 and L2 of each regressor, for the mean loss of rows of a total weight."""
+        """Return L1 and L2 of each regressor for the mean loss, given the total weight."""
         unit = spread if self.scale is None else np.where(spread > 0, 1.0 / self.scale, 0.0)
         share = 1.0 / total if self.by_sum else 1.0
         return self.l1 * share * unit, self.l2 * share * unit**2
@@ -35,11 +36,11 @@ class NodePenalty:
 def exact_solutions(
     problem: LinearProblem, cells: Floats, penalty: LinearPenalty, theta: Floats, loss: Floats
 ) -> None:
-    """Replace solutions, in `theta` and `loss`, that are only good enough to rank candidates.
+    """Replace solutions, in `theta` and `loss`, that are only accurate enough to rank candidates.
 
-    These are lasso and elastic net, which the search solves to a loose tolerance, and dependent
-    regressors, of which the search leaves out the later ones; here they share a coefficient in
-    the solution of minimum norm.
+    These are lasso and elastic net, which the search solves to a loose tolerance, and models with
+    dependent regressors, of which the search drops the later ones; here they get the solution of
+    minimum norm.
     """
     constant = ~theta[:, :, 1:].any(axis=(1, 2))
     if penalty.has_l1:
@@ -53,9 +54,10 @@ def exact_solutions(
 
 
 def centred_products(gram: Floats, p: int) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Return sums of products about the means, from those of columns [1, regressors, targets].
+    """Centre sums of products of the columns [1, regressors, targets].
 
-    They are of the regressors, of regressors and targets, of the targets; then the means of both.
+    Return the products of regressors, of regressors and targets, and the squares of targets; then
+    the means of regressors and of targets.
     """
     mean, level = gram[0, 1:p] / gram[0, 0], gram[0, p:] / gram[0, 0]
     inner = gram[1:p, 1:p] - gram[0, 0] * np.outer(mean, mean)
@@ -102,7 +104,7 @@ def _solve(
 def penalty_parts(
     penalty: LinearPenalty, unit: Floats, total: float, kept: NDArray[np.bool_]
 ) -> tuple[Floats, Floats]:
-    """Penalties for the mean loss and regressors of spread 1, of those that are kept."""
+    """Return L1 and L2 for the mean loss and standardised regressors, of those that are kept."""
 
     def each(value: float | Floats) -> Floats:
         return np.broadcast_to(np.asarray(value, dtype=np.float64), kept.shape)[kept]

@@ -1,12 +1,11 @@
-"""Boosting of piece-wise linear trees: the parameters of their leaves, and the grower."""
+"""Parameters and grower of boosted piece-wise linear trees."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-import scipy.sparse
 
 from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
 from hybridtrees.core.grow.grower import Grower
@@ -20,7 +19,7 @@ from hybridtrees.models.plgb.steps import ReweightedSteps
 from hybridtrees.models.shared.boosted_model import BoostedModel
 from hybridtrees.models.shared.boosting_steps import NewtonSteps
 
-# Maximum output of a leaf where scores are logarithms: from even odds to one in twenty thousand.
+# Maximum output of a leaf if scores are logarithms: from even odds to odds of 1 : 22,000.
 _LONGEST_STEP = 10.0
 
 LEAF_FITS = ("half_additive", "additive", "full")
@@ -30,21 +29,81 @@ MAX_LEAF_FEATURES = 16
 
 
 class PiecewiseLinearModel(BoostedModel):
-    """Parameters of lines in the leaves, and the grower."""
+    """Boosted trees with linear leaves, without the target.
+
+    Parameters
+    ----------
+    grow_policy : {"lossguide", "depthwise"}
+        Split where the gain is largest, or level by level.
+    gamma : float
+        Minimum gain of a split. Like in xgboost, the gain has no factor of one half: gamma is twice
+        that of the paper.
+    reg_alpha, reg_lambda : float
+        L1 and L2 penalty on intercepts and slopes, see `penalty_scale`.
+    missing : float
+        A value that means missing, in addition to NaN. Linear functions replace it by the mean of
+        the leaf.
+    monotone_constraints : array-like, dict, str or None
+        1 if the prediction may only increase with a feature, -1 if it may only decrease, else 0:
+        one entry per feature, or a dict by name or index. They hold within leaves (signs of slopes)
+        and across them (bounds of outputs).
+    interaction_constraints : list of lists, str or None
+        Groups of features, by name or index, that may be split on along one path, and may hence be
+        in one leaf. A feature in no group is a group of its own. At most 63 groups.
+    leaf_fit : {"half_additive", "additive", "full"}
+        Free coefficients of a child when a split is scored: the intercept, a factor on the slopes
+        of its parent, and the slope of the split feature; the intercept and that slope; or all
+        slopes. The last finds the best splits and takes several times as long.
+    max_leaf_features : int
+        Maximum number of features of a leaf, which are those of its parent and the feature that the
+        parent was split on. 0 for constant leaves, 16 at most.
+    refit_leaves : bool
+        Fit all slopes of the leaves once the tree is grown, whatever `leaf_fit` is.
+    linear_features : array-like or None
+        Features that may have slopes, by name, index or mask; all by default. Categorical features
+        are split on, but have no slopes.
+    extrapolation : {"clip", "linear", "bounded"}
+        Predictions outside the range of the rows of a leaf. "clip": features are clipped to their
+        range, extended by `extrapolation_margin`. "linear": no limits. "bounded": the output of a
+        leaf is limited to the range of its training rows.
+    extrapolation_margin : float
+        Extension of the range under "clip", in standard deviations of the feature: the default is a
+        little less than half the range of a uniform distribution.
+    search_rows : int or None
+        In nodes of more than twice as many rows, splits are scored with second moments of about so
+        many sampled rows; gradients are summed over all rows. None uses all rows. Leaves are always
+        fitted to all rows.
+    min_samples_leaf : int or None
+        Minimum number of rows of a child. By default five for each coefficient, but at most a
+        fiftieth of the table; 1 for constant leaves.
+    penalty_scale : {"standard", "raw"}
+        Units of the penalty. "standard": it is on the output of a leaf at the means of its
+        features, and on slopes per standard deviation of the feature in the whole table. Columns
+        need not be scaled or centred, and slopes over a narrow range are shrunk most. "raw", the
+        form of the paper: it is on slopes per unit of the feature, and on the output at the origin,
+        so that each leaf solves ``(X'HX + lambda I) b = -X'g`` with a column of ones in X. Columns
+        should then have means near 0 and similar spreads. `reg_alpha` must be 0, and thresholds are
+        scored one by one, which takes longer.
+
+    Attributes
+    ----------
+    trees_ : TreeEnsemble
+        The fitted trees; `coef_feature`, `coef` and `coef_center` hold the linear functions.
+    """
 
     max_leaves: int = 31
     max_depth: int | None = None
-    grow_policy: str = "lossguide"
+    grow_policy: Literal["depthwise", "lossguide"] = "lossguide"
     learning_rate: float = 0.1
-    leaf_fit: str = "half_additive"
+    leaf_fit: Literal["half_additive", "additive", "full"] = "half_additive"
     max_leaf_features: int = 5
     refit_leaves: bool = True
     linear_features: Any = None
-    extrapolation: str = "clip"
+    extrapolation: Literal["clip", "linear", "bounded"] = "clip"
     extrapolation_margin: float = 1.5
     search_rows: int | None = 8192
     min_samples_leaf: int | None = None
-    penalty_scale: str = "standard"
+    penalty_scale: Literal["standard", "raw"] = "standard"
 
     def _check_parameters(self) -> GrowerParams:
         check_option("leaf_fit", self.leaf_fit, LEAF_FITS)
@@ -64,19 +123,19 @@ class PiecewiseLinearModel(BoostedModel):
         return params
 
     def _steps(self, grower: Grower, loss: Loss, *given: Any) -> NewtonSteps:
-        """Return the steps of boosting that the loss asks for."""
+        """Return the boosting steps for a loss."""
         if isinstance(grower.leaf_model, LinearLeaves) and loss.hessian_vanishes:
             grower.leaf_model.longest_step = _LONGEST_STEP
         return (ReweightedSteps if loss.adaptive_leaves else NewtonSteps)(grower, loss, *given)
 
     def _takes_smooth_losses(self) -> bool:
-        # Lines are fitted to the losses themselves.
+        # Linear leaves minimise the losses themselves, not smoothed ones.
         return self.max_leaf_features == 0
 
     def _open_grower(
         self, values: Any, weight: np.ndarray | None, params: GrowerParams, n_threads: int
     ) -> Any:
-        """Return the grower, to be opened; without lines that of XGB."""
+        """Return the grower, not opened yet; for constant leaves that of XGB."""
         n_features, names = values.shape[1], self._reader.feature_names_in
         lines = column_indices(
             self.linear_features, n_features, names, "linear_features", required=True
@@ -85,10 +144,10 @@ class PiecewiseLinearModel(BoostedModel):
             return super()._open_grower(values, weight, params, n_threads)
         table = self._bin_table(values, weight, n_threads)
         if self.min_samples_leaf is None:
-            # Five rows per coefficient of a line, but no large share of a small table.
+            # Five rows per coefficient, but at most a fiftieth of a small table.
             wanted = 5 * (int(self.max_leaf_features) + 1)
             params = replace(params, min_samples_leaf=max(1, min(wanted, values.shape[0] // 50)))
-        dense = values.toarray() if scipy.sparse.issparse(values) else values
+        dense = values.toarray() if hasattr(values, "toarray") else values
         rules = LeafRules(
             fit=self.leaf_fit,
             refit=bool(self.refit_leaves),
@@ -102,21 +161,22 @@ class PiecewiseLinearModel(BoostedModel):
             sample_rows=int(self.search_rows or 0),
         )
         allowed = np.isin(np.arange(n_features), lines)
+        assert table.binned is not None
         columns = RegressorColumns(dense, table.binned, allowed, weight, n_threads)
         return linear_leaf_grower(table, params, rules, columns, n_threads)
 
     def leaf_table(self, tree_index: int | None = None) -> BoostedLeafTable:
-        """Return the leaves with their trees, paths, rows and lines.
+        """Return the leaves with their trees, paths, rows and linear functions.
 
         Parameters
         ----------
         tree_index : int, optional
-            The leaves of one tree of `trees_` only; negative numbers count from the last.
+            Index of one tree of `trees_`; negative ones count from the end. All trees by default.
 
         Returns
         -------
         table : BoostedLeafTable
-            One entry per leaf; print it, or take `to_dict` or `to_frame`.
+            One entry per leaf; print it, or use `to_dict` or `to_frame`.
         """
         self._check_is_fitted()
         return boosted_leaf_table(self, tree_index)

@@ -1,4 +1,4 @@
-"""The lines of the leaves of piece-wise linear boosting as one table."""
+"""The leaves of boosted piece-wise linear trees as a table."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from hybridtrees.models.shared.leaf_text import equation, node_path
 class BoostedLeafTable:
     """Leaves of boosted trees with linear functions.
 
-    What a leaf adds to the raw score is ``intercept + coef @ x`` for a row that lacks nothing and
-    lies in the range of the leaf; the learning rate is in both.
+    A leaf adds ``intercept + coef @ x`` to the raw score of a row without missing values inside the
+    range of the leaf; both include the learning rate.
     """
 
-    trees: np.ndarray  # numbers of the trees in `trees_`
-    leaves: np.ndarray  # numbers of the nodes, as `apply` gives them
-    paths: list[str]  # conditions on the way to the leaf
+    trees: np.ndarray  # indices into `trees_`
+    leaves: np.ndarray  # indices of the nodes, as from `apply`
+    paths: list[str]  # conditions on the path to the leaf
     n_samples: np.ndarray  # training rows in the leaf
     weight: np.ndarray  # sum of their hessians
     columns: list[str]  # names of the features
     coef: scipy.sparse.csr_array  # (n_leaves, n_features)
     intercept: np.ndarray
-    low: np.ndarray  # limits of what the leaf adds, infinite where it has none
+    low: np.ndarray  # limits of what the leaf adds, infinite without any
     high: np.ndarray
     outputs: np.ndarray  # output, or class, that the leaf adds to
 
     def __len__(self) -> int:
         return len(self.leaves)
 
-    def to_dict(self) -> dict[str, list]:
-        """Return columns of equal length, a row per leaf; features in no line are left out."""
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return columns of equal length, a row per leaf; features without slopes are left out."""
         rows = {
             "tree": self.trees.tolist(),
             "output": self.outputs.tolist(),
@@ -60,7 +60,7 @@ class BoostedLeafTable:
         return pandas.DataFrame(self.to_dict())
 
     def equation(self, leaf: int, digits: int = 4) -> str:
-        """Return the linear function of the leaf at a position in the table."""
+        """Return the linear function of a leaf, given by its position in the table."""
         own = slice(self.coef.indptr[leaf], self.coef.indptr[leaf + 1])
         names = [self.columns[f] for f in self.coef.indices[own]]
         return equation(names, self.coef.data[own], float(self.intercept[leaf]), digits)

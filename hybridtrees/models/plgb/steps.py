@@ -1,4 +1,4 @@
-"""Rounds of boosting with linear leaves, and leaves re-estimated for robust losses."""
+"""Boosting steps that re-estimate linear leaves for robust losses."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from hybridtrees.core.grow.linear_leaves import LeafRows, LinearLeaves
 from hybridtrees.core.tree.tree import Tree
 from hybridtrees.models.shared.boosting_steps import NewtonSteps, estimate
 
-# Reweighted steps per tree. The next trees make up for what is left.
+# Reweighted fits per tree. They need not converge: the next trees correct what is left.
 _ROUNDS = 6
-# Least distance from a row to the line, as a share of the leaf's mean distance.
+# Minimum distance of a row from the line in the weights, as a share of the leaf's mean distance.
 _NEAREST = 1e-3
 
 
 class ReweightedSteps(NewtonSteps):
-    """Steps for absolute and quantile errors, which have no curvature to step by.
+    """Steps for absolute and quantile errors, which have no curvature for Newton steps.
 
-    The lines of the leaves are found by iteratively reweighted least squares: a row at distance d
-    counts with the weight ``level / d`` above the line and ``(1 - level) / d`` below it. What the
-    loss makes of the residuals around the slopes then is the intercept. A leaf whose line does no
-    better than a number keeps the number.
+    The slopes of the leaves are found by iteratively reweighted least squares: a row at distance d
+    has the weight ``level / d`` above the line and ``(1 - level) / d`` below it. The intercept then
+    minimises the loss of the residuals from these slopes. A leaf whose line is no better than a
+    constant gets the constant.
     """
 
     def take(self, rows: np.ndarray | None, seeds: np.ndarray) -> list[Tree]:
@@ -41,14 +41,15 @@ class ReweightedSteps(NewtonSteps):
         return trees
 
     def _estimate(self, grown: Tree, output: int) -> Tree:
-        """Lines of the leaves, for the loss itself."""
+        """Return the tree with leaves that minimise the loss itself."""
         grower, rate = self.grower, self.learning_rate
         model = grower.leaf_model
         assert isinstance(model, LinearLeaves)
         leaves = model.leaves
+        none = np.empty(0)
         flat = replace(
-            grown, coef_ptr=None, coef_feature=(), coef=(), coef_center=(), coef_low=(),
-            coef_high=(), value_range=None,
+            grown, coef_ptr=None, coef_feature=none, coef=none, coef_center=none, coef_low=none,
+            coef_high=none, value_range=None,
         )  # fmt: skip
         nodes, values = self._intercepts(flat, output, self.raw)
         flat.values[nodes, 0] = values
@@ -78,7 +79,7 @@ class ReweightedSteps(NewtonSteps):
     def _intercepts(
         self, tree: Tree, output: int, raw: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return nodes and the values that the loss gives them at `raw`."""
+        """Return nodes and the values that minimise the loss at the scores `raw`."""
         kept, self.raw = self.raw, raw
         try:
             return estimate(self, tree, self.grower.segments(), output, None, self.monotonic)
@@ -86,21 +87,21 @@ class ReweightedSteps(NewtonSteps):
             self.raw = kept
 
     def _sides(self, output: int) -> tuple[float, float]:
-        """Slopes of the loss above and below the line."""
+        """Return the slopes of the loss above and below the line."""
         level = self.loss._shape(output)[0]
         return level, 1 - level
 
     def _row_weights(self, distance: np.ndarray, leaves: LeafRows, output: int) -> np.ndarray:
-        """Return weights of mean 1 in every leaf, so that penalties keep their size."""
+        """Return weights with a mean of 1 in every leaf, so that penalties keep their strength."""
         above, below = self._sides(output)
         size = np.abs(distance)
         own = np.ones(len(distance)) if self.weight is None else self.weight
         weight = np.zeros(len(distance))
         for start, stop in zip(leaves.start, leaves.stop, strict=True):
             of = leaves.rows[start:stop]
-            least = _NEAREST * exact_mean(size[of]) + 1e-300
+            smallest = _NEAREST * exact_mean(size[of]) + 1e-300
             side = np.where(distance[of] > 0, above, below)
-            part = own[of] * side / np.maximum(size[of], least)
+            part = own[of] * side / np.maximum(size[of], smallest)
             mean = exact_mean(part)
             weight[of] = part / mean if mean > 0 and np.isfinite(mean) else own[of]
         return weight
@@ -108,7 +109,7 @@ class ReweightedSteps(NewtonSteps):
     def _keep_better(
         self, tree: Tree, flat: Tree, leaves: LeafRows, residual: np.ndarray, output: int
     ) -> Tree:
-        """Take the slopes from leaves that are better off without them."""
+        """Replace lines by constants in leaves where these have no larger loss."""
         above, below = self._sides(output)
         own = np.ones(len(residual)) if self.weight is None else self.weight
         losses = []
@@ -122,13 +123,14 @@ class ReweightedSteps(NewtonSteps):
         worse = leaves.leaves[~(np.array(losses[0]) < np.array(losses[1]))]
         tree.values[worse] = flat.values[worse]
         coef = tree.coef.copy()
+        assert tree.coef_ptr is not None
         for node in worse:
             coef[tree.coef_ptr[node] : tree.coef_ptr[node + 1]] = 0.0
         return replace(tree, coef=coef)
 
 
 def _leaf_sums(grad: np.ndarray, hess: np.ndarray, leaves: LeafRows, tree: Tree) -> np.ndarray:
-    """Add up the rows of every leaf, in an array over all nodes."""
+    """Return the sums over the rows of every leaf, in an array over all nodes."""
     sums = np.zeros((tree.n_nodes, 2))
     for node, start, stop in zip(leaves.leaves, leaves.start, leaves.stop, strict=True):
         of = leaves.rows[start:stop]

@@ -1,19 +1,21 @@
-"""What the RERF regressor and classifier share: all but the target."""
+"""Fit and tuning of RERF, without the target."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from hybridtrees._parameters import check_boolean, check_option, declared_parameters
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.input.columns import column_indices
+from hybridtrees.input.folds import check_cv, make_folds
 from hybridtrees.input.validation import check_sample_weight
-from hybridtrees.linear._base import RegressionParameters
-from hybridtrees.linear.path import alpha_grid, check_cv, check_penalty, make_folds
+from hybridtrees.linear._base import PenaltyName, RegressionParameters
+from hybridtrees.linear.path import alpha_grid, check_penalty
 from hybridtrees.linear.regression import Line, Options
 from hybridtrees.linear.solvers import warn_not_converged
 from hybridtrees.models.rerf import tuning
@@ -34,8 +36,9 @@ from hybridtrees.models.shared.forest.warm_start import (
     target_checksum,
 )
 from hybridtrees.models.shared.targets import SupervisedFit
+from hybridtrees.models.shared.tree_parameters import RegressionCriterion
 
-# Parameters of the forest that are RERF's own, and those that it hands on, which `tune` may name.
+# Parameters that RERF sets in its forest itself, and those it passes on, which `tune` may name.
 _OWN = ("oob_score", "categorical_features", "warm_start", "random_state", "n_jobs", "verbose")
 FOREST = tuple(name for name in declared_parameters(ResidualForest) if name not in _OWN)
 _TUNED = ("best_params_", "best_score_", "tune_results_")
@@ -44,7 +47,7 @@ _OOB = ("oob_score_", "oob_curve_", "oob_prediction_", "oob_decision_function_")
 
 @dataclass
 class _Rows:
-    """Rows of a fit: the table as read, its target, and the regressions on its columns."""
+    """Training rows: the table as read, its target, and the regressions on its columns."""
 
     table: ReadTable
     target: np.ndarray
@@ -54,27 +57,84 @@ class _Rows:
 
 
 class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionParameters):
-    """Parameters, the two fits, tuning and the sum: everything but the target."""
+    """A regression and a forest on its residuals, without the target.
+
+    Parameters
+    ----------
+    n_estimators : int or "auto"
+        Number of trees of the forest; "auto" stops when the out-of-bag error has settled, at 1000
+        trees at most.
+    alpha : float or "cv"
+        Strength of the penalty, per unit of weight; "cv" chooses it by cross-validation of the
+        regression alone.
+    categorical_features : array-like or None
+        Categorical columns (names, indices or a mask), in addition to the string and category
+        columns of a data frame. The forest splits on categories, ordered by their mean residual in
+        the node; see `categorical_encoding` for the regression.
+    monotonic_cst : array-like, dict or None
+        1 or -1 for features with which predictions of the forest may only increase or decrease,
+        else 0; a dict gives them by name. One output only. It does not apply to the regression.
+    splitter : {"hist", "exact"}
+        Search of the forest, on at most `max_bins` bins or over all values. The published forests
+        are exact. Bins take a fraction of the time; the exact search can be slightly better for
+        columns with long tails, where a line fits worst.
+    oob_score : bool
+        Whether to score the predictions on rows that neither part was trained on.
+    warm_start : bool
+        Whether `fit` adds trees to the fitted ones. Data and parameters other than `n_estimators`
+        must be the same. Not with `tune`.
+    random_state : int, Generator, RandomState or None
+        Seed of the forest, the same for all settings of `tune`.
+    n_jobs : int or None
+        Number of threads; all usable CPUs by default. The result does not depend on it.
+    verbose : int
+        Print a line every `verbose` trees, and for every setting.
+    linear_features : array-like or None
+        Features of the regression (names, indices or a mask); all by default. The forest uses all.
+    categorical_encoding : {"onehot", "target_mean"}
+        Encoding of categories in the regression: one indicator each, or one column with the mean
+        target of the category, shrunk a little towards the overall mean. In training, means are
+        over the rows of other folds, to avoid target leakage.
+    tune : bool, dict of lists, or list of such dicts
+        Grid of settings to try: values of `penalty`, `alpha`, `l1_ratio` and of any parameter of
+        the forest. True tries five alphas if there is a penalty, two values of `max_features` and
+        three of `min_samples_leaf`. Regressions and sorted tables are shared between settings.
+    tune_by : "oob", int or iterable of (training rows, test rows)
+        Compare settings by the squared error of the predictions on out-of-bag rows, or on the test
+        rows of folds; in classification by the Brier score of predictions that are not clipped.
+
+    Attributes
+    ----------
+    forest_ : ResidualForest
+        The forest on the residuals, with the methods of `RandomForestRegressor`.
+    n_iter_ : int
+        Number of iterations of the regression.
+    best_params_, best_score_, tune_results_ : dict, float, list
+        With `tune`: the setting of the smallest error, that error, and those of all settings.
+    feature_importances_ : ndarray of shape (n_features,)
+        Importances of the forest.
+    """
 
     _criteria = ResidualForest._criteria
 
-    criterion: str = "squared_error"
-    penalty: str | None = "ridge"
+    criterion: RegressionCriterion = "squared_error"
+    penalty: PenaltyName | None = "ridge"
+    oob_score: bool = False
     linear_features: Any = None
-    categorical_encoding: str = "onehot"
-    tune: Any = False
+    categorical_encoding: Literal["onehot", "target_mean"] = "onehot"
+    tune: bool | dict[str, Any] | Sequence[dict[str, Any]] = False
     tune_by: Any = "oob"
 
-    # -- what the two differ in -----------------------------------------------------------------
+    # -- hooks for targets ----------------------------------------------------------------------
 
     def _n_outputs(self) -> int:
         return 0
 
     def _indicators(self, target: np.ndarray) -> np.ndarray:
-        """Return the target as what the forest's residuals are taken from, (n_rows, n_values)."""
+        """Return targets or class indicators, (n_rows, n_values), to take residuals of."""
         raise NotImplementedError
 
-    def _set_coef(self, line: Line) -> None:
+    def _set_intercept(self, line: Line) -> None:
         raise NotImplementedError
 
     def _keep_oob(self, total: np.ndarray, target: np.ndarray, weight: np.ndarray | None) -> None:
@@ -83,14 +143,15 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
     # -- fit ------------------------------------------------------------------------------------
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        """Fit the regression, then the forest on what it leaves."""
+        """Fit the regression, then the forest on its residuals."""
         options = self._check_parameters()
         grids, folds = self._check_tuning()
         earlier = self.__dict__.copy() if self.warm_start and "forest_" in self.__dict__ else None
         values = self._fit_features(X, categorical_features=self.categorical_features)
         target = self._encode_target(y, values.shape[0])
         weight = check_sample_weight(sample_weight, values.shape[0])
-        # One seed for all candidates: they differ by their parameters, not by their draws.
+        weight = self._weigh_classes(target, weight)
+        # Candidates have the same seed: they should differ by parameters alone.
         seed = int(seed_sequence(self.random_state).generate_state(1, np.uint64)[0])
         rows = self._open_rows(ReadTable(values, self._reader), target, weight)
         for name in _TUNED:
@@ -106,24 +167,23 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
         self._keep(rows, line, forest)
 
     def _check_parameters(self) -> Options:
-        """Check the parameters, all before any work."""
+        """Check what can be checked without the data."""
         check_option("categorical_encoding", self.categorical_encoding, ENCODINGS)
         check_boolean("oob_score", self.oob_score)
         if check_boolean("warm_start", self.warm_start) and self._tunes():
             raise ValueError(
-                "warm_start=True adds trees to one setting and cannot be combined with tune; "
-                f"got tune={self.tune!r}"
+                f"warm_start=True cannot be combined with tune, got tune={self.tune!r}"
             )
         self._check_bagging()
         self._check_tree_parameters()
         return self._options()
 
     def _tunes(self) -> bool:
-        """Whether `tune` is anything but False, be it Python's or NumPy's."""
+        """Whether `tune` is anything but False, of Python or NumPy."""
         return not isinstance(self.tune, bool | np.bool_) or bool(self.tune)
 
     def _check_tuning(self) -> tuple[list[dict[str, list[Any]]] | None, Any]:
-        """Check `tune`, every setting in it, and `tune_by`, which is read once; None for "oob"."""
+        """Check `tune` and `tune_by`; return the grids and the folds, None for "oob"."""
         if not self._tunes():
             return None, None
         grids = tuning.check_grid(self.tune, (*tuning.LINEAR, *FOREST))
@@ -176,7 +236,7 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
     def _fit_line(
         self, rows: _Rows, candidate: tuning.Candidate, options: Options
     ) -> tuple[FittedLine, Options]:
-        """Fit the regression of a setting; the options that are returned have its alpha."""
+        """Fit the regression of a setting; return it with options that have its alpha."""
         about = {name: getattr(self, name) for name in tuning.LINEAR}
         penalty = check_penalty(**{**about, **candidate.linear})
         options = replace(options, penalty=penalty)
@@ -196,7 +256,10 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
         earlier: dict[str, Any] | None = None,
         scored: bool = True,
     ) -> tuple[FittedLine, ResidualForest]:
-        """Fit one setting, adding to the trees of an earlier fit, with out-of-bag errors or not."""
+        """Fit one setting; `earlier` is the state that a warm start continues.
+
+        Without `scored`, out-of-bag errors are not computed.
+        """
         line, own_options = self._fit_line(rows, candidate, options)
         line.fitted_with = growth = self._growth(rows, line, own_options)
         by_oob = self._tunes() and isinstance(self.tune_by, str)
@@ -204,7 +267,7 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
         if earlier is not None:
             same = "the forest on the residuals of the same regression"
             check_same_growth(earlier["_fitted_with"], growth, same)
-            # A copy: an error leaves the earlier forest as it is.
+            # A copy: if the fit fails, the earlier forest is unchanged.
             params = forest.get_params(deep=False)
             forest = copy.copy(earlier["forest_"]).set_params(**params)
         truth = self._indicators(rows.target)
@@ -220,7 +283,7 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
         return line, forest.fit(table, truth - self._level(raw), rows.weight)
 
     def _growth(self, rows: _Rows, line: FittedLine, options: Options) -> dict[str, Any]:
-        """Return what the residuals depend on: a fit that adds trees must have the same."""
+        """Return what the residuals depend on; a warm start refuses to change any of it."""
         plain = rows.weight is None or bool(np.all(rows.weight == 1))
         return {
             "X": checksum(rows.table.values),
@@ -240,9 +303,9 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
     # -- tuning ---------------------------------------------------------------------------------
 
     def _tune(
-        self, rows: _Rows, grids: list | None, folds: Any, options: Options, seed: int
+        self, rows: _Rows, grids: list[Any] | None, folds: Any, options: Options, seed: int
     ) -> tuple[FittedLine, ResidualForest]:
-        """Try all settings; by out-of-bag error the best one has been fitted by then."""
+        """Fit all settings and return the best one, which folds require to be fitted again."""
         if grids is None:
             grids = self._default_grids(rows, options)
         tried = list(tuning.candidates(grids))
@@ -254,7 +317,7 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
                 found = self._fit_one(rows, candidate, options, seed)
                 errors.append(float(found[1].oob_curve_[-1]))
                 self._report(candidate, errors[-1])
-                # Not so where the error is not a number: all rows were in all samples.
+                # False if the error is NaN, without out-of-bag rows.
                 if errors[-1] < lowest:
                     fitted, lowest = found, errors[-1]
         else:
@@ -277,9 +340,9 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
     def _fold_errors(
         self, rows: _Rows, tried: list[tuning.Candidate], cv: Any, options: Options, seed: int
     ) -> list[float]:
-        """Mean squared errors by cross-validation, of the sum that is not clipped."""
+        """Return mean squared errors by cross-validation, of predictions that are not clipped."""
         if len(rows.target) < 2:
-            raise ValueError("tune_by needs rows to train and to test on, but X has 1 sample")
+            raise ValueError("tune_by needs training and test rows, but X has 1 sample")
         classes = rows.target if self._n_outputs() else None
         folds = make_folds(cv, len(rows.target), classes, rows.weight, "tune_by")
         values = rows.table.values
@@ -317,8 +380,7 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
         self._fitted_with = line.fitted_with
         self.alpha_ = line.alpha
         self.n_iter_ = line.n_iter
-        self.coef_names_ = np.array(rows.columns.names, dtype=object)
-        self._set_coef(fitted)
+        self._set_intercept(fitted)
         for name in _OOB:
             self.__dict__.pop(name, None)
         if "oob_prediction_" in vars(forest):

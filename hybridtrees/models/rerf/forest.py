@@ -1,4 +1,4 @@
-"""The forest of RERF: one that takes tables as they have been read, and shares what they need."""
+"""The forest of RERF: it takes tables that are already read, and shares their sorted forms."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from hybridtrees.models.shared.forest.base import ForestData
 from hybridtrees.models.shared.forest.growing import ForestFit
 from hybridtrees.models.shared.forest.out_of_bag import OutOfBag
 from hybridtrees.models.shared.forest.packed import PackedRegressionForest
-from hybridtrees.models.shared.tree_parameters import TreeRecipe
+from hybridtrees.models.shared.tree_parameters import MaxFeatures, TreeRecipe
 
 
 @dataclass
 class ReadTable:
-    """A table that has been read, and the sorted or binned forms of it that forests have made."""
+    """A table that is already read, with its sorted or binned forms."""
 
     values: Any
     reader: FeatureReader
-    forms: dict[tuple, ForestFit] = field(default_factory=dict)
-    oob_target: np.ndarray | None = None  # what the regression leaves of rows it has not seen
+    forms: dict[tuple[Any, ...], ForestFit] = field(default_factory=dict)
+    oob_target: np.ndarray | None = None  # residuals of out-of-sample predictions
     oob_purpose: str = "oob_score"  # for messages
-    target_checksum: int = 0  # of the sum's target; residuals vary in their last digits
+    target_checksum: int = 0  # of the user's target; residuals vary in their last digits
 
 
 class ResidualForest(PackedRegressionForest):
     """A random forest for the residuals of a regression; see `RandomForestRegressor`.
 
-    Tables may come as `ReadTable`. Forests that are fitted to one of them sort or bin it once.
+    It also takes a `ReadTable`, which is sorted or binned once for all forests.
     """
 
-    min_samples_leaf: int | float | str = 5
-    max_features: int | float | str | None = 1 / 3
+    min_samples_leaf: int | float = 5
+    max_features: MaxFeatures = 1 / 3
 
-    # The table of the fit under way, if it has been read.
+    # The table during a fit, if it is a `ReadTable`.
     _source: ReadTable | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -76,7 +76,7 @@ class ResidualForest(PackedRegressionForest):
         return super()._open_oob(target, weight)
 
     def _prepare(self, recipe: TreeRecipe, data: ForestData, needs_oob: bool) -> ForestFit:
-        """Return what growers share; the table is sorted or binned once for all forests."""
+        """Return what the growers share; forests on one `ReadTable` sort or bin it once."""
         source, n_outputs = self._source, data.target.shape[1]
         key = (recipe.splitter, recipe.max_bins, recipe.criterion, n_outputs, needs_oob)
         if source is None or key not in source.forms:

@@ -1,10 +1,9 @@
-"""The regression of RERF: its columns, its fit for one penalty after another, its predictions.
+"""The regression of RERF: its columns, its fits for several penalties, its predictions.
 
-Errors out of the bag need predictions of rows that the regression has not seen: it is fitted to
-all rows, so that its own predictions of them flatter it, the more so the weaker its penalty.
-Least squares and ridge have predictions without a row in closed form, from the diagonal h of the
-hat matrix: the residual without row i is r_i / (1 - h_i). Other regressions are fitted to the rows
-outside of each of a few folds.
+Out-of-bag errors need predictions by regressions that were not fitted to the row; training errors
+are too small, the more so the weaker the penalty. Least squares and ridge have leave-one-out
+predictions in closed form, from the diagonal h of the hat matrix: the residual without row i is
+r_i / (1 - h_i). Other regressions are cross-validated on a few folds.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from hybridtrees.core.base.checks import (
     check_type,
 )
 from hybridtrees.core.base.exact_sum import exact_mean, group_sums
+from hybridtrees.input.folds import Folds, make_folds
 from hybridtrees.input.validation import FeatureReader
 from hybridtrees.linear.blas import sequential_blas
 from hybridtrees.linear.classification import choose_classification_alpha, open_classification
-from hybridtrees.linear.design import Design
-from hybridtrees.linear.path import make_folds
+from hybridtrees.linear.design import Design, level_spread
 from hybridtrees.linear.regression import (
     Line,
     NarrowRegression,
@@ -42,52 +41,56 @@ from hybridtrees.linear.regression import (
 Floats = NDArray[np.float64]
 
 ENCODINGS = ("onehot", "target_mean")
-# Rows of the overall mean that are added to those of a category.
+# Weight, in rows, of the overall mean in the mean of a category.
 _SMOOTHING = 1.0
-# Folds where a row's own target must not be used.
+# Number of folds for predictions and means that must not use a row's own target.
 N_FOLDS = 5
-# Rows that nearly determine a coefficient by themselves have no prediction without them.
+# Minimum 1 - h for leave-one-out: with less, a row determines a coefficient almost alone.
 _MIN_FREEDOM = 1e-6
 _BLOCK = 4096
 
 
 def few_folds(
-    n_rows: int, codes: NDArray | None = None, weight: Floats | None = None
-) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Training and test rows of a few folds, the same every time; none for a single row."""
+    n_rows: int, codes: NDArray[Any] | None = None, weight: Floats | None = None
+) -> Folds:
+    """Return training and test rows of a few fixed folds; none for a single row."""
     counted = n_rows if weight is None else int(np.count_nonzero(weight))
     number = min(N_FOLDS, counted)
     return make_folds(number, n_rows, codes, weight) if number > 1 else []
 
 
 @register
+@dataclass(eq=False)
 class RegressionColumns(Checked):
-    """From the features of a table to the columns of the regression."""
+    """Turns the features of a table into columns of the regression."""
 
-    def __init__(
-        self, features: NDArray[np.int64], design: Design, means: list[Floats | None]
-    ) -> None:
-        self.features = features  # that take part
-        self.design = design  # one-hot columns, or of a table whose categories are numbers already
-        self.means = means  # of each feature, under "target_mean": (n_codes, n_means)
+    features: NDArray[np.int64]  # indices of the features used
+    design: Design  # under "target_mean", of a table with means in place of categories
+    means: list[Floats | None]  # (n_codes, n_means) of each feature under "target_mean", else None
+    shares: list[Floats | None]  # of the weight, by code, for the same features
 
     def _check_state(self) -> None:
         check_type(self, "design", Design)
         n_features = check_arrays(self, {"features": ("i8", "n_features")})["n_features"]
         if len(check_type(self, "means", list)) != n_features:
             raise ValueError(f"{n_features} features have means of {len(self.means)}")
-        for mean in self.means:
+        # Missing in files of the first versions: all codes count the same.
+        even = [None if mean is None else np.full(len(mean), 1 / len(mean)) for mean in self.means]
+        if len(vars(self).setdefault("shares", even)) != n_features:
+            raise ValueError(f"{n_features} features have shares of {len(self.shares)}")
+        for mean, share in zip(self.means, self.shares, strict=True):
             if mean is not None:
                 check_array(mean, "means of RegressionColumns", "f8", ["n_codes", "n_means"])
+                check_array(share, "shares of RegressionColumns", "f8", [len(mean)])
 
     def check_reader(self, reader: FeatureReader) -> None:
-        """Refuse columns that are not made of the features of a reader."""
+        """Refuse columns that do not match the features of a reader."""
         check_numbers(self.features, "features of RegressionColumns", 0, reader.n_features_in)
         categories = [reader.categories[f] for f in self.features]
         widths = [1 if mean is None else mean.shape[1] for mean in self.means]
         for labels, mean in zip(categories, self.means, strict=True):
             if mean is not None and (labels is None or len(labels) != len(mean)):
-                raise ValueError("the means of categories are about others")
+                raise ValueError("the means belong to other categories")
         if any(mean is not None for mean in self.means):
             categories = [None] * sum(widths)
         self.design.check_reader(FeatureReader(len(categories), None, categories))
@@ -105,16 +108,21 @@ class RegressionColumns(Checked):
         drop_first: bool,
         indicators: bool,
     ) -> RegressionColumns:
-        """Learn the columns of a table; `target` is what the means of categories are taken of."""
+        """Learn the columns of a table; `target` is for the means of categories."""
         given = reader.feature_names_in
         names = [f"x{f}" if given is None else str(given[f]) for f in features]
         categories = [reader.categories[f] for f in features]
         own = _take(values, features)
         means: list[Floats | None] = [None] * len(features)
+        shares: list[Floats | None] = [None] * len(features)
         if encoding == "target_mean" and any(labels is not None for labels in categories):
             means = [
                 None if labels is None else _category_means(own, j, len(labels), target, weight)
                 for j, labels in enumerate(categories)
+            ]
+            shares = [
+                None if mean is None else _category_shares(own, j, len(mean), weight)
+                for j, mean in enumerate(means)
             ]
             own = _encode(own, means)
             n_means = target.shape[1]
@@ -126,22 +134,35 @@ class RegressionColumns(Checked):
             categories = [None] * len(names)
         sub = FeatureReader(len(names), np.array(names, dtype=object), categories)
         design = Design(sub, own, drop_first=drop_first, indicators=indicators)
-        return cls(features, design, means)
+        return cls(features, design, means, shares)
 
     @property
     def names(self) -> list[str]:
         """Names of the columns."""
         return self.design.names
 
+    def by_feature(self, coef: Floats, fill: Floats) -> Floats:
+        """Return one number per output and feature of the regression: see `Design.by_feature`."""
+        if all(mean is None for mean in self.means):
+            return self.design.by_feature(coef, fill)
+        found, start = np.zeros((coef.shape[1], len(self.means))), 0
+        for f, (mean, share) in enumerate(zip(self.means, self.shares, strict=True)):
+            if mean is None or share is None:  # a number
+                found[:, f], start = coef[start], start + 1
+                continue
+            own = slice(start, start + mean.shape[1])
+            found[:, f], start = level_spread(mean @ coef[own], share), own.stop
+        return found
+
     def make(self, values: Any) -> Any:
         """Return the columns of a table: dense, or CSR."""
         return self.design.expand(_encode(_take(values, self.features), self.means))
 
     def make_training(self, values: Any, target: Floats, weight: Floats | None) -> Any:
-        """Return the columns of the table they were learned from.
+        """Return the columns of the training table.
 
-        Means of categories are over the rows of other folds: with its own target among them, a
-        row of a rare category would explain itself.
+        Means of categories are over the rows of other folds: with its own target in the mean, a
+        row of a rare category would predict itself.
         """
         if all(mean is None for mean in self.means):
             return self.make(values)
@@ -153,7 +174,7 @@ class RegressionColumns(Checked):
         for train, test in few_folds(len(target), None, weight):
             rest = np.zeros(len(target))
             rest[train] = w[train]
-            # Drawn to the mean of all rows: those of the folds would tell the folds apart.
+            # Shrunk to the mean of all rows: that of the fold would reveal the fold.
             means = [
                 None if mean is None else _category_means(own, j, len(mean), target, rest, overall)
                 for j, mean in enumerate(self.means)
@@ -170,6 +191,20 @@ def _mean_names(name: str, n_means: int) -> list[str]:
     return [f"mean of {name}"] if n_means == 1 else [f"mean {k} of {name}" for k in range(n_means)]
 
 
+def _codes(values: Any, j: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return a column of category codes, and where they are known."""
+    codes = values[:, [j]].toarray().ravel() if hasattr(values, "indptr") else values[:, j]
+    return codes, ~np.isnan(codes)
+
+
+def _category_shares(values: Any, j: int, n_codes: int, weight: Floats | None) -> Floats:
+    """Return the share of each category in the weight of the rows where it is known."""
+    codes, known = _codes(values, j)
+    w = np.ones(len(codes)) if weight is None else weight
+    total = group_sums(codes[known].astype(np.int64), n_codes, w[known])
+    return total / max(float(total.sum()), np.finfo(np.float64).tiny)
+
+
 def _category_means(
     values: Any,
     j: int,
@@ -178,9 +213,8 @@ def _category_means(
     weight: Floats | None,
     overall: Floats | None = None,
 ) -> Floats:
-    """Mean target of each category, with a little of the overall mean."""
-    codes = values[:, [j]].toarray().ravel() if hasattr(values, "indptr") else values[:, j]
-    known = ~np.isnan(codes)
+    """Return the mean target of each category, shrunk towards the overall mean."""
+    codes, known = _codes(values, j)
     w = np.ones(len(codes)) if weight is None else weight
     if overall is None:
         overall = exact_mean(target, w)
@@ -193,7 +227,7 @@ def _category_means(
 
 
 def _encode(values: Any, means: list[Floats | None]) -> Any:
-    """Put mean targets in the place of categories."""
+    """Replace categories by their mean targets."""
     if all(mean is None for mean in means):
         return values
     dense = values.toarray() if hasattr(values, "indptr") else values
@@ -218,29 +252,25 @@ class FittedLine:
     n_iter: int
     converged: bool
     honest: Floats | None = None  # see `honest_level`
-    fitted_with: dict[str, Any] = field(default_factory=dict)  # what the regression depends on
+    fitted_with: dict[str, Any] = field(default_factory=dict)  # see `RERFModel._growth`
 
 
+@dataclass(eq=False)
 class LinearFits:
-    """Regressions of one table for several penalties; what does not depend on them is kept."""
+    """Regressions on one table for several penalties, which share sums over the rows."""
 
-    def __init__(
-        self,
-        columns: Any,
-        target: NDArray,
-        weight: Floats | None,
-        n_outputs: int,  # 0 for least squares, 1 for two classes, else their number
-        rows: NDArray[np.int64] | None = None,  # that are fitted to, all by default
-    ) -> None:
-        self.columns, self.target, self.weight = columns, target, weight
-        self.n_outputs, self.rows = n_outputs, rows
-        self._model: Any = None
-        self._key: tuple | None = None
-        self._fits: dict[Any, FittedLine] = {}
+    columns: Any
+    target: NDArray[Any]
+    weight: Floats | None
+    n_outputs: int  # 0 for least squares, 1 for two classes, else their number
+    rows: NDArray[np.int64] | None = None  # training rows, all by default
+    _model: Any = field(default=None, init=False)
+    _key: tuple[Any, ...] | None = field(default=None, init=False)
+    _fits: dict[Any, FittedLine] = field(default_factory=dict, init=False)
 
     def open(self, options: Options) -> Any:
-        """Return the problem; its sums over the rows are those of the last penalty, if any."""
-        # Some problems divide their columns by their scales, or do not, when opened.
+        """Return the problem; its sums over the rows are reused for the next penalty."""
+        # Whether columns are scaled is fixed when some problems are opened.
         key = (options.fit_intercept, options.scaled)
         if self._key != key:
             data = self.columns, self.target, self.weight
@@ -260,7 +290,7 @@ class LinearFits:
         return choose_regression_alpha(*data, model).alpha
 
     def fit(self, options: Options, alpha: float) -> FittedLine:
-        """Fit for one penalty; one that has been fitted already is not fitted again."""
+        """Return the regression of one penalty, fitted once."""
         key = options.penalty.l1_ratio, alpha, options.scaled, options.fit_intercept
         if key not in self._fits:
             self._fits[key] = self._solve(options, alpha)
@@ -282,9 +312,9 @@ class LinearFits:
 def honest_level(
     fits: LinearFits, line: FittedLine, options: Options, level: Callable[[Floats], Floats]
 ) -> Floats:
-    """Predictions of the rows by regressions that have not seen them, (n_rows, n_values).
+    """Return out-of-sample predictions of the training rows, (n_rows, n_values).
 
-    They are kept with the `line` that was fitted to all rows; `level` turns scores to predictions.
+    They are cached in `line`, the regression on all rows; `level` turns scores into predictions.
     """
     if line.honest is None:
         found = _without_row(fits, line, options)
@@ -293,7 +323,7 @@ def honest_level(
 
 
 def _without_row(fits: LinearFits, line: FittedLine, options: Options) -> Floats | None:
-    """Leave-one-out predictions, None where there is no closed form."""
+    """Return leave-one-out predictions, None if there is no closed form."""
     from scipy.linalg import pinvh
 
     model = fits.open(options)
@@ -324,7 +354,7 @@ def _without_row(fits: LinearFits, line: FittedLine, options: Options) -> Floats
 def _by_folds(
     fits: LinearFits, line: FittedLine, options: Options, level: Callable[[Floats], Floats]
 ) -> Floats:
-    """Predictions of the rows of each fold by the regression on the others."""
+    """Return predictions of the rows of each fold by the regression on the others."""
     found = level(line.line.predict(fits.columns, None, options.n_threads))
     codes = fits.target if fits.n_outputs else None
     for train, test in few_folds(len(fits.target), codes, fits.weight):
@@ -335,9 +365,9 @@ def _by_folds(
 
 
 def probabilities(raw: Floats) -> Floats:
-    """Probability of the second of two classes, (n_rows, 1), or of every class."""
+    """Return the probability of the second of two classes, (n_rows, 1), or of every class."""
     if raw.shape[1] == 1:
         with np.errstate(over="ignore"):
             return 1.0 / (1.0 + np.exp(-raw))
     shifted = np.exp(raw - raw.max(axis=1, keepdims=True))
-    return shifted / shifted.sum(axis=1, keepdims=True)
+    return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))

@@ -1,15 +1,18 @@
-"""Predictions of RERF, and what each of its two parts adds to them."""
+"""Predictions of RERF, and the contributions of its two parts."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hybridtrees.base import Estimator, RawScoreMixin
+from hybridtrees._parameters import attribute
+from hybridtrees._predictor import Predictor
+from hybridtrees.base import RawScoreMixin
 from hybridtrees.core.base.checks import check_type
 from hybridtrees.core.base.threads import effective_threads
-from hybridtrees.linear._base import check_line
+from hybridtrees.linear._base import PenaltyName, TermCoefficients, check_line
 from hybridtrees.linear.regression import Line
 from hybridtrees.models.rerf.forest import ReadTable, ResidualForest
 from hybridtrees.models.rerf.linear import RegressionColumns
@@ -24,33 +27,42 @@ class Parts(NamedTuple):
 
 
 class VarianceShares(NamedTuple):
-    """Covariance of each part with the sum, over the variance of the sum; they add up to 1."""
+    """Covariance of each part with the sum, over the variance of the sum; the shares sum to 1."""
 
     linear: float
     forest: float
 
 
-class RERFPredictions(RawScoreMixin, Estimator):
+class RERFState:
+    """What the methods below read; annotated in an `Estimator` these would be parameters."""
+
+    penalty: PenaltyName | None
+    tune_results_: list[dict[str, Any]]
+    best_params_: dict[str, Any]
+    best_score_: float
+    oob_score_: float
+
+
+class RERFPredictions(RERFState, TermCoefficients, RawScoreMixin, Predictor):
     """Methods of a fitted RERF model."""
 
-    penalty: str | None
-    n_jobs: int | None
-    alpha_: float
-    forest_: ResidualForest
-    _line: tuple[np.ndarray, ...]
-    _columns: RegressionColumns
+    alpha_: float = attribute()
+    forest_: ResidualForest = attribute()
+    _line: tuple[np.ndarray, ...] = attribute()
+    _columns: RegressionColumns = attribute()
 
     def _level(self, raw: np.ndarray) -> np.ndarray:
-        """Return what the regression predicts, in the units of `_indicators`, from its scores."""
+        """Turn scores of the regression into predictions in the units of `_indicators`."""
         raise NotImplementedError
 
     def _check_fitted(self) -> None:
+        self._take_old_coef()
         columns = check_type(self, "_columns", RegressionColumns)
         columns.check_reader(self._reader)
         check_line(self._line, columns.design.n_columns)
         forest = check_type(self, "forest_", ResidualForest)
         if forest.n_features_in_ != self.n_features_in_:
-            raise ValueError("the forest of the model is about other features")
+            raise ValueError("the forest of the model has other features")
         check_categories(forest._trees.category_sets(), self._reader.categories)
 
     # -- predict --------------------------------------------------------------------------------
@@ -64,12 +76,12 @@ class RERFPredictions(RawScoreMixin, Estimator):
         return self._level(raw), self.forest_._predict_values(ReadTable(values, self._reader))
 
     def _raw_scores(self, X: Any) -> np.ndarray:
-        """Sum of both parts; in classification it may be below 0 or above 1."""
+        """Return the sum of both parts; in classification it may be below 0 or above 1."""
         linear, forest = self._both(X)
-        return linear + forest
+        return np.asarray(linear + forest)
 
     def partial(self, X: Any) -> Parts:
-        """Return what each of the two parts adds to the sum.
+        """Return the contributions of the regression and of the forest.
 
         Parameters
         ----------
@@ -78,8 +90,8 @@ class RERFPredictions(RawScoreMixin, Estimator):
         Returns
         -------
         parts : Parts
-            `linear` and `forest`: a number per row, or one for each output or class. In
-            classification `linear` is a probability; of two classes both are for the second.
+            `linear` and `forest`, of shape (n_rows,) or (n_rows, n_outputs or n_classes). In
+            classification `linear` is a probability; of two classes, both are for the second.
         """
         linear, forest = self._both(X)
         return Parts(*((a[:, 0] if a.shape[1] == 1 else a) for a in (linear, forest)))
@@ -87,7 +99,7 @@ class RERFPredictions(RawScoreMixin, Estimator):
     def variance_shares(self, X: Any) -> VarianceShares:
         """Return the shares of the two parts in the variance of the predictions.
 
-        On rows of fit the forest has too large a share, since it has learned their noise too.
+        On training rows the share of the forest is too large, since it has fitted their noise.
 
         Parameters
         ----------
@@ -96,7 +108,7 @@ class RERFPredictions(RawScoreMixin, Estimator):
         Returns
         -------
         shares : VarianceShares
-            NaN where all predictions are equal.
+            NaN if all predictions are equal.
         """
         linear, forest = self._both(X)
         total = linear + forest
@@ -110,8 +122,27 @@ class RERFPredictions(RawScoreMixin, Estimator):
     # -- reading the model ----------------------------------------------------------------------
 
     @property
-    def feature_importances_(self) -> np.ndarray:
-        """Importances of the features in the forest, which explains what the regression left."""
+    def term_coef_(self) -> np.ndarray:  # type: ignore[override]  # stored in linear models
+        """Coefficients of the columns of the regression."""
+        self._check_is_fitted()
+        coef = self._line[0]
+        one = vars(self).get("_single", False)
+        return coef[:, 0].copy() if one else np.ascontiguousarray(coef.T)
+
+    @property
+    def term_names_(self) -> np.ndarray:
+        """Names of the columns of the regression."""
+        self._check_is_fitted()
+        return np.array(self._columns.names, dtype=object)
+
+    def _by_feature(self, coef: np.ndarray) -> np.ndarray:
+        found = np.zeros((coef.shape[1], self.n_features_in_))
+        found[:, self._columns.features] = self._columns.by_feature(coef, self._line[2])
+        return found
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """Importances of the features in the forest, for the residuals of the regression."""
         self._check_is_fitted()
         return self.forest_.feature_importances_
 
@@ -120,7 +151,7 @@ class RERFPredictions(RawScoreMixin, Estimator):
         return "no penalty" if penalty is None else f"{penalty} penalty, alpha {self.alpha_:.6g}"
 
     def summary(self) -> str:
-        """Return a short account of both parts in words.
+        """Summarise the regression and the forest.
 
         Returns
         -------
@@ -140,7 +171,7 @@ class RERFPredictions(RawScoreMixin, Estimator):
             )
         if "oob_score_" in vars(self):
             lines.append(f"out-of-bag score of the sum {self.oob_score_:.6g}")
-        # The forest's own score, on residuals, would be mistaken for that of the sum.
+        # The forest's out-of-bag score is that of residuals: it would be misleading here.
         about = self.forest_.summary().replace(type(self.forest_).__name__, "forest", 1)
         own = [text for text in about.splitlines() if not text.startswith("out-of-bag")]
         return "\n".join([*lines, *own])

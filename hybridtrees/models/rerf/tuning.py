@@ -1,4 +1,4 @@
-"""RERF's third step: the penalty and the forest's parameters, chosen together."""
+"""Tuning of RERF: grids of parameters of the regression and of the forest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 LINEAR = ("penalty", "alpha", "l1_ratio")
 
-# What tune=True tries.
+# The grid of tune=True.
 _N_ALPHAS = 5
 _DEFAULT_FOREST: dict[str, list[Any]] = {
     "max_features": ["sqrt", 1 / 3],
@@ -22,19 +22,19 @@ _DEFAULT_FOREST: dict[str, list[Any]] = {
 
 @dataclass(frozen=True)
 class Candidate:
-    """One setting: parameters of the regression and of the forest that differ from the model's."""
+    """One setting: parameters of the regression and of the forest that replace the model's."""
 
     linear: dict[str, Any]
     forest: dict[str, Any]
 
     @property
     def params(self) -> dict[str, Any]:
-        """Both together."""
+        """All parameters of the setting."""
         return {**self.linear, **self.forest}
 
 
 def check_grid(tune: Any, known: tuple[str, ...]) -> list[dict[str, list[Any]]] | None:
-    """Check `tune`: grids of parameters to be tried, None for the one that the data suggest."""
+    """Check `tune` and return its grids, None for the default grid."""
     if tune is True or isinstance(tune, np.bool_):
         return None
     grids = [tune] if isinstance(tune, Mapping) else tune
@@ -48,15 +48,17 @@ def check_grid(tune: Any, known: tuple[str, ...]) -> list[dict[str, list[Any]]] 
     for grid in grids:
         for name, values in grid.items():
             if name not in known:
-                raise ValueError(f"tune names {name!r}; it may name {', '.join(known)}")
+                raise ValueError(f"tune names {name!r}, which is not one of {', '.join(known)}")
             if isinstance(values, str) or not np.iterable(values) or not len(list(values)):
                 raise ValueError(f"tune must give a list of values for {name!r}, got {values!r}")
         found.append({name: list(values) for name, values in grid.items()})
     return found
 
 
-def default_grid(penalised: bool, alphas: Callable[[int], NDArray]) -> list[dict[str, list[Any]]]:
-    """Return the grid of ``tune=True``: some alphas under a penalty, and sizes of the forest."""
+def default_grid(
+    penalised: bool, alphas: Callable[[int], NDArray[Any]]
+) -> list[dict[str, list[Any]]]:
+    """Return the grid of ``tune=True``; ``alphas(n)`` gives n values of alpha."""
     grid = dict(_DEFAULT_FOREST)
     if penalised:
         grid["alpha"] = [float(alpha) for alpha in alphas(_N_ALPHAS)]
@@ -64,18 +66,18 @@ def default_grid(penalised: bool, alphas: Callable[[int], NDArray]) -> list[dict
 
 
 def best_of(errors: list[float], by: str) -> int:
-    """Return the number of the smallest error that is one; `by` is for messages."""
+    """Return the index of the smallest error, ignoring NaN; `by` is for messages."""
     known = np.where(np.isnan(errors), np.inf, errors)
     if not np.isfinite(known).any():
         raise ValueError(
-            f"{by} found no error for any setting of tune: there are too few rows, or too few "
-            "trees, for a prediction of rows that were not learned from"
+            f"{by} found no error for any setting of tune: there are too few rows or trees for "
+            "out-of-sample predictions"
         )
     return int(known.argmin())
 
 
 def candidates(grids: list[dict[str, list[Any]]]) -> Iterator[Candidate]:
-    """Yield every combination, those of one regression after the other."""
+    """Yield every combination; those of the same regression are consecutive."""
     for grid in grids:
         linear = [name for name in LINEAR if name in grid]
         forest = [name for name in grid if name not in LINEAR]

@@ -1,1 +1,1 @@
-"""What families share: the boosting loop, the bagging loop, constraints."""
+"""What families share: parameters, targets, the boosting and bagging loops, constraints."""

@@ -1,4 +1,4 @@
-"""The bagging loop: samples, trees grown several at a time, out-of-bag error, when to stop."""
+"""The bagging loop: samples, trees grown in parallel, out-of-bag error, stopping."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -25,33 +25,32 @@ from hybridtrees.core.base.checks import (
 from hybridtrees.core.base.workers import start_workers
 from hybridtrees.models.shared.row_draws import draw_of, draw_some
 
-# When the last errors have settled.
+# The error has settled when, over so many trees, its mean changed by no more than this share and
+# its range is no more than that share of it; see `has_settled`.
 SETTLED_TREES = 30
 SETTLED_CHANGE = 0.003
 SETTLED_RANGE = 0.02
 
-# Draws of a bootstrap sample per row of the table. By then each row is in nearly every sample; the
-# limit keeps the time and memory of a sample in proportion to the table.
+# Maximum size of a bootstrap sample, in multiples of the number of rows. It bounds time and memory;
+# nearly every row is in such a sample.
 MAX_DRAWS = 100
-
-Made = TypeVar("Made")
 
 
 @register
 class RowSampler(Checked):
     """Draws the rows of each tree; the same seed draws the same rows again."""
 
-    # Whether a draw depends on the seed and its number alone. Forests of files that do not say so
-    # drew from a generator, one number after the other, and draw so again.
+    # Whether samples are drawn by a counter-based generator. Older model files lack this entry;
+    # their samples came from a sequential generator and are reproduced with it.
     keyed = False
 
     def __init__(
         self,
         n_rows: int,
-        n_drawn: int,  # for a tree
-        replace: bool,  # by weight, a bootstrap sample; else rows alike, and weights are kept
+        n_drawn: int,  # rows per tree
+        replace: bool,  # a bootstrap sample drawn by weight; else uniform, and trees weigh rows
         weight: np.ndarray | None = None,
-        like: RowSampler | None = None,  # of the forest that is continued
+        like: RowSampler | None = None,  # the sampler of the forest that a warm start continues
     ) -> None:
         if n_drawn > MAX_DRAWS * n_rows:
             raise ValueError(
@@ -65,7 +64,7 @@ class RowSampler(Checked):
         self.keyed = like is None or like.keyed
 
     def _check_state(self) -> None:
-        """Refuse numbers of rows that cannot have been drawn."""
+        """Refuse sample sizes that are not possible."""
         n_rows = check_count(self, "n_rows", 1, 2**32)
         check_type(self, "replace", bool)
         check_type(self, "keyed", bool)
@@ -74,16 +73,16 @@ class RowSampler(Checked):
             check_arrays(self, {"weight": ("f8", n_rows)})
             check_numbers(self.weight, "weight of RowSampler", 0, np.inf)
             if not self.weight.any():
-                raise ValueError("weight of RowSampler must not be 0 throughout")
+                raise ValueError("weight of RowSampler must have a positive entry")
 
     @property
     def leaves_out(self) -> bool:
-        """Whether some rows of positive weight are out of the bag."""
+        """Whether a sample may leave out rows of positive weight."""
         n_used = self.n_rows if self.weight is None else int(np.count_nonzero(self.weight))
         return self.replace or self.n_drawn < n_used
 
     def counts(self, seed: int) -> np.ndarray:
-        """How often each row is in the sample of the tree with this seed, int64."""
+        """Return how often each row is in the sample of this seed, int64."""
         if not self.keyed:
             return self._generated_counts(seed)
         if self.replace:
@@ -97,7 +96,7 @@ class RowSampler(Checked):
         return counts
 
     def _generated_counts(self, seed: int) -> np.ndarray:
-        """Draw the sample of a tree that was grown before draws were keyed."""
+        """Draw as forests of older model files did."""
         rng = np.random.default_rng(seed)
         if self.replace:
             if self.weight is None:
@@ -105,7 +104,7 @@ class RowSampler(Checked):
             else:
                 bounds = np.cumsum(self.weight)
                 at = rng.random(self.n_drawn) * bounds[-1]
-                # Rounding may carry the last draw past the end.
+                # Rounding may put a draw past the last row of positive weight.
                 last = np.flatnonzero(self.weight)[-1]
                 drawn = np.minimum(np.searchsorted(bounds, at, side="right"), last)
             return np.bincount(drawn, minlength=self.n_rows)
@@ -117,13 +116,13 @@ class RowSampler(Checked):
         return counts
 
     def row_weight(self, counts: np.ndarray) -> np.ndarray:
-        """Weights under which a tree sees the rows, 0 for those not in its sample."""
+        """Return the weights that a tree is grown with, 0 for rows that are not in its sample."""
         if self.replace or self.weight is None:
             return counts.astype(np.float64)
-        return counts * self.weight
+        return np.asarray(counts * self.weight)
 
     def out_of_bag(self, counts: np.ndarray) -> np.ndarray:
-        """Rows that have a weight and are not in a sample, uint32."""
+        """Return the rows of positive weight that are not in a sample, uint32."""
         outside = counts == 0
         if self.weight is not None:
             outside &= self.weight > 0
@@ -136,9 +135,9 @@ register_former_name("Sampler", RowSampler)
 def bootstrap_counts(
     seed: int, n_rows: int, n_drawn: int, weight: np.ndarray | None = None
 ) -> np.ndarray:
-    """How often each row is drawn with replacement, by its weight; int64.
+    """Return how often each row is drawn with replacement, by its weight; int64.
 
-    Weights are whole steps of a unit, so that their sums do not depend on how rows are cut.
+    Weights are rounded to integers, whose sums do not depend on the order of summation.
     """
     if weight is None:
         return np.bincount(bootstrap_draws(seed, 0, n_drawn, n_rows), minlength=n_rows)
@@ -151,27 +150,27 @@ def bootstrap_counts(
 
 @dataclass
 class BaggingSettings:
-    """What the loop does, apart from the growth of single trees."""
+    """Settings of the loop."""
 
-    n_trees: int  # the maximum where `settle`
-    settle: bool = False  # stop when the last errors that `watch` returned differ little
-    first: int = 0  # number of the first tree, which seeds depend on: a forest can be continued
+    n_trees: int  # the maximum if `settle`
+    settle: bool = False  # stop when the error has settled
+    first: int = 0  # index of the first tree: seeds depend on it, so that a forest can be continued
     n_threads: int = 1
-    verbose: int = 0  # a line for every so many trees
-    grain: float = 0.0  # differences of the error up to this are no change
+    verbose: int = 0  # print a line every `verbose` trees
+    grain: float = 0.0  # differences of the error up to this do not count
 
 
 @dataclass
-class BaggingResult(Generic[Made]):
-    """What the loop has made."""
+class BaggingResult:
+    """The grown trees, with the seeds of their samples and the errors after each tree."""
 
-    trees: list[Made] = field(default_factory=list)
-    draw_seeds: list[int] = field(default_factory=list)  # of the samples
-    errors: list[float] = field(default_factory=list)  # after each tree, where watched
+    trees: list[Any] = field(default_factory=list)
+    draw_seeds: list[int] = field(default_factory=list)
+    errors: list[float] = field(default_factory=list)
 
 
 def tree_seeds(seeds: np.random.SeedSequence, index: int) -> tuple[int, int]:
-    """Seeds of the sample and of the growth of one tree, whatever trees came before it."""
+    """Return the seeds of the sample and of the growth of one tree, by its index alone."""
     own = np.random.SeedSequence(seeds.entropy, spawn_key=(*seeds.spawn_key, index))
     draw, grow = own.generate_state(2, np.uint64)
     return int(draw), int(grow)
@@ -188,14 +187,13 @@ def bag(
 ) -> BaggingResult:
     """Grow trees on samples of the rows; the result is the same for any number of threads.
 
-    `open_grower` returns a context manager that gives a grower, once per thread, and
-    ``grow(grower, counts, weight, seed)`` grows a tree on a sample, given as the number of times
-    that each row is in it and the weights that follow, None for all rows alike. The calling thread
-    gives every tree, in order, to `watch`, which returns the error so far; `earlier` are the
-    errors of the trees of an earlier fit.
+    `open_grower` returns a context manager that gives a grower, once per thread. A sample is passed
+    to ``grow(grower, counts, weight, seed)`` as the number of times that each row is in it, and the
+    weights that follow, None if all are equal. The calling thread passes the trees in order to
+    `watch`, which returns the error so far; `earlier` holds the errors of an earlier fit.
     """
-    result: BaggingResult = BaggingResult(errors=list(earlier or ()))
-    progress = _Progress(settings, watch is not None)
+    result = BaggingResult(errors=list(earlier or ()))
+    start = time.perf_counter()
     with ExitStack() as stack:
         made = _grown_trees(open_grower, grow, sampler, settings, seeds, stack)
         for draw_seed, tree in made:
@@ -205,14 +203,15 @@ def bag(
             if error is not None:
                 result.errors.append(error)
             stops = settings.settle and has_settled(result.errors, settings.grain)
-            progress.report(result, stops)
+            if settings.verbose:
+                _report(settings, result, stops, time.perf_counter() - start)
             if stops:
                 break
     return result
 
 
 def has_settled(errors: list[float], grain: float = 0.0) -> bool:
-    """Whether the last errors vary by no more than `grain`, or little, around those before."""
+    """Whether the last errors vary little, or by no more than `grain`, around those before."""
     if len(errors) < 2 * SETTLED_TREES:
         return False
     before, last = np.array(errors[-2 * SETTLED_TREES :]).reshape(2, -1)
@@ -221,7 +220,7 @@ def has_settled(errors: list[float], grain: float = 0.0) -> bool:
     level = np.abs(last).max()
     change = abs(last.mean() - before.mean())
     limit = max(SETTLED_CHANGE * level, SETTLED_CHANGE / SETTLED_RANGE * grain)
-    # An error that is not a number yet has not settled: comparisons with it are false.
+    # An error of NaN has not settled: comparisons with it are false.
     return bool(change <= limit and np.ptp(last) <= max(SETTLED_RANGE * level, grain))
 
 
@@ -233,7 +232,7 @@ def _grown_trees(
     seeds: np.random.SeedSequence,
     stack: ExitStack,
 ) -> Iterator[tuple[int, Any]]:
-    """Yield the trees in their order; with several threads those next in turn are under way."""
+    """Yield the trees in order of their index; other threads grow the next ones meanwhile."""
     weighted = sampler.weight is not None or sampler.leaves_out
 
     def grow_next(grower: Any, index: int) -> tuple[int, Any]:
@@ -250,8 +249,8 @@ def _grown_trees(
             yield grow_next(grower, index)
         return
     stop = StopFlag()
-    # Closed in reverse: trees under way when the loop ends, by an interruption perhaps, are not
-    # wanted any more, and the growers are closed when no thread works with them.
+    # The stack unwinds in reverse when the loop ends, also by an exception: trees in progress are
+    # stopped, then the pool is shut down, and only then are the growers closed.
     growers = stack.enter_context(ExitStack())
     stack.callback(pool.shutdown, wait=True, cancel_futures=True)
     stack.callback(stop.set)
@@ -268,7 +267,7 @@ def _grown_trees(
             idle.put(grower)
 
     waiting: deque[Any] = deque()
-    # Few trees ahead: an early stop wastes what is under way.
+    # Only a few trees are grown ahead: an early stop discards them.
     for index in numbers:
         waiting.append(pool.submit(job, index))
         if len(waiting) > n_threads:
@@ -277,26 +276,14 @@ def _grown_trees(
         yield waiting.popleft().result()
 
 
-class _Progress:
-    """A line every `verbose` trees, with the time gone and the time to come."""
-
-    def __init__(self, settings: BaggingSettings, watched: bool):
-        self.settings = settings
-        self.watched = watched
-        self.start = time.perf_counter()
-
-    def report(self, result: BaggingResult, stops: bool) -> None:
-        """Print the state of growth when its turn has come, and when it ends."""
-        every, done, all_ = int(self.settings.verbose), len(result.trees), self.settings.n_trees
-        if every <= 0 or (done % every and done != all_ and not stops):
-            return
-        elapsed = time.perf_counter() - self.start
-        parts = [f"[{self.settings.first + done}]"]
-        if self.watched and result.errors:
-            parts.append(f"oob:{result.errors[-1]:.5f}")
-        if stops:
-            parts.append(f"{elapsed:.1f} s, the error has settled")
-        else:
-            remaining = elapsed / done * (all_ - done)
-            parts.append(f"{elapsed:.1f} s, at most {remaining:.1f} s to go")
-        print("  ".join(parts), file=sys.stdout, flush=True)
+def _report(settings: BaggingSettings, result: BaggingResult, stops: bool, elapsed: float) -> None:
+    """Print a line every `verbose` trees and at the end, with elapsed and remaining time."""
+    done, n_trees = len(result.trees), settings.n_trees
+    if done % int(settings.verbose) and done != n_trees and not stops:
+        return
+    parts = [f"[{settings.first + done}]"]
+    if result.errors:
+        parts.append(f"oob:{result.errors[-1]:.5f}")
+    remaining = elapsed / done * (n_trees - done)
+    ending = "the error has settled" if stops else f"at most {remaining:.1f} s to go"
+    print("  ".join([*parts, f"{elapsed:.1f} s, {ending}"]), file=sys.stdout, flush=True)

@@ -1,4 +1,4 @@
-"""The fit of XGBoost's dialect, with the parameters that XGB and PLGB share."""
+"""The fit that XGB and PLGB share, with xgboost's parameters."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import Any, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from hybridtrees._parameters import check_integer, check_option, check_real
+from hybridtrees._parameters import Seed, check_integer, check_option, check_real
 from hybridtrees._persistence import load
 from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.random_state import seed_sequence
@@ -24,6 +24,7 @@ from hybridtrees.losses import Loss, check_levels, xgboost_loss
 from hybridtrees.models.shared.boosted_prediction import BoostedPrediction
 from hybridtrees.models.shared.boosting import Training, Watcher, boost, draw_each
 from hybridtrees.models.shared.boosting_evaluation import (
+    EvalMetric,
     read_eval_sets,
     read_margin,
     read_margins,
@@ -31,7 +32,7 @@ from hybridtrees.models.shared.boosting_evaluation import (
 )
 from hybridtrees.models.shared.boosting_steps import BoostingSteps, NewtonSteps
 from hybridtrees.models.shared.constraints import read_interactions, read_monotonic
-from hybridtrees.models.shared.importance import IMPORTANCE_TYPES
+from hybridtrees.models.shared.importance import IMPORTANCE_TYPES, ImportanceType
 from hybridtrees.models.shared.watchers import (
     Callbacks,
     EarlyStopping,
@@ -40,19 +41,80 @@ from hybridtrees.models.shared.watchers import (
     check_callbacks,
 )
 
-MAX_CATEGORIES = 2**15  # more than the bins of a feature, fewer than a C int holds
+MAX_CATEGORIES = 2**15  # more than a feature has bins, and it fits into a C int
 GROW_POLICIES = {"depthwise": "depth-wise", "lossguide": "best-first"}
 
 
 class BoostedModel(BoostedPrediction):
-    """Parameters and fit; a family brings its grower, `boosted_targets.py` what concerns y."""
+    """Parameters and fit; a family adds its grower, `boosted_targets.py` the target.
+
+    Parameters
+    ----------
+    n_estimators : int
+        Number of boosting rounds.
+    max_depth : int or None
+        Maximum depth of a tree; 0 or None for no limit.
+    max_leaves : int
+        Maximum number of leaves of a tree; 0 for no limit.
+    max_bin : int
+        Maximum number of bins of a feature, at most 256; one of 256 is for missing values.
+    grow_policy : {"depthwise", "lossguide"}
+        Split level by level, or where the gain is largest.
+    learning_rate : float
+        Factor on every tree.
+    gamma : float
+        Minimum gain of a split. Like in xgboost, the gain has no factor of one half: gamma is twice
+        that of the formulas in the literature.
+    min_child_weight : float
+        Minimum sum of hessians in a child.
+    max_delta_step : float
+        Maximum output of a leaf before the learning rate; 0 for no limit, or for 0.7 under
+        "count:poisson".
+    subsample : float
+        Share of the rows drawn for each round.
+    colsample_bytree, colsample_bylevel, colsample_bynode : float
+        Share of the features drawn for each tree, of these for each level, of these for each node.
+    reg_alpha, reg_lambda : float
+        L1 and L2 penalty on leaf values.
+    missing : float
+        A value that means missing, in addition to NaN.
+    categorical_features : None, "from_dtype" or array-like
+        Categorical features. None and "from_dtype" are the same: the string and category columns of
+        a data frame (or dict of columns). An array-like names further ones, by index (``[0, -1]``),
+        by column name (``["city"]``) or by a mask; only these may hold text in an array without
+        column types. Values need not be codes: those of `fit` are encoded, and other values are
+        treated as missing.
+    max_cat_to_onehot : int
+        Features of fewer categories are split one category against the rest, others by sets of
+        categories.
+    monotone_constraints : array-like, dict, str or None
+        1 if the prediction may only increase with a feature, -1 if it may only decrease, else 0:
+        one entry per feature, or a dict by name or index.
+    interaction_constraints : list of lists, str or None
+        Groups of features, by name or index, that may be split on along one path. A feature in no
+        group is a group of its own. At most 63 groups.
+    importance_type : {"gain", "weight", "cover", "total_gain", "total_cover"}
+        What `feature_importances_` measures.
+    early_stopping_rounds : int or None
+        Stop when the last metric on the last validation table has not improved for so many rounds;
+        `predict` then uses the rounds up to the best.
+    callbacks : list or None
+        Objects that are called during training and may end it, see `hybridtrees.callbacks`.
+    random_state : int, Generator, RandomState or None
+        Seed of the rows and features drawn. The same seed gives the same model for any `n_jobs`.
+    n_jobs : int or None
+        Number of threads; all usable CPUs by default.
+    verbose : int
+        Print a line every `verbose` rounds, with elapsed and remaining time; on a terminal with a
+        progress bar, if tqdm is installed.
+    """
 
     objective: str | Callable[..., Any] | None = None
     n_estimators: int = 100
     max_depth: int | None = 6
     max_leaves: int = 0
     max_bin: int = 256
-    grow_policy: str = "depthwise"
+    grow_policy: Literal["depthwise", "lossguide"] = "depthwise"
     learning_rate: float = 0.3
     gamma: float = 0.0
     min_child_weight: float = 1.0
@@ -74,18 +136,18 @@ class BoostedModel(BoostedPrediction):
     expectile_alpha: float | Sequence[float] | None = None
     huber_slope: float = 1.0
     tweedie_variance_power: float = 1.5
-    importance_type: str = "gain"
+    importance_type: ImportanceType = "gain"
     early_stopping_rounds: int | None = None
-    eval_metric: Any = None
+    eval_metric: EvalMetric = None
     callbacks: Sequence[Any] | None = None
-    random_state: Any = None
+    random_state: Seed = None
     n_jobs: int | None = None
     verbose: int = 0
 
-    _steps: Callable[..., BoostingSteps] = NewtonSteps
+    _steps: ClassVar[Callable[..., BoostingSteps]] = NewtonSteps
 
     def _check_parameters(self) -> GrowerParams:
-        """Check all that can be checked without the data; returns what the engine needs."""
+        """Check what can be checked without the data; return the parameters of the engine."""
         check_base_score(self.base_score)
         for name in ("quantile_alpha", "expectile_alpha"):
             if getattr(self, name) is not None:
@@ -102,7 +164,7 @@ class BoostedModel(BoostedPrediction):
         if not isinstance(self.verbose, bool):
             check_integer("verbose", self.verbose, 0)
         step = check_real("max_delta_step", self.max_delta_step, 0)
-        # Counts have a limit where none is given, as in xgboost.
+        # As in xgboost, the steps of a Poisson model are limited by default.
         step = 0.7 if step == 0 and self.objective == "count:poisson" else step
         onehot = check_integer("max_cat_to_onehot", self.max_cat_to_onehot, 1)
         depth = check_integer("max_depth", self.max_depth, 0, 2**15 - 1, allow_none=True)
@@ -120,7 +182,7 @@ class BoostedModel(BoostedPrediction):
                 check_real("colsample_bylevel", self.colsample_bylevel, 0, 1, closed="right"),
                 check_real("colsample_bynode", self.colsample_bynode, 0, 1, closed="right"),
             ),
-            # xgboost asks for fewer categories than the parameter says, the grower for at most.
+            # In xgboost the limit is exclusive, in the grower inclusive.
             max_cat_to_onehot=min(onehot - 1, MAX_CATEGORIES),
         )
 
@@ -129,7 +191,7 @@ class BoostedModel(BoostedPrediction):
     def _open_grower(
         self, values: Any, weight: np.ndarray | None, params: GrowerParams, n_threads: int
     ) -> Grower:
-        """Return the grower of the family, to be opened: by default one on bins made once."""
+        """Return the grower, not opened yet; by default one on bins that are made once per fit."""
         table = self._bin_table(values, weight, n_threads)
         return Grower(table, params, NewtonLeaves(params), n_threads)
 
@@ -138,23 +200,23 @@ class BoostedModel(BoostedPrediction):
         return Table.in_bins(values, mask, max_bins, weight, n_threads)
 
     def _takes_smooth_losses(self) -> bool:
-        """Whether the leaves of robust losses are Newton steps."""
+        """Whether robust losses are smoothed, so that leaves can be Newton steps."""
         return True
 
     def _encode_target(
         self, y: Any, n_rows: int, before: BoostedModel | None, max_step: float
     ) -> tuple[np.ndarray, Loss]:
-        """Return the target in the form of the engine, and the loss."""
+        """Return the target as the engine takes it, and the loss."""
         raise NotImplementedError
 
     def _encode_eval_target(self, y: Any, n_rows: int, name: str) -> np.ndarray:
-        """Return the target of a validation table, in the form that fit has learned."""
+        """Return the target of a validation table, encoded as in fit."""
         raise NotImplementedError
 
-    def _class_weight(
+    def _scale_positives(
         self, loss: Loss, target: np.ndarray, weight: np.ndarray | None
     ) -> np.ndarray | None:
-        """Return the weights of the rows with `scale_pos_weight`, which classifiers use."""
+        """Return the row weights times `scale_pos_weight`, which only classifiers use."""
         return weight
 
     # -- fit ------------------------------------------------------------------------------------
@@ -184,28 +246,28 @@ class BoostedModel(BoostedPrediction):
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
             NaN and `missing` mean missing. String and category columns of a data frame are
             categories.
-        y : array-like of shape (n_rows,)
-            Labels of classes, or numbers: these also of shape (n_rows, n_targets).
+        y : array-like of shape (n_rows,) or (n_rows, n_targets)
+            Class labels, or numbers; several targets in regression only.
         sample_weight : array-like of shape (n_rows,), optional
         eval_set : list of (X, y) pairs, optional
-            Tables to watch the training on, named validation_0, validation_1, ...
+            Validation tables, named validation_0, validation_1, ...
         sample_weight_eval_set : list of array-likes, optional
-            Weights of the rows of each pair in `eval_set`.
+            Row weights of each pair in `eval_set`.
         X_val, y_val, sample_weight_val : optional
-            One more such table, behind those of `eval_set`.
+            One more validation table, after those of `eval_set`.
         verbose : bool or int, optional
-            Print a line every so many rounds. Overrides the constructor's.
+            Print a line every `verbose` rounds. Overrides the constructor's parameter.
         xgb_model : fitted estimator of the same class, or a file of one, optional
             Model to continue: `n_estimators` rounds are added to all of its rounds. With the
-            same rows, parameters and `random_state` this gives what one long training gives.
-            Its features hold: what is missing and what is a category is as it was there.
+            same rows, parameters and `random_state` the result is that of one long training.
+            Missing values and categories are read as in that model.
         base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
-            Raw score of each row to start from, in place of `base_score`. It is no part of the
-            model: `predict` needs one for its own rows.
+            Initial raw score of each row, in place of `base_score`. It is not stored in the model:
+            pass one to `predict` as well.
         base_margin_eval_set : list of array-likes, optional
-            The same for each pair in `eval_set`.
+            Initial raw scores for each pair in `eval_set`.
         base_margin_val : array-like, optional
-            The same for `X_val`.
+            Initial raw scores for `X_val`.
 
         Returns
         -------
@@ -227,17 +289,11 @@ class BoostedModel(BoostedPrediction):
         loss.check_target(target)
         if before is not None:
             _check_continued(before._loss, loss)
-        weight = check_sample_weight(sample_weight, n_rows)
+        weight = self._weigh_classes(target, check_sample_weight(sample_weight, n_rows))
         if self.scale_pos_weight != 1:
-            weight = self._class_weight(loss, target, weight)
-
-        def encode(y: Any, n_rows: int, name: str) -> np.ndarray:
-            own = self._encode_eval_target(y, n_rows, name)
-            loss.check_target(own, name)
-            return own
-
+            weight = self._scale_positives(loss, target, weight)
         last = (X_val, y_val, sample_weight_val)
-        eval_sets = read_eval_sets(self._reader, encode, eval_set, sample_weight_eval_set, last)
+        eval_sets = read_eval_sets(self, loss, eval_set, sample_weight_eval_set, last)
         margin = read_margin(base_margin, n_rows, loss.n_outputs)
         margins = read_margins(
             base_margin_eval_set, base_margin_val, eval_sets, X_val is not None, loss.n_outputs
@@ -287,7 +343,7 @@ class BoostedModel(BoostedPrediction):
         return given
 
     def _learn_table(self, X: Any, before: BoostedModel | None, categorical: Any = None) -> Any:
-        """Learn the features of X, or read it as the model before does."""
+        """Learn the features of X, or read it as the continued model does."""
         if before is None:
             categorical = self.categorical_features if categorical is None else categorical
             return self._fit_features(X, categorical_features=categorical, missing=self.missing)
@@ -299,17 +355,12 @@ class BoostedModel(BoostedPrediction):
         return self._reader.read(X)
 
     def _constrained(self, params: GrowerParams) -> GrowerParams:
-        """Add the constraints on features, now that their names are known."""
+        """Add the constraints on features, which may be given by name."""
         names, mask = getattr(self, "feature_names_in_", None), self._reader.is_categorical
-        return replace(
-            params,
-            monotonic=read_monotonic(
-                self.monotone_constraints, names, mask, "monotone_constraints"
-            ),
-            interaction=read_interactions(
-                self.interaction_constraints, names, len(mask), "interaction_constraints"
-            ),
-        )
+        given = self.monotone_constraints, self.interaction_constraints
+        monotonic = read_monotonic(given[0], names, mask, "monotone_constraints")
+        groups = read_interactions(given[1], names, len(mask), "interaction_constraints")
+        return replace(params, monotonic=monotonic, interaction=groups)
 
     def _make_loss(
         self, objective: Any, max_step: float, *, n_classes: int = 0, n_targets: int = 1
@@ -327,7 +378,7 @@ class BoostedModel(BoostedPrediction):
         )
 
     def _base_raw(self, loss: Loss, target: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-        """Return the scores to start from, one per output."""
+        """Return the initial raw scores, one per output."""
         if self.base_score is None:
             return loss.init_raw(target, weight)
         given = check_base_score(self.base_score)
@@ -341,14 +392,14 @@ class BoostedModel(BoostedPrediction):
     def _keep(
         self, training: Training, before: BoostedModel | None, loss: Loss, base_raw: np.ndarray
     ) -> None:
-        """Keep the trees, behind those of the model that was continued."""
+        """Keep the trees, after those of the continued model."""
         trees, outputs = training.trees, training.tree_output
         if before is not None:
             old = before.trees_
             trees = [*(old[i] for i in range(len(old))), *trees]
             outputs = [*old.tree_output.tolist(), *outputs]
         if not trees:
-            raise ValueError("a callback has ended the training before the first round")
+            raise ValueError("a callback ended the training before the first round")
         self.trees_ = TreeEnsemble(trees, self.n_features_in_, loss.n_outputs, outputs)
         self.n_iter_ = len(trees) // loss.n_outputs
         self._loss = loss
@@ -363,20 +414,20 @@ def check_base_score(value: Any) -> list[float]:
     if hasattr(value, "tolist") and getattr(value, "ndim", 0) == 1:
         values = value.tolist()
     if not values:
-        raise ValueError("base_score must be a number or several, got an empty list")
-    return [float(check_real("base_score", one)) for one in values]  # type: ignore[arg-type]
+        raise ValueError("base_score must be a number or a list of numbers, got an empty list")
+    return [check_real("base_score", one) for one in values]
 
 
 def _check_continued(before: Loss, loss: Loss) -> None:
-    """Check that the raw scores of the model to continue mean what they mean to a loss."""
+    """Check that a loss reads raw scores as that of the continued model does."""
     if before.n_outputs != loss.n_outputs:
         raise ValueError(
             f"xgb_model has {before.n_outputs} outputs, but this training has {loss.n_outputs}"
         )
-    if before.link(0.25) != loss.link(0.25):  # any prediction would do
+    if before.link(0.25) != loss.link(0.25):  # links that differ do so at 0.25
         raise ValueError(
-            f"xgb_model has raw scores of the loss {before.kind!r}, which stand for other "
-            f"predictions under the loss {loss.kind!r}: continue with an objective of the same link"
+            f"xgb_model was fitted with the loss {before.kind!r}, whose link differs from that of "
+            f"the loss {loss.kind!r}: continue with an objective of the same link"
         )
 
 
@@ -387,7 +438,7 @@ def _scores(
     values: Any,
     n_threads: int,
 ) -> np.ndarray:
-    """Raw scores that a training starts from, with the trees of the model to continue."""
+    """Return the initial raw scores of rows, with the trees of the continued model added."""
     raw = np.tile(base_raw, (values.shape[0], 1)) if margin is None else margin.copy()
     if before is not None:
         before.trees_.add_raw(values, raw, n_threads)

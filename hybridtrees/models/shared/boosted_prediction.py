@@ -1,4 +1,4 @@
-"""What fitted models of XGBoost's dialect predict and report: scores, leaves, importances."""
+"""Predictions and reports of XGB and PLGB: scores, leaves, importances."""
 
 from __future__ import annotations
 
@@ -6,23 +6,31 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hybridtrees._parameters import attribute
 from hybridtrees.core.base.checks import check_arrays
 from hybridtrees.models.shared.boosted_trees import BoostedTrees
 from hybridtrees.models.shared.boosting_evaluation import read_margin
 from hybridtrees.models.shared.fitted_checks import check_boosting, check_round
-from hybridtrees.models.shared.importance import shares, split_importance
+from hybridtrees.models.shared.importance import ImportanceType, shares, split_importance
 
 
 class BoostedPrediction(BoostedTrees):
-    """Predictions and reports of XGB and PLGB, with xgboost's names and options."""
+    """Predictions and reports of XGB and PLGB, with xgboost's names and options.
 
-    n_estimators: int
-    importance_type: str
-    _base_raw_: np.ndarray
-    _best_iteration: int | None
-    _best_score: float | None
-    _evals_result: dict[str, dict[str, list[float]]]
+    Attributes
+    ----------
+    best_iteration, best_score : int, float
+        With early stopping: the best round, and its score.
+    """
+
+    n_estimators: int = attribute()
+    importance_type: ImportanceType = attribute()
+    _base_raw_: np.ndarray = attribute()
+    _best_iteration: int | None = attribute()
+    _best_score: float | None = attribute()
+    _evals_result: dict[str, dict[str, list[float]]] = attribute()
 
     def _check_fitted(self) -> None:
         if "trees_" in vars(self):
@@ -44,14 +52,17 @@ class BoostedPrediction(BoostedTrees):
     def predict_raw(
         self, X: Any, iteration_range: tuple[int, int] | None = None, *, base_margin: Any = None
     ) -> np.ndarray:
-        """Add up the trees, before the link.
+        """Predict raw scores, the sums of the trees before the link.
 
-        After early stopping only the trees up to the best round count.
+        With early stopping, only the trees up to the best round count.
 
         Parameters
         ----------
-        X, iteration_range, base_margin
-            As in `predict`.
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        iteration_range : pair of int, optional
+            First round to use, and one past the last; (0, 0) for all rounds.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+            Initial raw scores, in place of `base_score`.
 
         Returns
         -------
@@ -69,22 +80,22 @@ class BoostedPrediction(BoostedTrees):
         base_margin: Any = None,
         validate_features: bool = True,
     ) -> np.ndarray:
-        """Predict a number per row, or several, or the most probable class.
+        """Predict numbers, or the most probable class.
 
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-        output_margin : bool
-            Return the raw scores instead, before the link.
+        output_margin : bool, default=False
+            Return the raw scores, before the link.
         iteration_range : pair of int, optional
-            First round and the round behind the last that count; (0, 0) for all of them. By
-            default all, after early stopping those up to the best.
-        pred_leaf : bool
-            Return the leaves instead, see `apply`.
+            First round to use, and one past the last; (0, 0) for all rounds. By default all; with
+            early stopping, those up to the best.
+        pred_leaf : bool, default=False
+            Return the leaves, as `apply` does.
         base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
-            Raw scores to start from, in place of `base_score`.
-        validate_features : bool
-            Not used: the features are always checked.
+            Initial raw scores, in place of `base_score`.
+        validate_features : bool, default=True
+            Not used: features are always validated.
 
         Returns
         -------
@@ -99,24 +110,23 @@ quantiles or expectiles
         return self._from_raw(raw)
 
     def staged_predict(self, X: Any, *, base_margin: Any = None) -> Iterator[np.ndarray]:
-        """Predict after every round, up to the best after early stopping; see `predict`."""
+        """Predict after every round; with early stopping, up to the best. See `predict`."""
         raws = self._staged_raw(X, base_margin=base_margin)
         return (self._from_raw(raw).copy() for raw in raws)
 
     def apply(self, X: Any, iteration_range: tuple[int, int] | None = None) -> np.ndarray:
-        """Leaf of each row in each tree.
+        """Return the leaf of each row in each tree.
 
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
         iteration_range : pair of int, optional
-            As in `predict`.
+            First round to use, and one past the last; (0, 0) for all rounds.
 
         Returns
         -------
         leaves : ndarray of int32, shape (n_rows, n_trees)
-            Node numbers within the trees, which stand round by round and, within a round, class
-            by class.
+            Indices of nodes. Trees are ordered by round and, within a round, by output.
         """
         return self._leaves(X, iteration_range)
 
@@ -128,8 +138,8 @@ quantiles or expectiles
         Parameters
         ----------
         importance_type : {"weight", "gain", "cover", "total_gain", "total_cover"}, optional
-            Number of splits; mean gain or cover (sum of hessians) of a split; their totals. By
-            default the constructor's.
+            Number of splits; mean gain or cover (sum of hessians) of a split; their totals. The
+            constructor's `importance_type` by default.
 
         Returns
         -------
@@ -139,11 +149,11 @@ quantiles or expectiles
         return split_importance(self.trees_, importance_type or self.importance_type)
 
     @property
-    def feature_importances_(self) -> np.ndarray:
+    def feature_importances_(self) -> NDArray[np.float64]:
         """Importances of `importance_type`, summing to 1 (all 0 where no tree has a split)."""
         importance = self.get_score()
         if np.isinf(importance).any():
-            # A gain beyond all numbers, of rows without curvature: nothing else counts.
+            # Rows without curvature make infinite gains, beside which others do not count.
             importance = np.isinf(importance).astype(np.float64)
         return shares(importance)
 
@@ -155,32 +165,32 @@ quantiles or expectiles
         return f"{text}\nstopped early, {best}"
 
     def evals_result(self) -> dict[str, dict[str, list[float]]]:
-        """Scores of every round: ``{"validation_0": {"rmse": [...]}, ...}``."""
+        """Return the scores of every round: ``{"validation_0": {"rmse": [...]}, ...}``."""
         self._check_is_fitted()
         if not self._evals_result:
             raise ValueError("no evaluation results: fit was called without an eval_set")
         return self._evals_result
 
     def get_num_boosting_rounds(self) -> int:
-        """Return the rounds of a training, `n_estimators`; see `n_iter_` for those that ran."""
+        """Return `n_estimators`, the number of rounds to run; `n_iter_` were run."""
         return self.n_estimators
 
     @property
     def best_iteration(self) -> int:
         """Round with the best score, with early stopping."""
-        return self._stopped("best_iteration", "_best_iteration")
+        return int(self._stopped("best_iteration", "_best_iteration"))
 
     @property
     def best_score(self) -> float:
         """Score of the best round, with early stopping."""
-        return self._stopped("best_score", "_best_score")
+        return float(self._stopped("best_score", "_best_score"))
 
     def _stopped(self, name: str, attribute: str) -> Any:
         self._check_is_fitted()
         value = getattr(self, attribute)
         if value is None:
             raise AttributeError(
-                f"{name} is there only after a fit with early_stopping_rounds, or with a callback "
+                f"{name} is available only after a fit with early_stopping_rounds or a callback "
                 "that stops early"
             )
         return value

@@ -1,4 +1,4 @@
-"""Numbers and classes as targets of XGBoost's dialect."""
+"""Targets of XGB and PLGB: numbers and classes."""
 
 from __future__ import annotations
 
@@ -7,61 +7,85 @@ from typing import Any
 
 import numpy as np
 
-from hybridtrees.base import RegressorMixin
+from hybridtrees._class_weight import ClassWeightMixin
 from hybridtrees.core.base.exact_sum import exact_mean
-from hybridtrees.input.validation import check_target_classification, check_target_regression
+from hybridtrees.input.validation import check_target_classification
 from hybridtrees.losses import Loss
 from hybridtrees.models.shared.boosted_model import BoostedModel
 from hybridtrees.models.shared.boosted_trees import StagedClassifierMixin
+from hybridtrees.models.shared.targets import SeveralTargets
 
 
-class BoostedRegressor(RegressorMixin, BoostedModel):
-    """What concerns numbers, one or several per row."""
+class BoostedRegressor(SeveralTargets, BoostedModel):
+    """A regressor for one or more targets.
 
-    predict = BoostedModel.predict  # xgboost's, in place of the mixin's
+    Parameters
+    ----------
+    objective : str, callable or None
+        Loss to minimise, by default the first of:
+        {xgboost: regression};
+        or a function ``objective(y_true, raw[, sample_weight])`` that returns gradients and
+        hessians. The absolute and the quantile error are smoothed at 0, in every round in
+        proportion to the residuals, like in xgboost since 3.4.
+    scale_pos_weight : float
+        Not used in regression.
+    base_score : float, list of floats or None
+        Initial prediction, or one per output; the best constant by default, such as the mean of y
+        for squared error and its median for absolute error.
+    quantile_alpha, expectile_alpha : float, list of floats or None
+        Levels of "reg:quantileerror" and "reg:expectileerror". With several levels a tree is grown
+        for each in every round, and the predictions of a row are sorted, so that they never cross.
+    huber_slope : float
+        Residual at which "reg:pseudohubererror" changes from squared to absolute error.
+    tweedie_variance_power : float
+        Variance power of "reg:tweedie", in [1, 2).
+    eval_metric : str, callable, list of these or None
+        Metrics for the validation tables, by name ("rmse", "mae", "mse", "r2", "mape", "rmsle", and
+        that of the objective, which is the default) or as functions
+        ``metric(y_true, y_pred[, sample_weight])``, where smaller is better.
+    """
+
+    predict = BoostedModel.predict  # with xgboost's options, in place of the mixin's
 
     def _encode_target(
         self, y: Any, n_rows: int, before: BoostedModel | None, max_step: float
     ) -> tuple[np.ndarray, Loss]:
-        target = self._read_target(y, n_rows)
-        self._n_targets = n_targets = 1 if target.ndim == 1 else target.shape[1]
-        if n_targets == 0:
-            raise ValueError("y must have at least one target, got an array without columns")
-        largest, limit = np.abs(target).max(), float(np.finfo(np.float32).max)
-        if largest > limit:  # gradients are float32
-            raise ValueError(f"y must not exceed {limit:.3g} in magnitude, got {largest:.3g}")
+        # Gradients are float32.
+        target = self._read_targets(y, n_rows, float(np.finfo(np.float32).max))
         name = "reg:squarederror" if self.objective is None else self.objective
-        return target, self._make_loss(name, max_step, n_targets=n_targets)
-
-    def _encode_eval_target(self, y: Any, n_rows: int, name: str) -> np.ndarray:
-        target = self._read_target(y, n_rows, name=name)
-        n_targets = 1 if target.ndim == 1 else target.shape[1]
-        if n_targets != self._n_targets:
-            raise ValueError(f"{name} must have {self._n_targets} targets, got {n_targets}")
-        return target
-
-    def _read_target(self, y: Any, n_rows: int, **how: Any) -> np.ndarray:
-        """Return y as a vector, or as a matrix of several targets."""
-        name = type(self).__name__
-        target = check_target_regression(y, n_rows, multi_output=True, estimator_name=name, **how)
-        return target.reshape(n_rows) if target.ndim == 2 and target.shape[1] == 1 else target
-
-    def __sklearn_tags__(self) -> Any:
-        """Return the tags of a regressor for one or more targets."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
+        return target, self._make_loss(name, max_step, n_targets=self._n_targets)
 
 
-class BoostedClassifier(StagedClassifierMixin, BoostedModel):
-    """What concerns classes."""
+class BoostedClassifier(ClassWeightMixin, StagedClassifierMixin, BoostedModel):
+    """A classifier.
+
+    Parameters
+    ----------
+    objective : str, callable or None
+        Loss to minimise, one of:
+        {xgboost: classification};
+        or a function ``objective(y_true, raw[, sample_weight])`` that returns gradients and
+        hessians. By default the first for two classes, "multi:softprob" for more. "binary:hinge"
+        gives labels without probabilities, "multi:softmax" is the same as "multi:softprob".
+    scale_pos_weight : float
+        Factor on the weights of the second of two classes.
+    base_score : float, list of floats or None
+        Initial probability of the second of two classes; with more classes, one raw score for all
+        or one for each. The shares of the classes by default.
+    quantile_alpha, expectile_alpha, huber_slope, tweedie_variance_power : float, list or None
+        For regression objectives; not used.
+    eval_metric : str, callable, list of these or None
+        Metrics for the validation tables: "logloss", "error", "auc", "aucpr", "brier" for two
+        classes, "mlogloss", "merror", "auc", "aucpr" for more, or functions of class codes and
+        probabilities, those of the second class or of each; the log-loss by default.
+    """
 
     predict = BoostedModel.predict
 
     def _encode_target(
         self, y: Any, n_rows: int, before: BoostedModel | None, max_step: float
     ) -> tuple[np.ndarray, Loss]:
-        known = None if before is None else before.classes_
+        known = None if before is None else vars(before)["classes_"]
         codes, classes = check_target_classification(
             y, n_rows, classes=known, at_least_two=True, estimator_name=type(self).__name__
         )
@@ -73,13 +97,7 @@ class BoostedClassifier(StagedClassifierMixin, BoostedModel):
         loss = self._make_loss(name, max_step, n_classes=len(classes))
         return codes.astype(np.float64), loss
 
-    def _encode_eval_target(self, y: Any, n_rows: int, name: str) -> np.ndarray:
-        codes, _ = check_target_classification(
-            y, n_rows, classes=self.classes_, name=name, estimator_name=type(self).__name__
-        )
-        return codes.astype(np.float64)
-
-    def _class_weight(
+    def _scale_positives(
         self, loss: Loss, target: np.ndarray, weight: np.ndarray | None
     ) -> np.ndarray | None:
         if loss.n_outputs > 1:
@@ -90,7 +108,7 @@ class BoostedClassifier(StagedClassifierMixin, BoostedModel):
     def _base_raw(self, loss: Loss, target: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
         if self.base_score is not None or self.scale_pos_weight == 1 or loss.kind != "logistic":
             return super()._base_raw(loss, target, weight)
-        # With scale_pos_weight xgboost starts after one Newton step from even odds.
+        # With scale_pos_weight, xgboost starts from one Newton step away from even odds.
         return np.array([4 * exact_mean(target, weight) - 2])
 
     def predict_proba(
@@ -106,8 +124,12 @@ class BoostedClassifier(StagedClassifierMixin, BoostedModel):
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-        iteration_range, base_margin, validate_features : optional
-            As in `predict`.
+        iteration_range : pair of int, optional
+            First round to use, and one past the last; (0, 0) for all rounds.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+            Initial raw scores, in place of `base_score`.
+        validate_features : bool, default=True
+            Not used: features are always validated.
 
         Returns
         -------
@@ -115,7 +137,7 @@ class BoostedClassifier(StagedClassifierMixin, BoostedModel):
             Columns in the order of `classes_`.
         """
         raw = self._raw_scores(X, iteration_range, base_margin=base_margin)
-        return self._loss.predict(raw)
+        return np.asarray(self._loss.predict(raw))
 
     def staged_predict_proba(self, X: Any, *, base_margin: Any = None) -> Iterator[np.ndarray]:
         """Predict probabilities after every round; see `staged_predict`."""
@@ -129,8 +151,11 @@ class BoostedClassifier(StagedClassifierMixin, BoostedModel):
 
         Parameters
         ----------
-        X, iteration_range, base_margin
-            As in `predict`.
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        iteration_range : pair of int, optional
+            First round to use, and one past the last; (0, 0) for all rounds.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+            Initial raw scores, in place of `base_score`.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""What a fitted sum of boosted trees predicts in every dialect: scores round by round."""
+"""Predictions of boosted trees, which all boosting families share."""
 
 from __future__ import annotations
 
@@ -6,27 +6,39 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hybridtrees._parameters import check_integer
-from hybridtrees.base import Estimator, RawScoreMixin, ScoreClassifierMixin
+from hybridtrees._parameters import attribute, check_integer
+from hybridtrees._predictor import Predictor
+from hybridtrees.base import RawScoreMixin, ScoreClassifierMixin
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.core.tree.tree import TreeEnsemble
+from hybridtrees.input.validation import check_target_classification
 from hybridtrees.losses import Loss
 from hybridtrees.models.shared.importance import importance_lines
 
 
-class BoostedTrees(RawScoreMixin, Estimator):
-    """Base of all boosted models; a family brings the scores to start from."""
+class BoostedTrees(RawScoreMixin, Predictor):
+    """Base of all boosted models; a family adds the initial scores.
 
-    n_jobs: int | None
-    trees_: TreeEnsemble
-    n_iter_: int
-    _loss: Loss
+    Attributes
+    ----------
+    trees_ : TreeEnsemble
+        The fitted trees, with values multiplied by the learning rate.
+    n_iter_ : int
+        Number of rounds that were run.
+    feature_importances_ : ndarray of shape (n_features,)
+        Importance of each feature, normalised to a sum of 1.
+    """
+
+    trees_: TreeEnsemble = attribute()
+    n_iter_: int = attribute()
+    _loss: Loss = attribute()
 
     # -- what families differ in ----------------------------------------------------------------
 
-    def _start_raw(self, X: Any, n_rows: int, **start: Any) -> np.ndarray:
-        """Scores before the first tree; `start` holds what users give to replace them."""
+    def _start_raw(self, X: Any, n_rows: int, *, base_margin: Any = None) -> np.ndarray:
+        """Return the scores before the first tree; users may pass others."""
         raise NotImplementedError
 
     def _best_round(self) -> int | None:
@@ -38,49 +50,49 @@ class BoostedTrees(RawScoreMixin, Estimator):
         return self._loss.predict(raw)
 
     @property
-    def feature_importances_(self) -> np.ndarray:
+    def feature_importances_(self) -> NDArray[np.float64]:
         """Importance of each feature."""
         raise NotImplementedError
 
     def _training_text(self) -> str:
-        """Return what a summary tells of the loss and the training."""
+        """Describe the loss and the training for `summary`."""
         raise NotImplementedError
 
     # -- scores ---------------------------------------------------------------------------------
 
     def _raw_scores(
-        self, X: Any, iteration_range: tuple[int, int] | None = None, **start: Any
+        self, X: Any, iteration_range: tuple[int, int] | None = None, *, base_margin: Any = None
     ) -> np.ndarray:
-        """Add up the trees of some rounds; by default of those that predictions use."""
+        """Add up the trees of some rounds; by default of those that `predict` uses."""
         values = self._read_features(X)
         n_rows = values.shape[0]
-        raw = self._start_raw(X, n_rows, **start)
+        raw = self._start_raw(X, n_rows, base_margin=base_margin)
         trees = self._tree_range(iteration_range)
         self.trees_.add_raw(values, raw, self._predict_threads(n_rows), *trees)
         return raw
 
-    def _staged_raw(self, X: Any, **start: Any) -> Iterator[np.ndarray]:
-        """Raw scores after every round that predictions use, all in the same array."""
+    def _staged_raw(self, X: Any, *, base_margin: Any = None) -> Iterator[np.ndarray]:
+        """Yield raw scores after every round that `predict` uses, all in the same array."""
         values = self._read_features(X)
         n_rows, n_outputs = values.shape[0], self._loss.n_outputs
-        raw = self._start_raw(X, n_rows, **start)
+        raw = self._start_raw(X, n_rows, base_margin=base_margin)
         n_threads = self._predict_threads(n_rows)
         for first in range(0, self._tree_range(None)[1], n_outputs):
             self.trees_.add_raw(values, raw, n_threads, first, first + n_outputs)
             yield raw
 
     def _leaves(self, X: Any, iteration_range: tuple[int, int] | None = None) -> np.ndarray:
-        """Leaf of each row in each tree that predictions use, (n_rows, n_trees)."""
+        """Return the leaf of each row in each tree that `predict` uses, (n_rows, n_trees)."""
         values = self._read_features(X)
         n_threads = self._predict_threads(values.shape[0])
         return self.trees_.apply(values, n_threads, *self._tree_range(iteration_range))
 
     def _predict_threads(self, n_rows: int) -> int:
-        # A few rows are done before a second thread would have woken up.
+        # To predict a few rows takes less time than to wake a second thread.
         return 1 if n_rows < 512 else effective_threads(self.n_jobs)
 
     def _tree_range(self, iteration_range: tuple[int, int] | None) -> tuple[int, int]:
-        """First tree of a range of rounds, and the one behind the last."""
+        """Return the first tree of a range of rounds, and one past the last."""
         n_outputs = self._loss.n_outputs
         if iteration_range is None:
             best = self._best_round()
@@ -90,14 +102,13 @@ class BoostedTrees(RawScoreMixin, Estimator):
         first, last = (
             check_integer("iteration_range", k, 0, self.n_iter_) for k in iteration_range
         )
-        assert first is not None and last is not None
         last = last or self.n_iter_
         if first > last:
             raise ValueError(f"iteration_range must not end before it starts, got {first}, {last}")
         return first * n_outputs, last * n_outputs
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
-        """Predict after every round, up to the best after early stopping.
+        """Predict after every round; with early stopping, up to the best round.
 
         Parameters
         ----------
@@ -106,12 +117,12 @@ class BoostedTrees(RawScoreMixin, Estimator):
         Yields
         ------
         prediction : ndarray
-            As from `predict`, of a model with the rounds so far.
+            As from `predict`, by the rounds so far.
         """
         return (self._from_raw(raw).copy() for raw in self._staged_raw(X))
 
     def summary(self) -> str:
-        """Return a short account of the model: loss, rounds, sizes of the trees, importances.
+        """Summarise the model: loss, rounds, sizes of the trees, importances.
 
         Returns
         -------
@@ -135,13 +146,25 @@ class BoostedTrees(RawScoreMixin, Estimator):
 
 
 class StagedClassifierMixin(ScoreClassifierMixin):
-    """Classes and probabilities of `BoostedTrees`, which stands behind it among the bases."""
+    """Classes and probabilities; goes before `BoostedTrees` among the bases.
+
+    Attributes
+    ----------
+    n_classes_ : int
+        Number of classes.
+    """
 
     def _from_raw(self, raw: np.ndarray) -> np.ndarray:
-        return self.classes_[self._raw_codes(raw)]
+        return np.asarray(self.classes_[self._raw_codes(raw)])
+
+    def _encode_eval_target(self, y: Any, n_rows: int, name: str) -> np.ndarray:
+        codes, _ = check_target_classification(
+            y, n_rows, classes=self.classes_, name=name, estimator_name=type(self).__name__
+        )
+        return codes.astype(np.float64)
 
     def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
-        """Predict probabilities after every round, up to the best after early stopping.
+        """Predict probabilities after every round; with early stopping, up to the best round.
 
         Parameters
         ----------

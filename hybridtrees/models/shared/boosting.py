@@ -1,9 +1,10 @@
-"""The one boosting loop: draw rows, take a step, bring validation tables up to date, look."""
+"""The boosting loop: sample rows, take a step, update validation scores, call the watchers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -11,23 +12,23 @@ from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 from hybridtrees.models.shared.boosting_steps import BoostingSteps
 from hybridtrees.models.shared.row_draws import draw_by_share, draw_some
 
-# Draws from one round to the next: an odd part of the period near the golden ratio, as rounds
-# that lie powers of two apart would share the low half of their state.
+# Steps of the generator from one round to the next: its period times 0.618, the golden ratio. It is
+# odd, since rounds a power of two apart would share the low half of their state.
 _STRIDE = 0x9E3779B97F4A7C15F39CC0605CEDC835
 
-# Raw scores this many times as large as the target are no fit to it any more.
-_RUNAWAY = 1e6
+# Raw scores that exceed the target by this factor have diverged.
+_DIVERGED = 1e6
 
-# From a seed and the number of rows to the rows drawn, None for all.
+# (seed, number of rows) -> sampled rows, None for all
 Sampler = Callable[[int, int], np.ndarray | None]
 
 
 @dataclass
 class EvalSet:
-    """A table to watch the training on, with its running raw scores."""
+    """A validation table, with its raw scores so far."""
 
     name: str
-    values: object
+    values: Any
     y: np.ndarray
     weight: np.ndarray | None
     raw: np.ndarray | None = None
@@ -36,35 +37,35 @@ class EvalSet:
 
 @dataclass
 class Training:
-    """A run of the loop, as its watchers see it."""
+    """State of the loop, as watchers see it."""
 
     steps: BoostingSteps
-    rounds: range  # to be run at most; a continued training does not start with 0
+    rounds: range  # rounds to run at most; a continued training does not start with 0
     eval_sets: Sequence[EvalSet] = ()
     trees: list[Tree] = field(default_factory=list)
     tree_output: list[int] = field(default_factory=list)  # output of each tree
-    round: int = 0  # the present one
+    round: int = 0  # current round
     n_done: int = 0  # rounds of this run
-    rows: np.ndarray | None = None  # drawn for the present round, None for all
+    rows: np.ndarray | None = None  # rows sampled for the current round, None for all
     stopped: bool = False  # by a watcher
 
 
 class Watcher:
-    """Base of what looks on; each method may be left out."""
+    """Base of the objects that the loop calls; any method may be left out."""
 
     def before_training(self, training: Training) -> None:
-        """Look before the first round."""
+        """Run before the first round."""
 
     def before_round(self, training: Training) -> bool:
-        """Look before a round, its rows drawn; True ends the training without it."""
+        """Run before a round, after its rows are sampled; True ends the training here."""
         return False
 
     def after_round(self, training: Training) -> bool:
-        """Look after a round; True ends the training."""
+        """Run after a round; True ends the training."""
         return False
 
     def after_training(self, training: Training) -> None:
-        """Look after the last round."""
+        """Run after the last round."""
 
 
 def boost(
@@ -76,10 +77,11 @@ def boost(
     eval_sets: Sequence[EvalSet] = (),
     watchers: Sequence[Watcher] = (),
 ) -> Training:
-    """Take one step per round, from `steps.raw` on.
+    """Take one step per round, starting from the scores `steps.raw`.
 
-    What is drawn in a round depends on its number and `seeds` alone, so that a training in several
-    parts draws what a single one draws. All watchers see a round, though the first may end it.
+    Random draws depend on `seeds` and the number of the round alone, so that a training in several
+    parts is the same as a single one. A watcher that stops the training does not keep the others
+    from seeing the round.
     """
     training = Training(steps, rounds, eval_sets)
     draws = RoundDraws(seeds)
@@ -89,7 +91,7 @@ def boost(
     for round_ in rounds:
         training.round = round_
         tree_seeds = draws.of(round_, n_outputs)
-        # Rows have a stream of their own, apart from what the first tree draws by this seed.
+        # The first tree has the same seed; its draws come from another stream.
         training.rows = sampler(int(tree_seeds[0]), len(steps.raw))
         if any([watcher.before_round(training) for watcher in watchers]):
             training.stopped = True
@@ -97,14 +99,13 @@ def boost(
         try:
             new = steps.take(training.rows, tree_seeds)
         except ValueError as error:
-            _blame_scores(training, error)
+            _explain_divergence(training, error)
             raise
         training.trees += new
         training.tree_output += range(n_outputs)
         training.n_done += 1
         if eval_sets:
-            _follow(new, eval_sets, steps.n_threads)
-        # Of every watcher, whatever those before it say: each keeps a record of all rounds.
+            _add_trees(new, eval_sets, steps.n_threads)
         for watcher in watchers:
             training.stopped |= bool(watcher.after_round(training))
         if training.stopped:
@@ -114,25 +115,25 @@ def boost(
     return training
 
 
-def _blame_scores(training: Training, error: ValueError) -> None:
-    """Raise an error that says so where a round failed for its raw scores and not for the data."""
+def _explain_divergence(training: Training, error: ValueError) -> None:
+    """Raise a clearer error if a round failed because its raw scores have diverged."""
     largest = float(np.abs(training.steps.raw).max())
-    if largest <= _RUNAWAY * max(1.0, float(np.abs(training.steps.y).max())):
+    if largest <= _DIVERGED * max(1.0, float(np.abs(training.steps.y).max())):
         return
     size = f"{largest:.3g}" if np.isfinite(largest) else "infinity"
     if training.n_done == 0:
         raise ValueError(
-            f"the training starts from raw scores of up to {size}, too far from y to take "
-            "gradients there: check the scores to start from (base_score, base_margin, init)"
+            f"the training starts from raw scores of up to {size}, too far from y to compute "
+            "gradients: check the initial scores (base_score, base_margin, init)"
         ) from error
     raise ValueError(
         f"the raw scores have grown to {size} before round {training.round}, too large to "
-        "take gradients there: the steps are too long, lower learning_rate"
+        "compute gradients: lower learning_rate"
     ) from error
 
 
 class RoundDraws:
-    """A source of seeds for every round, far from those of the other rounds."""
+    """Seeds of every round, by its number: distant parts of one generator's sequence."""
 
     def __init__(self, seeds: np.random.SeedSequence):
         self._bits = np.random.PCG64(seeds)
@@ -147,18 +148,18 @@ class RoundDraws:
 
 
 def draw_each(share: float) -> Sampler:
-    """Draw each row with the probability `share`, one row at least."""
+    """Return a sampler that takes each row with the probability `share`, at least one row."""
     return lambda seed, n: None if share >= 1 else draw_by_share(seed, n, share)
 
 
 def draw_share(share: float) -> Sampler:
-    """Draw the number of rows that is this share of all, one row at least."""
+    """Return a sampler that takes this share of the rows, at least one row."""
     return lambda seed, n: None if share >= 1 else draw_some(seed, n, max(1, int(share * n)))
 
 
-def _follow(new: list[Tree], eval_sets: Sequence[EvalSet], n_threads: int) -> None:
+def _add_trees(new: list[Tree], eval_sets: Sequence[EvalSet], n_threads: int) -> None:
     """Add the trees of a round to the raw scores of the validation tables."""
-    n_features = eval_sets[0].values.shape[1]  # type: ignore[attr-defined]
+    n_features = eval_sets[0].values.shape[1]
     ensemble = TreeEnsemble(new, n_features, len(new), range(len(new)))
     for eval_set in eval_sets:
         assert eval_set.raw is not None

@@ -1,4 +1,4 @@
-"""Validation tables and metrics: read from what users give to `fit`."""
+"""Validation tables, metrics and initial scores, as users pass them to `fit`."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from hybridtrees.input.validation import FeatureReader, check_sample_weight
+from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.losses import Loss
 from hybridtrees.metrics import Metric, callable_metric
 from hybridtrees.models.shared.boosting import EvalSet
+
+# What `eval_metric` may be.
+EvalMetric = str | Callable[..., float] | Sequence[str | Callable[..., float]] | None
 
 
 def read_metrics(loss: Loss, eval_metric: Any, also: Sequence[Metric] = ()) -> list[Metric]:
     """Return the metrics that are given by name or as functions, each name once.
 
-    None means the first metric of the loss; `also` holds further ones that have a name.
+    None is the first metric of the loss; `also` holds metrics that may be named beside the loss's.
     """
     given = loss.metrics[0] if eval_metric is None else eval_metric
     if not isinstance(given, list | tuple):
@@ -29,8 +32,8 @@ def read_metrics(loss: Loss, eval_metric: Any, also: Sequence[Metric] = ()) -> l
         before = by_name.setdefault(metric.name, (one, metric))[0]
         if before is not one and (callable(one) or callable(before)):
             raise ValueError(
-                f"eval_metric holds two metrics of the name {metric.name!r}: give the functions "
-                "names of their own"
+                f"eval_metric holds two metrics of the name {metric.name!r}: rename one of the "
+                "functions"
             )
     return [metric for _, metric in by_name.values()]
 
@@ -43,23 +46,22 @@ def _metric(loss: Loss, name: Any, also: Sequence[Metric]) -> Metric:
 
 
 def read_eval_sets(
-    reader: FeatureReader,
-    encode: Callable[[Any, int, str], np.ndarray],
+    model: Any,
+    loss: Loss,
     pairs: Sequence[tuple[Any, Any]] | None,
     weights: Sequence[Any] | None,
     last: tuple[Any, Any, Any],
 ) -> list[EvalSet]:
-    """Read the validation tables in the form that fit has learned.
+    """Read the validation tables as the model reads its training table.
 
-    ``encode(y, n_rows, name)`` checks a target; `last` holds X, y and weights of one more table, or
-    None three times.
+    `last` holds X, y and weights of one more table, None without one.
     """
     if not isinstance(pairs, list | tuple | None):
         raise TypeError(f"eval_set must be a list, got {type(pairs).__name__}")
     pairs = list(pairs or ())
     weights = _one_each("sample_weight_eval_set", weights, len(pairs))
     if (last[0] is None) != (last[1] is None):
-        raise ValueError("X_val and y_val go together: one of them is missing")
+        raise ValueError("X_val and y_val must be given together: one of them is missing")
     if last[0] is None and last[2] is not None:
         raise ValueError("sample_weight_val needs X_val and y_val")
     n_pairs = len(pairs)
@@ -72,18 +74,20 @@ def read_eval_sets(
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             what = type(pair).__name__
             raise ValueError(f"eval_set[{index}] must be a pair (X, y), got {what}")
-        values = reader.read(pair[0])
+        values = model._reader.read(pair[0])
         n_rows = values.shape[0]
-        given = index < n_pairs
-        y = encode(pair[1], n_rows, f"the y of {name}" if given else "y_val")
-        weight_name = f"the sample_weight of {name}" if given else "sample_weight_val"
+        y_name, weight_name = "y_val", "sample_weight_val"
+        if index < n_pairs:
+            y_name, weight_name = f"the y of {name}", f"the sample_weight of {name}"
+        y = model._encode_eval_target(pair[1], n_rows, y_name)
+        loss.check_target(y, y_name)
         weight = check_sample_weight(weight, n_rows, name=weight_name)
         found.append(EvalSet(name, values, y, weight, X=pair[0]))
     return found
 
 
 def _one_each(name: str, given: Any, n_pairs: int) -> list[Any]:
-    """Check an argument that goes with `eval_set`: a list with an entry for each pair, or None."""
+    """Check an argument beside `eval_set`: a list with one entry per pair, or None."""
     if not isinstance(given, list | tuple | None):
         raise TypeError(f"{name} must be a list, got {type(given).__name__}")
     entries = [None] * n_pairs if given is None else list(given)
@@ -97,9 +101,9 @@ def _one_each(name: str, given: Any, n_pairs: int) -> list[Any]:
 def read_margin(
     given: Any, n_rows: int, n_outputs: int, name: str = "base_margin"
 ) -> np.ndarray | None:
-    """Return raw scores to start from, (n_rows, n_outputs), as a copy; None without any.
+    """Return a copy of initial raw scores, (n_rows, n_outputs); None without any.
 
-    They may be given as (n_rows,), (n_rows, n_outputs) or (n_rows * n_outputs,).
+    They may have the shape (n_rows,), (n_rows, n_outputs) or (n_rows * n_outputs,).
     """
     if given is None:
         return None
@@ -128,7 +132,7 @@ def read_margins(
     has_last: bool,
     n_outputs: int,
 ) -> list[np.ndarray | None]:
-    """Return the scores to start from of all validation tables, `last` being that of `X_val`."""
+    """Return the initial raw scores of all validation tables; `last` are those of `X_val`."""
     if last is not None and not has_last:
         raise ValueError("base_margin_val needs X_val and y_val")
     n_pairs = len(eval_sets) - has_last

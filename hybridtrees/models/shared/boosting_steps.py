@@ -1,4 +1,4 @@
-"""One round of boosting in the two dialects: XGBoost's Newton steps and Friedman's trees."""
+"""One round of boosting: Newton steps as in XGBoost, or Friedman's regression trees."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ Segments = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 @dataclass(eq=False)
 class BoostingSteps:
-    """What the rounds of both dialects work on; `take` is what differs."""
+    """State of a training, which `take` advances by one round."""
 
     grower: Grower  # opened on the training table
     loss: Loss
     y: np.ndarray
     weight: np.ndarray | None
-    raw: np.ndarray  # scores to start from; changed from round to round
+    raw: np.ndarray  # scores of the training rows, updated in place
     learning_rate: float
     n_threads: int
-    monotonic: np.ndarray | None = None  # for leaves that are estimated anew
+    monotonic: np.ndarray | None = None  # for leaf values that the loss re-estimates
 
     def __post_init__(self) -> None:
         self.n_outputs = self.loss.n_outputs
@@ -40,7 +40,7 @@ class BoostingSteps:
 
 
 class NewtonSteps(BoostingSteps):
-    """XGBoost's rounds: trees on gradients and hessians."""
+    """Trees on gradients and hessians (Chen and Guestrin 2016)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,7 +56,8 @@ class NewtonSteps(BoostingSteps):
         trees = []
         for k in range(self.n_outputs):
             statistics = Statistics(self._grad[k], 1.0 if hess is None else hess[k])
-            tree = self.grower.grow(statistics, rows, int(seeds[k]), self.learning_rate).tree
+            seed, scale = int(seeds[k]), self.learning_rate
+            tree = self.grower.grow(statistics, rows, seed, scale=scale).tree
             self.grower.add_to(tree, self.raw[:, k])
             trees.append(tree)
         return trees
@@ -64,16 +65,16 @@ class NewtonSteps(BoostingSteps):
 
 @dataclass(eq=False)
 class FriedmanSteps(BoostingSteps):
-    """Friedman's rounds: regression trees on pseudo-residuals, leaves re-estimated by the loss."""
+    """Regression trees on pseudo-residuals, leaves re-estimated by the loss (Friedman 2001)."""
 
-    ccp_alpha: float = 0.0  # price of a leaf; trees are pruned before leaves are estimated
-    center: bool = False  # whether residuals may be far from 0 on average
+    ccp_alpha: float = 0.0  # trees are pruned before their leaves are re-estimated
+    center: bool = False  # whether the mean of the residuals may be far from 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         y, weight = self.y, self.weight
         shape = (self.n_outputs, len(y))
-        single = self.grower.table.binned is not None  # histograms take gradients
+        single = self.grower.table.binned is not None  # histograms take float32 gradients
         self._target = np.empty(shape, dtype=np.float32 if single else np.float64)
         self._weight32 = None
         if single and weight is not None:
@@ -96,12 +97,12 @@ class FriedmanSteps(BoostingSteps):
         return [self._grow(k, rows, int(seeds[k])) for k in range(self.n_outputs)]
 
     def _residual_of(self, output: int) -> np.ndarray:
-        """Pseudo-residuals of an output in float64."""
-        target = self._target[output]
+        """Return the pseudo-residuals of an output in float64."""
+        target: np.ndarray = self._target[output]
         if self._residual is None:
             return target
         if self._weight32 is None:
-            return np.negative(target, out=self._residual)
+            return np.asarray(np.negative(target, out=self._residual))
         np.divide(target, self._weight32[output], out=self._residual, dtype=np.float64)
         return np.negative(self._residual, out=self._residual)
 
@@ -118,6 +119,7 @@ class FriedmanSteps(BoostingSteps):
             return Statistics(
                 target=RowTarget(target[:, None], TargetLayout.TARGET_UNWEIGHTED, 1), center=mean
             )
+        assert self.weight is not None
         np.multiply(target, self.weight, out=self._pairs[:, 0])
         return Statistics(target=RowTarget(self._pairs, TargetLayout.TARGET_PAIR, 1), center=mean)
 
@@ -136,10 +138,10 @@ class FriedmanSteps(BoostingSteps):
         return tree
 
     def _estimate_leaves(self, tree: Tree, output: int, new_node: np.ndarray | None) -> None:
-        """Give the leaves the values that the loss asks for."""
+        """Set the leaves to the values that minimise the loss."""
         segments = self.grower.segments()
         if new_node is not None:
-            # Of the nodes that became one the first is their ancestor, which has all rows.
+            # The first of the nodes that pruning merged is their common ancestor, with all rows.
             first = np.unique(new_node, return_index=True)[1]
             segments = segments[0], segments[1][first], segments[2][first]
         residual = self._residual_of(output) if self._leaves_of_residuals else None
@@ -162,7 +164,7 @@ def estimate(
     residual: np.ndarray | None,
     monotonic: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the leaves (all nodes under constraints) and the values that the loss gives them."""
+    """Return the leaves (all nodes under constraints) and the values that minimise the loss."""
     if monotonic is None:
         nodes, groups, start = leaf_groups(tree, segments)
     else:
@@ -175,7 +177,7 @@ def estimate(
 
 
 def node_groups(segments: Segments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows by node, of all nodes, in the form of `leaf_groups`."""
+    """Return all nodes and their rows, as `leaf_groups` does for leaves."""
     rows, begin, end = segments
     groups = np.concatenate([rows[a:b] for a, b in zip(begin, end, strict=True)])
     start = np.concatenate([[0], np.cumsum(end - begin)]).astype(np.int64)
@@ -183,10 +185,7 @@ def node_groups(segments: Segments) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def leaf_groups(tree: Tree, segments: Segments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the leaves in the order of their rows, and the rows by leaf as losses take them.
-
-    Those of leaf j are ``rows[start[j]:start[j + 1]]``.
-    """
+    """Return leaves, rows and start: the rows of leaf j are ``rows[start[j]:start[j + 1]]``."""
     rows, begin, end = segments
     leaves = np.flatnonzero(tree.nodes["left"] < 0)
     leaves = leaves[np.argsort(begin[leaves], kind="stable")]

@@ -1,4 +1,4 @@
-"""Constraints on features: read from what users write to what the engine knows."""
+"""Monotone and interaction constraints, from the user's form to that of the engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from hybridtrees.core.tree.tree import Tree
 from hybridtrees.input.columns import column_index
 
-# Bits of the engine's sets of interaction groups, and the one beyond them: any two features.
+# The engine has a bit set of interaction groups per feature; the last bit allows any pair.
 MAX_GROUPS = 63
 ANY_TWO = np.uint64(1 << MAX_GROUPS)
 
@@ -21,9 +21,10 @@ ANY_TWO = np.uint64(1 << MAX_GROUPS)
 def read_monotonic(
     given: Any, names: np.ndarray | None, is_categorical: np.ndarray, parameter: str
 ) -> np.ndarray | None:
-    """Return monotone constraints as one int8 per feature, None where there are none.
+    """Return monotone constraints as one int8 per feature, None without any.
 
-    They are given as -1, 0 or 1 per feature, or by name or number; a string holds a tuple.
+    They are given as -1, 0 or 1 for each feature, as a dict by name or index, or as a string of
+    either.
     """
     given = _evaluate(given, parameter)
     if given is None:
@@ -45,7 +46,7 @@ def read_monotonic(
     if len(bound):
         first = int(bound[0])
         raise ValueError(
-            f"{parameter} must be 0 for categories, which have no order, got {signs[first]:.0f} "
+            f"{parameter} must be 0 for categorical features, got {signs[first]:.0f} "
             f"for feature {first if names is None else names[first]!r}"
         )
     return signs.astype(np.int8) if signs.any() else None
@@ -61,9 +62,9 @@ def read_interactions(
 ) -> np.ndarray | None:
     """Return interaction constraints as a bit set of groups per feature, None without any.
 
-    They are given as groups of features that may stand on one path; a string holds a list, or is
-    "pairwise" (any two features) or "no_interactions". The features that are in no group make one
-    more with `rest_together`, as in scikit-learn; otherwise each stands alone, as in xgboost.
+    They are given as groups of features that may be on one path, as a string of such groups, as
+    "pairwise" (any two features) or as "no_interactions". With `rest_together` the features in no
+    group form one more, as in scikit-learn; otherwise each forms its own, as in xgboost.
     """
     if isinstance(given, str) and given == "no_interactions":
         return np.zeros(n_features, dtype=np.uint64)
@@ -79,7 +80,7 @@ def read_interactions(
     if rest_together:
         groups = _with_rest(groups, names, n_features, parameter)
     if len(groups) > MAX_GROUPS:
-        rest = " with that of the features in no other" if rest_together else ""
+        rest = ", that of the remaining features included" if rest_together else ""
         raise ValueError(
             f"{parameter} may have at most {MAX_GROUPS} groups, got {len(groups)}{rest}"
         )
@@ -90,10 +91,10 @@ def read_interactions(
 
 
 def bounded_values(tree: Tree, values: np.ndarray, monotonic: np.ndarray) -> np.ndarray:
-    """Keep values of nodes in the order of monotone constraints.
+    """Clip the values of nodes so that they obey monotone constraints.
 
-    A constrained split parts the range of values at the middle of its children's, and all nodes
-    below it stay on their side: so the leaves are in order, whatever rule has estimated them.
+    A constrained split divides the range of values at the mean of its children's values, and all
+    nodes below it stay on their side. The leaves are then in order, however they were estimated.
     """
     nodes = tree.nodes
     kept = values.tolist()
@@ -124,20 +125,20 @@ def _members(group: Any, names: np.ndarray | None, n_features: int, parameter: s
 def _with_rest(
     groups: list[Any], names: np.ndarray | None, n_features: int, parameter: str
 ) -> list[Any]:
-    """Add a group of the features that are in none."""
+    """Add a group of the features that are in no other."""
     named = {f for group in groups for f in _members(group, names, n_features, parameter)}
     rest = [feature for feature in range(n_features) if feature not in named]
     return [*groups, rest] if rest else groups
 
 
 def _evaluate(given: Any, parameter: str) -> Any:
-    """Read a string as the literal that it holds, as xgboost does."""
+    """Evaluate a string as a Python literal, as xgboost does."""
     if not isinstance(given, str):
         return given
     try:
         return ast.literal_eval(given)
     except (ValueError, SyntaxError) as error:
-        raise ValueError(f"{parameter} cannot be read, got {given!r}") from error
+        raise ValueError(f"{parameter} must be a Python literal, got {given!r}") from error
 
 
 def _sign(value: Any, parameter: str) -> int:

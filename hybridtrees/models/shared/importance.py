@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import numpy as np
+from numpy.typing import NDArray
 
 from hybridtrees.core.tree.tree import TreeEnsemble
 
+ImportanceType = Literal["gain", "weight", "cover", "total_gain", "total_cover"]
 IMPORTANCE_TYPES = ("gain", "weight", "cover", "total_gain", "total_cover")
 
 # Features that a summary lists.
 _MAX_LISTED = 10
 
 
-def split_importance(ensemble: TreeEnsemble, kind: str) -> np.ndarray:
+def split_importance(ensemble: TreeEnsemble, kind: str) -> NDArray[np.float64]:
     """Return the importance of every feature, not normalised.
 
     "weight" is the number of splits; "total_gain" and "total_cover" are sums of the gain and of
@@ -26,20 +30,22 @@ def split_importance(ensemble: TreeEnsemble, kind: str) -> np.ndarray:
     if kind == "weight":
         return count
     amount = splits["gain"] if kind.endswith("gain") else splits["weight"]
-    total = np.bincount(splits["feature"], weights=amount, minlength=n)
+    total: NDArray[Any] = np.bincount(splits["feature"], weights=amount, minlength=n)
     if kind.startswith("total"):
         return total
-    return np.divide(total, count, out=np.zeros(n), where=count > 0)
+    mean = np.zeros(n)
+    np.divide(total, count, out=mean, where=count > 0)
+    return mean
 
 
-def shares(sums: np.ndarray) -> np.ndarray:
-    """Return numbers divided by their sum, or all zeros as they are."""
+def shares(sums: np.ndarray) -> NDArray[np.float64]:
+    """Divide numbers by their sum; all zeros stay as they are."""
     total = sums.sum()
     return sums / total if total > 0 else sums
 
 
 def importance_lines(importance: np.ndarray, names: np.ndarray | None) -> list[str]:
-    """Return the most important features in words, for a summary."""
+    """Return the lines of a summary that list the most important features."""
     if not importance.any():
         return ["no split"]
     used = np.argsort(-importance, kind="stable")[: np.count_nonzero(importance)]

@@ -1,4 +1,4 @@
-"""Leaves with linear functions in words: the way to a leaf, and its equation."""
+"""Text for leaves with linear models: the path to a leaf, and its equation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hybridtrees.core.tree.tree import Tree
 
 
 def node_path(tree: Tree, names: list[str], categories: Any, node: int) -> list[str]:
-    """Conditions on the way to a node in words, from the root down."""
+    """Return the conditions on the path to a node as text, from the root down."""
     nodes, words = tree.nodes, []
     while nodes["parent"][node] >= 0:
         up = int(nodes["parent"][node])
@@ -28,7 +28,7 @@ def node_path(tree: Tree, names: list[str], categories: Any, node: int) -> list[
 
 
 def equation(columns: list[str], coef: np.ndarray, intercept: float, digits: int = 4) -> str:
-    """Return a linear function in words, the terms that are 0 left out."""
+    """Return a linear function as text, without terms that are 0."""
     text = f"{intercept:.{digits}g}"
     for name, b in zip(columns, coef, strict=True):
         if b != 0:

@@ -1,4 +1,4 @@
-"""Tables that a transformer returns, in the container that the user has chosen."""
+"""Output of transformers: scikit-learn's `set_output`, and data frames with filled columns."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ CONTAINERS = ("default", "pandas", "polars")
 class OutputMixin:
     """Gives a transformer scikit-learn's `set_output`."""
 
+    n_features_in_: int
+
     def set_output(self, *, transform: str | None = None) -> Self:
-        """Say what `transform` and `fit_transform` return.
+        """Set the container that `transform` and `fit_transform` return.
 
         Parameters
         ----------
         transform : {"default", "pandas", "polars"} or None
-            An array, or a data frame; None leaves the choice as it is.
+            An array, or a data frame; None leaves the setting unchanged.
 
         Returns
         -------
@@ -33,25 +35,30 @@ class OutputMixin:
         return self
 
     def _check_input_features(self, given: Any) -> np.ndarray:
-        """Return names of the features, which must be those of fit where it saw some."""
+        """Return feature names as an array; they must be those of fit, if it had names."""
         names = np.asarray(given, dtype=object)
         known = getattr(self, "feature_names_in_", None)
         if known is not None and not np.array_equal(known, names):
             raise ValueError("input_features is not equal to feature_names_in_")
-        if len(names) != self.n_features_in_:  # type: ignore[attr-defined]
+        if len(names) != self.n_features_in_:
             raise ValueError(
                 "input_features should have length equal to number of features "
-                f"({self.n_features_in_}), got {len(names)}"  # type: ignore[attr-defined]
+                f"({self.n_features_in_}), got {len(names)}"
             )
         return names
 
+    def _container(self) -> str:
+        """Name of the container that was set."""
+        container: str | None = getattr(self, "_sklearn_output_config", {}).get("transform")
+        if container is None:
+            # scikit-learn has a global default, which can be set only once it is imported.
+            config: dict[str, Any] = getattr(sys.modules.get("sklearn"), "get_config", dict)()
+            container = str(config.get("transform_output", "default"))
+        return container
+
     def _wrap(self, table: Any, names: np.ndarray, X: Any) -> Any:
         """Return a table of columns with these names in the container chosen."""
-        container = getattr(self, "_sklearn_output_config", {}).get("transform")
-        if container is None:
-            # Only where scikit-learn is loaded can somebody have set its own default.
-            config = getattr(sys.modules.get("sklearn"), "get_config", dict)()
-            container = config.get("transform_output", "default")
+        container = self._container()
         if container in ("default", frame_kind(table)):
             return table
         if hasattr(table, "toarray"):
@@ -76,7 +83,7 @@ class OutputMixin:
 
 
 def frame_kind(table: Any) -> str | None:
-    """Name of the package of a data frame of pandas or polars; None for anything else."""
+    """Return "pandas" or "polars" for a data frame, None for anything else."""
     package = type(table).__module__.partition(".")[0]
     return package if package in ("pandas", "polars") and hasattr(table, "columns") else None
 
@@ -84,9 +91,9 @@ def frame_kind(table: Any) -> str | None:
 def fill_column(
     frame: Any, j: int, gaps: np.ndarray, fills: np.ndarray, numbers: np.ndarray | None
 ) -> Any:
-    """Return a copy of a frame of pandas or polars with the gaps of column number `j` filled.
+    """Return a copy of a data frame with the missing entries of column `j` filled.
 
-    `numbers` is the whole column where it holds numbers: means may not fit its type.
+    `numbers` is the whole filled column of a numeric one, whose type may not hold the fills.
     """
     fill = _fill_pandas if frame_kind(frame) == "pandas" else _fill_polars
     return fill(frame, j, gaps, fills, numbers)
@@ -110,7 +117,7 @@ def _fill_pandas(
         filled = pandas.Series(entries, index=frame.index, name=series.name, dtype=object)
         try:
             series = filled.astype(series.dtype)
-        except (TypeError, ValueError):  # a type that does not take the labels
+        except (TypeError, ValueError):  # the type cannot hold the labels
             series = filled
     frame = frame.copy()
     frame.isetitem(j, series)
@@ -136,8 +143,8 @@ def _fill_polars(
     return frame.with_columns(polars.Series(series.name, entries, strict=False).cast(dtype))
 
 
-def _own_labels(fills: np.ndarray, known: list) -> tuple[np.ndarray, list]:
-    """Return labels as a category type spells them, and those that it lacks."""
+def _own_labels(fills: np.ndarray, known: list[Any]) -> tuple[np.ndarray, list[Any]]:
+    """Return labels as they are in the known categories, and those that are not among them."""
     spelled: dict[Any, Any] = {}
     new = []
     for label in dict.fromkeys(fills.tolist()):

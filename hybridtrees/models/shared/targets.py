@@ -1,4 +1,4 @@
-"""Targets of trees and forests: what their regressors and classifiers differ in."""
+"""Targets of trees and forests: what sets their regressors and classifiers apart."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from hybridtrees.base import ClassifierMixin, RegressorMixin, atomic_fit
 from hybridtrees.input.validation import check_target_classification, check_target_regression
 
-# Squares of targets up to here, and sums of many of them, are finite.
+# Squares of targets up to this one, and sums of many such squares, are finite.
 LARGEST_TARGET = 1e100
 
 
@@ -28,8 +28,44 @@ def read_regression_target(
     return target
 
 
+class SeveralTargets(RegressorMixin):
+    """A boosted regressor of one or more targets, with trees for each; goes before the family."""
+
+    _n_targets: int
+
+    def _read_targets(self, y: Any, n_rows: int, limit: float) -> np.ndarray:
+        """Return the target of `fit`, whose magnitude is limited, and count its columns."""
+        target = self._read_target(y, n_rows)
+        self._n_targets = n_targets = 1 if target.ndim == 1 else target.shape[1]
+        if n_targets == 0:
+            raise ValueError("y must have at least one target, got an array without columns")
+        largest = np.abs(target).max()
+        if largest > limit:
+            raise ValueError(f"y must not exceed {limit:.3g} in magnitude, got {largest:.3g}")
+        return target
+
+    def _encode_eval_target(self, y: Any, n_rows: int, name: str) -> np.ndarray:
+        target = self._read_target(y, n_rows, name=name)
+        n_targets = 1 if target.ndim == 1 else target.shape[1]
+        if n_targets != self._n_targets:
+            raise ValueError(f"{name} must have {self._n_targets} targets, got {n_targets}")
+        return target
+
+    def _read_target(self, y: Any, n_rows: int, **how: Any) -> np.ndarray:
+        """Return y as a vector, or as a matrix of several targets."""
+        name = type(self).__name__
+        target = check_target_regression(y, n_rows, multi_output=True, estimator_name=name, **how)
+        return target.reshape(n_rows) if target.ndim == 2 and target.shape[1] == 1 else target
+
+    def __sklearn_tags__(self) -> Any:
+        """Return the tags of a regressor for one or more targets."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
 class SupervisedFit:
-    """The public `fit` of trees, forests and RERF; a family brings `_fit`."""
+    """The public `fit` of trees, forests and RERF; a family adds `_fit`."""
 
     @atomic_fit
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -39,11 +75,11 @@ class SupervisedFit:
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
             NaN means missing. String and category columns of a data frame are categories.
-        y : array-like of shape (n_rows,)
-            In regression also of shape (n_rows, n_outputs).
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+            Numbers or class labels; several outputs in regression only.
         sample_weight : array-like of shape (n_rows,), optional
-            Rows of weight zero are left out. Forests draw rows into bootstrap samples with
-            probabilities proportional to their weights; without replacement, trees weigh them.
+            Rows of weight zero are left out. Bootstrap samples of a forest are drawn with
+            probabilities proportional to the weights; with ``bootstrap=False`` trees use them.
 
         Returns
         -------
@@ -56,14 +92,21 @@ class SupervisedFit:
         raise NotImplementedError
 
     def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
-        """Return the target as the family works with it."""
+        """Return the target as an array of numbers or class codes."""
         raise NotImplementedError
 
 
 class RegressionTarget(RegressorMixin):
-    """A target of one or more numbers. Stands before the family, which brings `_predict_values`."""
+    """A target of numbers; goes before the family, which has `_predict_values`, among the bases.
+
+    Attributes
+    ----------
+    n_outputs_ : int
+        Number of targets.
+    """
 
     n_outputs_: int
+    criterion: Any
 
     def _takes_several(self) -> bool:
         """Whether `y` may have several columns."""
@@ -76,7 +119,7 @@ class RegressionTarget(RegressorMixin):
         several = self._takes_several()
         target = read_regression_target(y, n_rows, type(self).__name__, several=several)
         target = target.reshape(n_rows, -1)
-        if self.criterion == "poisson":  # type: ignore[attr-defined]
+        if self.criterion == "poisson":
             if target.min() < 0:
                 raise ValueError(
                     f"y must not be negative under criterion='poisson', got {target.min()}"
@@ -91,7 +134,7 @@ class RegressionTarget(RegressorMixin):
             raise ValueError(f"monotonic_cst needs a single output, but y has {self.n_outputs_}")
 
     def _squeeze(self, values: np.ndarray) -> np.ndarray:
-        """Predictions in the shape of the target that `fit` was given."""
+        """Return predictions in the shape of the target of `fit`."""
         return values[:, 0] if self.n_outputs_ == 1 else values
 
     def _predictions(self, X: Any) -> np.ndarray:
@@ -108,7 +151,21 @@ class RegressionTarget(RegressorMixin):
 
 
 class ClassTarget(ClassifierMixin):
-    """A target of labels. Stands before the family among the bases."""
+    """A target of class labels; goes before the family among the bases.
+
+    Parameters
+    ----------
+    monotonic_cst : array-like, dict or None
+        1 or -1 for features with which the probability of the second of two classes may only
+        increase or decrease, else 0; a dict gives them by name.
+
+    Attributes
+    ----------
+    n_classes_ : int
+        Number of classes.
+    n_outputs_ : int
+        Always 1.
+    """
 
     classes_: np.ndarray
     n_classes_: int

@@ -1,4 +1,4 @@
-"""What models of trees share: the leaves of rows, and reading a single tree."""
+"""Methods of tree models: the leaves of rows, and attributes of single trees."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import NDArray
 
+from hybridtrees._parameters import attribute
 from hybridtrees.core.tree.paths import decision_path
 from hybridtrees.core.tree.pruning import impurity_decrease
 from hybridtrees.core.tree.tree import Tree
@@ -17,15 +19,26 @@ from hybridtrees.models.shared.tree_parameters import GrowthParameters
 
 
 class TreeModel(SupervisedFit, GrowthParameters):
-    """A model of one or more trees, kept in `_trees`."""
+    """A model of one or more trees, kept in `_trees`.
 
-    _trees: Any
+    Attributes
+    ----------
+    max_features_ : int
+        Number of features drawn for each split.
+    """
+
+    n_outputs_: int = attribute()
+    _trees: Any = attribute()
+
+    def _outputs(self) -> str:
+        """Return the number of outputs or classes as text."""
+        raise NotImplementedError
 
     def _find_leaves(self, table: Any, n_threads: int) -> np.ndarray:
-        return self._trees.apply(table, n_threads)
+        return np.asarray(self._trees.apply(table, n_threads))
 
     def apply(self, X: Any) -> np.ndarray:
-        """Leaf of each row, in every tree.
+        """Return the leaf of each row, in every tree.
 
         Parameters
         ----------
@@ -33,23 +46,31 @@ class TreeModel(SupervisedFit, GrowthParameters):
 
         Returns
         -------
-        leaves : ndarray of int32, shape (n_rows,), in a forest (n_rows, n_trees)
-            Numbers of nodes. With ``missing="stop"`` a row may end at an inner node.
+        leaves : ndarray of int32, shape (n_rows,), or (n_rows, n_trees) in a forest
+            Indices of nodes. With ``missing="stop"`` a row may end at an inner node.
         """
         table = self._read_table(X)
         return self._find_leaves(table, self._predict_threads(table.shape[0]))
 
 
 class SingleTree(TreeModel):
-    """A model of one tree, with the impurity of each node."""
+    """A model of one tree, with the impurity of each node.
 
-    _impurity: np.ndarray
+    Attributes
+    ----------
+    tree_ : Tree
+        The fitted tree.
+    feature_importances_ : ndarray of shape (n_features,)
+        Decrease in impurity by the splits on each feature, normalised to a sum of 1.
+    """
+
+    _impurity: np.ndarray = attribute()
 
     def _find_leaves(self, table: Any, n_threads: int) -> np.ndarray:
         return find_leaves(self._trees, table, n_threads)
 
     def decision_path(self, X: Any) -> scipy.sparse.csr_matrix:
-        """Nodes that each row passes.
+        """Return the nodes on the path of each row.
 
         Parameters
         ----------
@@ -58,7 +79,7 @@ class SingleTree(TreeModel):
         Returns
         -------
         indicator : csr_matrix of shape (n_rows, n_nodes)
-            1 for every node on the way, the root and the leaf included.
+            1 for every node on the path, the root and the leaf included.
         """
         return decision_path(self.tree_, self.apply(X))
 
@@ -66,12 +87,12 @@ class SingleTree(TreeModel):
     def tree_(self) -> Tree:
         """The fitted tree, its arrays shared with the estimator."""
         self._check_is_fitted()
-        tree = self._trees[0]
+        tree: Tree = self._trees[0]
         tree.impurity = self._impurity
         return tree
 
     def get_depth(self) -> int:
-        """Return the number of splits from the root to the deepest leaf."""
+        """Return the depth of the tree, the number of splits down to the deepest leaf."""
         return self.tree_.depth
 
     def get_n_leaves(self) -> int:
@@ -79,13 +100,20 @@ class SingleTree(TreeModel):
         return self.tree_.n_leaves
 
     @property
-    def feature_importances_(self) -> np.ndarray:
-        """Impurity that the splits of each feature take off, summing to 1 (0 without splits).
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """Decrease in impurity by the splits on each feature, normalised to a sum of 1.
 
-        What regressions in the leaves make of a feature is not part of it.
+        In a linear tree, that of the leaves' models relative to constants is added: the decrease
+        in a leaf is shared out among its regressors in proportion to the absolute coefficient
+        times the standard deviation in the leaf. All zeros if nothing decreases the impurity.
         """
         tree = self.tree_
         inner = tree.nodes["left"] >= 0
         gains = impurity_decrease(tree)[inner]
         feature = tree.nodes["feature"][inner]
-        return shares(np.bincount(feature, weights=gains, minlength=self.n_features_in_))
+        splits = np.bincount(feature, weights=gains, minlength=self.n_features_in_)
+        return shares(splits + self._line_decrease())
+
+    def _line_decrease(self) -> np.ndarray | float:
+        """Return the decrease in impurity by the lines of the leaves, by feature."""
+        return 0.0

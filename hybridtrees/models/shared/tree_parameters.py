@@ -1,15 +1,18 @@
-"""Parameters of trees: declared and checked once for all families, and made into the engine's."""
+"""Parameters of trees, shared by all families: declared, checked, and passed to the engine."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from hybridtrees._parameters import (
+    Seed,
+    attribute,
     check_integer,
     check_max_features,
     check_option,
@@ -17,7 +20,7 @@ from hybridtrees._parameters import (
     check_rows,
     count_rows,
 )
-from hybridtrees.base import Estimator
+from hybridtrees._predictor import Predictor
 from hybridtrees.core.base._types import Limit
 from hybridtrees.core.base.exact_sum import exact_sum
 from hybridtrees.core.base.threads import effective_threads
@@ -25,6 +28,12 @@ from hybridtrees.core.grow.cart import grow_cart
 from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.models.shared.constraints import read_monotonic
+
+# Types of parameters that several families have.
+MaxFeatures = int | float | Literal["sqrt", "log2"] | None
+Splitter = Literal["exact", "hist"]
+RegressionCriterion = Literal["squared_error", "friedman_mse", "absolute_error", "poisson"]
+ClassificationCriterion = Literal["gini", "entropy", "log_loss", "misclassification"]
 
 SPLITTERS = ("exact", "hist")
 MISSING = ("learn", "stop")
@@ -34,26 +43,48 @@ MAX_BINS = int(Limit.MAX_BINS)
 _DEEPEST = 2**15 - 1
 
 
-class GrowthParameters(Estimator):
-    """Parameters of all trees; a family declares again those whose default differs."""
+class GrowthParameters(Predictor):
+    """Parameters of all trees; a family overrides the defaults that differ.
 
-    # Predictions for fewer rows are done before a second thread would have woken up.
+    Parameters
+    ----------
+    max_depth : int or None
+        Maximum depth of a tree; None for 32,767, the limit of the engine.
+    min_samples_split : int or float
+        Minimum number of rows of a node that is split, or their share of all rows.
+    min_samples_leaf : int or float
+        Minimum number of rows of a leaf, or their share of all rows.
+    max_features : int, float, {"sqrt", "log2"} or None
+        Features drawn for each split: a number, a share, or all.
+    max_leaf_nodes : int or None
+        Maximum number of leaves; a tree is then grown best-first.
+    min_impurity_decrease : float
+        Minimum decrease in impurity by a split, weighted by the share of rows that reach it.
+    max_bins : int
+        Maximum number of bins of a feature.
+    random_state : int, Generator, RandomState or None
+        Seed of the features drawn. The same seed gives the same model for any `n_jobs`.
+    n_jobs : int or None
+        Number of threads; all usable CPUs by default. The result does not depend on it.
+    """
+
+    # Fewer rows are predicted in less time than it takes to wake a second thread.
     _few_rows = 512
 
     max_depth: int | None = None
     min_samples_split: int | float = 2
-    min_samples_leaf: int | float | str = 1
-    max_features: int | float | str | None = None
+    min_samples_leaf: int | float | Literal["auto"] = 1
+    max_features: MaxFeatures = None
     max_leaf_nodes: int | None = None
     min_impurity_decrease: float = 0.0
     categorical_features: Any = None
     max_bins: int = MAX_BINS
-    random_state: Any = None
+    random_state: Seed = None
     n_jobs: int | None = None
     verbose: int = 0
 
     def _check_growth(self, min_bins: int = 2, auto_leaf: bool = False) -> None:
-        """Check all of them that can be checked without the data."""
+        """Check what can be checked without the data."""
         check_integer("max_depth", self.max_depth, 1, allow_none=True)
         check_rows("min_samples_split", self.min_samples_split, 2, closed="right")
         check_rows("min_samples_leaf", self.min_samples_leaf, 1, closed="neither", auto=auto_leaf)
@@ -64,15 +95,19 @@ class GrowthParameters(Estimator):
         if not isinstance(self.verbose, bool):
             check_integer("verbose", self.verbose, 0)
 
+    def _check_tree_parameters(self) -> None:
+        """Check what can be checked without the data."""
+        raise NotImplementedError
+
     def _predict_threads(self, n_rows: int) -> int:
         return 1 if n_rows < self._few_rows else effective_threads(self.n_jobs)
 
     def _read_table(self, X: Any) -> Any:
-        """Return the table that the trees read, of rows to predict for."""
+        """Return the table that the trees read, for rows to predict."""
         return self._read_features(X)
 
     def _limits(self) -> dict[str, Any]:
-        """Limits on growth as plain numbers, by the names of their parameters."""
+        """Return the limits on growth as Python numbers, by parameter name."""
         return {
             "max_depth": None if self.max_depth is None else min(int(self.max_depth), _DEEPEST),
             "min_samples_split": _plain(self.min_samples_split),
@@ -84,19 +119,43 @@ class GrowthParameters(Estimator):
 
 
 class TreeParameters(GrowthParameters):
-    """Parameters that CART, forests, RERF and gradient boosting share."""
+    """Parameters that CART, forests, RERF and gradient boosting share.
 
+    Parameters
+    ----------
+    min_weight_fraction_leaf : float
+        Minimum share of the total weight in a leaf.
+    ccp_alpha : float
+        Complexity parameter of minimal cost-complexity pruning of every tree. It is per row, like
+        that of scikit-learn: a leaf must lower the weighted mean impurity of all rows by this much.
+        A value for the sum of squares must be divided by the sum of the weights.
+    monotonic_cst : array-like, dict or None
+        1 or -1 for features with which predictions may only increase or decrease, else 0; a dict
+        gives them by name. One output only.
+    categorical_features : array-like or None
+        Categorical columns (names, indices or a mask), in addition to the string and category
+        columns of a data frame. Categories are ordered by their mean response in the node (with
+        several outputs or more than two classes, by each of them in turn) and split like numbers.
+        That is the best split into two sets unless `min_samples_leaf` or `min_weight_fraction_leaf`
+        rules it out. A category that is not in a node follows its larger child. Leave out columns
+        of identifiers: a split stores a set of their values. If features are binned, the rarest of
+        more than `max_bins` categories share a bin.
+    max_bins : int
+        Maximum number of bins of a feature under ``splitter="hist"``.
+    """
+
+    min_samples_leaf: int | float = 1
     min_weight_fraction_leaf: float = 0.0
-    ccp_alpha: float | str = 0.0
+    ccp_alpha: float | Literal["cv"] = 0.0
     monotonic_cst: Any = None
 
     def _check_tree_parameters(self) -> None:
-        """Check all of them that can be checked without the data, except `ccp_alpha`."""
+        """Check what can be checked without the data, except `ccp_alpha`."""
         self._check_growth()
         check_real("min_weight_fraction_leaf", self.min_weight_fraction_leaf, 0, 0.5)
 
     def _grower_params(self, n_rows: int, n_features: int, total: float) -> GrowerParams:
-        """Parameters of the engine for a table of so many rows and such a total weight."""
+        """Return the parameters of the engine for a table of this size and total weight."""
         n_drawn = count_features(self.max_features, n_features)
         min_leaf = count_rows(self.min_samples_leaf, n_rows)
         min_split = max(2, count_rows(self.min_samples_split, n_rows), 2 * min_leaf)
@@ -107,8 +166,7 @@ class TreeParameters(GrowthParameters):
             min_samples_split=min_split,
             min_samples_leaf=min_leaf,
             min_child_weight=float(self.min_weight_fraction_leaf) * total,
-            # Without a limit a split that gains nothing is taken too: the splits
-            # below it may gain something.
+            # Without a limit, splits of gain 0 are made: splits below them may gain something.
             min_gain=float(self.min_impurity_decrease) * total or -math.inf,
             max_features=0 if n_drawn == n_features else n_drawn,
             max_cat_to_onehot=0,
@@ -116,20 +174,35 @@ class TreeParameters(GrowthParameters):
 
 
 class ImpurityTreeParameters(TreeParameters):
-    """Parameters of trees whose splits reduce an impurity: CART, forests and RERF."""
+    """Parameters of trees whose splits reduce an impurity: CART, forests and RERF.
 
-    _criteria: tuple[str, ...] = ()
+    Parameters
+    ----------
+    criterion : {"squared_error", "friedman_mse", "absolute_error", "poisson"}
+        Impurity that splits reduce. Leaves predict the mean, under "absolute_error" the median.
+    splitter : {"exact", "hist"}
+        Search every threshold, or those between at most `max_bins` bins of each feature. "hist" is
+        several times as fast for squared error and for the Gini index of two classes. With other
+        criteria, several outputs, more classes, constraints or ``missing="stop"`` it takes about as
+        long as "exact". Under "exact" a feature whose values range over no more than 1e-7 counts as
+        constant, like in scikit-learn.
+    missing : {"learn", "stop"}
+        Where rows with a missing value go at a split: to the side that is better in training (the
+        larger one if none was missing), or no further: the node then makes the prediction.
+    """
 
-    criterion: str
-    splitter: str = "exact"
-    missing: str = "learn"
+    _criteria: ClassVar[Iterable[str]] = ()
+
+    criterion: str = attribute()
+    splitter: Splitter = "exact"
+    missing: Literal["learn", "stop"] = "learn"
 
     def _n_classes(self) -> int:
         """Return the number of classes, 0 in regression."""
         raise NotImplementedError
 
     def _check_one_response(self) -> None:
-        """Refuse targets for which a prediction cannot rise or fall with a feature."""
+        """Refuse targets for which monotone constraints are not defined."""
         raise NotImplementedError
 
     def _check_tree_parameters(self) -> None:
@@ -139,7 +212,7 @@ class ImpurityTreeParameters(TreeParameters):
         check_option("missing", self.missing, MISSING)
 
     def _recipe(self, n_threads: int, random_ties: bool | None = None) -> TreeRecipe:
-        """How trees are grown; ties are drawn where a seed is given, unless told otherwise."""
+        """Return how trees are grown; by default ties are drawn if there is a random state."""
         reader = self._reader
         n_drawn = count_features(self.max_features, self.n_features_in_)
         monotonic = None
@@ -181,8 +254,9 @@ class TreeRecipe:
 
     def grow(self, values: Any, target: np.ndarray, weight: np.ndarray | None, seed: int) -> Grown:
         """Grow one tree, not pruned."""
-        total = float(values.shape[0]) if weight is None else exact_sum(weight)
-        params = self.grower_params(*values.shape, total)
+        n_rows, n_features = values.shape
+        total = float(n_rows) if weight is None else exact_sum(weight)
+        params = self.grower_params(n_rows, n_features, total)
         return grow_cart(
             values,
             target,
@@ -198,7 +272,7 @@ class TreeRecipe:
         )
 
     def grower_params(self, n_rows: int, n_features: int, total: float) -> GrowerParams:
-        """Parameters of the engine for a table of so many rows and such a total weight."""
+        """Return the parameters of the engine for a table of this size and total weight."""
         return replace(
             self.model._grower_params(n_rows, n_features, total),
             monotonic=self.monotonic,
@@ -208,14 +282,14 @@ class TreeRecipe:
 
 
 def _plain(value: Any) -> int | float | str:
-    """Return a number of rows or a share of them as a number of Python."""
+    """Return a number of rows, or their share, as a Python number."""
     if isinstance(value, str):
         return value
     return int(value) if isinstance(value, Integral) else float(value)
 
 
 def count_features(max_features: Any, n_features: int) -> int:
-    """Features drawn per node under `max_features`."""
+    """Return the number of features drawn per node."""
     if max_features is None:
         return n_features
     if max_features == "sqrt":

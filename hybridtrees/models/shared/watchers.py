@@ -6,6 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ _HOOKS = ("before_training", "after_training", "before_iteration", "after_iterat
 
 
 class Evaluation(Watcher):
-    """Scores the validation tables by metrics, round by round; earlier `scores` are continued."""
+    """Scores the validation tables after every round; earlier `scores` are continued."""
 
     def __init__(self, loss: Loss, metrics: Sequence[Metric], scores: Scores | None = None):
         self.loss = loss
@@ -51,24 +52,24 @@ class Evaluation(Watcher):
         return self.by_metrics(table, self.metrics)
 
     def by_metrics(self, table: EvalSet, metrics: Sequence[Metric]) -> list[float]:
-        """Return the scores by some metrics, which take predictions."""
+        """Return the scores by some metrics of predictions."""
         if not metrics:
             return []
         assert table.raw is not None
         prediction = self.loss.score_input(table.raw)
         if np.may_share_memory(prediction, table.raw):
-            prediction = prediction.copy()  # a function of the user's may work in place
+            prediction = prediction.copy()  # a user's function may modify it
         return [
             float(metric.function(table.y, prediction, sample_weight=table.weight))
             for metric in metrics
         ]
 
-    def decisive(self) -> list[float]:
-        """Return the curve that early stopping looks at: the last metric on the last table."""
+    def stopping_curve(self) -> list[float]:
+        """Return the curve that early stopping uses: the last metric on the last table."""
         return self.scores[self._last][self.metrics[-1].name] if self._last else []
 
     def copied_scores(self) -> Scores:
-        """Return the curves so far, which the training will not change any more."""
+        """Return a copy of the curves so far."""
         return {
             name: {metric: list(curve) for metric, curve in curves.items()}
             for name, curves in self.scores.items()
@@ -84,29 +85,29 @@ class Evaluation(Watcher):
         ]
 
 
+@dataclass(eq=False)
 class EarlyStopping(Watcher):
-    """Ends the training `patience` rounds after the best score; with None it keeps track only.
+    """Ends the training `patience` rounds after the best score; None only tracks the best.
 
-    The last metric on the last table counts. The evaluation stands before it among the watchers.
+    The last metric on the last table counts. It goes after the evaluation among the watchers.
     """
 
-    def __init__(self, evaluation: Evaluation, patience: int | None):
-        self.evaluation = evaluation
-        self.patience = patience
-        self.best_round: int | None = None
-        self.best_score: float | None = None
+    evaluation: Evaluation
+    patience: int | None
+    best_round: int | None = None
+    best_score: float | None = None
 
     def after_round(self, training: Training) -> bool:
         """Compare the latest score with the best."""
         if not training.eval_sets:
             return False
-        metric, table = self.evaluation.metrics[-1], training.eval_sets[-1].name
-        score = self.evaluation.scores[table][metric.name][-1]
+        metric, score = self.evaluation.metrics[-1], self.evaluation.stopping_curve()[-1]
         if math.isnan(score):
-            # Undefined on this table, as the AUC of a single class is: no round would be the best.
+            # As the AUC of a table with a single class: no round would be the best.
             if self.patience is not None:
                 raise ValueError(
-                    f"early stopping needs a score, but {metric.name} is not defined on {table}"
+                    f"early stopping needs a score, but {metric.name} is not defined on "
+                    f"{training.eval_sets[-1].name}"
                 )
             return False
         best = self.best_score
@@ -117,7 +118,7 @@ class EarlyStopping(Watcher):
         return self.patience is not None and training.round - self.best_round >= self.patience
 
     def ending(self, training: Training) -> str:
-        """Return how a training that was stopped ended."""
+        """Return the text for a training that was stopped."""
         if self.patience is None:
             return "stopped early"
         return f"stopped early: round {self.best_round} was the best"
@@ -135,24 +136,21 @@ def check_callbacks(callbacks: Any) -> list[Any]:
             )
         if getattr(one, "save_best", False):
             raise ValueError(
-                f"callbacks must not cut off rounds, as {type(one).__name__}(save_best=True) does: "
-                "predict goes by the best round without it"
+                f"callbacks must not remove rounds, as {type(one).__name__}(save_best=True) does: "
+                "predict uses the best round in any case"
             )
     return list(callbacks)
 
 
+@dataclass(eq=False)
 class Callbacks(Watcher):
-    """Hands the training to the callbacks of the user, see `hybridtrees.callbacks`.
+    """Calls the user's callbacks, see `hybridtrees.callbacks`; goes after the evaluation."""
 
-    The evaluation stands before it among the watchers.
-    """
-
-    def __init__(self, callbacks: list[Any], estimator: Any, evaluation: Evaluation):
-        self.callbacks = callbacks
-        self.estimator = estimator
-        self.evaluation = evaluation
-        self.best_round: int | None = None
-        self.best_score: float | None = None
+    callbacks: list[Any]
+    estimator: Any
+    evaluation: Evaluation
+    best_round: int | None = None
+    best_score: float | None = None
 
     def _call(self, hook: str, *more: Any) -> bool:
         methods = [getattr(one, hook, None) for one in self.callbacks]
@@ -180,22 +178,18 @@ class Callbacks(Watcher):
             self.best_round, self.best_score = self.view.best_iteration, self.view.best_score
 
 
+@dataclass(eq=False)
 class Progress(Watcher):
-    """A line every so many rounds, with the time gone and to come; with tqdm a bar on terminals.
+    """Prints a line every `every` rounds, with elapsed and remaining time.
 
-    It goes last among the watchers, to see that others have ended the training.
+    On a terminal it also draws a progress bar, if tqdm is installed. It goes last among the
+    watchers, to see whether another one has ended the training.
     """
 
-    def __init__(
-        self,
-        every: int,
-        scores: Callable[[], list[str]],  # what there is to tell
-        ending: Callable[[Training], str] = lambda training: "stopped early",
-    ):
-        self.every = every
-        self.scores = scores
-        self.ending = ending
-        self._bar: Any = None
+    every: int
+    scores: Callable[[], list[str]]
+    ending: Callable[[Training], str] = lambda training: "stopped early"
+    _bar: Any = None
 
     def before_training(self, training: Training) -> None:
         """Start the clock."""
@@ -203,7 +197,7 @@ class Progress(Watcher):
         self._bar = _progress_bar(len(training.rounds))
 
     def after_round(self, training: Training) -> bool:
-        """Print the state of training when its turn has come, and when it ends."""
+        """Print a line if one is due, or if the training ends."""
         if self._bar is not None:
             self._bar.update(1)
         is_last = training.round == training.rounds[-1]
@@ -212,7 +206,7 @@ class Progress(Watcher):
         return False
 
     def after_training(self, training: Training) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.close()
 
@@ -230,11 +224,11 @@ class Progress(Watcher):
 
 
 def _progress_bar(n_rounds: int) -> Any:
-    """Return a bar of tqdm, or None without it or without a terminal to draw on."""
+    """Return a bar of tqdm, None if there is no tqdm or no terminal."""
     if not getattr(sys.stderr, "isatty", lambda: False)():
         return None
     try:
-        from tqdm import tqdm  # type: ignore[import-untyped]
+        from tqdm import tqdm
     except ImportError:
         return None
     return tqdm(total=n_rounds, unit="round", leave=False)

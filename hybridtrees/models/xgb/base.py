@@ -1,10 +1,10 @@
-"""Boosting in XGBoost's dialect: the parameters that PLGB has not, and the grower."""
+"""Parameters and grower of XGB, beyond those that it shares with PLGB."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from hybridtrees.models.shared.boosted_model import BoostedModel
 TREE_METHODS = ("hist", "auto", "exact", "approx")
 FEATURE_TYPES = ("q", "c", "i", "int", "float")
 
-# Parameters of xgboost with one value here: what xgboost knows, that value, why not the rest.
+# Parameters of xgboost of which one value is supported: its values, that value, and the reason.
 _ONE_VALUE = {
     "booster": (
         ("gbtree", "gblinear", "dart"),
@@ -39,19 +39,50 @@ _ONE_VALUE = {
 
 
 class XGBModel(BoostedModel):
-    """Parameters of trees without lines, and those of xgboost that have one value here."""
+    """Boosted trees with constant leaves, without the target.
 
-    tree_method: str = "hist"
-    sketch: str = "global"
-    feature_types: Sequence[str] | None = None
+    Parameters
+    ----------
+    max_bin : int
+        Maximum number of bins of a feature, at most 256; one of 256 is for missing values. Not used
+        by ``tree_method="exact"``.
+    gamma : float
+        Minimum gain of a split. Like in xgboost, the gain has no factor of one half: gamma is twice
+        that of the formulas in the literature. "hist" and "approx" make no split of less gain;
+        "exact" prunes afterwards, and keeps such a split if there is a better one below it.
+    max_cat_to_onehot : int
+        Features of fewer categories are split one category against the rest, others by sets of
+        categories; with "exact", and "approx" with a local sketch, all are split by sets.
+    tree_method : {"hist", "auto", "exact", "approx"}
+        Candidate thresholds. "hist" (the same as "auto"): edges of bins that are made once per fit.
+        "exact": all thresholds. "approx": quantiles weighted by the hessians of the round, as
+        `sketch` says.
+    sketch : {"global", "local"}
+        When "approx" computes quantiles: once per tree, at most `max_bin` per feature; or at every
+        node, from its rows, one for each `max_bin`-th part of their hessians.
+    feature_types : list of {"q", "c", "i", "int", "float"} or None
+        Type of each feature, "c" for categorical; an alternative to `categorical_features`.
+    enable_categorical : bool
+        Whether categorical features are allowed.
+    booster, multi_strategy, num_parallel_tree, sampling_method, feature_weights, \
+max_cat_threshold, device : None
+        Parameters of xgboost with one supported value: "gbtree", "one_output_per_tree", 1,
+        "uniform", None, None and "cpu". None stands for that value.
+    verbosity, validate_parameters : int, bool or None
+        Parameters of xgboost without effect: parameters are always validated.
+    """
+
+    tree_method: Literal["hist", "auto", "exact", "approx"] = "hist"
+    sketch: Literal["global", "local"] = "global"
+    feature_types: Sequence[Literal["q", "c", "i", "int", "float"]] | None = None
     enable_categorical: bool = True
-    booster: str | None = None
-    multi_strategy: str | None = None
-    num_parallel_tree: int | None = None
-    sampling_method: str | None = None
+    booster: Literal["gbtree"] | None = None
+    multi_strategy: Literal["one_output_per_tree"] | None = None
+    num_parallel_tree: Literal[1] | None = None
+    sampling_method: Literal["uniform"] | None = None
     feature_weights: Any = None
     max_cat_threshold: int | None = None
-    device: str | None = None
+    device: Literal["cpu"] | None = None
     verbosity: int | None = None
     validate_parameters: bool | None = None
 
@@ -71,9 +102,7 @@ class XGBModel(BoostedModel):
             )
         device = self.device
         if isinstance(device, str) and device.partition(":")[0] in ("cuda", "gpu", "sycl"):
-            raise ValueError(
-                f"device={device!r} is not supported, use 'cpu': there is no other code"
-            )
+            raise ValueError(f"device={device!r} is not supported, use 'cpu'")
         if device is not None and not (isinstance(device, str) and device == "cpu"):
             raise ValueError(f"device must be 'cpu' or None, got {device!r}")
         check_integer("verbosity", self.verbosity, 0, 3, allow_none=True)
@@ -103,14 +132,14 @@ class XGBModel(BoostedModel):
         return values
 
     def _categories_by_type(self, X: Any) -> np.ndarray:
-        """Return a mask of the features that hold categories, after `feature_types`."""
+        """Return the mask of categorical features that `feature_types` gives."""
         types = self.feature_types
         if not isinstance(types, list | tuple) or any(t not in FEATURE_TYPES for t in types):
             allowed = ", ".join(repr(name) for name in FEATURE_TYPES)
             raise ValueError(f"feature_types must be a list of {allowed}, got {types!r}")
         if self.categorical_features is not None:
             raise ValueError("give feature_types or categorical_features, not both")
-        shape = (0, len(X)) if isinstance(X, dict) else getattr(X, "shape", ())
+        shape: tuple[int, ...] = (0, len(X)) if isinstance(X, dict) else getattr(X, "shape", ())
         if len(shape) == 2 and len(types) != shape[1]:
             raise ValueError(
                 f"feature_types must have one entry for each of the {shape[1]} features, got "
@@ -121,7 +150,7 @@ class XGBModel(BoostedModel):
     def _open_grower(
         self, values: Any, weight: np.ndarray | None, params: GrowerParams, n_threads: int
     ) -> Grower:
-        """Return the grower of the tree method, to be opened."""
+        """Return the grower of the tree method, not opened yet."""
         mask, max_bins = self._reader.is_categorical, min(self.max_bin, 255)
         local = self.tree_method == "approx" and self.sketch == "local"
         if self.tree_method == "approx" and not local:

@@ -1,7 +1,7 @@
-/* The loop that adds rows to a histogram: one body, specialised by literal flags.
+/* The loop that adds rows to a histogram, specialised by literal flags.
  *
- * It is C and not Cython because every level must be inlined for the flags to vanish, which
- * only an attribute can force. */
+ * It is C because every level must be inlined for the flags to become constants, which only a
+ * compiler attribute can force. */
 #ifndef HYBRIDTREES_ACCUMULATE_H
 #define HYBRIDTREES_ACCUMULATE_H
 
@@ -12,10 +12,10 @@
 #include "compiler.h"
 #include "constants.h"
 
-/* Rows whose codes are asked for ahead of their turn: about the latency of memory. */
+/* How many rows ahead codes are prefetched: about the latency of memory. */
 #define HT_PREFETCH_ROWS 16
-/* The same where rows come in order. Narrow records may be written before they are read, a block
- * of rows at a time; in wide ones the processor does not foresee the next line by itself. */
+/* The same for rows in order. Narrow records may be written in blocks of rows before they are
+ * read; for wide ones the hardware prefetcher does not load the next line in time. */
 #define HT_AHEAD_NARROW 320
 #define HT_AHEAD_WIDE 32
 
@@ -23,8 +23,8 @@ typedef struct {
     const uint8_t *records;     /* row-major codes */
     ptrdiff_t record_bytes;
     const uint32_t *cell_start; /* first cell of each feature */
-    const uint8_t *stats;       /* quantised statistics and the bytes from row to row */
-    ptrdiff_t stats_stride;
+    const uint8_t *stats;       /* quantised statistics */
+    ptrdiff_t stats_stride;     /* in bytes */
     int count_bits;
     const uint32_t *rows;       /* row ids, NULL: the row numbers themselves */
     ptrdiff_t row_start, row_stop;
@@ -42,8 +42,8 @@ HT_INLINE void ht_add(int64_t *origin, size_t cell, int64_t word0, int64_t word1
     }
 }
 
-/* Add a row to the cells of `count` features from f on, whose codes are the bytes of `codes`.
- * With a literal distance between features the address needs no load and no arithmetic. */
+/* Add a row to the cells of the features [f, f + count), whose codes are the bytes of `codes`.
+ * With a constant distance between features the address needs no load and no arithmetic. */
 HT_INLINE void ht_add_codes(const HtAccumulation *a, size_t f, uint64_t codes, int count,
                             int64_t word0, int64_t word1, int two_words, int uniform) {
     const size_t words = two_words ? 2 : 1;
@@ -59,9 +59,9 @@ HT_INLINE void ht_add_codes(const HtAccumulation *a, size_t f, uint64_t codes, i
     }
 }
 
-/* Add one row to the cells of the features [first, last). The codes are read sixteen at a time:
- * a byte load after a store to the histogram could not be hoisted by the compiler, which must
- * assume that the two overlap. (Eight at a time took a tenth longer.) */
+/* Add one row to the cells of the features [first, last). Codes are read sixteen at a time: the
+ * compiler could not move a byte load before a store to the histogram, which might overlap with
+ * it. (Eight at a time took 10 % longer.) */
 HT_INLINE void ht_add_row(const HtAccumulation *a, const uint8_t *record, int64_t word0,
                           int64_t word1, int two_words, int uniform) {
     size_t f = (size_t) a->first, last = (size_t) a->last;
@@ -98,7 +98,7 @@ HT_INLINE void ht_add_listed(const HtAccumulation *a, const uint8_t *record, int
 
 HT_INLINE void ht_accumulate_rows(const HtAccumulation *given, int layout, int use_rows,
                                   int use_list, int uniform) {
-    /* A local copy: the compiler may keep its fields in registers across the stores. */
+    /* A local copy, so that its fields can stay in registers across the stores. */
     const HtAccumulation a = *given;
     const int64_t scale = (int64_t) 1 << (layout == HT_PACKED16 ? 32 : a.count_bits);
     const int64_t one = a.count_bits > 0;
@@ -167,7 +167,7 @@ HT_ACCUMULATE_LAYOUT(HT_PAIR16)
 HT_ACCUMULATE_LAYOUT(HT_PAIR32)
 HT_ACCUMULATE_LAYOUT(HT_PACKED16)
 
-/* Add the rows to the histogram; a feature list needs row ids. */
+/* Add rows to the histogram; a list of features requires row ids. */
 static void ht_accumulate(const HtAccumulation *a, int layout, int uniform) {
     if (layout == HT_GRAD_ONLY)
         ht_accumulate_HT_GRAD_ONLY(a, uniform);

@@ -1,7 +1,7 @@
-/* The rows of one node in the order of one binned feature, and their best cut.
+/* The rows of a small node in the order of one binned feature, and their best cut.
  *
- * In C for the same reason as sorted_scan.h, whose candidates and rules for ties are kept: a node
- * is cut in the same place. */
+ * C for the same reason as sorted_scan.h. Candidates and ties are those of sorted_scan.h, so that
+ * both find the same cut. */
 #ifndef HYBRIDTREES_DRAWN_SCAN_H
 #define HYBRIDTREES_DRAWN_SCAN_H
 
@@ -10,13 +10,13 @@
 
 #include "sorted_scan.h"
 
-#define HT_FEW_ROWS 64            /* rows up to which places are counted by comparing all pairs */
-#define HT_NEAR 2e-10             /* twice the relative difference of cuts that are drawn from */
+#define HT_FEW_ROWS 64            /* up to so many rows are sorted by comparing all pairs */
+#define HT_NEAR 2e-10             /* twice the relative tolerance of a draw among equal cuts */
 
 #if defined(__GNUC__)
 typedef int16_t ht_lanes __attribute__((vector_size(16)));
 
-/* Place of each of n keys, all different and not negative, among them; blocks of 8 lanes. */
+/* OUT the rank of each of n distinct non-negative keys, in blocks of 8 lanes. */
 HT_INLINE void ht_places_body(const int16_t *keys, intptr_t n, int16_t *places, int blocks) {
     ht_lanes key[HT_FEW_ROWS / 8], place[HT_FEW_ROWS / 8];
     intptr_t j;
@@ -61,15 +61,14 @@ static void ht_places(const int16_t *keys, intptr_t n, int16_t *places) {
         ht_places_body(keys, n, places, 8);
 }
 
-/* OUT the rows of a node in the order of their codes, as code * HT_FEW_ROWS + place among `rows`;
- * equal codes keep their order. */
+/* OUT the rows of a node sorted by code, as code * HT_FEW_ROWS + position in `rows`; stable. */
 HT_INLINE void ht_order_few(const uint8_t *codes, const uint32_t *rows, intptr_t n,
                             uint16_t *order) {
     int16_t keys[HT_FEW_ROWS], places[HT_FEW_ROWS];
     intptr_t i;
     for (i = 0; i < n; i++)
         keys[i] = (int16_t)(codes[rows[i]] * HT_FEW_ROWS + (int)i);
-    /* Lanes behind the keys count for nothing but must be numbers. */
+    /* Unused lanes must be initialised. */
     for (; i < ht_lanes_for(n); i++)
         keys[i] = 0;
     ht_places(keys, n, places);
@@ -77,7 +76,7 @@ HT_INLINE void ht_order_few(const uint8_t *codes, const uint32_t *rows, intptr_t
         order[places[i]] = (uint16_t)keys[i];
 }
 
-/* A node's rows as a sorted list: what `count_codes` and stable division down a tree lead to. */
+/* OUT a node's rows as a sorted list, as `count_codes` and stable division of lists make it. */
 static void ht_list_codes(const uint8_t *codes, const uint32_t *rows, intptr_t n, int missing_code,
                           ht_entry *out) {
     intptr_t i;
@@ -110,29 +109,29 @@ static void ht_list_codes(const uint8_t *codes, const uint32_t *rows, intptr_t n
     }
 }
 
-/* A node whose rows have a sum and a weight each. */
+/* A node whose rows have a target and a weight each. */
 typedef struct {
-    const double *stats;      /* of its rows, two numbers each, in the order of the rows */
+    const double *stats;      /* (w y, w) of its rows, in their order */
     double sum, weight;
     double least_weight;      /* of a child */
     double bar;               /* score that a candidate has to beat */
     double noise;             /* scores that differ by less are equal */
-    double slack;             /* the same for a draw between equal cuts */
-    intptr_t first, last;     /* candidates: cuts behind first + 1 to last rows */
+    double slack;             /* the same for a draw among equal cuts */
+    intptr_t first, last;     /* candidates: cuts after first + 1 to last rows */
 } ht_pairs;
 
 typedef struct {
-    double score, bar;        /* of the best candidate; what the next has to beat */
-    double near;              /* score of a candidate that may be as good */
-    intptr_t n_left;          /* rows on the left of the best, 0: none */
-    int tied;                 /* whether another may be as good */
+    double score, bar;        /* of the best candidate; the score that the next has to beat */
+    double near;              /* from this score on a candidate may be equally good */
+    intptr_t n_left;          /* rows on the left of the best cut, 0: none */
+    int tied;                 /* whether another candidate may be equally good */
 } ht_found;
 
 HT_INLINE void ht_offer(ht_found *found, const ht_pairs *node, double mean, double sum,
                         double weight, intptr_t n_left) {
     const double d = sum - weight * mean;
     const double score = d * d / (weight * (node->weight - weight));
-    /* The one test that most candidates meet. */
+    /* Most candidates fail this test. */
     if (score >= found->near) {
         const double least = score - HT_NEAR * score - node->slack;
         found->tied = found->n_left > 0 && (score <= found->bar || found->score >= least);
@@ -145,7 +144,7 @@ HT_INLINE void ht_offer(ht_found *found, const ht_pairs *node, double mean, doub
     }
 }
 
-/* Two rows: one candidate, whose score depends on which of them stands left. */
+/* Two rows: one candidate. */
 HT_INLINE void ht_cut_two(const ht_pairs *node, const uint8_t *codes, const uint32_t *rows,
                           ht_found *found) {
     const int a = codes[rows[0]], b = codes[rows[1]];
@@ -175,8 +174,8 @@ HT_INLINE int ht_cut_few(const ht_pairs *node, const uint8_t *codes, const uint3
     return 1;
 }
 
-/* Many rows: sums by code take the place of an order. They are added up in another order than
- * that of a list, so that scores may differ from its in the last digits. */
+/* Many rows: sums by code instead of a sorted list. Terms are added in another order than in a
+ * list, so scores may differ in the last digits. */
 HT_INLINE int ht_cut_many(const ht_pairs *node, const uint8_t *codes, const uint32_t *rows,
                           intptr_t n, int missing_code, ht_found *found) {
     const double least = node->least_weight, total = node->weight, mean = node->sum / total;
@@ -189,7 +188,7 @@ HT_INLINE int ht_cut_many(const ht_pairs *node, const uint8_t *codes, const uint
     memset(cells, 0, 2 * n_codes * sizeof(double));
     memset(others, 0, 2 * n_codes * sizeof(double));
     memset(counts, 0, n_codes * sizeof(uint32_t));
-    /* Where most rows have one code, each sum waits for the one before: two are kept. */
+    /* Two sets of sums: if most rows have the same code, each addition waits for the last one. */
     for (i = 0; i + 1 < n; i += 2) {
         const int a = codes[rows[i]], b = codes[rows[i + 1]];
         cells[2 * a] += stats[2 * i];
@@ -228,11 +227,11 @@ static int ht_all_equal(const uint8_t *codes, const uint32_t *rows, intptr_t n) 
     return i >= n;
 }
 
-/* Best cut of a node's rows by one feature: what ht_cut_pair finds in their list. Returns 0, and
- * nothing is found, where a value is missing. */
+/* OUT the best cut of a node's rows by one feature, as ht_cut_pair finds it in their list. Returns
+ * 0, without a result, if a value is missing. */
 static int ht_cut_codes(const ht_pairs *node, const uint8_t *codes, const uint32_t *rows,
                         intptr_t n, int missing_code, ht_found *out) {
-    const ht_pairs own = *node; /* copies, which can be kept in registers */
+    const ht_pairs own = *node; /* copies, which can stay in registers */
     ht_found found = {0.0, own.bar, own.bar, 0, 0};
     int done = 1;
     if (ht_all_equal(codes, rows, n))
@@ -247,8 +246,8 @@ static int ht_cut_codes(const ht_pairs *node, const uint8_t *codes, const uint32
     return done;
 }
 
-/* Sums, weight and sum of squares of a node's pairs, which are copied; 0 where all of its targets
- * are equal. The numbers of `sum_rows`. */
+/* OUT sum, weight and sum of squares of a node's pairs, as in `sum_rows`, and a copy of the pairs;
+ * returns 0 if all targets are equal. */
 static int ht_sum_pairs(const double *stats, const uint32_t *rows, intptr_t n, double *copy,
                         double *totals) {
     const double *first = stats + 2 * (intptr_t)rows[0];
@@ -272,7 +271,7 @@ static int ht_sum_pairs(const double *stats, const uint32_t *rows, intptr_t n, d
     return differs;
 }
 
-/* The same of targets whose weights are all 1; the copies are pairs. */
+/* The same for targets of weight 1; the copy has pairs. */
 static int ht_sum_units(const double *stats, const uint32_t *rows, intptr_t n, double *copy,
                         double *totals) {
     const double first = stats[rows[0]];

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 typedef struct {
-    uint32_t key; /* rank of its value, code of its category; the largest: missing */
+    uint32_t key; /* rank of its value or code of its category; the largest key: missing */
     uint32_t row;
 } ht_entry;
 

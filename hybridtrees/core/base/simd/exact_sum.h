@@ -1,14 +1,14 @@
-/* Sums that depend on their terms alone: not on the order, nor on how the terms are cut into parts.
+/* Sums that depend neither on the order of their terms nor on a division into partial sums.
  *
  * Pre-rounded sums on a fixed grid (Demmel and Nguyen 2015, "Parallel reproducible summation"),
- * with integers for accumulators. Every number is cut into slices, the multiples of the units
- * 2^(30 j) for all j: adding 1.5 * 2^52 units to x rounds x to whole units, and the low bits of
- * the result are that integer. A slice has at most 29 bits and a sign, so that the sum of 2^34 of
- * them fits an int64. The three highest slices of the largest term are kept. What is below them is
- * less than 2^-60 of the largest for each term.
+ * with integer accumulators. Every number is divided into slices, multiples of the units 2^(30 j):
+ * adding 1.5 * 2^52 units to x rounds x to whole units, and the low bits of the result are that
+ * integer. A slice has at most 29 bits and a sign, so that 2^34 of them can be added in an int64.
+ * The three highest slices of the largest term are kept; the rest of each term is below 2^-60 of
+ * the largest term.
  *
- * Slices of a number do not depend on the other numbers, and integers commute. When a larger number
- * comes, the lowest sums are dropped, and they are dropped alike in whatever order it comes. */
+ * The slices of a number do not depend on other numbers, and integer addition commutes. A term with
+ * a higher slice drops the lowest sum, with the same result in any order. */
 #ifndef HYBRIDTREES_EXACT_SUM_H
 #define HYBRIDTREES_EXACT_SUM_H
 
@@ -23,7 +23,7 @@
 typedef struct {
     int64_t word[3];
     int32_t top; /* j of the highest slice, HT_SUM_EMPTY while all terms are 0 */
-    int32_t odd; /* the bits 1, 2 and 4 for inf, -inf and NaN among the terms */
+    int32_t odd; /* bits 1, 2 and 4: whether inf, -inf and NaN are among the terms */
 } HtExactSum;
 
 static inline double ht_from_bits(uint64_t bits) {
@@ -38,7 +38,7 @@ static inline uint64_t ht_to_bits(double x) {
     return bits;
 }
 
-/* Power of two of an exponent that makes an ordinary number. */
+/* 2^exponent, which must be a normal number. */
 static inline double ht_power_of_two(int exponent) {
     return ht_from_bits((uint64_t) (exponent + 1023) << 52);
 }
@@ -84,8 +84,8 @@ static inline int ht_top_slice(uint64_t bits) {
     return (exponent + 1200) / HT_SUM_BITS - 1200 / HT_SUM_BITS; /* rounded down */
 }
 
-/* What rounds to whole units, for the three highest slices; returns a factor for the terms.
- * Numbers near the ends of the range are moved to where all units are ordinary numbers. */
+/* OUT the constants that round to the units of the three highest slices; returns a factor for the
+ * terms, which keeps all units normal numbers near the ends of the range of doubles. */
 static inline double ht_rounders(int top, double *c) {
     const int shift = top > 30 ? 4 : top < -30 ? -6 : 0;
     c[0] = 1.5 * ht_power_of_two(52 + HT_SUM_BITS * (top - shift));
@@ -141,7 +141,7 @@ static inline double ht_sum_value(const HtExactSum *sum) {
     if (sum->odd)
         return sum->odd == 1 ? INFINITY : sum->odd == 2 ? -INFINITY : NAN;
     memcpy(word, sum->word, sizeof(word));
-    for (int k = 2; k > 0; k--) { /* slices of 30 bits again, so that no digits cancel below */
+    for (int k = 2; k > 0; k--) { /* carry, so that no digits cancel below */
         carry = (word[k] + ((int64_t) 1 << 29)) >> HT_SUM_BITS;
         word[k] -= carry * ((int64_t) 1 << HT_SUM_BITS);
         word[k - 1] += carry;
@@ -150,7 +150,7 @@ static inline double ht_sum_value(const HtExactSum *sum) {
     value = (double) (word[0] - (int64_t) high) * 1152921504606846976.0; /* 2^60 */
     value += (double) (word[1] * ((int64_t) 1 << HT_SUM_BITS) + word[2]);
     value += high * 1152921504606846976.0;
-    if (sum->top < -30) /* the unit is no ordinary number, or there is none */
+    if (sum->top < -30) /* the unit is not a normal number, or the sum is empty */
         return value == 0.0 ? 0.0 : ldexp(value, HT_SUM_BITS * (sum->top - 2));
     return value * ht_power_of_two(HT_SUM_BITS * (sum->top - 2));
 }

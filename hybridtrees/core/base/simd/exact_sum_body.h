@@ -1,7 +1,7 @@
 /* Bodies that exact_sum.h compiles once per vector width; no include guard on purpose.
- * Integers are added in any order, so that plain loops become vectors. */
+ * Compilers vectorise these plain loops, as integers may be added in any order. */
 
-/* Bits of the largest magnitude; above those of infinity where there is a NaN. */
+/* Bits of the largest magnitude; larger than those of infinity if there is a NaN. */
 HT_TARGET static uint64_t HT_NAME(ht_largest_bits)(const double *restrict x, ptrdiff_t n) {
     int64_t largest = 0;
     for (ptrdiff_t i = 0; i < n; i++) {
@@ -11,7 +11,7 @@ HT_TARGET static uint64_t HT_NAME(ht_largest_bits)(const double *restrict x, ptr
     return (uint64_t) largest;
 }
 
-/* The largest magnitude; not finite where a value is not. */
+/* The largest magnitude; not finite if a value is not. */
 HT_TARGET static float HT_NAME(ht_largest_float)(const float *restrict x, ptrdiff_t n) {
     int32_t largest = 0;
     float value;
@@ -25,7 +25,7 @@ HT_TARGET static float HT_NAME(ht_largest_float)(const float *restrict x, ptrdif
     return value;
 }
 
-/* Bits of c + slice, summed over the terms, for the three units that the c belong to. */
+/* OUT sums of the bits of c + slice over the terms, for the three slices. */
 HT_TARGET static void HT_NAME(ht_slices)(const double *restrict x, ptrdiff_t n, double factor,
                                          const double *c, uint64_t *words) {
     const double c0 = c[0], c1 = c[1], c2 = c[2];

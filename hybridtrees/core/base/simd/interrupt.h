@@ -1,4 +1,4 @@
-/* What a thread remembers between two looks for an interruption. */
+/* State of a thread between two checks for an interrupt. */
 #ifndef HYBRIDTREES_INTERRUPT_H
 #define HYBRIDTREES_INTERRUPT_H
 
@@ -7,16 +7,16 @@
 
 #include "compiler.h"
 
-/* The flag that stops this thread; NULL: it stops when a signal handler of Python raises. */
+/* The flag that stops this thread; NULL: it stops if a Python signal handler raises. */
 static HT_THREAD_LOCAL const volatile int *ht_stop_flag = NULL;
 static HT_THREAD_LOCAL double ht_last_look = 0;
 
 static inline void ht_use_flag(const int *flag) { ht_stop_flag = flag; }
 
-/* Whether the flag of this thread is set; -1: it has none. */
+/* The flag of this thread; -1: it has none. */
 static inline int ht_flag(void) { return ht_stop_flag == NULL ? -1 : *ht_stop_flag; }
 
-/* Whether the last time that this was true is a while ago. */
+/* Whether 20 ms have passed since this was last true. */
 static inline int ht_time_to_look(void) {
     struct timespec now;
     double seconds;

@@ -1,7 +1,7 @@
-/* Sums of products of a leaf's columns, over rows that stand column by column.
+/* Sums of products of a leaf's columns, over rows in column-major order.
  *
- * Every sum has HT_LEAF_LANES parts, for rows of equal number modulo that, which are added up at
- * the end: whatever the width of the vectors, the same numbers are added in the same order. */
+ * Every sum has HT_LEAF_LANES partial sums, over rows of equal number modulo HT_LEAF_LANES, which
+ * are added at the end: the order of additions does not depend on the vector width. */
 #ifndef HYBRIDTREES_LEAF_MOMENTS_H
 #define HYBRIDTREES_LEAF_MOMENTS_H
 
@@ -17,22 +17,22 @@
 typedef double ht_leaf_vector __attribute__((vector_size(32), may_alias));
 #endif
 
-/* Some rows of a leaf, and the sums over them and the rows before. */
+/* A block of rows of a leaf, and the sums over all blocks so far. */
 typedef struct {
     HT_ALIGNED(double z[HT_LEAF_COLUMNS][HT_LEAF_ROWS]); /* x, then (x - shift) * factor */
     HT_ALIGNED(double weighted[HT_LEAF_ROWS]);           /* h z of one column */
     HT_ALIGNED(double hess[HT_LEAF_ROWS]);
     HT_ALIGNED(double grad[HT_LEAF_ROWS]);
     HT_ALIGNED(double known[HT_LEAF_ROWS]);
-    HT_ALIGNED(double h[HT_LEAF_COLUMNS][HT_LEAF_LANES]); /* of rows that have a value */
+    HT_ALIGNED(double h[HT_LEAF_COLUMNS][HT_LEAF_LANES]); /* of rows with a value */
     HT_ALIGNED(double hz[HT_LEAF_COLUMNS][HT_LEAF_LANES]);
     HT_ALIGNED(double gz[HT_LEAF_COLUMNS][HT_LEAF_LANES]);
     HT_ALIGNED(double squares[HT_LEAF_PAIRS][HT_LEAF_LANES]);
-    double low[HT_LEAF_COLUMNS], high[HT_LEAF_COLUMNS]; /* of rows that weigh anything */
+    double low[HT_LEAF_COLUMNS], high[HT_LEAF_COLUMNS]; /* of rows with a positive hessian */
     double n_missing[HT_LEAF_COLUMNS];
 } HtLeafRows;
 
-/* lanes += a * b, for a number of rows that is a multiple of HT_LEAF_LANES. */
+/* lanes += a * b; n is a multiple of HT_LEAF_LANES. */
 HT_INLINE void ht_add_products(const double *a, const double *b, int n, double *lanes) {
 #if HT_VECTORS
     const ht_leaf_vector *u = (const ht_leaf_vector *) a, *v = (const ht_leaf_vector *) b;
@@ -51,7 +51,7 @@ HT_INLINE void ht_add_products(const double *a, const double *b, int n, double *
 #endif
 }
 
-/* Range of a column of which every row counts. */
+/* Widen [low, high] to the range of a column without missing values. */
 HT_INLINE void ht_widen_range(const double *z, int n, double *low, double *high) {
     double least[HT_LEAF_LANES], most[HT_LEAF_LANES];
     int i = 0;
@@ -74,7 +74,7 @@ HT_INLINE void ht_widen_range(const double *z, int n, double *low, double *high)
     }
 }
 
-/* Standardise a column, with 0 for missing values; returns their number. */
+/* Standardise a column, and set missing values to 0; returns their number. */
 HT_INLINE int ht_standardise(double *z, double *known, int n, double shift, double factor) {
     int64_t n_missing = 0;
     for (int i = 0; i < n; i++) {
@@ -115,8 +115,8 @@ HT_INLINE double ht_sum_lanes(const double *lanes) {
         + ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
 }
 
-/* Add the sums to those of the leaf: h, h z, g z, least and largest z, and the number of missing
- * rows of each column; then h z z'. */
+/* Add to the results of the leaf: for each column h, h z, g z, minimum and maximum of z, and the
+ * number of missing values; then h z z'. */
 static void ht_close_leaf(const HtLeafRows *rows, int k, double *columns, double *squares) {
     for (int j = 0; j < k; j++, columns += 6) {
         columns[0] += ht_sum_lanes(rows->h[j]);

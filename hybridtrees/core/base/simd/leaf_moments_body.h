@@ -1,6 +1,6 @@
 /* Bodies that leaf_moments.h compiles once per vector width; no include guard on purpose. */
 
-/* Add n rows to the sums; each row weighs something where all_weigh is set. */
+/* Add n rows to the sums; all_weigh: all hessians are positive. */
 HT_TARGET static void HT_NAME(leaf_rows)(HtLeafRows *rows, int n, int all_weigh, int k,
                                          const double *shift, const double *factor) {
     const int padded = (n + HT_LEAF_LANES - 1) / HT_LEAF_LANES * HT_LEAF_LANES;
@@ -39,7 +39,7 @@ HT_TARGET static void HT_NAME(leaf_rows)(HtLeafRows *rows, int n, int all_weigh,
     }
 }
 
-/* total += coef * (clip(x) - center), and nothing where x is missing. */
+/* total += coef * (clip(x) - center); a missing x adds nothing. */
 HT_TARGET static void HT_NAME(line_term)(const double *x, int n, double coef, double center,
                                          double low, double high, double *total) {
     for (int i = 0; i < n; i++) {

@@ -1,20 +1,20 @@
-/* Sums of products of columns, and least squares from them for many candidates side by side.
+/* Sums of products of columns, and least-squares fits from them for many candidates at once.
  *
- * A moment cell holds the sums over some rows a of the products a_i a_j, i <= j, in tiles of 4 by 8
- * entries, so that a tile stays in registers while rows pass by; behind the tiles stand the number
- * of rows and the sum of their weights. */
+ * A moment cell holds the sums over rows a of the products a_i a_j, i <= j, in tiles of 4 by 8
+ * entries, so that a tile stays in registers in a loop over rows. The number of rows and the sum of
+ * their weights follow the tiles. */
 #ifndef HYBRIDTREES_LINEAR_KERNELS_H
 #define HYBRIDTREES_LINEAR_KERNELS_H
 
 #include "simd.h"
 
-/* Doubles behind the tiles: rows, weight; the rest is padding. */
+/* Doubles after the tiles: rows, weight, padding. */
 #define HT_CELL_TAIL 8
 
 /* Columns after padding to whole tiles. */
 static inline int ht_padded(int m) { return (m + 7) / 8 * 8; }
 
-/* Tiles in front of those of the rows [i0, i0 + 4), i0 a multiple of 4; m padded. */
+/* Number of tiles before those of the rows [i0, i0 + 4), i0 a multiple of 4; m is padded. */
 static inline int ht_tiles_before(int m, int i0) {
     int pair = i0 / 8, above = pair * (m / 8) - pair * (pair - 1) / 2;
     return 2 * above + (i0 / 4 % 2) * (m / 8 - pair);
@@ -23,39 +23,38 @@ static inline int ht_tiles_before(int m, int i0) {
 /* Doubles of a cell. */
 static inline int ht_cell_size(int m) { return 32 * ht_tiles_before(m, m) + HT_CELL_TAIL; }
 
-/* Where the product of columns i <= j stands. */
+/* Position of the product of columns i <= j in a cell. */
 static inline int ht_cell_at(int m, int i, int j) {
     int tile = ht_tiles_before(m, i / 4 * 4) + j / 8 - i / 8;
     return 32 * tile + 8 * (i % 4) + j % 8;
 }
 
-/* How cells are turned into fits. Columns of a cell: the intercept (ones), the regressors, the
- * targets. */
+/* How to fit models to cells. Columns of a cell: the intercept (ones), regressors, targets. */
 typedef struct {
     int n_columns;            /* intercept and regressors */
     int n_targets;
-    int tail;                 /* where the number of rows stands in a cell */
-    const int32_t *at;        /* entries of a cell in the order of the solver's triangle */
+    int tail;                 /* position of the number of rows in a cell */
+    const int32_t *at;        /* positions in a cell, in the order of the solver's triangle */
     /* Ridge: (relative + relative_sum / W) times the column's variation among the rows
      * + per_weight[j] W + absolute[j], for rows of weight W. */
     double relative;
     double relative_sum;
-    const double *per_weight; /* (n_columns,), that of the intercept is 0 */
+    const double *per_weight; /* (n_columns,), 0 for the intercept */
     const double *absolute;   /* (n_columns,) */
-    const double *least;      /* (n_columns,): a column that varies no more than this is constant */
-    double tolerance;         /* share of a column's variation that earlier columns must leave */
+    const double *least;      /* (n_columns,): a column with at most this variation is constant */
+    double tolerance;         /* minimum share of a column's variation not explained by others */
     double least_rows;        /* with fewer rows the fit is a constant */
     int has_ridge;
     int penalised;            /* whether losses include the penalty */
-    /* Lasso: (l1 sqrt(variation / W) + l1_per_weight[j]) W, or without the W's for `l1_sum`. */
+    /* Lasso: (l1 sqrt(variation / W) + l1_per_weight[j]) W; the factor W only without `l1_sum`. */
     int has_lasso;
     int l1_sum;
     double l1;
     const double *l1_per_weight; /* (n_columns,) */
 } ht_linear_rules;
 
-/* Entries of the solver's triangle: the lower triangle of the columns, row by row, then for each
- * target its products with the columns and with itself. */
+/* Entries of the solver's triangle: the lower triangle of the columns, row by row, then the
+ * products of each target with the columns and with itself. */
 static inline int ht_triangle_size(int n_columns, int n_targets) {
     return n_columns * (n_columns + 1) / 2 + n_targets * (n_columns + 1);
 }
@@ -72,18 +71,17 @@ static inline void ht_fill_triangle(int m, int n_columns, int n_targets, int32_t
     }
 }
 
-/* Doubles of scratch that ht_ridge_losses needs: the triangle and two vectors, in lanes. */
+/* Doubles of scratch of ht_ridge_losses: the triangle and the vectors of all lanes. */
 static inline int ht_ridge_scratch(int n_columns, int n_targets) {
     return 8 * (ht_triangle_size(n_columns, n_targets) + 4 * n_columns);
 }
 
-/* Elastic net by coordinate descent on the moments, candidate after candidate; arguments as of
- * ht_ridge_losses. Each fit starts where the one before it ended, the first from `start`,
- * (n_targets, n_columns). scratch: ht_lasso_scratch(n_columns) doubles. */
+/* Doubles of scratch of ht_lasso_losses. */
 static inline ptrdiff_t ht_lasso_scratch(int p, int n_targets) {
     return (ptrdiff_t) p * p + (6 + n_targets) * (ptrdiff_t) p;
 }
 
+/* Elastic net of one target by coordinate descent from b; returns the loss. */
 static inline double ht_descend(int p, const double *gram, const double *xy, double yy,
                                 const double *l1, const double *l2, double *b, double *slope) {
     const double tolerance = 1e-6 * sqrt(yy > 0.0 ? yy : 0.0);
@@ -115,7 +113,7 @@ static inline double ht_descend(int p, const double *gram, const double *xy, dou
             largest = step > largest ? step : largest;
         }
         if (largest <= tolerance) {
-            /* Settled on the columns in use; the others are looked at once more. */
+            /* Converged on the active columns; check the others once more. */
             if (!active)
                 break;
             active = 0;
@@ -128,6 +126,8 @@ static inline double ht_descend(int p, const double *gram, const double *xy, dou
     return loss;
 }
 
+/* Elastic net of one candidate after the other; arguments as for ht_ridge_losses. A fit starts from
+ * the solution of the one before, the first from `start` (n_targets, n_columns). */
 static inline void ht_lasso_losses(
     const ht_linear_rules *rules, const double *cells, ptrdiff_t stride, const double *total, int n,
     const double *start, double *scratch, double *loss, double *coef) {
@@ -182,8 +182,8 @@ static inline void ht_lasso_losses(
 #undef HT_ENTRY
 }
 
-/* Cholesky factor of the products of the regressors in a cell, ridge included: (p, p) row by row,
- * its diagonal inverted; that of a regressor that others leave nothing of is 0. */
+/* OUT Cholesky factor of the products of the regressors in a cell with ridge: (p, p) row by row,
+ * with inverse diagonal; 0 for a regressor that depends linearly on those before it. */
 static inline void ht_factor(const ht_linear_rules *rules, const double *cell, double *factor) {
     const int p = rules->n_columns;
     const double ones = cell[rules->at[0]], weight = cell[rules->tail + 1];
@@ -213,17 +213,16 @@ static inline void ht_factor(const ht_linear_rules *rules, const double *cell, d
 #define HT_BODY "linear_kernels_body.h"
 #include "per_width.h"
 
-/* cell += products of the columns of some rows of a table (row-major, `stride` doubles from row to
- * row, m of them read). rows: numbers, or NULL for the first n. */
+/* cell += products of the first m columns of some rows of a row-major table with `stride` doubles
+ * per row. rows: row numbers, or NULL for the first n. */
 #define ht_add_moments(width, ...) HT_DISPATCH(width, add_moments, __VA_ARGS__)
 
 #define ht_combine(width, ...) HT_DISPATCH(width, combine, __VA_ARGS__)
-
 #define ht_add_scores(width, ...) HT_DISPATCH(width, add_scores, __VA_ARGS__)
 #define ht_forward(width, ...) HT_DISPATCH(width, forward, __VA_ARGS__)
 
-/* Losses of the fits to n cells, `stride` doubles apart; with `total`, to what the cells leave of
- * it. coef: (n, n_targets, n_columns) or NULL. loss: (n,), sums over the targets. */
+/* OUT losses of the fits to n cells that are `stride` doubles apart; with `total`, of the fits to
+ * total - cell. coef: (n, n_targets, n_columns) or NULL. loss: (n,), sums over the targets. */
 #define ht_ridge_losses(width, ...) HT_DISPATCH(width, ridge_losses, __VA_ARGS__)
 
 #endif

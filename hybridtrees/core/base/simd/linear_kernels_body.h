@@ -16,7 +16,7 @@ typedef double HT_NAME(lanes);
 #define HT_ALL_OF(x) (x)
 #define HT_LANE(v, l) (v)
 #endif
-/* Columns of a tile that fit the registers together with four rows of it. */
+/* Vectors per row of a tile, such that four rows of it fit the registers. */
 #define HT_TILE_VECTORS (HT_LANES >= 8 ? 1 : 2)
 #define HT_TILE_STEP (HT_TILE_VECTORS * HT_LANES)
 
@@ -43,7 +43,7 @@ HT_TARGET static void HT_NAME(add_tile)(const double *const *rows, int n, int i0
 HT_TARGET static void HT_NAME(add_moments)(const double *table, ptrdiff_t stride,
                                            const uint32_t *rows, ptrdiff_t n, int m, double *cell) {
     const double *chunk[128];
-    /* Rows of a chunk are read once per tile: they should stay in the first cache. */
+    /* The rows of a chunk are read once per tile: they should stay in the L1 cache. */
     int most = 24576 / (8 * m);
     most = most > 128 ? 128 : most < 8 ? 8 : most;
     for (ptrdiff_t start = 0; start < n; start += most) {
@@ -68,8 +68,7 @@ HT_TARGET static void HT_NAME(combine)(double *restrict target, const double *re
             target[i] += other[i];
 }
 
-/* One row of a Cholesky factor after another, up to four at a time: what is left of the entries
- * below the diagonal of column j. `row` stands at the start of the first of `count` rows. */
+/* Entries of column j of a Cholesky factor below the diagonal, for up to four rows at once. */
 HT_TARGET static inline void HT_NAME(eliminate)(HT_NAME(lanes) *const *row, int count,
                                                 const HT_NAME(lanes) *pivot_row, int j,
                                                 HT_NAME(lanes) inverse)
@@ -98,14 +97,14 @@ HT_TARGET static inline void HT_NAME(eliminate)(HT_NAME(lanes) *const *row, int 
     }
 }
 
-/* Row i of the triangle: a regressor, or behind those a target. */
+/* Row i of the triangle: a regressor, or from p on a target. */
 HT_TARGET static inline HT_NAME(lanes) *HT_NAME(triangle_row)(HT_NAME(lanes) *work, int p, int i)
 {
     return work + (i < p ? i * (i + 1) / 2 : p * (p + 1) / 2 + (i - p) * (p + 1));
 }
 
-/* Factor the normal equations in `work`; the pivots' inverses go to `inverse`, 0 for a column
- * that is left out. ridge[j] is what is added to the diagonal. */
+/* Factorise the normal equations in `work`. OUT the inverse pivots, 0 for a column that is left
+ * out, and the ridge that was added to the diagonal. */
 HT_TARGET static void HT_NAME(factorise)(const ht_linear_rules *rules, HT_NAME(lanes) *work,
                                          HT_NAME(lanes) n_rows, HT_NAME(lanes) weight,
                                          HT_NAME(lanes) *inverse, HT_NAME(lanes) *ridge)
@@ -117,7 +116,7 @@ HT_TARGET static void HT_NAME(factorise)(const ht_linear_rules *rules, HT_NAME(l
         HT_NAME(lanes) varies = pivot, left_over;
         ridge[j] = HT_ALL_OF(0.0);
         if (j > 0) {
-            varies = pivot - row[0] * row[0]; /* about the mean: row[0] is divided by the root */
+            varies = pivot - row[0] * row[0]; /* row[0] is sum / sqrt(weight) */
             ridge[j] = share * varies + rules->per_weight[j] * weight + rules->absolute[j];
             pivot += ridge[j];
         }
@@ -156,7 +155,7 @@ HT_TARGET static void HT_NAME(ridge_losses)(const ht_linear_rules *rules, const 
     for (int first = 0; first < n; first += HT_LANES) {
         HT_NAME(lanes) n_rows, weight, sum = HT_ALL_OF(0.0);
         for (int l = 0; l < HT_LANES; l++) {
-            /* Lanes behind the last candidate repeat it. */
+            /* Unused lanes repeat the last candidate. */
             int own = first + l < n ? first + l : n - 1;
             const double *cell = cells + stride * own;
             double *to = scratch + l;
@@ -199,8 +198,8 @@ HT_TARGET static void HT_NAME(ridge_losses)(const ht_linear_rules *rules, const 
     }
 }
 
-/* sums of each bin += residual times the columns of its rows; behind the columns stand the number
- * of rows and the sum of their weights, the squares of column 0. */
+/* sums of each bin += residual times the columns of its rows; after the columns, the number of rows
+ * and the sum of their weights (column 0 squared). */
 HT_TARGET static void HT_NAME(add_scores)(const double *table, int m, const uint32_t *rows,
                                           ptrdiff_t n, const uint8_t *codes, const double *residual,
                                           double *sums) {
@@ -214,7 +213,7 @@ HT_TARGET static void HT_NAME(add_scores)(const double *table, int m, const uint
     }
 }
 
-/* Solve L x = b in place for n right sides, side by side; b: (p, lanes), lanes a multiple of 8. */
+/* Solve L x = b in place for n right-hand sides; b: (p, lanes), lanes a multiple of 8. */
 HT_TARGET static void HT_NAME(forward)(int p, const double *factor, double *b, int lanes, int n) {
     for (int first = 0; first < n; first += HT_LANES)
         for (int i = 0; i < p; i++) {

@@ -1,7 +1,7 @@
 /* Values of linear leaves: v = c + sum of w * (clip(x) - center), where a missing x adds nothing.
  *
- * The terms of a leaf and its constant stand in chunks of eight lanes. A chunk is some whole cache
- * lines, in one of three forms:
+ * The terms of a leaf and its constant are stored in chunks of eight lanes. A chunk consists of
+ * whole cache lines, in one of three forms:
  *
  *     HT_PAIRS      8 int32 columns, the number of chunks | 8 coefficients | 8 lows | 8 highs
  *     HT_DOUBLES    8 int64 columns (*)                   | 8 coefficients | 8 lows | 8 highs
@@ -9,21 +9,20 @@
  *
  * (*) The first of them also has the number of chunks, in its higher bits.
  *
- * Lows and highs are where x is clipped; they are left out where no term of any leaf is, and not
- * looked at for rows that lie where no leaf they can come to clips anything. The last two forms
- * are for vectors of 64 bytes: a row of up to 32 columns is kept in registers and looked up there,
- * as doubles or as floats, for which the bounds must be floats.
+ * x is clipped to [low, high]. These bounds are omitted if no term of any leaf is clipped, and not
+ * read for rows that no reachable leaf clips. The last two forms are for vectors of 64 bytes: a row
+ * of up to 32 columns is kept in registers, as doubles, or as floats if all bounds are floats.
  * A second array holds [8 coefficients | 8 centres] of each chunk, for exact sums.
  *
- * The column behind the regressors always holds 1: the constant and unused lanes read it. For rows
- * without missing values the centres are folded into the constant. That rounds no more than the last
- * bit of x does; near overflow it is not done. Other rows subtract the centres one by one.
+ * The column after the regressors always holds 1: the constant and unused lanes read it. For rows
+ * without missing values the centres are folded into the constant, which rounds no more than the
+ * last bit of x does; near overflow this is not done. Other rows subtract the centres one by one.
  *
- * Trees are taken in bands of up to HT_BAND: a row meets one leaf of each. Its lanes are multiplied
- * side by side, chunks are added, then trees, and in the end the eight lanes are halved three
- * times: 0 + 4, 1 + 5, ..., then 0 + 2 and 1 + 3 of these, then the last two. Every body keeps that
- * order, so that the sum depends neither on the machine nor on the rows that stand beside (but for
- * the sign of a sum of zeros: lanes that no leaf uses are left out by some bodies). */
+ * Trees are processed in bands of up to HT_BAND. A row adds its leaves by lane: first the chunks of
+ * a leaf, then trees. At the end the eight lanes are added in pairs: 0 + 4, 1 + 5, ..., then 0 + 2
+ * and 1 + 3 of these, then the last two. Every body keeps that order, so the sum depends neither on
+ * the machine nor on the other rows (except for the sign of a zero sum: some bodies skip lanes that
+ * no leaf uses). */
 #ifndef HYBRIDTREES_LINEAR_LEAVES_H
 #define HYBRIDTREES_LINEAR_LEAVES_H
 
@@ -32,7 +31,7 @@
 enum {
     HT_LANES = 8,          /* of a chunk; as many doubles as a cache line has */
     HT_BAND = 8,           /* trees that are summed together */
-    HT_TABLE_COLUMNS = 32, /* columns of x that are looked up within registers */
+    HT_TABLE_COLUMNS = 32, /* columns of x that fit the registers */
     HT_MANY_CHUNKS = 1 << 23,
     HT_PAIRS = 0,
     HT_DOUBLES = 1,
@@ -47,7 +46,7 @@ static inline ptrdiff_t ht_chunk_size(int form, int clipped) {
     return HT_LANES * (clipped ? (form == HT_FLOATS ? 3 : 4) : 2);
 }
 
-/* From one row of x to the next; where registers hold a row, it is read as whole vectors. */
+/* Numbers from one row of x to the next: whole vectors if registers hold a row. */
 static inline ptrdiff_t ht_row_stride(int form, ptrdiff_t n_columns) {
     if (form == HT_PAIRS)
         return n_columns | 1;
@@ -70,8 +69,8 @@ static inline void ht_set_lane(double *chunk, int form, int clipped, int lane, i
     }
 }
 
-/* How many chunks, less than HT_MANY_CHUNKS, a leaf has that starts with this one. What looks up a
- * column in registers takes no notice of the higher bits of its number. */
+/* Write the number of chunks of a leaf, below HT_MANY_CHUNKS, into its first chunk. Permutations
+ * of registers ignore the higher bits of a column number. */
 static inline void ht_set_count(double *chunk, int form, int32_t n) {
     int32_t *columns = (int32_t *) chunk;
     if (form == HT_PAIRS)
@@ -80,7 +79,7 @@ static inline void ht_set_count(double *chunk, int form, int32_t n) {
         columns[0] |= n << 8;
 }
 
-/* Write a chunk of HT_DOUBLES once more, as HT_FLOATS. */
+/* OUT a chunk of HT_DOUBLES as HT_FLOATS. */
 static inline void ht_narrow_chunk(const double *wide, int clipped, double *narrow) {
     for (int lane = 0; lane < HT_LANES; lane++)
         ht_set_lane(narrow, HT_FLOATS, clipped, lane, (int32_t) ((const int64_t *) wide)[lane],
@@ -88,16 +87,16 @@ static inline void ht_narrow_chunk(const double *wide, int clipped, double *narr
                     clipped ? wide[3 * HT_LANES + lane] : 0.0);
 }
 
-/* The leaves of an ensemble, and the rows that come to them. */
+/* The leaves of an ensemble, and the regressors of some rows. */
 typedef struct {
     const double *chunks;
     const double *exact; /* of each chunk: coefficients and centres */
-    void *x;             /* regressors of the rows, row by row, and behind them 1: floats for
+    void *x;             /* regressors of the rows, row by row, each row followed by 1: floats for
                             HT_FLOATS, else doubles */
     ptrdiff_t stride;    /* from one row to the next */
     ptrdiff_t size;      /* of a chunk, in doubles */
     int form;
-    int n_pairs; /* of lanes in use, where leaves have one chunk; else 0 */
+    int n_pairs; /* pairs of lanes in use if leaves have one chunk, else 0 */
 } HtLinearLeaves;
 
 #if defined(__SSE2__) || defined(_M_X64)
@@ -140,12 +139,12 @@ static inline HtPair ht_pair(double a, double b) {
 #define HT_BODY "linear_leaves_body.h"
 #include "per_width.h"
 
-/* total[row] += values of a band of trees, for the rows from first to last. at[HT_BLOCK * k + row]
- * is the first chunk of the row's leaf in tree k. */
+/* total[row] += values of a band of trees, for the rows [first, last). at[HT_BLOCK * k + row] is
+ * the first chunk of the row's leaf in tree k. */
 #define ht_add_band(width, ...) HT_DISPATCH(width, add_band, __VA_ARGS__)
 
-/* Set n_columns numbers side by side, and 1 behind them. Returns HT_MISSING if one is missing, else
- * HT_OUTSIDE if one is not between low and high, else HT_INSIDE. */
+/* Copy n_columns numbers, followed by 1. Returns HT_MISSING if one is missing, else HT_OUTSIDE if
+ * one is not between low and high, else HT_INSIDE. */
 #define ht_copy_f32(width, ...) HT_DISPATCH(width, copy_f32, __VA_ARGS__)
 #define ht_copy_f64(width, ...) HT_DISPATCH(width, copy_f64, __VA_ARGS__)
 

@@ -1,7 +1,7 @@
 /* Bodies that linear_leaves.h compiles once per vector width; no include guard on purpose. */
 
-/* The lanes of a leaf by pairs or, where vectors are wide enough, by fours: a register alone would
- * hold lanes that most leaves do not use. */
+/* The lanes of a leaf by pairs or, with wider vectors, by fours: most leaves do not use all lanes
+ * of the widest vectors. */
 #if HT_X86 && HT_BYTES >= 32
 typedef __m256d HT_NAME(part);
 #define HT_PART 4
@@ -24,14 +24,14 @@ enum { HT_NAME(n_parts) = HT_LANES / HT_PART };
 
 /* Two lanes of x; the second lane of the last pair in use is the constant. */
 HT_TARGET HT_INLINE HtPair HT_NAME(pick_pair)(const double *x, const int32_t *column, int is_last) {
-    uint32_t two[2]; /* with one load, of which there are enough */
+    uint32_t two[2]; /* both with one load */
     if (is_last)
         return HT_PAIR_AND_ONE(x + *column);
     memcpy(two, column, sizeof(two));
     return HT_PAIR_OF(x + two[0], x + two[1]);
 }
 
-/* Lanes from 2 * pair on; those behind the last pair in use are 0. */
+/* Lanes from 2 * pair on; those after the last pair in use are 0. */
 HT_TARGET HT_INLINE HT_NAME(part) HT_NAME(pick_part)(const double *x, const int32_t *column,
                                                      int pair, int n_pairs) {
     const HtPair first = HT_NAME(pick_pair)(x, column + 2 * pair, n_pairs && pair + 1 == n_pairs);
@@ -138,11 +138,11 @@ HT_TARGET static void HT_NAME(add_pairs)(const HtLinearLeaves *leaves, const int
 #undef HT_PART_FROM
 
 #if HT_X86 && HT_BYTES == 64
-/* Rows of up to 32 columns are kept in registers while the trees of a band pass by. Gathers are not
- * used, for many processors are slow at them. */
+/* Rows of up to 32 columns stay in registers for all trees of a band. Gather instructions are not
+ * used: they are slow on many processors. */
 
-/* Eight lanes of one leaf for the floats in a and b; `n`, the columns of a row, 16 or 32, `exact`
- * and `clipped` are literals. */
+/* Eight lanes of one leaf for the floats in a and b. Literals: `exact`, `clipped` and `n`, the
+ * columns of a row, 16 or 32. */
 HT_TARGET HT_INLINE __m512d HT_NAME(float_lanes)(
     const HtLinearLeaves *leaves, ptrdiff_t at, __m512 a, __m512 b, int n, int exact, int clipped) {
     const double *chunk = leaves->chunks + leaves->size * at;
@@ -173,7 +173,7 @@ HT_TARGET HT_INLINE __m512d HT_NAME(double_lanes)(const HtLinearLeaves *leaves, 
     if (n <= 16) {
         given = _mm512_permutex2var_pd(x[0], column, x[1]);
     } else {
-        /* What the first look leaves out is a column still, for the second one. */
+        /* Lanes that the first permutation skips still hold a column number for the second. */
         const __mmask8 behind = _mm512_test_epi64_mask(column, _mm512_set1_epi64(16));
         given = _mm512_mask2_permutex2var_pd(x[0], column, _knot_mask8(behind), x[1]);
         given = _mm512_mask2_permutex2var_pd(x[2], _mm512_castpd_si512(given), behind, x[3]);
@@ -221,7 +221,7 @@ HT_TARGET HT_INLINE __m512d HT_NAME(band_lanes)(const HtLinearLeaves *leaves, co
     return sum;
 }
 
-/* Lanes of eight rows, halved three times; row k of the sums is row HT_PLACE(k) of the lanes. */
+/* Sums of the lanes of eight rows, in pairs; row k of the sums is row HT_PLACE(k) of the lanes. */
 #define HT_PLACE(k) ((k) % 2 * 4 + (k) / 2)
 HT_TARGET HT_INLINE __m512d HT_NAME(halve)(const __m512d *lanes) {
     __m512d fours[4], twos[2];
@@ -258,7 +258,7 @@ HT_TARGET HT_INLINE void HT_NAME(add_by_rows)(const HtLinearLeaves *leaves, cons
             HT_NAME(band_lanes)(leaves, at, n_trees, row, form, n, single, exact, clipped));
 }
 
-/* The loop over a whole band is unrolled, where leaves have one chunk. */
+/* With one chunk per leaf, the loop over a full band is unrolled. */
 #define HT_COLUMNS(form, n, exact, clipped)                                                   \
     if (leaves->n_pairs == 0)                                                                 \
         HT_NAME(add_by_rows)(leaves, at, n_trees, first, last, total, form, n, 0, exact,      \
@@ -329,7 +329,7 @@ HT_TARGET static void HT_NAME(add_band)(const HtLinearLeaves *leaves, const int3
     }
 HT_COPY(widen_f32, float, double)
 #if HT_X86 && HT_BYTES == 64
-/* The same by whole vectors; `kind` is the ending of their operations. */
+/* The same by whole vectors; `kind` is the suffix of the intrinsics. */
 #define HT_COPY_WHOLE(name, real, vector, bits, lanes, kind)                                  \
     HT_TARGET static int HT_NAME(name)(const real *from, ptrdiff_t n, const real *low,        \
                                        const real *high, real *to)                            \

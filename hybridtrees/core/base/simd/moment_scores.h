@@ -1,22 +1,22 @@
-/* Scores of many cuts of one feature where both sides are small linear models. */
+/* Scores of all cuts of one feature if both sides are small linear models. */
 #ifndef HYBRIDTREES_MOMENT_SCORES_H
 #define HYBRIDTREES_MOMENT_SCORES_H
 
 #include "constants.h"
 #include "simd.h"
 
-/* Candidates from one sum to the next in an array of sums. */
+/* Stride between the sums in an array of candidates. */
 #define HT_CANDIDATES 264
 
-/* The sums of a side: h, g, h l, h l l, g l over all its rows (l: the linear part it inherits),
- * then h x, h x x, g x, h l x over the rows that have a value of the feature. */
+/* The sums of a side: h, g, h l, h l l, g l over all its rows (l: the inherited linear part), then
+ * h x, h x x, g x, h l x over the rows with a value of the feature. */
 enum { HT_H, HT_G, HT_L, HT_LL, HT_GL, HT_X, HT_XX, HT_GX, HT_LX, HT_SUMS };
 
-/* Share that centring must leave of a column. */
+/* A column is constant if centring leaves at most this share of its sum of squares. */
 #define HT_CONSTANT 1e-10
 
-/* Twice the loss that the model of a side saves. h, g, l: over all rows; hk, gk, lk: over those
- * that have a value. */
+/* Twice the loss reduction by the model of a side. h, g, l: over all rows; hk, gk, lk: over those
+ * with a value. */
 HT_INLINE double ht_side_score(double h, double g, double l, double ll, double gl, double hk,
                                double gk, double lk, double x, double xx, double gx, double lx,
                                double lambda, int has_l, int has_x) {
@@ -52,9 +52,9 @@ HT_INLINE double ht_side_score(double h, double g, double l, double ll, double g
 #define HT_BODY "moment_scores_body.h"
 #include "per_width.h"
 
-/* scores[c] of the cuts after which the left side has the sums left[s * HT_CANDIDATES + c]; all:
- * the sums of both sides together; to_left, to_right: those of the rows without a value that join
- * a side; least: hessian that a side must have. */
+/* OUT scores[c] of cuts whose left sides have the sums left[s * HT_CANDIDATES + c]; all: sums of
+ * both sides; to_left, to_right: sums of the missing rows that go to a side; least: minimum
+ * hessian of a side. */
 #define ht_moment_scores(width, ...) HT_DISPATCH(width, moment_scores, __VA_ARGS__)
 
 #endif

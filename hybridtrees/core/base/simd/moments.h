@@ -1,14 +1,13 @@
 /* The loops that add the moments of a node's regressors to the cells of histograms.
  *
- * A cell is one vector [h, h r_1 .., h r_i r_j (i <= j) .., g r_1 ..] of the k regressors r, and g
- * behind them where it is asked for, filled up with zeros to a multiple of four. Regressors are
- * looked up from the codes of the row: nothing is stored per row. One regressor may be the sum of
- * several terms (a linear function), so that a cell has four numbers whatever the number of its
- * terms.
+ * A cell is a vector [h, h r_1 .., h r_i r_j (i <= j) .., g r_1 ..] of the k regressors r, with g
+ * at the end if `with_grad`, padded with zeros to a multiple of four. Regressors are looked up from
+ * the codes of the row, so nothing is stored per row. A regressor may be the sum of several terms
+ * (a linear function); a cell then has four numbers for any number of terms.
  *
- * With one regressor the rows are taken in blocks. Their moments, and their codes four to a word,
- * are set out first; then the block is added to the cells of four features at a time, which stay
- * in the first cache where the cells of all features would not. */
+ * With one regressor, rows are processed in blocks. Their moments and codes (four to a word) are
+ * computed first. Then the block is added to the cells of four features at a time, which fit the L1
+ * cache while the cells of all features do not. */
 #ifndef HYBRIDTREES_MOMENTS_H
 #define HYBRIDTREES_MOMENTS_H
 
@@ -24,33 +23,33 @@ typedef struct {
     const uint8_t *records;
     ptrdiff_t record_bytes;
     const float *grad;
-    const uint8_t *quantised;    /* gradients as int32 near the codes, or NULL */
+    const uint8_t *quantised;    /* gradients as int32, usually next to the codes, or NULL */
     ptrdiff_t quantised_step;    /* bytes from row to row */
     float unit;                  /* of these gradients */
-    const float *hess;           /* NULL: one number for all rows */
+    const float *hess;           /* NULL: constant_hess for all rows */
     float constant_hess;
     const uint32_t *rows;
     ptrdiff_t n_rows;
     int32_t n_terms;
-    int32_t summed;              /* the terms are one regressor */
-    int32_t with_grad;           /* g stands in the cells, too */
+    int32_t summed;              /* the sum of the terms is the only regressor */
+    int32_t with_grad;           /* cells also hold g */
     const int32_t *term_feature;
     const float *tables;         /* value of each term for each of 256 codes */
-    float offset;                /* of the sum of terms */
-    const int32_t *features;     /* whose cells are filled, at most HT_MAX_FEATURES */
+    float offset;                /* added to the sum of terms */
+    const int32_t *features;     /* features whose cells are filled, at most HT_MAX_FEATURES */
     int32_t n_features;
-    int32_t contiguous;          /* the features follow one another */
-    const uint32_t *start;       /* first cell of each of them */
+    int32_t contiguous;          /* the features are consecutive */
+    const uint32_t *start;       /* first cell of each feature */
     int32_t cell_size;
     void *cells;                 /* float or double */
 } HtMoments;
 
-/* Rows of a block: what is known of each, its moments, and its codes. */
+/* Regressor, statistics, moments and codes of the rows of a block. */
 typedef struct {
     float regressor[HT_MOMENT_BLOCK];
     float grad[HT_MOMENT_BLOCK];
     float hess[HT_MOMENT_BLOCK];
-    HT_ALIGNED(double moments[4 * HT_MOMENT_BLOCK]); /* or as many pairs of floats */
+    HT_ALIGNED(double moments[4 * HT_MOMENT_BLOCK]); /* or up to 8 floats per row */
     uint32_t codes[HT_MAX_FEATURES / 4][HT_MOMENT_BLOCK];
 } HtMomentBlock;
 
@@ -64,7 +63,7 @@ HT_INLINE void ht_prefetch_row(const HtMoments *m, ptrdiff_t row) {
         HT_PREFETCH(m->hess + row);
 }
 
-/* Gradient of a row. The integers stand in the same cache line as the codes, as a rule. */
+/* Gradient of a row. The integers are usually in the same cache line as the codes. */
 HT_INLINE float ht_row_grad(const HtMoments *m, ptrdiff_t row) {
     int32_t grad;
     if (m->quantised == NULL)
@@ -73,8 +72,7 @@ HT_INLINE float ht_row_grad(const HtMoments *m, ptrdiff_t row) {
     return m->unit * (float) grad;
 }
 
-/* Regressors, statistics and codes of the first n of some rows; n_terms is a literal where it is
- * small. */
+/* OUT regressors, statistics and codes of the first n rows; a small n_terms is a literal. */
 HT_INLINE void ht_read_rows(const HtMoments *given, const uint32_t *rows, int n, ptrdiff_t n_left,
                             int n_terms, HtMomentBlock *block) {
     const HtMoments m = *given;
@@ -94,7 +92,7 @@ HT_INLINE void ht_read_rows(const HtMoments *given, const uint32_t *rows, int n,
         block->grad[i] = ht_row_grad(&m, row);
         block->hess[i] = m.hess == NULL ? m.constant_hess : m.hess[row];
         if (m.contiguous) {
-            /* A record has four bytes behind its codes: the last word may reach into them. */
+            /* A record has four bytes after its codes, so the last word may extend beyond them. */
             const uint8_t *codes = record + m.features[0];
             for (int k = 0; k < n_words; k++)
                 memcpy(&block->codes[k][i], codes + 4 * k, 4);
@@ -129,8 +127,8 @@ static void ht_fill_block(const HtMoments *m, const uint32_t *rows, int n, ptrdi
         (to)[3] = block->grad[i] * r;                                                         \
     } while (0)
 
-/* Moments of the rows of a block: four floats, eight of which the last three are 0, or four
- * doubles. */
+/* OUT moments of the rows of a block: four doubles, four floats, or eight floats of which the last
+ * three are 0. */
 static void ht_fill_moments(int n, int wide, int lanes, HtMomentBlock *block) {
     float *f = (float *) block->moments;
     if (wide) {
@@ -162,8 +160,8 @@ typedef struct { double lane[4]; } ht_doubles4;
         cell.lane[lane] += v.lane[lane]
 #endif
 
-/* Add n rows to the cells of one to four features, of which `count`, a literal, tells the number.
- * Lanes are added one to one, so that the sums do not depend on the width of the vectors. */
+/* Add n rows to the cells of `count` features, a literal from 1 to 4. Lanes are independent, so the
+ * sums do not depend on the vector width. */
 #define HT_DEFINE_ADD(name, vector)                                                           \
     HT_INLINE void name(vector *cells, const uint32_t *start, int count,                      \
                         const uint32_t *codes, const vector *moments, int n)                  \
@@ -199,7 +197,7 @@ HT_DEFINE_ADD(ht_add_doubles4, ht_doubles4)
 #define HT_UP_TO_32 /* no cell is wider */
 #include "per_width.h"
 
-/* Add the rows block by block; lanes: numbers of a cell. */
+/* Add the rows block by block; lanes: numbers per cell. */
 static void ht_add_blocks(const HtMoments *m, int wide, int lanes, int width) {
     HtMomentBlock block;
     for (ptrdiff_t first = 0; first < m->n_rows; first += HT_MOMENT_BLOCK) {
@@ -268,7 +266,7 @@ HT_INLINE void ht_add_rows_one_by_one(const HtMoments *given, int wide) {
     }
 }
 
-/* Add the rows to the cells, which are doubles where `wide` is set; width: bytes of a vector. */
+/* Add the rows to the cells, which are doubles if `wide`, else floats; width: bytes of a vector. */
 static void ht_add_moment_rows(const HtMoments *m, int wide, int width) {
     const int one = m->summed || m->n_terms == 1;
     if (one && !m->with_grad)

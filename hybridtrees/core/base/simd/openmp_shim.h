@@ -1,4 +1,4 @@
-/* OpenMP calls that also compile where OpenMP is missing. */
+/* OpenMP calls that also compile without OpenMP. */
 #ifndef HYBRIDTREES_OPENMP_SHIM_H
 #define HYBRIDTREES_OPENMP_SHIM_H
 
@@ -8,9 +8,7 @@
 #else
 #define HT_HAS_OPENMP 0
 static inline int omp_get_thread_num(void) { return 0; }
-static inline int omp_get_num_threads(void) { return 1; }
 static inline int omp_get_max_threads(void) { return 1; }
-static inline int omp_in_parallel(void) { return 0; }
 static inline double omp_get_wtime(void) { return 0.0; }
 #endif
 

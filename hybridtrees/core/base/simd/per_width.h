@@ -1,18 +1,18 @@
-/* Compile a body once per vector width, and choose among the widths at run time.
+/* Compile a body once per vector width, and choose the width at run time.
  *
  *     #define HT_BODY "loss_kernels_body.h"
  *     #include "per_width.h"
  *
- * includes the body, a header beside this one without an include guard, for vectors of 16 bytes
- * and on x86 also for those of 32 and 64 bytes. The body finds
+ * includes the body, a header without an include guard in this folder, for vectors of 16 bytes and
+ * on x86 also for 32 and 64 bytes. The body can use
  *
- *     HT_NAME(name)  name_16, name_32 or name_64, for all that it defines
- *     HT_TARGET      attribute of its functions: the instructions of this width
+ *     HT_NAME(name)  name_16, name_32 or name_64, for everything that it defines
+ *     HT_TARGET      function attribute that enables the instructions of this width
  *     HT_BYTES       the width
  *     HT_X86         whether it may call the intrinsics of this width
  *
- * Defined beside HT_BODY, HT_UP_TO_32 leaves out 64 bytes (call HT_DISPATCH_32 then), and
- * HT_WHOLE_VECTORS has plain loops use them: compilers prefer 32 even where they have wider ones.
+ * Defined together with HT_BODY, HT_UP_TO_32 omits 64 bytes (call HT_DISPATCH_32 then), and
+ * HT_WHOLE_VECTORS makes plain loops use 64 bytes: by default compilers prefer 32.
  *
  * A body does the same operations in the same order for every width, so that results do not
  * depend on the machine. */
@@ -38,18 +38,18 @@
 #define HT_JOIN_(a, b) a##b
 #define HT_JOIN(a, b) HT_JOIN_(a, b)
 
-/* ht_vector_bytes asks the machine for the same. */
+/* The same features as tested in ht_vector_bytes. */
 #define HT_AVX512 "avx512f,avx512bw,avx512dq,avx512vl"
 
-/* clang does not know this option, and drops an attribute it does not know all of. */
+/* clang ignores the whole attribute if it contains this option, which it does not know. */
 #if defined(__clang__)
 #define HT_PREFER_512 ""
 #else
 #define HT_PREFER_512 ",prefer-vector-width=512"
 #endif
 
-/* Bytes of the widest vector this machine has: 16, 32 or 64. The variable
- * HYBRIDTREES_VECTOR_BITS of the environment, 128 or 256, asks for narrower ones. */
+/* Bytes of the widest vectors of this machine: 16, 32 or 64. The environment variable
+ * HYBRIDTREES_VECTOR_BITS, 128 or 256, limits them. */
 HT_UNUSED static int ht_vector_bytes(void) {
 #if HT_X86
     static int found = 0;
@@ -74,7 +74,7 @@ HT_UNUSED static int ht_vector_bytes(void) {
 #endif
 }
 
-/* name(arguments) of a body, for a width of 16, 32 or 64 bytes: an expression. */
+/* An expression that calls `name` of a body for a width of 16, 32 or 64 bytes. */
 #if HT_X86
 #define HT_DISPATCH(width, name, ...)                                                         \
     ((width) == 64   ? HT_JOIN(name, _64)(__VA_ARGS__)                                        \

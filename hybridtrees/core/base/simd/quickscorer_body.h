@@ -9,17 +9,17 @@ typedef double HT_NAME(mask_double)
 typedef int64_t HT_NAME(mask_long)
     __attribute__((vector_size(HT_BYTES), aligned(8), may_alias));
 
-/* base + position of the lowest set bit. Isolated, that bit is a power of two, and its logarithm
- * stands in the exponent bits of the float of the same value (for bit 31 of the negative one). */
+/* base + position of the lowest set bit. That bit alone is a power of two, and its logarithm is in
+ * the exponent of the float of the same value (for bit 31 of the negative one). */
 HT_TARGET HT_INLINE HT_NAME(mask_int) HT_NAME(lowest)(HT_NAME(mask_int) bits, int32_t base)
 {
     const HT_NAME(mask_float) power = __builtin_convertvector(bits & -bits, HT_NAME(mask_float));
     return (((HT_NAME(mask_int)) power >> 23) & 255) + (base - 127);
 }
 
-/* The rows that go right lose the leaves that the mask has not. */
+/* Rows that go right keep only the leaves in the mask. */
 #if HT_X86 && HT_BYTES == 64
-/* Comparisons give bits here, under which a mask is applied at once. */
+/* AVX-512 comparisons yield bit masks for masked operations. */
 #define HT_RIGHT_UNLESS_LE(s, x, t, keep)                                                     \
     s = (HT_NAME(mask_int)) _mm512_mask_and_epi32(                                            \
         (__m512i) s, _mm512_cmp_ps_mask((__m512) x, (__m512) t, _CMP_NLE_UQ), (__m512i) s,    \

@@ -1,4 +1,4 @@
-/* The loops that want wide vectors, see per_width.h. */
+/* Vectorised loops, see per_width.h. */
 #ifndef HYBRIDTREES_SIMD_H
 #define HYBRIDTREES_SIMD_H
 
@@ -7,9 +7,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* exp(x) to about one unit in the last place, written so that a loop over it becomes vectors.
+/* exp(x) to about one unit in the last place, in a form that compilers can vectorise:
  * x = k ln 2 + r, |r| <= ln 2 / 2; the series of exp(r) to the 13th power; 2^k by its exponent
- * bits. Arguments are clipped to +-708, where exp is still an ordinary number. NaN gives NaN. */
+ * bits. Arguments are clipped to +-708, where exp is still a normal number. NaN gives NaN. */
 static inline double ht_exp(double x) {
     const double shift = 6755399441055744.0; /* 1.5 * 2^52: adding it rounds to an integer */
     double rounded, k, r, series, power;
@@ -47,9 +47,9 @@ static inline double ht_exp(double x) {
 #define ht_unit_sums(width, ...) HT_DISPATCH(width, unit_sums, __VA_ARGS__)
 #define ht_logistic(width, ...) HT_DISPATCH(width, logistic, __VA_ARGS__)
 
-/* The smallest float that is not below x: comparing it with a float threshold gives what
- * comparing x itself gives. NaN stays NaN. Of floats with one sign the next one has the next bits;
- * written without a branch, for half of all numbers are rounded down. */
+/* The smallest float that is not below x: it compares with a float threshold as x does. NaN stays
+ * NaN. The next float of the same sign has the next bits. No branch, as half of all numbers are
+ * rounded down. */
 static inline float ht_round_up(double x) {
     float nearest = (float) x;
     int32_t bits;
@@ -59,7 +59,7 @@ static inline float ht_round_up(double x) {
     return nearest;
 }
 
-/* The largest float that is not above t: for a float x, x <= t as before. */
+/* The largest float that is not above t: for a float x, x <= t does not change. */
 static inline float ht_round_down(double t) {
     float nearest = (float) t;
     return (double) nearest > t ? nextafterf(nearest, -INFINITY) : nearest;

@@ -1,11 +1,11 @@
-/* Best cut of one sorted list: the loops that the exact search spends its time in.
+/* Best cut of one sorted list: the inner loops of the exact search.
  *
- * In C because they must be compiled into one body each, with the flags known: the compiler does
- * not inline the same loops reliably when they come from nested Cython functions.
+ * C because each loop must be compiled with its flags as constants, and compilers do not reliably
+ * inline nested Cython functions.
  *
- * A candidate is a cut behind entry i, i in [first, last), where the next entry has another key.
- * The statistics that already stand left (rows with a missing value) are where the sums start.
- * The lowest of equal candidates wins: a later one has to be better by more than rounding. */
+ * A candidate is a cut after entry i, i in [first, last), if the next entry has another key. The
+ * sums start with those of rows that are always on the left (rows with a missing value). The first
+ * of equal candidates wins: a later one must be better by more than rounding errors. */
 #ifndef HYBRIDTREES_SORTED_SCAN_H
 #define HYBRIDTREES_SORTED_SCAN_H
 
@@ -19,20 +19,20 @@ typedef struct {
     const ht_entry *entries;
     const double *stats;    /* of each row, `width` numbers */
     intptr_t first, last;   /* candidates */
-    double left_sum, left_weight; /* what stands left before the first entry */
+    double left_sum, left_weight; /* of the left side before the first entry */
     double sum, weight;     /* of the whole node */
     double least_weight;    /* of a child */
     double lambda;
-    double step;            /* weight from one candidate to the next, 0: every cut is one */
+    double step;            /* minimum weight between two candidates */
     double bar;             /* IN/OUT score that a candidate has to beat */
     double noise;           /* scores that differ by less are equal */
     double score;           /* OUT of the best candidate, unchanged if there is none */
 } ht_cut_scan;
 
-#define HT_AHEAD 24         /* entries that the gather is prefetched ahead of its use */
+#define HT_AHEAD 24         /* how many entries ahead statistics are prefetched */
 
-/* One number a row, all weights 1: gain / total = d^2 / (n_left n_right), d the sum of the left
- * rows above what they would have at the mean of the node. */
+/* One number per row, all weights 1: gain / total = d^2 / (n_left n_right), with d the sum of the
+ * left rows minus n_left times the mean of the node. */
 HT_INLINE intptr_t ht_cut_unit_body(ht_cut_scan *scan, int far) {
     const ht_entry *entries = scan->entries;
     const double *y = scan->stats;
@@ -64,7 +64,7 @@ HT_INLINE intptr_t ht_cut_unit_body(ht_cut_scan *scan, int far) {
     return best;
 }
 
-/* Weighted: the same with weights in the place of counts. Newton: the score of both sides. */
+/* Weighted: the same with weights instead of counts. Newton: the score of both sides. */
 HT_INLINE intptr_t ht_cut_pair_body(ht_cut_scan *scan, int newton, int far) {
     const ht_entry *entries = scan->entries;
     const double *stats = scan->stats;
@@ -108,8 +108,8 @@ HT_INLINE intptr_t ht_cut_pair_body(ht_cut_scan *scan, int newton, int far) {
     return best;
 }
 
-/* Classes: sums of squares of the class weights on both sides, kept up to date entry by entry.
- * `left` and `right` hold one weight per class and are changed. */
+/* Classes: sums of squares of the class weights on both sides, updated with every entry. `left` and
+ * `right` hold one weight per class and are changed. */
 HT_INLINE intptr_t ht_cut_class_body(ht_cut_scan *scan, double *left, double *right, int weighted) {
     const ht_entry *entries = scan->entries;
     const double *stats = scan->stats;

@@ -1,8 +1,8 @@
-/* How many threads the system lets this process start.
+/* How many threads the system allows this process to start.
  *
- * An OpenMP runtime ends the process when it cannot start a thread, for want of memory or because
- * of a limit on the number of threads. So threads are first started here, where that can fail, and
- * a team is made no larger than what was found. */
+ * An OpenMP runtime aborts the process if it cannot start a thread, because of too little memory or
+ * a limit on threads. So threads are first started here, where a failure can be handled, and a
+ * parallel region gets at most as many as could be started. */
 #ifndef HYBRIDTREES_START_THREADS_H
 #define HYBRIDTREES_START_THREADS_H
 
@@ -20,10 +20,11 @@ static inline int ht_team_of(int n) { return n; }
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* Besides the stacks: the work itself needs memory too, or more threads are of no use. */
+/* Memory for the work itself, besides the stacks. */
 #define HT_SPARE_BYTES ((size_t) 32 << 20)
 
-/* Bytes that a variable such as OMP_STACKSIZE asks for ("64M"; a plain number is in kB), 0: none. */
+/* Bytes in an environment variable such as OMP_STACKSIZE ("64M"; a plain number is in kB); 0: not
+ * set. */
 static inline size_t ht_stack_asked(const char *name) {
     const char *text = getenv(name);
     char *end;
@@ -41,7 +42,7 @@ static inline size_t ht_stack_asked(const char *name) {
     }
 }
 
-/* Attributes of the threads that the OpenMP runtime will start; returns the size of a stack. */
+/* OUT attributes of the threads that the OpenMP runtime will start; returns their stack size. */
 static inline size_t ht_thread_attributes(pthread_attr_t *attributes) {
     size_t size = ht_stack_asked("OMP_STACKSIZE"), usual = 0;
     pthread_attr_init(attributes);
@@ -53,7 +54,7 @@ static inline size_t ht_thread_attributes(pthread_attr_t *attributes) {
     return size;
 }
 
-/* Addresses for n_bytes more, NULL: there are none. */
+/* Reserve n_bytes of address space; NULL on failure. */
 static inline void *ht_reserve(size_t n_bytes) {
     void *block = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -66,14 +67,14 @@ static void *ht_wait_for_gate(void *gate) {
     return NULL;
 }
 
-/* Where a thread allocates, the C library takes a good deal of addresses for it alone. */
+/* The first allocation of a thread makes the C library reserve address space for that thread. */
 static void *ht_allocate_and_wait(void *gate) {
     void *volatile block = malloc(1);
     free(block);
     return ht_wait_for_gate(gate);
 }
 
-/* Start n threads that live at the same time, and end them; returns how many there were. */
+/* Start n threads at the same time, and end them; returns how many could be started. */
 static inline int ht_startable(int n, int allocating) {
     void *(*work)(void *) = allocating ? ht_allocate_and_wait : ht_wait_for_gate;
     pthread_t *threads = malloc((size_t) n * sizeof(pthread_t));
@@ -96,13 +97,12 @@ static inline int ht_startable(int n, int allocating) {
     return started;
 }
 
-/* Threads of the last team of this thread that had more than one, and of the largest. libgomp ends
- * those that the next team does not need and starts them again for the one after; libomp keeps
- * them. */
+/* Threads of the last parallel region of this thread, and of the largest one. libgomp ends threads
+ * that the next region does not need and starts them again later; libomp keeps them. */
 static HT_THREAD_LOCAL int ht_alive = 1;
 static HT_THREAD_LOCAL int ht_most = 1;
 
-/* Threads for a team that wants n: as many if they run already or can be started. */
+/* Threads for a parallel region: n if they run already or can be started, else fewer. */
 static inline int ht_team_of(int n) {
     pthread_attr_t attributes;
     if (n <= 1 || !HT_HAS_OPENMP)
@@ -112,7 +112,7 @@ static inline int ht_team_of(int n) {
         ht_most = n > ht_most ? n : ht_most;
     }
     else if (n > ht_alive) {
-        /* So many could be started before: it is a matter of memory, and quickly asked. */
+        /* As many could be started before, so only memory may be lacking: a quick check. */
         size_t size = (size_t) (n - ht_alive) * ht_thread_attributes(&attributes) + HT_SPARE_BYTES;
         void *room = ht_reserve(size);
         pthread_attr_destroy(&attributes);

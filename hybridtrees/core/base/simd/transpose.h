@@ -1,10 +1,9 @@
-/* Rows of a table turned to feature-major order, for the scoring of blocks.
+/* Transpose rows of a table to feature-major order, for the scoring of blocks.
  *
- * Four columns that stand side by side, of which more than one is used, are read for four rows and
- * turned in registers: one column at a time, most of every cache line that is read would be thrown
- * away. */
-#ifndef HYBRIDTREES_TURN_ROWS_H
-#define HYBRIDTREES_TURN_ROWS_H
+ * Four neighbouring columns, of which more than one is used, are read for four rows and transposed
+ * in registers: column by column, most of every cache line would be read in vain. */
+#ifndef HYBRIDTREES_TRANSPOSE_H
+#define HYBRIDTREES_TRANSPOSE_H
 
 #include "quickscorer.h"
 
@@ -34,7 +33,7 @@ static inline __m128 ht_four_of_f64(const double *x) {
     return _mm_castsi128_ps(_mm_add_epi32(bits, _mm_and_si128(step, below)));
 }
 
-#define HT_TURN_FOUR(kind, real)                                                              \
+#define HT_TRANSPOSE_FOUR(kind, real)                                                         \
     for (int row = 0; row < n_rows; row += 4) {                                               \
         const char *from = rows + first * (ptrdiff_t) sizeof(real);                           \
         __m128 a = ht_four_of_##kind((const real *) (from + offset[row]));                    \
@@ -48,15 +47,15 @@ static inline __m128 ht_four_of_f64(const double *x) {
         _mm_storeu_ps(to[3] + row, d);                                                        \
     }
 #else
-#define HT_TURN_FOUR(kind, real)
+#define HT_TRANSPOSE_FOUR(kind, real)
 #endif
 
-/* block[column, k] = rows[order[k], used[column]] for n_rows rows, which stand `stride` bytes apart
- * and have n_columns numbers; those between two floats become the larger. */
-#define HT_TURN(kind, real)                                                                   \
-    static inline void ht_turn_##kind(const char *rows, ptrdiff_t stride, ptrdiff_t n_columns, \
-                                      const int32_t *order, int n_rows, const int32_t *used,  \
-                                      int n_used, float *block)                               \
+/* block[column, k] = rows[order[k], used[column]] for n_rows rows of n_columns numbers, `stride`
+ * bytes apart; doubles are rounded up to floats. */
+#define HT_TRANSPOSE(kind, real)                                                              \
+    static inline void ht_transpose_##kind(                                                   \
+        const char *rows, ptrdiff_t stride, ptrdiff_t n_columns, const int32_t *order,        \
+        int n_rows, const int32_t *used, int n_used, float *block)                            \
     {                                                                                         \
         ptrdiff_t offset[HT_BLOCK];                                                           \
         float unused[HT_BLOCK];                                                               \
@@ -70,7 +69,7 @@ static inline __m128 ht_four_of_f64(const double *x) {
             for (n = 0; n < 4 && column + n < n_used && used[column + n] < first + 4; n++)    \
                 to[used[column + n] - first] = own + n * step;                                \
             if (HT_SSE2 && n > 1 && first + 4 <= n_columns) {                                 \
-                HT_TURN_FOUR(kind, real)                                                      \
+                HT_TRANSPOSE_FOUR(kind, real)                                                 \
                 continue;                                                                     \
             }                                                                                 \
             n = 1;                                                                            \
@@ -78,9 +77,9 @@ static inline __m128 ht_four_of_f64(const double *x) {
                 own[row] = ht_float_of_##kind(((const real *) (rows + offset[row]))[first]);  \
         }                                                                                     \
     }
-HT_TURN(f32, float)
-HT_TURN(f64, double)
-#undef HT_TURN
-#undef HT_TURN_FOUR
+HT_TRANSPOSE(f32, float)
+HT_TRANSPOSE(f64, double)
+#undef HT_TRANSPOSE
+#undef HT_TRANSPOSE_FOUR
 
 #endif

@@ -1,4 +1,4 @@
-"""The fit of a forest, whatever its trees are: samples, growth, out-of-bag errors, warm start."""
+"""The fit that all forests share: samples, growth, out-of-bag errors, warm start."""
 
 from __future__ import annotations
 
@@ -7,135 +7,76 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hybridtrees._parameters import check_boolean, check_integer, check_real
+from hybridtrees.base import ClassifierMixin
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.input.class_weights import drawable_weight
 from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.metrics import METRICS, Metric, accuracy_score, callable_metric, get_metric
 from hybridtrees.models.shared.bagging import BaggingSettings, RowSampler, bag
-from hybridtrees.models.shared.class_weights import drawable_weight
 from hybridtrees.models.shared.forest.out_of_bag import (
     OutOfBag,
     most_probable,
     of_classes,
     two_columns,
 )
+from hybridtrees.models.shared.forest.parameters import BaggingParameters
 from hybridtrees.models.shared.forest.warm_start import check_same_growth, continue_oob
 from hybridtrees.models.shared.importance import shares
 from hybridtrees.models.shared.targets import ClassTarget, RegressionTarget
 from hybridtrees.models.shared.tree_models import TreeModel
-from hybridtrees.models.shared.tree_parameters import GrowthParameters
-
-# The maximum number of trees under n_estimators="auto".
-MAX_TREES = 1000
 
 _OOB_NAMES = (
-    "oob_score_",
-    "oob_curve_",
-    "oob_prediction_",
-    "oob_decision_function_",
-    "_oob_sums",
-    "_oob_counts",
-    "_oob_metric",
-)
-
-
-class BaggingParameters(GrowthParameters):
-    """Parameters of samples and of the number of trees."""
-
-    _positional = ("n_estimators",)
-
-    n_estimators: int | str = 100
-    bootstrap: bool = True
-    max_samples: int | float | None = None
-    oob_score: Any = False
-    warm_start: bool = False
-
-    def _check_bagging(self) -> None:
-        """Check all that can be checked without the data, except `oob_score`."""
-        if not isinstance(self.n_estimators, str):
-            check_integer("n_estimators", self.n_estimators, 1)
-        elif self.n_estimators != "auto":
-            raise ValueError(
-                "n_estimators must be an integer of at least 1 or 'auto', got "
-                f"{self.n_estimators!r}"
-            )
-        check_boolean("bootstrap", self.bootstrap)
-        check_boolean("warm_start", self.warm_start)
-        if isinstance(self.max_samples, Integral) and not isinstance(self.max_samples, bool):
-            check_integer("max_samples", self.max_samples, 1)
-        elif self.max_samples is not None:
-            check_real("max_samples", self.max_samples, 0, 1, closed="right")
-
-    def _asks_oob(self) -> bool:
-        """Whether `oob_score` is anything but False, be it Python's or NumPy's."""
-        return not isinstance(self.oob_score, bool | np.bool_) or bool(self.oob_score)
-
-    def _oob_purpose(self) -> str:
-        """Return what rows out of the bag are needed for, for messages."""
-        return "oob_score" if self._asks_oob() else "n_estimators='auto'"
-
-    def _n_trees(self, n_grown: int) -> tuple[int, bool]:
-        """Trees to grow, and whether to stop when the error has settled."""
-        if self.n_estimators == "auto":
-            return max(0, MAX_TREES - n_grown), True
-        n_trees = int(self.n_estimators) - n_grown
-        if n_trees < 0:
-            raise ValueError(
-                f"n_estimators must be at least {n_grown}, the number of trees there are, when "
-                f"warm_start=True, got {self.n_estimators}"
-            )
-        return n_trees, False
-
-    def _make_sampler(self, n_rows: int, weight: np.ndarray | None) -> RowSampler:
-        n_used = n_rows if weight is None else int(np.count_nonzero(weight))
-        if self.max_samples is None:
-            n_drawn = n_used
-        elif isinstance(self.max_samples, Integral):
-            n_drawn = int(self.max_samples)
-            if n_drawn > n_used and not self.bootstrap:
-                raise ValueError(
-                    f"max_samples must be at most {n_used}, the number of rows, with "
-                    f"bootstrap=False, got {n_drawn}"
-                )
-        else:
-            n_drawn = max(1, round(float(self.max_samples) * n_used))
-        if weight is not None:
-            # Equal weights are none: the draws are to be the same.
-            unit = weight[0] if self.bootstrap else 1.0
-            weight = None if unit > 0 and np.all(weight == unit) else weight
-        like = vars(self).get("_sampler") if self.warm_start else None
-        return RowSampler(n_rows, n_drawn, bool(self.bootstrap), weight, like)
+    "oob_score_", "oob_curve_", "oob_prediction_", "oob_decision_function_", "_oob_sums",
+    "_oob_counts", "_oob_metric",
+)  # fmt: skip
 
 
 @dataclass
 class ForestData:
-    """What a fit is given, read and checked."""
+    """The validated input of a fit."""
 
     table: Any  # what trees are grown on
     target: np.ndarray  # (n_rows, n_outputs), or int32 class codes
     weight: np.ndarray | None
-    factor: Callable[[np.ndarray], np.ndarray] | None  # sample counts -> factors on row weights
+    factor: Callable[[np.ndarray], np.ndarray] | None  # sample counts -> class weights of rows
     sampler: RowSampler
     leaves_out: bool  # whether samples leave rows out
     n_threads: int
 
 
 class Forest(TreeModel, BaggingParameters):
-    """Bagged trees: everything but the target, and the hooks below, which a family brings."""
+    """Bagged trees without the target; a family implements the hooks below.
+
+    Attributes
+    ----------
+    trees_ : sequence of Tree
+        The trees.
+    n_estimators_ : int
+        Number of trees.
+    oob_score_ : float
+        With `oob_score`: the out-of-bag score.
+    oob_curve_ : ndarray of shape (n_trees,)
+        Out-of-bag error after each tree, with `oob_score` or ``n_estimators="auto"``: mean squared
+        error, error rate of a classifier, or the metric of `oob_score`.
+    feature_importances_, feature_importances_std_ : ndarray of shape (n_features,)
+        Mean decrease in impurity by the splits on each feature, and its standard deviation over the
+        trees. It is biased towards features with many values.
+    """
 
     _few_rows = 64
-    _default_metric: str
-    _metric_names: tuple[str, ...] = ()
+    _default_metric: ClassVar[str]
+    _metric_names: ClassVar[tuple[str, ...]] = ()
 
-    # -- what families bring --------------------------------------------------------------------
+    # -- hooks for families ---------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
-        """Check all that can be checked without the data."""
+        """Check what can be checked without the data."""
         self._check_bagging()
         self._check_tree_parameters()
         if self._asks_oob():
@@ -150,11 +91,11 @@ class Forest(TreeModel, BaggingParameters):
         raise NotImplementedError
 
     def _class_factor(self, target: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:
-        """Return what makes factors on the weights of rows from the counts of a sample."""
+        """Return the function from sample counts to class weights of rows, None without any."""
         return None
 
     def _votes(self) -> bool:
-        """Whether trees vote for a class, instead of giving probabilities."""
+        """Whether trees vote for a class, instead of averaging probabilities."""
         return False
 
     def _growing_threads(self, table: Any) -> int:
@@ -165,31 +106,31 @@ class Forest(TreeModel, BaggingParameters):
         raise NotImplementedError
 
     def _growth(self, recipe: Any, data: ForestData) -> dict[str, Any]:
-        """Return what the trees depend on: a fit that adds trees must have the same."""
+        """Return what the trees depend on; a warm start refuses to change any of it."""
         raise NotImplementedError
 
     def _prepare(self, recipe: Any, data: ForestData, needs_oob: bool) -> Any:
-        """Return what the growers share, with `open_grower`, `grow` and the table as `values`."""
+        """Return an object with `open_grower`, `grow` and the table as `values`; see `bag`."""
         raise NotImplementedError
 
     def _keep_trees(self, fit: Any, grown: list[Any], earlier: dict[str, Any] | None) -> None:
-        """Keep trees as `_trees`, after those of the earlier fit."""
+        """Keep the trees as `_trees`, after those of an earlier fit."""
         raise NotImplementedError
 
     def _add_trees(
         self, trees: Any, table: Any, raw: np.ndarray, n_threads: int, first: int, last: int
     ) -> None:
-        """Add the predictions of the trees from one number to another."""
+        """Add the predictions of the trees [first, last) to `raw`."""
         trees.add_raw(table, raw, n_threads, first, last)
 
     def _predict_tree(self, trees: Any, table: Any, tree: int, rows: np.ndarray) -> np.ndarray:
-        """Predictions of one tree for some rows, (n_rows, n_values)."""
+        """Return the predictions of one tree for some rows, (n_rows, n_values)."""
         raw = np.zeros((len(rows), self._n_values()))
         self._add_trees(trees, table[rows], raw, 1, tree, tree + 1)
         return raw
 
     def _importances(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return sums of the importances over the trees, and their standard deviation."""
+        """Return the importances summed over the trees, and their standard deviations."""
         raise NotImplementedError
 
     def _default_score(self, oob: OutOfBag) -> float:
@@ -224,7 +165,7 @@ class Forest(TreeModel, BaggingParameters):
         needs_oob = settle or asks_oob
         if needs_oob and not data.leaves_out:
             raise ValueError(
-                f"{self._oob_purpose()} needs rows out of the bag: bootstrap=True, or max_samples "
+                f"{self._oob_purpose()} needs out-of-bag rows: set bootstrap=True, or max_samples "
                 "below the number of rows"
             )
         fit = self._prepare(recipe, data, needs_oob)
@@ -246,11 +187,11 @@ class Forest(TreeModel, BaggingParameters):
         self._keep_errors(oob, result.errors, data.sampler)
 
     def _read_data(self, X: Any, y: Any, sample_weight: Any) -> ForestData:
-        """Read and check what a fit is given."""
+        """Validate the input of a fit."""
         table = self._fit_table(X)
         n_rows = table.shape[0]
         target = self._encode_target(y, n_rows)
-        weight = check_sample_weight(sample_weight, n_rows)
+        weight = self._weigh_classes(target, check_sample_weight(sample_weight, n_rows))
         n_threads = self._growing_threads(table)
         factor = self._class_factor(target)
         drawn = weight if factor is None else drawable_weight(factor, target, weight)
@@ -258,10 +199,10 @@ class Forest(TreeModel, BaggingParameters):
         return ForestData(table, target, weight, factor, sampler, sampler.leaves_out, n_threads)
 
     def _check_kept(self, earlier: dict[str, Any]) -> None:
-        """Refuse to add trees with more kept of them than of those that there are."""
+        """Refuse a warm start that needs data which the earlier fit did not keep."""
 
     def _metric(self) -> Metric:
-        """Metric of the out-of-bag curve."""
+        """Return the metric of the out-of-bag curve."""
         if isinstance(self.oob_score, bool | np.bool_):
             return get_metric(self._default_metric)
         if isinstance(self.oob_score, str):
@@ -274,7 +215,7 @@ class Forest(TreeModel, BaggingParameters):
             return get_metric(self.oob_score)
         if callable(self.oob_score):
             metric = callable_metric(self.oob_score)
-            return of_classes(metric) if self._estimator_type == "classifier" else metric
+            return of_classes(metric) if isinstance(self, ClassifierMixin) else metric
         raise TypeError(
             f"oob_score must be True, False, a function or a name, got {self.oob_score!r}"
         )
@@ -284,7 +225,7 @@ class Forest(TreeModel, BaggingParameters):
             entropy, key = earlier["_seed"]
             return np.random.SeedSequence(entropy, spawn_key=tuple(key))
         seeds = seed_sequence(self.random_state)
-        entropy = seeds.entropy
+        entropy = cast(Any, seeds.entropy)  # a number or several
         self._seed = (
             int(entropy) if isinstance(entropy, Integral) else list(map(int, entropy)),
             list(map(int, seeds.spawn_key)),
@@ -298,14 +239,14 @@ class Forest(TreeModel, BaggingParameters):
         return OutOfBag(target, weight, metric, self._n_values(), n_classes, self._votes())
 
     def _keep_errors(self, oob: OutOfBag | None, curve: list[float], sampler: RowSampler) -> None:
-        """Keep the out-of-bag predictions and their error, and what a warm start continues."""
+        """Keep the out-of-bag predictions and errors, and what a warm start needs to continue."""
         for name in _OOB_NAMES:
             self.__dict__.pop(name, None)
         if oob is None:
             return
         if not np.all(oob.counts[slice(None) if sampler.weight is None else sampler.weight > 0]):
             warnings.warn(
-                "Some rows were in the sample of every tree and have no out-of-bag prediction: "
+                "Some rows are in the sample of every tree and have no out-of-bag prediction: "
                 "there are too few trees for a reliable estimate",
                 UserWarning,
                 stacklevel=5,
@@ -321,12 +262,12 @@ class Forest(TreeModel, BaggingParameters):
     # -- predict --------------------------------------------------------------------------------
 
     def _n_values(self) -> int:
-        """Numbers that a tree predicts: of two classes, for the second alone."""
+        """Return how many numbers a tree predicts; of two classes, one for the second."""
         n_classes = self._n_classes()
         return (1 if n_classes == 2 else n_classes) if n_classes else self.n_outputs_
 
     def _predict_values(self, X: Any) -> np.ndarray:
-        """Mean over the trees, (n_rows, n_values)."""
+        """Return the mean over the trees, (n_rows, n_values)."""
         table, trees = self._read_table(X), self._trees
         raw = np.zeros((table.shape[0], self._n_values()))
         self._add_trees(trees, table, raw, self._predict_threads(len(raw)), 0, len(trees))
@@ -343,7 +284,7 @@ class Forest(TreeModel, BaggingParameters):
             yield raw / (tree + 1)
 
     def _finish(self, mean: np.ndarray) -> np.ndarray:
-        """Return predictions as `predict` gives them, from means over trees."""
+        """Turn means over the trees into what `predict` returns."""
         raise NotImplementedError
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
@@ -370,13 +311,13 @@ class Forest(TreeModel, BaggingParameters):
         return self._trees
 
     @property
-    def feature_importances_(self) -> np.ndarray:
-        """Loss that the splits of each feature take off, summing to 1 (0 without splits)."""
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """Decrease in loss by the splits on each feature, normalised to a sum of 1."""
         self._check_is_fitted()
         return shares(self._importances()[0])
 
     @property
-    def feature_importances_std_(self) -> np.ndarray:
+    def feature_importances_std_(self) -> NDArray[np.float64]:
         """Standard deviation of the importances over the trees that have splits."""
         self._check_is_fitted()
         return self._importances()[1]
@@ -394,7 +335,14 @@ class Forest(TreeModel, BaggingParameters):
 
 
 class RegressionForest(RegressionTarget):
-    """The target of a forest for regression. Stands before the family among the bases."""
+    """The target of a forest for regression; goes before the family among the bases.
+
+    Attributes
+    ----------
+    oob_prediction_ : ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        With `oob_score`: mean prediction of the trees that a row is out of bag for, NaN if there
+        are none.
+    """
 
     _default_metric = "mse"
 
@@ -409,10 +357,25 @@ class RegressionForest(RegressionTarget):
 
 
 class ClassificationForest(ClassTarget):
-    """The target of a forest for classification. Stands before the family among the bases."""
+    """The target of a forest for classification; goes before the family among the bases.
+
+    Parameters
+    ----------
+    oob_score : bool, str or callable
+        Whether to compute the out-of-bag score: True for the accuracy, or the name of a metric, or
+        a function of (y, predicted classes), both as indices into `classes_`.
+
+    Attributes
+    ----------
+    oob_decision_function_ : ndarray of shape (n_rows, n_classes)
+        With `oob_score`: probabilities (or shares of votes) by the trees that a row is out of bag
+        for.
+    """
 
     _default_metric = "error"
-    _metric_names = ("error", "merror", "logloss", "mlogloss", "brier", "auc", "aucpr")
+    _metric_names: ClassVar[tuple[str, ...]] = (
+        "error", "merror", "logloss", "mlogloss", "brier", "auc", "aucpr",
+    )  # fmt: skip
 
     def _default_score(self, oob: OutOfBag) -> float:
         target, mean, weight = oob.score_input()
@@ -424,7 +387,7 @@ class ClassificationForest(ClassTarget):
         self.oob_decision_function_ = oob.prediction()
 
     def _by_class(self, mean: np.ndarray) -> np.ndarray:
-        """Probabilities of all classes; trees know only the second of two."""
+        """Return the probabilities of all classes; of two, trees predict only the second."""
         if self.n_classes_ == 1:
             return np.ones((len(mean), 1))
         return two_columns(mean) if self.n_classes_ == 2 else mean
@@ -447,4 +410,4 @@ class ClassificationForest(ClassTarget):
             yield self._by_class(mean)
 
     def _finish(self, mean: np.ndarray) -> np.ndarray:
-        return self.classes_[self._by_class(mean).argmax(axis=1)]
+        return np.asarray(self.classes_[self._by_class(mean).argmax(axis=1)])

@@ -1,4 +1,4 @@
-"""Trees of a forest: grown on a sample and packed, with predictions for the rows left out."""
+"""Trees of a random forest: grown on a sample, packed, with out-of-bag predictions."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from hybridtrees.models.shared.tree_parameters import TreeRecipe
 
 @dataclass
 class ForestTree:
-    """A tree of a forest, and what is known of it while its sample is at hand."""
+    """A packed tree, and what was computed from its sample."""
 
     packed: PackedTree
-    gains: np.ndarray  # impurity that the splits of each feature take off
-    leaf_rows: np.ndarray | None  # of the sample, leaf by leaf
-    oob_rows: np.ndarray | None  # rows out of the bag
+    gains: np.ndarray  # decrease in impurity by the splits on each feature
+    leaf_rows: np.ndarray | None  # rows of the sample, leaf by leaf
+    oob_rows: np.ndarray | None  # out-of-bag rows
     oob_values: np.ndarray | None  # predictions for them, (n_oob, n_values)
 
 
@@ -35,39 +35,34 @@ class ForestFit:
     """What the growers of one fit share."""
 
     recipe: TreeRecipe
-    values: Any  # dense tables in C order where rows out of the bag are walked
+    values: Any  # the table; if dense, in C order for out-of-bag predictions
     target: np.ndarray  # (n_rows, n_outputs), or int32 class codes
     sampler: RowSampler
-    class_factor: Callable[[np.ndarray], np.ndarray] | None  # sample counts -> factors on rows
+    class_factor: Callable[[np.ndarray], np.ndarray] | None  # sample counts -> class weights
     ccp_alpha: float
-    watch_oob: bool  # predict rows out of the bag
+    watch_oob: bool  # predict out-of-bag rows
     keep_rows: bool  # keep the rows of the leaves
     n_threads: int
 
     def __post_init__(self) -> None:
-        recipe, sampler = self.recipe, self.sampler
-        self.table = cart_table(
-            self.values,
-            recipe.is_categorical,
-            recipe.splitter,
-            recipe.max_bins,
-            sampler.weight,
-            self.n_threads,
-        )
+        recipe, weight = self.recipe, self.sampler.weight
+        how = recipe.is_categorical, recipe.splitter, recipe.max_bins
+        self.table = cart_table(self.values, *how, weight, self.n_threads)
         self.use_params()
         n_classes = recipe.n_classes
         n_sums = self.target.shape[1] if n_classes == 0 else 1 if n_classes <= 2 else n_classes
         if not uses_histograms(self.table, self.params, n_sums):
-            # The growers of all threads work on copies of the same lists.
+            # Sort once, before the threads start: every grower works on a copy.
             self.table.lists(self.n_threads)
 
     def use_params(self) -> None:
-        """Find the parameters of growth for the samples."""
-        params = self.recipe.grower_params(*self.values.shape, self._expected_total())
+        """Set the parameters of growth, which depend on the size of samples."""
+        n_rows, n_features = self.values.shape
+        params = self.recipe.grower_params(n_rows, n_features, self._expected_total())
         self.params = cart_params(params, self.recipe.criterion)
 
     def _expected_total(self) -> float:
-        """Weight of a sample, on average."""
+        """Return the expected total weight of a sample."""
         sampler = self.sampler
         share = np.ones(sampler.n_rows) if sampler.weight is None else sampler.weight
         if sampler.replace:
@@ -76,7 +71,7 @@ class ForestFit:
             expected = share * (sampler.n_drawn / np.count_nonzero(share))
         if self.class_factor is not None:
             expected = expected * self.class_factor(expected)
-        return exact_sum(expected)
+        return float(exact_sum(expected))
 
     def open_grower(self) -> Grower:
         """Return a grower for one thread."""
@@ -98,7 +93,7 @@ class ForestFit:
             tree, new_node = prune_nodes(tree, splits, grown.impurity)
             leaf = np.where(leaf < 0, leaf, new_node[leaf]).astype(np.int32)
         values = tree.values[:, 1:] if recipe.n_classes == 2 else tree.values
-        # Values of inner nodes are kept where they cannot be had from those of the leaves.
+        # Values of inner nodes are stored only if they do not follow from those of the leaves.
         detailed = (
             recipe.criterion == "absolute_error"
             or recipe.missing == "stop"

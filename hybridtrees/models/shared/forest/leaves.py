@@ -1,4 +1,4 @@
-"""Training rows in the leaves of a forest: quantiles and proximities from them."""
+"""Training rows in the leaves of a forest: quantiles and proximities."""
 
 from __future__ import annotations
 
@@ -14,29 +14,30 @@ from hybridtrees.core.tree._walk import count_met, group_rows, leaf_quantiles, w
 from hybridtrees.core.tree.packed import PackedTrees
 from hybridtrees.core.tree.pruning import branch_sizes
 
-# Rows whose segments are looked up at a time.
+# Rows that are processed at a time.
 BLOCK = 8192
 
-# Counts of rows in samples that are held at a time, as bytes.
+# Memory of the sample counts that are held at a time, in bytes.
 _COUNT_BYTES = 2**26
 
-# What was worked out of the samples of a forest, for the next call: not part of its state, and
-# kept only where it is small.
-_remembered: WeakKeyDictionary[PackedTrees, dict[str, Any]] = WeakKeyDictionary()
-_REMEMBERED_BYTES = 2**26
+# A cache of what follows from the samples of a forest. It is not part of the state of the forest,
+# and holds only small entries.
+_cache: WeakKeyDictionary[PackedTrees, dict[str, Any]] = WeakKeyDictionary()
+_MAX_CACHED_BYTES = 2**26
 
 Found = TypeVar("Found")
 
 
-def remembered(
+def cached(
     trees: PackedTrees, name: str, make: Callable[[], Found], size: Callable[[Found], int]
 ) -> Found:
-    """Return what `make` gives, kept for the next call unless its `size` in bytes is large."""
-    kept = _remembered.setdefault(trees, {})
+    """Return what `make` returns, from the cache if possible; `size` gives its bytes."""
+    kept = _cache.setdefault(trees, {})
     if name in kept:
-        return kept[name]
+        found: Found = kept[name]
+        return found
     found = make()
-    if size(found) <= _REMEMBERED_BYTES:
+    if size(found) <= _MAX_CACHED_BYTES:
         kept[name] = found
     return found
 
@@ -45,19 +46,19 @@ def remembered(
 class LeafGroups:
     """Rows leaf by leaf, for every tree."""
 
-    rows: np.ndarray  # tree by tree, in the order of the nodes
-    starts: list[np.ndarray]  # by tree, where the rows of each node begin, and where the last end
+    rows: np.ndarray  # ordered by tree, then by node
+    starts: list[np.ndarray]  # of each tree: start of every node's rows, and end of the last
 
     @property
     def nbytes(self) -> int:
-        """Memory of the arrays."""
+        """Memory of the arrays in bytes."""
         return self.rows.nbytes + sum(start.nbytes for start in self.starts)
 
     @classmethod
     def of_leaves(
         cls, leaves: np.ndarray, n_nodes: np.ndarray, takes_part: np.ndarray | None
     ) -> LeafGroups:
-        """Group rows by their leaves, (n_rows, n_trees), in the trees where they take part."""
+        """Group rows by their leaves, (n_rows, n_trees); a mask leaves rows out of trees."""
         parts, starts, base = [], [], 0
         for tree in range(leaves.shape[1]):
             leaf = np.ascontiguousarray(leaves[:, tree])
@@ -84,9 +85,9 @@ class LeafGroups:
     def segments(
         self, leaves: np.ndarray, sizes: list[np.ndarray] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Beginnings and ends of the groups that rows with these leaves meet.
+        """Return starts and ends of the groups that share these leaves.
 
-        Where rows may end at inner nodes, `sizes` gives the nodes of every branch.
+        If rows may end at inner nodes, `sizes` gives the number of nodes of every branch.
         """
         first = np.empty(leaves.shape, dtype=np.int64)
         last = np.empty(leaves.shape, dtype=np.int64)
@@ -98,31 +99,31 @@ class LeafGroups:
 
 
 def sizes_of_branches(trees: PackedTrees) -> list[np.ndarray] | None:
-    """Nodes of every branch of every tree, None where rows end in leaves only."""
+    """Return the number of nodes of every branch of every tree, None if rows end in leaves."""
     return [branch_sizes(tree) for tree in trees] if trees.by_node else None
 
 
 def blocks(n_rows: int) -> Iterator[slice]:
-    """Parts of the rows, one after the other."""
+    """Yield consecutive blocks of rows."""
     for start in range(0, n_rows, BLOCK):
         yield slice(start, min(start + BLOCK, n_rows))
 
 
 def bits_of(mask: np.ndarray) -> np.ndarray:
-    """Rows of booleans as words of 64 bits."""
+    """Pack rows of booleans into 64-bit words."""
     packed = np.packbits(mask, axis=1, bitorder="little")
     padding = -packed.shape[1] % 8
     return np.ascontiguousarray(np.pad(packed, ((0, 0), (0, padding)))).view(np.uint64)
 
 
 class Proximities:
-    """Shares of trees in which rows end in the same leaf."""
+    """Proximities of rows: the share of trees in which two rows are in the same leaf."""
 
     def __init__(
         self,
-        leaves: np.ndarray,  # of the rows that others are compared with
+        leaves: np.ndarray,  # of the reference rows, (n_others, n_trees)
         n_nodes: np.ndarray,  # of every tree
-        out_of_bag: np.ndarray | None = None,  # trees that count for a row
+        out_of_bag: np.ndarray | None = None,  # mask of the trees that count for each row
         n_threads: int = 1,
     ):
         self.n_others, self.n_trees = leaves.shape
@@ -133,7 +134,7 @@ class Proximities:
     def of(
         self, leaves: np.ndarray, out_of_bag: np.ndarray | None = None
     ) -> scipy.sparse.csr_array:
-        """Proximities of rows with these leaves, by trees that count for them, (n, n_others)."""
+        """Return proximities of rows with these leaves to the reference rows, (n, n_others)."""
         first, last = self._groups.segments(leaves)
         if out_of_bag is not None:
             last = np.where(out_of_bag, last, first)
@@ -144,21 +145,19 @@ class Proximities:
         pointers = np.concatenate([[0], np.cumsum(n_met)])
         indices = np.empty(pointers[-1], dtype=np.int32)
         data = np.empty(pointers[-1])
-        empty = np.empty((n, 0), dtype=np.uint64)
-        own, bits = empty, np.empty((self.n_others, 0), dtype=np.uint64)
+        own, bits = (np.empty((size, 0), dtype=np.uint64) for size in (n, self.n_others))
         if self._bits is not None:
             counted = np.ones(leaves.shape, dtype=bool) if out_of_bag is None else out_of_bag
             own, bits = bits_of(counted), self._bits
         write_met(
             first, last, rows, self.n_others, own, bits, pointers, indices, data, self.n_threads
         )
-        shape = (n, self.n_others)
-        return scipy.sparse.csr_array((data, indices, pointers), shape=shape)
+        return scipy.sparse.csr_array((data, indices, pointers), shape=(n, self.n_others))
 
     def rows(
         self, leaves: np.ndarray, out_of_bag: np.ndarray | None = None
     ) -> Iterator[tuple[slice, scipy.sparse.csr_array]]:
-        """Proximities of rows, block by block."""
+        """Yield proximities block by block."""
         for block in blocks(len(leaves)):
             counted = None if out_of_bag is None else out_of_bag[block]
             yield block, self.of(leaves[block], counted)
@@ -173,9 +172,9 @@ def quantiles(
     levels: np.ndarray,
     n_threads: int,
 ) -> np.ndarray:
-    """Quantiles of one target under the weights of the leaves, (n, n_levels).
+    """Return quantiles of one target under the weights of the leaves, (n, n_levels).
 
-    The smallest target at which the weights of the targets up to it reach the level.
+    A quantile is the smallest target at which the cumulative weight reaches the level.
     """
     order = np.argsort(target, kind="stable")
     rank = np.empty(len(target), dtype=np.uint32)
@@ -183,25 +182,18 @@ def quantiles(
     ranks = rank[groups.rows]
     by_level = np.argsort(levels, kind="stable")
     found = np.full((len(leaves), len(levels)), np.nan)
+    # Indexing by an array makes contiguous copies, as the kernel needs them.
+    data = ranks, weight, target[order], levels[by_level]
     for block in blocks(len(leaves)):
         first, last = groups.segments(leaves[block], sizes)
-        leaf_quantiles(
-            first,
-            last,
-            ranks,
-            weight,
-            np.ascontiguousarray(target[order]),
-            np.ascontiguousarray(levels[by_level]),
-            found[block],
-            n_threads,
-        )
+        leaf_quantiles(first, last, *data, found[block], n_threads)
     answer = np.empty_like(found)
     answer[:, by_level] = found
     return answer
 
 
 def sample_products(counts_of: Any, n_trees: int, n_rows: int) -> tuple[np.ndarray, float]:
-    """Inner products of the centred sample counts of trees, and their total variance."""
+    """Return inner products of the centred sample counts of trees, and their total variance."""
     total = np.zeros(n_rows)
     for tree in range(n_trees):
         total += counts_of(tree)

@@ -1,4 +1,4 @@
-"""Predictions of rows by the trees whose samples they are not in, and their error."""
+"""Out-of-bag predictions and their error."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hybridtrees.metrics import Metric
 
 @dataclass
 class OutOfBag:
-    """Predictions of rows by the trees whose samples they are not in, and their error."""
+    """Predictions of rows by the trees whose samples do not contain them, and their error."""
 
     target: np.ndarray  # (n_rows, n_outputs), or int32 class codes
     weight: np.ndarray | None
     metric: Metric
-    n_values: int  # numbers that a tree predicts; 1 for two classes
+    n_values: int  # per row and tree; 1 for two classes
     n_classes: int
     votes: bool
 
@@ -27,27 +27,27 @@ class OutOfBag:
 
     @property
     def grain(self) -> float:
-        """Half as much again as one row makes of a share of wrong classes; 0 for other metrics."""
+        """Smallest difference of an error rate that counts, 1.5 rows; 0 for other metrics."""
         return 1.5 / len(self.target) if self.metric.name in ("error", "merror") else 0.0
 
     def add(self, tree: Any) -> float:
-        """Take in the predictions of a tree and return the error of all trees so far."""
+        """Add the predictions of a tree and return the error of all trees so far."""
         return self.add_values(tree.oob_rows, tree.oob_values)
 
     def add_values(self, rows: np.ndarray, values: np.ndarray) -> float:
-        """Take in the predictions of a tree for the rows out of its bag; see `add`."""
+        """Add the predictions of a tree for its out-of-bag rows; see `add`."""
         self.sums[rows] += as_votes(values) if self.votes else values
         self.counts[rows] += 1
         return self.error()
 
     def prediction(self) -> np.ndarray:
-        """Means over the trees, NaN for rows that were in every sample."""
+        """Return means over the trees, NaN for rows that are in every sample."""
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = self.sums / self.counts[:, None]
         return two_columns(mean) if self.n_classes == 2 else mean
 
     def score_input(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Targets, predictions and weights of the rows that have a prediction."""
+        """Return targets, predictions and weights of the rows that have a prediction."""
         rows = self.counts > 0
         mean = self.sums[rows] / self.counts[rows, None]
         if mean.shape[1] == 1 and self.n_classes != 1:
@@ -58,7 +58,7 @@ class OutOfBag:
         return target, mean, None if self.weight is None else self.weight[rows]
 
     def error(self, metric: Metric | None = None) -> float:
-        """Value of the metric, NaN while no row has a prediction."""
+        """Return the value of the metric, NaN while no row has a prediction."""
         target, mean, weight = self.score_input()
         if not len(target):
             return float("nan")
@@ -66,7 +66,7 @@ class OutOfBag:
 
 
 def as_votes(values: np.ndarray) -> np.ndarray:
-    """1 for the most probable class and 0 for others; of two classes, for the second."""
+    """Return 1 for the most probable class, else 0; of two classes, for the second alone."""
     if values.shape[1] == 1:
         return (values > 0.5).astype(np.float64)
     votes = np.zeros_like(values)
@@ -75,12 +75,12 @@ def as_votes(values: np.ndarray) -> np.ndarray:
 
 
 def most_probable(mean: np.ndarray) -> np.ndarray:
-    """Codes of the most probable classes; of two classes `mean` is about the second alone."""
+    """Return codes of the most probable classes; of two, `mean` is that of the second."""
     return (mean > 0.5).astype(np.intp) if mean.ndim == 1 else mean.argmax(axis=1)
 
 
 def of_classes(metric: Metric) -> Metric:
-    """Return a metric that a function of predicted classes makes, not of their probabilities."""
+    """Turn a metric of predicted classes into one of their probabilities."""
 
     def function(target: np.ndarray, mean: np.ndarray, *, sample_weight: Any = None) -> float:
         return metric.function(target, most_probable(mean), sample_weight=sample_weight)
@@ -89,5 +89,5 @@ def of_classes(metric: Metric) -> Metric:
 
 
 def two_columns(second: np.ndarray) -> np.ndarray:
-    """Probabilities of both of two classes from those of the second."""
+    """Return the probabilities of both classes from those of the second."""
     return np.hstack([1.0 - second, second])

@@ -1,43 +1,58 @@
-"""Forests of trees that are packed into a few bytes per node: all but the target."""
+"""Random forests, whose trees are packed into a few bytes per node."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse
 
-from hybridtrees._parameters import check_real
+from hybridtrees._parameters import attribute, check_real
 from hybridtrees._persistence import register
+from hybridtrees.core.base.criteria import REGRESSION_CRITERIA
 from hybridtrees.core.tree.packed import PackedTrees
 from hybridtrees.core.tree.paths import decision_path
 from hybridtrees.input.validation import check_target_regression
 from hybridtrees.models.shared.bagging import RowSampler
-from hybridtrees.models.shared.forest.base import (
-    MAX_TREES,
-    BaggingParameters,
-    ForestData,
-    RegressionForest,
-)
+from hybridtrees.models.shared.forest.base import ForestData, RegressionForest
 from hybridtrees.models.shared.forest.growing import ForestFit, ForestTree
 from hybridtrees.models.shared.forest.leaves import quantiles, sizes_of_branches
+from hybridtrees.models.shared.forest.parameters import MAX_TREES, BaggingParameters
 from hybridtrees.models.shared.forest.reporting import ForestReports, in_c_order
 from hybridtrees.models.shared.forest.warm_start import checksum, columns_checksum, target_checksum
 from hybridtrees.models.shared.importance import importance_lines
-from hybridtrees.models.shared.tree_parameters import ImpurityTreeParameters, TreeRecipe
+from hybridtrees.models.shared.tree_parameters import (
+    ImpurityTreeParameters,
+    RegressionCriterion,
+    Splitter,
+    TreeRecipe,
+)
 
 register(PackedTrees)
 
-# Training rows of the leaves are kept by default while they take no more than this.
+# Maximum memory of the training rows of the leaves under keep_rows="auto", in bytes.
 KEPT_BYTES = 2**28
 
 
 class ForestParameters(BaggingParameters, ImpurityTreeParameters):
-    """Parameters of random forests and of RERF."""
+    """Parameters of random forests and of RERF.
 
-    splitter: str = "hist"
-    keep_rows: bool | str = "auto"
+    Parameters
+    ----------
+    min_samples_leaf : int or float
+        Minimum number of distinct rows of a leaf, or their share of all rows.
+    keep_rows : bool or "auto"
+        Whether to keep the training rows of each leaf, for `predict_quantiles`, `predict_interval`
+        and `leaf_weights`; "auto" does so if it takes at most 256 MB.
+    warm_start : bool
+        Whether `fit` adds trees to the fitted ones. Data and parameters must be the same, except
+        for `n_estimators`, `oob_score`, `keep_rows`, `n_jobs` and `verbose`.
+    """
+
+    splitter: Splitter = "hist"
+    ccp_alpha: float = 0.0
+    keep_rows: bool | Literal["auto"] = "auto"
 
     def _check_tree_parameters(self) -> None:
         super()._check_tree_parameters()
@@ -48,13 +63,13 @@ class ForestParameters(BaggingParameters, ImpurityTreeParameters):
 
 
 class PackedForest(ForestReports, ForestParameters):
-    """A random forest: everything but the target."""
+    """A random forest without the target."""
 
-    _trees: PackedTrees
+    _trees: PackedTrees = attribute()
 
     def _make_recipe(self, data: ForestData) -> TreeRecipe:
-        # Equal splits are drawn from, lest the first features be preferred; but trees that all
-        # see the same rows and features are to be the same.
+        # Ties between splits are broken at random: the first one would favour the first features.
+        # But trees that all have the same rows and features must be the same.
         recipe = self._recipe(1, True)
         if data.leaves_out or recipe.max_features < self.n_features_in_:
             return recipe
@@ -83,7 +98,7 @@ class PackedForest(ForestReports, ForestParameters):
         }
 
     def _more_growth(self) -> dict[str, Any]:
-        """Parameters of the classifier that trees, or what is kept of them, depend on."""
+        """Return parameters of the classifier that the trees depend on."""
         return {}
 
     def _target_checksum(self, target: np.ndarray) -> int:
@@ -119,19 +134,16 @@ class PackedForest(ForestReports, ForestParameters):
     def _keep_trees(
         self, fit: ForestFit, grown: list[ForestTree], earlier: dict[str, Any] | None
     ) -> None:
-        """Keep the trees, their importances and, where kept, the rows of their leaves."""
+        """Keep the trees, their importances and, if asked for, the rows of their leaves."""
         gains = np.array([tree.gains for tree in grown])
         total = gains.sum(axis=1, keepdims=True)
         importance = gains / np.where(total > 0, total, 1.0)
         moments = np.stack([importance.sum(axis=0), np.square(importance).sum(axis=0)])
         n_split = int(np.count_nonzero(importance.any(axis=1)))
-        rows = [tree.leaf_rows for tree in grown] if fit.keep_rows else None
-        trees = PackedTrees(
-            [tree.packed for tree in grown],
-            self.n_features_in_,
-            fit.recipe.criterion,
-            fit.recipe.n_classes,
-        )
+        rows: list[Any] | None = [tree.leaf_rows for tree in grown] if fit.keep_rows else None
+        packed = [tree.packed for tree in grown]
+        criterion, n_classes = fit.recipe.criterion, fit.recipe.n_classes
+        trees = PackedTrees(packed, self.n_features_in_, criterion, n_classes)
         if earlier is not None:
             trees = earlier["_trees"].extended(trees)
             moments = moments + earlier["_importance_moments"]
@@ -154,10 +166,10 @@ class PackedForest(ForestReports, ForestParameters):
         trees.add_raw(table, raw, n_threads, first, last, votes=self._votes())
 
     def _predict_tree(self, trees: Any, table: Any, tree: int, rows: np.ndarray) -> np.ndarray:
-        return trees.values_of(table, tree, rows)
+        return np.asarray(trees.values_of(table, tree, rows))
 
     def decision_path(self, X: Any) -> tuple[scipy.sparse.csr_matrix, np.ndarray]:
-        """Nodes that each row passes, in all trees.
+        """Return the nodes on the path of each row, in all trees.
 
         Parameters
         ----------
@@ -166,9 +178,9 @@ class PackedForest(ForestReports, ForestParameters):
         Returns
         -------
         indicator : csr_matrix of shape (n_rows, n_nodes)
-            1 for every node on the way, the trees side by side.
+            1 for every node on the path, the trees side by side.
         n_nodes_ptr : ndarray of shape (n_trees + 1,)
-            Columns at which the trees begin.
+            First column of each tree.
         """
         leaves = self.apply(X)
         parts = [decision_path(tree, leaves[:, k]) for k, tree in enumerate(self._trees)]
@@ -181,7 +193,7 @@ class PackedForest(ForestReports, ForestParameters):
         return self._importance_moments[0], np.sqrt(np.maximum(square - mean**2, 0.0))
 
     def summary(self) -> str:
-        """Return a short account of the forest in words.
+        """Summarise the forest: sizes of the trees, out-of-bag score, importances.
 
         Returns
         -------
@@ -198,13 +210,13 @@ class PackedForest(ForestReports, ForestParameters):
 class PackedRegressionForest(RegressionForest, PackedForest):
     """A random forest for regression, with quantiles from the training rows of its leaves."""
 
-    _criteria = ("squared_error", "friedman_mse", "absolute_error", "poisson")
-    _metric_names = (
+    _criteria = REGRESSION_CRITERIA
+    _metric_names: ClassVar[tuple[str, ...]] = (
         "mse", "rmse", "mae", "mape", "rmsle", "r2", "mphe", "quantile", "expectile",
         "poisson-nloglik", "gamma-nloglik", "gamma-deviance", "tweedie-nloglik",
     )  # fmt: skip
 
-    criterion: str = "squared_error"
+    criterion: RegressionCriterion = "squared_error"
 
     def _known_target(self, y: Any, n_rows: int) -> np.ndarray:
         target = check_target_regression(
@@ -225,8 +237,8 @@ class PackedRegressionForest(RegressionForest, PackedForest):
     def predict_quantiles(self, X: Any, q: Any = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Predict quantiles of the target (Meinshausen 2006).
 
-        They are those of the training targets under the weights that `leaf_weights` gives: the
-        smallest target at which the weights up to it reach the level.
+        They are quantiles of the training targets weighted by `leaf_weights`: the smallest target
+        at which the cumulative weight reaches the level.
 
         Parameters
         ----------
@@ -245,24 +257,21 @@ class PackedRegressionForest(RegressionForest, PackedForest):
         except (TypeError, ValueError):
             levels = np.empty(0)
         if levels.ndim != 1 or not len(levels) or not np.all((levels >= 0) & (levels <= 1)):
-            raise ValueError(f"q must be a number or numbers from 0 to 1, got {q!r}")
+            raise ValueError(f"q must be one or more numbers from 0 to 1, got {q!r}")
         groups, weight = self._kept_groups("predict_quantiles")
         leaves = self.apply(X)
         sizes = sizes_of_branches(self._trees)
         n_threads = self._predict_threads(len(leaves))
-        columns = [
-            quantiles(
-                groups, weight, np.ascontiguousarray(column), leaves, sizes, levels, n_threads
-            )
-            for column in self._train_target.T
-        ]
+        how = leaves, sizes, levels, n_threads
+        assert self._train_target is not None
+        columns = [quantiles(groups, weight, column, *how) for column in self._train_target.T]
         found = np.stack(columns, axis=-1)
         if found.shape[-1] == 1:
             found = found[..., 0]
         return found[:, 0] if np.ndim(q) == 0 else found
 
     def predict_interval(self, X: Any, level: float = 0.9) -> np.ndarray:
-        """Predict an interval that holds the target of a row with a given probability.
+        """Predict an interval that contains the target with a given probability.
 
         Parameters
         ----------
@@ -273,7 +282,7 @@ class PackedRegressionForest(RegressionForest, PackedForest):
         Returns
         -------
         interval : ndarray of shape (n_rows, 2), or (n_rows, 2, n_outputs)
-            Quantiles that leave half of the rest on each side.
+            The quantiles (1 - level) / 2 and (1 + level) / 2.
         """
         check_real("level", level, 0, 1, closed="neither")
         rest = (1.0 - float(level)) / 2.0

@@ -1,4 +1,4 @@
-"""Typical rows of classes, from the nearest rows of each row."""
+"""Prototypes of classes, from the nearest neighbours of each row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import scipy.sparse
 
 from hybridtrees.input.validation import check_target_classification
 
-# Maximum number of neighbours that make a prototype, where none is given.
+# Default maximum number of neighbours of a prototype.
 _MAX_NEIGHBOURS = 50
 
 
@@ -31,7 +31,7 @@ class Prototypes:
         Returns
         -------
         table : ndarray of shape (n_prototypes, n_features), dtype object
-            None where all neighbours lack the category.
+            None if the category is missing in all neighbours.
         """
         table = self.values.astype(object)
         for j, labels in enumerate(self.categories):
@@ -43,7 +43,7 @@ class Prototypes:
 
 
 def group_rows(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the group of each row and the labels of the groups; one group without labels."""
+    """Return the group of each row, and the labels of the groups; one group without `y`."""
     if y is None:
         return np.zeros(n_rows, dtype=np.intp), None
     codes, classes = check_target_classification(y, n_rows)
@@ -51,18 +51,19 @@ def group_rows(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 def neighbour_counts(group: np.ndarray, n_neighbors: int | None) -> np.ndarray:
-    """Return how many nearest rows are looked at for each group."""
+    """Return the number of neighbours for each group."""
     sizes = np.bincount(group)
     if n_neighbors is None:
-        # Each by its own size: a small class would leave the others next to no neighbours.
+        # By the size of each class: that of the smallest would be too few for the others.
         return np.clip(sizes // 2, 1, _MAX_NEIGHBOURS)
     return np.full(len(sizes), min(n_neighbors, len(group)))
 
 
 def nearest_rows(part: scipy.sparse.csr_array, n_neighbors: int, first: int = 0) -> np.ndarray:
-    """Columns of the largest entries of each row, the first of equal ones; -1 for want of more.
+    """Return columns of the largest entries of each row, padded with -1; ties by column.
 
-    Each row (of a square matrix, from `first` on) is nearest to itself: many are equally near.
+    The matrix is a block, from row `first` on, of a square one. Each row is made its own first
+    neighbour, since many others may have the same proximity.
     """
     nearest = np.full((part.shape[0], n_neighbors), -1)
     for i in range(part.shape[0]):
@@ -77,7 +78,7 @@ def nearest_rows(part: scipy.sparse.csr_array, n_neighbors: int, first: int = 0)
 def dense_places(
     nearest: np.ndarray, group: np.ndarray, label: int, n_places: int
 ) -> list[tuple[int, np.ndarray]]:
-    """Rows around which most of the nearest are of a class, with those of the class."""
+    """Return the rows with most neighbours of a class, with these neighbours."""
     free = np.ones(len(nearest), dtype=bool)
     places = []
     for _ in range(n_places):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from hybridtrees._parameters import check_boolean, check_integer, check_option
+from hybridtrees._parameters import attribute, check_boolean, check_integer, check_option
 from hybridtrees.core.base._types import PackedFlag
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
@@ -20,7 +20,7 @@ from hybridtrees.models.shared.forest.leaves import (
     LeafGroups,
     Proximities,
     blocks,
-    remembered,
+    cached,
     sample_products,
     sizes_of_branches,
 )
@@ -38,7 +38,7 @@ OUTPUTS = ("sparse", "dense")
 
 @dataclass
 class OOBImportance:
-    """Importance of features by shuffling them out of the bag."""
+    """Permutation importance on out-of-bag rows."""
 
     importances_mean: np.ndarray  # increase of the error, mean over the trees
     importances_std: np.ndarray  # its standard deviation over the trees
@@ -46,12 +46,26 @@ class OOBImportance:
 
 
 def in_c_order(values: Any) -> Any:
-    """Return a table in the order of memory that rows are walked in."""
-    return values.tocsr() if scipy.sparse.issparse(values) else np.ascontiguousarray(values)
+    """Return a table in C order, or as CSR."""
+    return values.tocsr() if hasattr(values, "tocsr") else np.ascontiguousarray(values)
 
 
 class ForestReports(Forest):
-    """Methods of random forests that read leaves, samples and proximities."""
+    """Methods of random forests that use leaves, samples and proximities."""
+
+    _digest: int = attribute()
+    _leaf_rows: np.ndarray | None = attribute()
+    _train_target: np.ndarray | None = attribute()
+
+    def _known_target(self, y: Any, n_rows: int) -> np.ndarray:
+        """Return the target of rows to score, with the outputs or classes of `fit`."""
+        raise NotImplementedError
+
+    def _tree_error(
+        self, target: np.ndarray, predicted: np.ndarray, weight: np.ndarray | None
+    ) -> float:
+        """Return the error of the predictions of one tree."""
+        raise NotImplementedError
 
     def _check_fitted(self) -> None:
         check_packed_model(self)
@@ -59,11 +73,11 @@ class ForestReports(Forest):
     # -- the training rows ----------------------------------------------------------------------
 
     def _tree_counts(self, tree: int) -> np.ndarray:
-        """How often each training row is in the sample of a tree."""
+        """Return how often each training row is in the sample of a tree."""
         return self._sampler.counts(int(self._draw_seeds[tree]))
 
     def _tree_weight(self, tree: int) -> np.ndarray:
-        """Weights under which a tree saw the training rows."""
+        """Return the weights of the training rows that a tree was grown with."""
         counts = self._tree_counts(tree)
         weight = self._sampler.row_weight(counts)
         factor = self._kept_factor()
@@ -73,7 +87,7 @@ class ForestReports(Forest):
         return None
 
     def _out_of_bag(self) -> np.ndarray:
-        """Which training rows are not in the sample of each tree, (n_rows, n_trees)."""
+        """Return a mask of the out-of-bag rows of each tree, (n_rows, n_trees)."""
         n_trees = len(self._draw_seeds)
         mask = np.empty((self._sampler.n_rows, n_trees), dtype=bool)
         for tree in range(n_trees):
@@ -81,7 +95,7 @@ class ForestReports(Forest):
         return mask
 
     def _read_training(self, X: Any, purpose: str) -> Any:
-        """Values of the training table, in C order; any other table is refused."""
+        """Read a table in C order, and refuse any but that of `fit`."""
         values = self._read_features(X)
         if values.shape[0] != self._sampler.n_rows or checksum(values) != self._digest:
             raise ValueError(f"{purpose} needs the table X that the forest was fitted with")
@@ -90,18 +104,18 @@ class ForestReports(Forest):
     def _check_leaves_out(self, purpose: str) -> None:
         if not self._sampler.leaves_out:
             raise ValueError(
-                f"{purpose} needs rows out of the bag: a forest with bootstrap=True, or "
-                "max_samples below the number of rows"
+                f"{purpose} needs out-of-bag rows: fit with bootstrap=True, or max_samples "
+                "below the number of rows"
             )
 
     def _kept_groups(self, what: str) -> tuple[LeafGroups, np.ndarray]:
-        """Training rows leaf by leaf, and their weights in the same order."""
+        """Return the training rows leaf by leaf, and their weights in the same order."""
         self._check_is_fitted()
         if self._leaf_rows is None:
             raise ValueError(
                 f"{what} needs the training rows of the leaves: fit with keep_rows=True"
             )
-        return remembered(
+        return cached(
             self._trees,
             "groups",
             self._weighted_groups,
@@ -109,23 +123,24 @@ class ForestReports(Forest):
         )
 
     def _weighted_groups(self) -> tuple[LeafGroups, np.ndarray]:
+        assert self._leaf_rows is not None
         groups = LeafGroups.of_training(self._trees, self._leaf_rows)
         weight = np.zeros(len(groups.rows), dtype=np.float32)
         for tree, start in enumerate(groups.starts):
             part = slice(int(start[0]), int(start[-1]))
             seen = self._tree_weight(tree)[groups.rows[part]]
             weight[part] = seen
-            # Counts fit into four bytes; other weights need eight to be themselves.
+            # float32 holds counts exactly; other weights need float64.
             if weight.dtype == np.float32 and not np.array_equal(weight[part], seen):
                 weight = weight.astype(np.float64)
                 weight[part] = seen
         return groups, weight
 
     def leaf_weights(self, X: Any) -> scipy.sparse.csr_array:
-        """Weights with which the training rows make up the predictions.
+        """Return the weights of the training rows in the predictions.
 
-        Multiplied with the target of `fit` they give the predictions, and with indicators of the
-        classes their averaged probabilities; see `CARTRegressor.leaf_weights` for exceptions.
+        Their product with the target of `fit` is the prediction, and with the indicators of the
+        classes the averaged probabilities. See `CARTRegressor.leaf_weights` for exceptions.
 
         Parameters
         ----------
@@ -134,7 +149,7 @@ class ForestReports(Forest):
         Returns
         -------
         weights : csr_array of shape (n_rows, n_train)
-            Each row adds up to 1.
+            Each row sums to 1.
         """
         groups, weight = self._kept_groups("leaf_weights")
         trees = self._trees
@@ -163,18 +178,18 @@ class ForestReports(Forest):
     def oob_permutation_importance(
         self, X: Any, y: Any, *, random_state: Any = None
     ) -> OOBImportance:
-        """Measure how the error of each tree grows when a feature is shuffled out of its bag.
+        """Compute the permutation importance of features on out-of-bag rows (Breiman 2001).
 
-        The entries of one column are put in random order among the rows that are not in the
-        sample of a tree, and the tree predicts them again (Breiman 2001). Errors are squared errors
-        in regression (absolute ones under that criterion) and shares of wrong classes.
+        A column is permuted among the out-of-bag rows of a tree, and the tree predicts them again.
+        The importance is the increase of the error: the squared error in regression (the absolute
+        one under ``criterion="absolute_error"``), the error rate in classification.
 
         Parameters
         ----------
         X, y
             The table and the target of `fit`.
         random_state : int, Generator, RandomState or None
-            Seed of the shuffles.
+            Seed of the permutations.
 
         Returns
         -------
@@ -197,7 +212,7 @@ class ForestReports(Forest):
     def _error_increase(
         self, tree: int, values: Any, target: np.ndarray, seed: np.random.SeedSequence
     ) -> np.ndarray:
-        """How the error of one tree out of its bag grows when each feature is shuffled there."""
+        """Return the increase of one tree's out-of-bag error when each feature is permuted."""
         trees, sampler = self._trees, self._sampler
         increase = np.zeros(values.shape[1])
         rows = sampler.out_of_bag(self._tree_counts(tree))
@@ -224,11 +239,10 @@ class ForestReports(Forest):
     def standard_errors(self, X: Any) -> np.ndarray:
         """Return standard errors of the predictions by the infinitesimal jackknife.
 
-        The variance of a prediction over training samples is estimated from the covariances,
-        over the trees, of their predictions and how often each row is in their samples, less the
-        bias of a finite number of trees (Wager, Hastie and Efron 2014). It takes many trees: a
-        variance that comes out negative is reported as 0, with a warning, and the errors of a
-        single tree are NaN.
+        The variance of a prediction is estimated from the covariances, over the trees, of their
+        predictions with how often each row is in their samples, corrected for the bias of a finite
+        number of trees (Wager, Hastie and Efron 2014). It needs many trees: a negative estimate is
+        reported as 0, with a warning, and the errors of a single tree are NaN.
 
         Parameters
         ----------
@@ -237,13 +251,13 @@ class ForestReports(Forest):
         Returns
         -------
         errors : ndarray of shape (n_rows,), or (n_rows, n_outputs or n_classes)
-            Of the shape of the predictions, or of the probabilities.
+            In the shape of the predictions, or of the probabilities.
         """
         self._check_is_fitted()
         self._check_leaves_out("standard_errors")
         sampler, trees = self._sampler, self._trees
         n_trees, n_train = len(trees), sampler.n_rows
-        products, variance = remembered(
+        products, variance = cached(
             trees,
             "products",
             lambda: sample_products(self._tree_counts, n_trees, n_train),
@@ -271,8 +285,8 @@ class ForestReports(Forest):
                 found[block, k] = np.sqrt(np.maximum(scale * (squared - bias), 0.0))
         if n_negative:
             warnings.warn(
-                f"{n_negative} of {found.size} variances came out negative and are reported as 0, "
-                "which means that they are not known: grow more trees",
+                f"{n_negative} of {found.size} variances came out negative and are reported as 0: "
+                "grow more trees",
                 stacklevel=2,
             )
         if trees.n_classes == 2:
@@ -280,7 +294,7 @@ class ForestReports(Forest):
         return found[:, 0] if trees.n_values == 1 and not trees.n_classes else found
 
     def _tree_values(self, values: Any, n_threads: int) -> np.ndarray:
-        """Predictions of every tree, (n_trees, n_rows, n_values)."""
+        """Return the predictions of every tree, (n_trees, n_rows, n_values)."""
         trees = self._trees
         raw = np.zeros((len(trees), values.shape[0], trees.n_values))
         votes = self._votes()
@@ -293,7 +307,7 @@ class ForestReports(Forest):
     def proximity(
         self, X: Any, Y: Any = None, oob: bool = True, *, output: str = "sparse"
     ) -> scipy.sparse.csr_array | np.ndarray:
-        """Share of the trees in which two rows end in the same leaf.
+        """Return the share of trees in which two rows are in the same leaf.
 
         Parameters
         ----------
@@ -301,11 +315,10 @@ class ForestReports(Forest):
         Y : table of shape (n_others, n_features), optional
             Rows to compare with; those of `X` by default.
         oob : bool, default=True
-            Count for each training row only the trees whose samples it is not in. The table that
-            is compared with (`Y`, or `X` if there is none) must be that of `fit`; rows of `X`
-            beside a `Y` are taken for new ones.
+            For a training row, use only the trees that it is out of bag for. `Y`, or `X` without
+            a `Y`, must then be the table of `fit`; with a `Y`, the rows of `X` count as new.
         output : {"sparse", "dense"}, default="sparse"
-            Form of the result. A sparse one has the pairs that meet in some tree.
+            Form of the result. A sparse one has entries for pairs that share some leaf.
 
         Returns
         -------
@@ -326,7 +339,7 @@ class ForestReports(Forest):
     def _proximities(
         self, X: Any, Y: Any, oob: bool
     ) -> tuple[Proximities, np.ndarray, np.ndarray | None]:
-        """Return what makes proximities, the leaves of X, and the trees that count for X."""
+        """Return proximities to Y, the leaves of X, and a mask of the trees that count for X."""
         outside = None
         if oob:
             purpose = "proximity with oob=True"
@@ -341,20 +354,20 @@ class ForestReports(Forest):
         return near, leaves, outside if Y is None else None
 
     def outlier_scores(self, X: Any, y: Any = None, oob: bool = True) -> np.ndarray:
-        """How far rows are from all others (of their class), by proximities.
+        """Score rows as outliers by their proximities to the rows of their class.
 
-        The raw score of a row is the size of its group over the sum of its squared proximities
-        to the others of the group; less the median of its group and over the mean absolute
-        deviation from it (Breiman 2001). Scores above 10 point to outliers.
+        The raw score of a row is the size of its group over the sum of its squared proximities to
+        the others of the group. The median of the group is subtracted, and the result is divided
+        by the mean absolute deviation from it (Breiman 2001). Scores above 10 suggest outliers.
 
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-            The table of `fit` where `oob`.
+            The table of `fit` if `oob`.
         y : array-like of shape (n_rows,), optional
-            Groups: classes, for instance. One group by default.
+            Groups, such as classes. One group by default.
         oob : bool, default=True
-            As in `proximity`.
+            For a training row, use only the trees that it is out of bag for.
 
         Returns
         -------
@@ -377,7 +390,7 @@ class ForestReports(Forest):
         scores = np.empty(len(raw))
         for label in np.unique(group):
             rows = group == label
-            # A row without any neighbour is as far as the farthest that has one, and more.
+            # A row without neighbours gets twice the largest finite score.
             known = raw[rows][np.isfinite(raw[rows])]
             farthest = known.max() if len(known) else 1.0
             own_raw = np.where(np.isfinite(raw[rows]), raw[rows], 2.0 * farthest)
@@ -395,24 +408,24 @@ class ForestReports(Forest):
         n_prototypes: int = 1,
         oob: bool = True,
     ) -> Prototypes:
-        """Typical rows: where most of the nearest rows are of one class.
+        """Find typical rows of each class (Breiman and Cutler).
 
-        For each class the row with the most rows of the class among its nearest by proximity is
-        found; the medians of these are the prototype. Further ones are made of rows that no
-        earlier one has used (Breiman and Cutler).
+        For each class the row with most neighbours of that class, by proximity, is found; the
+        medians of these neighbours are the prototype. Further prototypes use rows that earlier
+        ones have not used.
 
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-            The table of `fit` where `oob`.
+            The table of `fit` if `oob`.
         y : array-like of shape (n_rows,), optional
             Classes; one group by default.
         n_neighbors : int, optional
-            Nearest rows that are looked at; by default half of the rows of the class, at most 50.
+            Number of neighbours; by default half of the rows of the class, at most 50.
         n_prototypes : int, default=1
-            Prototypes of each class.
+            Number of prototypes of each class.
         oob : bool, default=True
-            As in `proximity`.
+            For a training row, use only the trees that it is out of bag for.
 
         Returns
         -------
@@ -439,11 +452,10 @@ class ForestReports(Forest):
         rows = np.array([row for row, _ in chosen])
         lower, middle, upper = np.stack(found, axis=1)
         labels = None if classes is None else classes[[label for _, label in chosen]]
-        categories = self._reader.categories
-        return Prototypes(rows, middle, lower, upper, labels, list(categories))
+        return Prototypes(rows, middle, lower, upper, labels, list(self._reader.categories))
 
     def _quartiles(self, values: np.ndarray) -> np.ndarray:
-        """Quartiles of the columns, (3, n_features); of categories the most frequent one."""
+        """Return quartiles of the columns, (3, n_features); for categories, the mode."""
         found = np.full((3, values.shape[1]), np.nan)
         for j, column in enumerate(np.asarray(values, dtype=np.float64).T):
             known = column[~np.isnan(column)]

@@ -1,4 +1,4 @@
-"""Whether a fit may add trees to a forest: what trees depend on, and what is taken over."""
+"""Warm start of forests: checks that the data and parameters are the same, and reuse of errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from hybridtrees.input.validation import FeatureReader
 from hybridtrees.models.shared.bagging import RowSampler
@@ -16,7 +15,7 @@ from hybridtrees.models.shared.forest.out_of_bag import OutOfBag
 # Rows that a checksum reads at a time.
 _CHECKSUM_ROWS = 8192
 
-# Changes that other changes bring with them, and are not named besides.
+# Changes, and the changes that follow from them and need not be reported.
 _EFFECTS = (
     (("X", "y"), ("class_weight", "sample_weight", "max_samples", "max_features")),
     (("class_weight",), ("sample_weight", "max_samples")),
@@ -25,16 +24,16 @@ _EFFECTS = (
 
 
 def checksum(values: Any) -> int:
-    """Return a checksum of a table, the same for any type of numbers."""
-    found = zlib.crc32(np.array(values.shape, dtype=np.int64))
-    if scipy.sparse.issparse(values):
+    """Return a checksum of a table, the same for any dtype."""
+    found = zlib.crc32(np.array(values.shape, dtype=np.int64).data)
+    if hasattr(values, "tocsr"):
         values = values.tocsr()
         for part in (values.indices, values.indptr):
             found = zlib.crc32(part.astype(np.int64), found)
         values = values.data
     for start in range(0, len(values), _CHECKSUM_ROWS):
         block = np.ascontiguousarray(values[start : start + _CHECKSUM_ROWS], dtype=np.float64)
-        found = zlib.crc32(block, found)
+        found = zlib.crc32(block.data, found)
     return found
 
 
@@ -57,9 +56,9 @@ def continue_oob(
     sampler: RowSampler,
     predict: Callable[[int, np.ndarray], np.ndarray],
 ) -> list[float]:
-    """Take over the out-of-bag predictions of the trees there are; returns the error after each.
+    """Add the out-of-bag predictions of an earlier fit; return the error after each tree.
 
-    Where the forest was fitted without `oob_score`, they are made by ``predict(tree, rows)``.
+    If that fit had no `oob_score`, ``predict(tree, rows)`` computes them.
     """
     if "_oob_sums" not in earlier:
         curve = []
@@ -67,7 +66,7 @@ def continue_oob(
             rows = sampler.out_of_bag(sampler.counts(int(seed)))
             curve.append(oob.add_values(rows, predict(tree, rows)))
         return curve
-    before = earlier.get("_oob_metric", oob.metric.name)  # older linear forests do not say
+    before = earlier.get("_oob_metric", oob.metric.name)  # older linear forests lack it
     if before != oob.metric.name:
         raise ValueError(
             "warm_start=True continues oob_curve_, but oob_score changed its metric from "
@@ -79,11 +78,10 @@ def continue_oob(
 
 
 def check_same_growth(
-    before: dict[str, Any], now: dict[str, Any], forest: str = "the forest that there is"
+    before: dict[str, Any], now: dict[str, Any], forest: str = "the fitted forest"
 ) -> None:
-    """Refuse to add trees to those that were grown otherwise, and name what has changed."""
+    """Refuse to add trees to those of other data or parameters, and name what has changed."""
     changed = [name for name, value in now.items() if before.get(name) != value]
-    # Another table has other columns, weights and samples, which are not what has been changed.
     for causes, effects in _EFFECTS:
         if any(cause in changed for cause in causes):
             changed = [name for name in changed if name not in effects]

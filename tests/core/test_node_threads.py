@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hybridtrees.core.base._threads import team_sizes
+from hybridtrees.core.base._threads import node_thread_counts
 
 QUICK, SLOW, ALONE = 1e-5, 5e-3, 1e-4
 SMALL, LARGE = 2e4, 1e7
@@ -12,7 +12,9 @@ SMALL, LARGE = 2e4, 1e7
 def sizes(n_threads, together, updates=SMALL, alone=ALONE):
     """Threads for nodes that take `together` seconds where the threads share them."""
     seconds = np.column_stack([np.full(len(together), alone), together])
-    return team_sizes(n_threads, np.full(len(together), updates), np.ascontiguousarray(seconds))
+    return node_thread_counts(
+        n_threads, np.full(len(together), updates), np.ascontiguousarray(seconds)
+    )
 
 
 def test_a_quiet_machine_keeps_all_threads():

@@ -1,4 +1,4 @@
-"""Factors on the weights of rows by their classes: the parameter `class_weight`."""
+"""Class weights: the parameter `class_weight`, and the row weights that follow from it."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ def check_class_weight(given: Any, names: tuple[str, ...] = ("balanced",)) -> No
 
 
 def class_factors(given: Any, target: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return the factor of each class under "balanced" or a dict.
+    """Return the weight of each class under "balanced" or a dict.
 
-    A dict may name classes that a fold lacks, but not instead of one that it has.
+    A dict may name classes that are not in a fold, unless it misses one that is: a misspelled
+    label would otherwise go unnoticed.
     """
     if isinstance(given, str):
-        return len(target) / (len(classes) * np.bincount(target, minlength=len(classes)))
+        counts = np.bincount(target, minlength=len(classes))
+        return len(target) / (len(classes) * np.maximum(counts, 1))
     labels = classes.tolist()
     unknown = [label for label in given if label not in labels]
     if unknown and any(label not in given for label in labels):
@@ -45,8 +47,8 @@ def class_factors(given: Any, target: np.ndarray, classes: np.ndarray) -> np.nda
 def weight_rows(
     factors: np.ndarray, target: np.ndarray, weight: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return the weights of the rows, times the factors of their classes."""
-    rows = factors[target] if weight is None else weight * factors[target]
+    """Return the weights of the rows times those of their classes."""
+    rows: np.ndarray = factors[target] if weight is None else weight * factors[target]
     if not rows.any():
         raise ValueError("class_weight leaves no row with a positive weight")
     return rows
@@ -54,25 +56,26 @@ def weight_rows(
 
 @dataclass(frozen=True)
 class SampleFactors:
-    """Factors on the weights of the rows of a sample."""
+    """Class weights of the rows of a sample."""
 
-    factors: np.ndarray | str  # of each class; "balanced_subsample": equal totals
+    factors: np.ndarray | str  # weight of each class, or "balanced_subsample"
     target: np.ndarray  # class codes of the rows
     n_classes: int
 
     def __call__(self, counts: np.ndarray) -> np.ndarray:
-        """Return the factor of each row in a sample that has it so many times."""
+        """Return the class weight of each row, given how often each is in the sample."""
         if not isinstance(self.factors, str):
-            return self.factors[self.target]
+            return np.asarray(self.factors[self.target])
         sums = group_sums(self.target, self.n_classes, counts)
-        # Classes that a sample has none of have no rows in it either.
-        return (sums.sum() / (self.n_classes * np.where(sums > 0, sums, 1.0)))[self.target]
+        # A class with a sum of 0 has no rows in the sample: its weight does not matter.
+        factors = sums.sum() / (self.n_classes * np.where(sums > 0, sums, 1.0))
+        return np.asarray(factors[self.target])
 
 
 def drawable_weight(
     factor: Callable[[np.ndarray], np.ndarray], target: np.ndarray, weight: np.ndarray | None
 ) -> np.ndarray | None:
-    """Weights of the rows, 0 for those of classes that have no weight."""
+    """Return the weights that rows are sampled with, 0 for those of classes of weight 0."""
     zero = factor(np.ones(len(target), dtype=np.int64)) == 0
     if not zero.any():
         return weight

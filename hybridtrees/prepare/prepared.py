@@ -1,0 +1,116 @@
+"""A model together with what makes dates into its features."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from hybridtrees._parameters import clone
+from hybridtrees.base import ClassifierMixin, Estimator, RegressorMixin, atomic_fit
+from hybridtrees.core.base.checks import check_type
+from hybridtrees.prepare.dates import DateFeatures
+
+
+class _Prepared(Estimator):
+    """What both kinds share."""
+
+    dates: Any = None
+    estimator: Any = None
+
+    @classmethod
+    def of(cls, dates: DateFeatures, estimator: Any) -> Self:
+        """Join a transformer and a model that are fitted already."""
+        made = cls(dates=clone(dates), estimator=clone(estimator))
+        made._keep(dates, estimator)
+        return made
+
+    def _keep(self, dates: DateFeatures, estimator: Any) -> None:
+        self.dates_, self.estimator_ = dates, estimator
+        self.n_features_in_ = dates.n_features_in_
+        if hasattr(dates, "feature_names_in_"):
+            self.feature_names_in_ = dates.feature_names_in_
+        if hasattr(estimator, "classes_"):
+            self.classes_ = estimator.classes_
+
+    @atomic_fit
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn the dates of a table, and fit the model to their features.
+
+        Parameters
+        ----------
+        X : data frame, dict of columns or array-like of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), optional
+
+        Returns
+        -------
+        self : estimator
+        """
+        if not isinstance(self.dates, DateFeatures) or not hasattr(self.estimator, "fit"):
+            raise TypeError(
+                "dates must be a DateFeatures and estimator a model, got "
+                f"{self.dates!r} and {self.estimator!r}"
+            )
+        dates = clone(self.dates)
+        more = {} if sample_weight is None else {"sample_weight": sample_weight}
+        model = clone(self.estimator).fit(dates.fit_transform(X), y, **more)
+        for name in ("feature_names_in_", "classes_"):
+            self.__dict__.pop(name, None)
+        self._keep(dates, model)
+        return self
+
+    def _ask(self, method: str, X: Any) -> np.ndarray:
+        """Return what a method of the model says of a table with dates."""
+        self._check_is_fitted()
+        answer: np.ndarray = getattr(self.estimator_, method)(self.dates_.transform(X))
+        return answer
+
+    def summary(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the model's own account of itself; see its `summary`."""
+        self._check_is_fitted()
+        return self.estimator_.summary(*args, **kwargs)
+
+    def _check_fitted(self) -> None:
+        dates = check_type(self, "dates_", DateFeatures)
+        model = check_type(self, "estimator_", Estimator)
+        n_features = len(dates.get_feature_names_out())
+        if self.n_features_in_ != dates.n_features_in_ or n_features != model.n_features_in_:
+            raise ValueError("the model is about other features than its dates make")
+
+
+class PreparedRegressor(RegressorMixin, _Prepared):
+    """A regressor for tables with dates.
+
+    Parameters
+    ----------
+    dates : DateFeatures
+        What makes features of the dates.
+    estimator : regressor
+        Fitted to these and to the other columns.
+
+    Attributes
+    ----------
+    dates_, estimator_
+        Both, fitted.
+    """
+
+    def _predictions(self, X: Any) -> np.ndarray:
+        return self._ask("predict", X)
+
+
+class PreparedClassifier(ClassifierMixin, _Prepared):
+    """A classifier for tables with dates; see `PreparedRegressor`.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The classes of the model.
+    """
+
+    def _probabilities(self, X: Any) -> np.ndarray:
+        return self._ask("predict_proba", X)
+
+    def _class_codes(self, X: Any) -> np.ndarray:
+        labels = self._ask("predict", X)
+        return np.searchsorted(self.classes_, labels)
