@@ -163,6 +163,8 @@ def friedman_boosting() -> Iterator[Work]:
         yield GBR(monotonic_cst={0: 1, 3: 1}, interaction_cst=[[0, 1], [2, 3]], **own), "real", {}
         yield GBC(loss="exponential", **own, **cats), "binary", {"weighted": True}
         yield GBC(**own, **cats), "classes", {}
+    yield GBR(subsample=0.7, **shared), "pair", {"weighted": True}
+    yield GBC(class_weight="balanced", **shared), "classes", {}
     own = {**shared, "n_estimators": 60, "learning_rate": 0.5}
     yield GBR(n_iter_no_change=2, tol=0.01, **own), "real", {"weighted": True}
     yield GBC(n_iter_no_change=2, **own), "binary", {"weighted": True, "evaluated": True}
@@ -186,6 +188,7 @@ def newton_boosting() -> Iterator[Work]:
             "interaction_constraints": [[0, 1], [2, 3]],
         }
         yield ht.XGBRegressor(**constraints, **own), "real", {}
+    yield ht.XGBClassifier(class_weight={True: 3.0}, **shared), "binary", {"weighted": True}
     lossguide = {"max_depth": 0, "max_leaves": 31, "grow_policy": "lossguide"}
     yield ht.XGBRegressor(**lossguide, **shared), "real", {}
     yield ht.XGBRegressor(tree_method="approx", sketch="local", **shared), "real", {}
@@ -212,6 +215,7 @@ def regressions() -> Iterator[Work]:
         yield ht.LinearRegressor(**own), "pair", {"weighted": True}
         yield ht.LogisticClassifier(**own), "classes", {"weighted": True}
         yield ht.LogisticClassifier(missing_indicator=True, **own), "binary", {}
+    yield ht.LogisticClassifier(class_weight="balanced", **cats), "classes", {}
     yield ht.LinearRegressor(penalty="lasso", alpha="cv", alphas=20, **cats), "real", {}
     yield ht.LinearRegressor(penalty="ridge", alpha="cv", standardize=False), "real", {}
     yield ht.LogisticClassifier(penalty="lasso", alpha="cv", alphas=8), "binary", {}
@@ -230,10 +234,14 @@ def linear_leaves() -> Iterator[Work]:
     for criterion in ("log_loss", "gini"):
         yield LTC(criterion=criterion, max_depth=3, **cats), "classes", {"weighted": True}
     yield LTC(penalty="lasso", alpha=0.01, max_depth=2, smoothing=5.0, **cats), "binary", {}
+    yield LTC(class_weight="balanced", max_depth=2, **cats), "classes", {}
     few = {"n_estimators": 5, **cats}
     yield ht.LinearForestRegressor(max_features=0.5, **few), "real", {"weighted": True}
     yield ht.LinearForestRegressor(pruning=None, max_depth=3, **few), "pair", {}
     yield ht.LinearForestClassifier(max_depth=2, **few), "classes", {}
+    balanced = {**few, "class_weight": "balanced"}
+    yield ht.LinearForestClassifier(max_depth=2, **balanced), "binary", {}
+    yield ht.PLGBClassifier(**balanced), "classes", {}
     some = {**few, "n_estimators": 8}
     for leaf_fit in ("half_additive", "additive", "full"):
         yield ht.PLGBRegressor(leaf_fit=leaf_fit, **some), "real", {"weighted": True}
@@ -257,6 +265,9 @@ def lines_and_trees() -> Iterator[Work]:
     yield ht.RERFRegressor(tune={"alpha": [0.001, 0.1], "max_features": [2, 4]}, **few), "real", {}
     for target in ("binary", "classes"):
         yield ht.RERFClassifier(**few), target, {"weighted": True}
+    yield ht.RERFClassifier(class_weight="balanced", **few), "binary", {}
+    yield ht.EBLRClassifier(class_weight="balanced", n_rules=5, **cats), "classes", {}
+    yield ht.EBLRRegressor(early_stopping="validation", **cats), "pair", {"weighted": True}
     for residual, target in (
         ("linear", "real"),
         ("absolute", "real"),
