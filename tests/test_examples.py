@@ -13,8 +13,8 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("pandas")
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
-# Without a screen, and with nothing but the figures that a script itself has drawn at its end. A call
-# that will go away is an error where an example or this package makes it, not within other packages.
+# Without a screen, and with nothing but the figures that a script itself has drawn at its end. A
+# deprecated call is an error where an example or this package makes it, not in other packages.
 RUN = """
 import runpy, sys, warnings
 import matplotlib
