@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees.base import Estimator
+from hybridtrees.input._user_tables import Columns, SparseColumns, open_columns
 from hybridtrees.input.arrays import is_missing_object
 from hybridtrees.input.columns import column_indices
 from hybridtrees.input.validation import (
@@ -16,7 +17,6 @@ from hybridtrees.input.validation import (
     check_target_classification,
     check_target_regression,
 )
-from hybridtrees.inspection._columns import Columns, SparseColumns, open_columns
 from hybridtrees.prepare import DateFeatures, PreparedClassifier, PreparedRegressor
 from hybridtrees.prepare.calendar import date_values, parse_dates
 

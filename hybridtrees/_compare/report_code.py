@@ -9,7 +9,7 @@ import numpy as np
 import hybridtrees
 from hybridtrees._compare.result import Comparison, Result
 from hybridtrees._parameters import differs
-from hybridtrees.inspection._columns import ArrowColumns, DictColumns, PandasColumns
+from hybridtrees.input._user_tables import ArrowColumns, DictColumns, PandasColumns
 
 # Bundled data sets: their rows, and the call that makes each.
 _BUNDLED = {

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._parameters import check_integer
+from hybridtrees.input._user_tables import Columns, is_missing, open_columns
 from hybridtrees.input.targets import check_target_classification
-from hybridtrees.inspection._columns import Columns, is_missing, open_columns
 from hybridtrees.inspection.importance import PermutationImportance
 from hybridtrees.inspection.partial_dependence import partial_dependence
 from hybridtrees.inspection.plots import pyplot

@@ -11,15 +11,15 @@ from scipy import sparse
 from hybridtrees._parameters import check_boolean
 from hybridtrees.base import Estimator, atomic_fit
 from hybridtrees.core.base.checks import check_arrays, check_type
-from hybridtrees.input.columns import column_indices
-from hybridtrees.input.validation import FeatureReader
-from hybridtrees.inspection._columns import (
+from hybridtrees.input._user_tables import (
     ArrowColumns,
     Columns,
     DictColumns,
     is_missing,
     open_columns,
 )
+from hybridtrees.input.columns import column_indices
+from hybridtrees.input.validation import FeatureReader
 from hybridtrees.models.shared.output_names import OutputMixin
 from hybridtrees.prepare.calendar import (
     PARTS,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridtrees.inspection._columns import (
+from hybridtrees.input._user_tables import (
     ArrowColumns,
     Columns,
     DictColumns,

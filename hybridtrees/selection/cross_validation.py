@@ -11,13 +11,13 @@ import numpy as np
 
 from hybridtrees._parameters import check_boolean, check_integer, clone, is_classifier
 from hybridtrees.core.base.random_state import seed_sequence
+from hybridtrees.input._user_tables import Columns, open_columns
 from hybridtrees.input.folds import Folds, check_cv, make_folds
 from hybridtrees.input.targets import (
     check_sample_weight,
     check_target_classification,
     check_target_regression,
 )
-from hybridtrees.inspection._columns import Columns, open_columns
 from hybridtrees.inspection._result import Result
 from hybridtrees.inspection._scoring import Predictions, make_scorers
 

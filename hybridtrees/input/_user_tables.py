@@ -43,6 +43,10 @@ class Columns:
         """Return the rows at the given positions."""
         return type(self)(self.table[rows])
 
+    def select(self, features: np.ndarray) -> Self:
+        """Return the columns at the given positions."""
+        return type(self)(self.table[:, features])
+
     def series(self, index: int) -> Any:
         """Return a column in the type of the table's library."""
         raise NotImplementedError
@@ -209,6 +213,9 @@ class PandasColumns(Columns):
     def take(self, rows: np.ndarray) -> PandasColumns:
         return PandasColumns(self.table.iloc[rows].reset_index(drop=True))
 
+    def select(self, features: np.ndarray) -> PandasColumns:
+        return PandasColumns(self.table.iloc[:, features])
+
     def series(self, index: int) -> Any:
         return self.table.iloc[:, index]
 
@@ -222,6 +229,9 @@ class PandasColumns(Columns):
 class PolarsColumns(Columns):
     """A polars DataFrame."""
 
+    def select(self, features: np.ndarray) -> PolarsColumns:
+        return PolarsColumns(self.table[:, features.tolist()])
+
     def series(self, index: int) -> Any:
         return self.table.to_series(index)
 
@@ -234,6 +244,9 @@ class ArrowColumns(Columns):
 
     def take(self, rows: np.ndarray) -> ArrowColumns:
         return ArrowColumns(self.table.take(rows))
+
+    def select(self, features: np.ndarray) -> ArrowColumns:
+        return ArrowColumns(self.table.select(features.tolist()))
 
     def series(self, index: int) -> Any:
         return self.table.column(index)
@@ -260,6 +273,9 @@ class DictColumns(Columns):
     def take(self, rows: np.ndarray) -> DictColumns:
         picked = (_pick(series, rows) for series in self._series)
         return DictColumns(dict(zip(self.table, picked, strict=True)))
+
+    def select(self, features: np.ndarray) -> DictColumns:
+        return DictColumns({self.names[j]: self.table[self.names[j]] for j in features})
 
     def series(self, index: int) -> Any:
         return self._series[index]

@@ -1,0 +1,174 @@
+"""What all ensembles share: members are checked, copied, fitted in parallel, and asked.
+
+A member is any estimator with `fit`, `predict` and `get_params`, of this package or another. It
+gets the table as the user gave it, so that names, categories and data frames reach it unchanged.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import inspect
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from hybridtrees._parameters import clone, is_classifier
+from hybridtrees._predictor import Predictor
+from hybridtrees.core.base._threads import StopFlag
+from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.core.base.workers import start_workers
+from hybridtrees.input._user_tables import Columns, open_columns
+from hybridtrees.input.targets import (
+    check_sample_weight,
+    check_target_classification,
+    check_target_regression,
+)
+from hybridtrees.input.validation import feature_names
+
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows that members are fitted to."""
+
+    columns: Columns  # the table, of the user's kind
+    target: np.ndarray  # numbers, or class labels
+    weight: np.ndarray | None
+    codes: np.ndarray | None = None  # positions of the labels among the classes
+
+    def __len__(self) -> int:
+        return int(self.columns.shape[0])
+
+    def take(self, rows: np.ndarray, weight: np.ndarray | None = None) -> Rows:
+        """Return some of the rows, with other weights if these are given, one per row taken."""
+        if weight is None and self.weight is not None:
+            weight = self.weight[rows]
+        codes = None if self.codes is None else self.codes[rows]
+        return Rows(self.columns.take(rows), self.target[rows], weight, codes)
+
+    def weighted(self, weight: np.ndarray | None) -> Rows:
+        """Return all rows with other weights."""
+        return replace(self, weight=weight)
+
+
+class Ensemble(Predictor):
+    """Base of the ensembles: reads the training rows; mixins of the base bring the rest."""
+
+    _takes_several_targets = False
+
+    def _learn_rows(self, X: Any, y: Any, sample_weight: Any) -> Rows:
+        """Check the input of `fit`, and learn features and classes."""
+        columns = open_columns(X)
+        n_rows = columns.shape[0]
+        name = type(self).__name__
+        codes = None
+        if is_classifier(self):
+            codes, classes = check_target_classification(y, n_rows, estimator_name=name)
+            self.classes_ = classes
+            self.n_classes_ = len(classes)
+            target = classes[codes]
+        else:
+            several = self._takes_several_targets
+            target = check_target_regression(y, n_rows, multi_output=several, estimator_name=name)
+        weight = check_sample_weight(sample_weight, n_rows)
+        self.n_features_in_ = columns.shape[1]
+        names = feature_names(columns.names)
+        self.__dict__.pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = names
+        return Rows(columns, target, weight, codes)
+
+
+def check_member(estimator: Any, name: str, owner: Any) -> None:
+    """Refuse what is no estimator, or predicts classes where numbers are wanted or vice versa."""
+    for method in ("fit", "predict", "get_params"):
+        if not hasattr(estimator, method) or isinstance(estimator, type):
+            raise TypeError(f"{name} must be an estimator with {method}, got {estimator!r}")
+    wanted = is_classifier(owner)
+    if is_classifier(estimator) != wanted:
+        kind = "classifier" if wanted else "regressor"
+        raise TypeError(
+            f"{name} of {type(owner).__name__} must be a {kind}, got {type(estimator).__name__}"
+        )
+
+
+def takes_weight(estimator: Any) -> bool:
+    """Whether `fit` of an estimator has the argument `sample_weight`."""
+    return "sample_weight" in inspect.signature(estimator.fit).parameters
+
+
+def fit_member(
+    estimator: Any, rows: Rows, n_threads: int, seed: int | None = None, name: str = "estimator"
+) -> Any:
+    """Return a fitted copy of an estimator.
+
+    Parameters `random_state` and `n_jobs` that are None, its own or of nested estimators, are set
+    from `seed` and `n_threads`.
+    """
+    member = clone(estimator)
+    unset = {key: value for key, value in member.get_params().items() if value is None}
+    for key in sorted(unset):
+        last = key.rpartition("__")[2]
+        if last == "n_jobs":
+            member.set_params(**{key: n_threads})
+        elif last == "random_state" and seed is not None:
+            # Other packages take seeds of 32 bits.
+            member.set_params(**{key: int(seed) & 0x7FFFFFFF})
+    if rows.weight is None:
+        return member.fit(rows.columns.table, rows.target)
+    if not takes_weight(member):
+        raise ValueError(
+            f"{name} is a {type(member).__name__}, whose fit takes no sample_weight: leave the "
+            "weights or this member out"
+        )
+    return member.fit(rows.columns.table, rows.target, sample_weight=rows.weight)
+
+
+def member_probabilities(member: Any, X: Any, classes: np.ndarray) -> np.ndarray:
+    """Return a member's probabilities, (n_rows, n_classes): 0 for classes that it has not seen."""
+    if not hasattr(member, "predict_proba"):
+        raise TypeError(
+            f"{type(member).__name__} has no predict_proba: use voting='hard' or another member"
+        )
+    proba = np.asarray(member.predict_proba(X), dtype=np.float64)
+    if np.array_equal(member.classes_, classes):
+        return proba
+    full = np.zeros((len(proba), len(classes)))
+    full[:, np.searchsorted(classes, member.classes_)] = proba
+    return full
+
+
+def member_codes(member: Any, X: Any, classes: np.ndarray) -> np.ndarray:
+    """Return the positions of a member's predicted labels among the classes."""
+    return np.searchsorted(classes, np.asarray(member.predict(X)))
+
+
+def run_members(
+    function: Callable[[Item, int], Made], items: Iterable[Item], n_jobs: int | None
+) -> list[Made]:
+    """Return ``function(item, n_threads)`` of each item, computed in parallel.
+
+    Threads see the context of the caller, and so the bins that it shares. An error or Ctrl-C ends
+    the work of all of them.
+    """
+    items = list(items)
+    n_threads = effective_threads(n_jobs)
+    pool, n_workers = start_workers(min(n_threads, len(items)))
+    if pool is None:
+        return [function(item, n_threads) for item in items]
+    stop = StopFlag()
+
+    def job(item: Item) -> Made:
+        with stop:
+            return function(item, max(1, n_threads // n_workers))
+
+    with ExitStack() as stack:
+        stack.callback(pool.shutdown, wait=True, cancel_futures=True)
+        stack.callback(stop.set)
+        waiting = [pool.submit(contextvars.copy_context().run, job, item) for item in items]
+        return [each.result() for each in waiting]
