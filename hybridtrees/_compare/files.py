@@ -14,7 +14,15 @@ import numpy as np
 
 from hybridtrees import datasets
 from hybridtrees._compare.data import Data, as_times, guess_task, make_data, names_rows
-from hybridtrees._compare.reading import Table, column_of, read_table, source_name, truth_values
+from hybridtrees._compare.reading import (
+    Table,
+    cells_to_write,
+    column_of,
+    read_and_keep,
+    read_table,
+    source_name,
+    truth_values,
+)
 from hybridtrees._outputs import writing_to
 
 # Each takes the seed, for which the bundled tables have no use.
@@ -151,21 +159,23 @@ def predict_file(
     keep: Sequence[str] = (),
     decimal: str | None = None,
     notes: dict[str, str] | None = None,
-) -> dict[str, np.ndarray]:
+) -> dict[str, Any]:
     """Predict the rows of a file: ``prediction``, and ``probability_<class>`` for each class.
 
     Several targets or quantiles are ``prediction_0``, ``prediction_1`` and so on.
 
-    Columns to `keep` stand before them. Columns that the model does not know by name are ignored.
+    Columns to `keep` stand before them, as the file has them. Columns that the model does not know
+    by name are ignored.
     """
     names = getattr(model, "feature_names_in_", None)
     spelled = _text_features(model)
     about: dict[str, str] = {}
     where = source_name(path)
-    # What is only kept stays as it is written: 007 is no number.
-    only_kept = set(keep).difference(() if names is None else names)
-    table = read_table(path, text=spelled, verbatim=only_kept, decimal=decimal, notes=about)
-    kept = {name: column_of(table, name, "--keep") for name in keep}
+    # What is only kept does not tell how the numbers of the file are written.
+    text = spelled.union(keep).difference(() if names is None else set(names) - spelled)
+    table, kept = read_and_keep(path, keep, text=text, decimal=decimal, notes=about)
+    for name in keep:
+        column_of(table, name, "--keep")
     if names is None:
         others = [column for name, column in table.items() if name not in keep]
         if len(others) != model.n_features_in_:
@@ -199,14 +209,17 @@ def predict_file(
     return {**kept, **columns}
 
 
-def readable(columns: dict[str, np.ndarray]) -> dict[str, list[Any]]:
-    """Return columns as people read them: numbers of seven digits, dates without empty times."""
-    return {name: [_spelled(value) for value in column] for name, column in columns.items()}
+def readable(columns: dict[str, Any]) -> dict[str, list[Any]]:
+    """Return columns as people read them: predictions, which are arrays, with seven digits."""
+    return {
+        name: list(map(_spelled, column))
+        if isinstance(column, np.ndarray)
+        else cells_to_write(column)
+        for name, column in columns.items()
+    }
 
 
 def _spelled(value: Any) -> Any:
-    if isinstance(value, np.datetime64):
-        return "" if np.isnat(value) else str(value).removesuffix("T00:00:00.000000")
     if not isinstance(value, float):  # NumPy's are among them
         return value
     if not np.isfinite(value):
