@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 
 from hybridtrees import datasets
-from hybridtrees._compare.data import Data, as_times, guess_task, make_data, names_rows
+from hybridtrees._compare.data import (
+    Data,
+    as_times,
+    guess_task,
+    make_data,
+    names_rows,
+    numbers_rows,
+)
 from hybridtrees._compare.reading import (
     Table,
     cells_to_write,
@@ -77,7 +84,7 @@ def load_file(
         raise ValueError(f"the column {target!r} cannot be both the target and the time")
     notes = [f"{name!r} {note}" for name, note in about.items() if name not in drop]
     # Found before rows are left out, which would leave gaps between the numbers.
-    numbering = {name for name, column in table.items() if _numbers_rows(name, column)} - {time}
+    numbering = {name for name, column in table.items() if numbers_rows(name, column)} - {time}
     known = _is_known(y)
     if not known.all():
         if not known.any():
@@ -88,7 +95,7 @@ def load_file(
         when = None if when is None else when[known]
     left_out = {target, *drop}
     features = {name: column for name, column in table.items() if name not in left_out}
-    features, more = _usable(features, numbering)
+    features, more = _usable(features)
     if not features:
         raise ValueError(f"{source_name(path)} has no column left to predict {target!r} from")
     if y.dtype.kind == "M":
@@ -111,6 +118,7 @@ def load_file(
         name=Path(source_name(path)).name,
         target_name=target,
         notes=notes + more,
+        numbering=numbering,
     )
 
 
@@ -121,7 +129,7 @@ def _is_known(column: np.ndarray) -> np.ndarray:
     return ~missing
 
 
-def _usable(features: Table, numbering: Collection[str]) -> tuple[Table, list[str]]:
+def _usable(features: Table) -> tuple[Table, list[str]]:
     """Leave out columns that no model can use; also returns notes about them."""
     kept, notes = {}, []
     for name, column in features.items():
@@ -135,21 +143,11 @@ def _usable(features: Table, numbering: Collection[str]) -> tuple[Table, list[st
                 column = truth
             elif not labels:
                 column = np.full(len(column), np.nan)
-        elif name in numbering:
-            notes.append(f"{name!r} numbers the rows; if it means nothing else, --drop it")
         if column.dtype.kind == "f" and np.isinf(column).any():
             notes.append(f"{name!r} holds infinite values, which are taken for missing")
             column = np.where(np.isinf(column), np.nan, column)
         kept[name] = column
     return kept, notes
-
-
-def _numbers_rows(name: str, column: np.ndarray) -> bool:
-    """Whether a column holds each whole number of a range once, or any once and is called an id."""
-    if column.dtype.kind != "f" or not (column == np.floor(column)).all():
-        return False
-    once = bool(np.isfinite(column).all()) and len(np.unique(column)) == len(column)
-    return once and (np.ptp(column) == len(column) - 1 or name.lower().endswith("id"))
 
 
 def predict_file(
