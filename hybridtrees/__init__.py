@@ -11,15 +11,15 @@ except ImportError as error:  # pragma: no cover
         "to use an installed hybridtrees, or build in place with: pip install -e ."
     ) from error
 
-from hybridtrees._persistence import load
 from hybridtrees._version import __version__
-from hybridtrees.core.bins.mapper import BinMapper
-from hybridtrees.core.bins.matrix import BinnedMatrix
-from hybridtrees.core.bins.sketch import QuantileSketch
 
 if TYPE_CHECKING:
     from hybridtrees import callbacks, datasets, inspection, metrics
     from hybridtrees._compare import compare
+    from hybridtrees._persistence import load
+    from hybridtrees.core.bins.mapper import BinMapper
+    from hybridtrees.core.bins.matrix import BinnedMatrix
+    from hybridtrees.core.bins.sketch import QuantileSketch
     from hybridtrees.linear.classifier import LogisticClassifier
     from hybridtrees.linear.regressor import LinearRegressor, linear_path
     from hybridtrees.models.cart.estimators import CARTClassifier, CARTRegressor
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 # Imported on first use: a program that uses one family does not wait for the others.
 _LAZY_MODULES = {
     "_compare": ("compare",),
+    "_persistence": ("load",),
+    "core.bins.mapper": ("BinMapper",),
+    "core.bins.matrix": ("BinnedMatrix",),
+    "core.bins.sketch": ("QuantileSketch",),
     "linear.classifier": ("LogisticClassifier",),
     "linear.regressor": ("LinearRegressor", "linear_path"),
     "models.cart.estimators": ("CARTClassifier", "CARTRegressor"),

@@ -41,6 +41,7 @@ def atomic_fit(method: Method) -> Method:
     """Decorate a `fit` so that an error leaves the estimator as it was.
 
     Attributes are restored by reference, so the method must replace objects and not modify them.
+    An error about the arguments themselves names the class of the estimator.
     """
 
     @functools.wraps(method)
@@ -48,9 +49,14 @@ def atomic_fit(method: Method) -> Method:
         before = self.__dict__.copy()
         try:
             return method(self, *args, **kwargs)
-        except BaseException:  # an interrupt, too, must not leave a half-fitted model
+        except BaseException as error:  # an interrupt, too, must not leave a half-fitted model
             self.__dict__.clear()
             self.__dict__.update(before)
+            trace = error.__traceback__
+            if isinstance(error, TypeError) and trace is not None and trace.tb_next is None:
+                # Not raised within the method: Python names the base class that has it.
+                own = f"{type(self).__name__}.{method.__name__}"
+                raise TypeError(str(error).replace(method.__qualname__, own)) from None
             raise
 
     return guarded  # type: ignore[return-value]

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from toy_estimators import MajorityClassifier, MeanRegressor
 
+import hybridtrees
 from hybridtrees import base
 from hybridtrees.base import Estimator, NotFittedError, RegressorMixin, atomic_fit
 
@@ -272,3 +273,24 @@ def test_all_works_without_sklearn():
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in hybridtrees.__all__ if n.endswith(("Regressor", "Classifier"))]
+)
+def test_errors_about_the_arguments_of_fit_name_the_class_of_the_user(name):
+    model = getattr(hybridtrees, name)()
+    with pytest.raises(TypeError, match=rf"^{name}\.fit\(\) got an unexpected keyword .*'sift'"):
+        model.fit(X, y, sift=1)
+    with pytest.raises(TypeError, match=rf"^{name}\.fit\(\) missing 1 required .*'y'"):
+        model.fit(X)
+
+
+def test_other_errors_of_fit_are_not_touched():
+    class Failing(MeanRegressor):
+        @atomic_fit
+        def fit(self, X, y):
+            raise TypeError("fit() is for another day")
+
+    with pytest.raises(TypeError, match=r"^fit\(\) is for another day"):
+        Failing().fit(X, y)

@@ -16,7 +16,7 @@ from hybridtrees._compare.resampling import COVERAGE, UNKNOWN, Interval
 from hybridtrees._compare.scores import Prediction, Score
 from hybridtrees._compare.search import Limits, Trial
 from hybridtrees._compare.splits import Split
-from hybridtrees._compare.text import TIED, number, table_text, terminal_width, wrapped
+from hybridtrees._compare.text import OVERFITS, TIED, number, table_text, terminal_width, wrapped
 from hybridtrees._outputs import write_text
 from hybridtrees.inspection.plots import pyplot
 
@@ -161,7 +161,7 @@ class Comparison:
                     "error": result.error,
                 }
             )
-        return Table(rows, lambda: table_text(self, terminal_width()))
+        return Table(rows, lambda: table_text(self, terminal_width())[0])
 
     @property
     def winner(self) -> Result:
@@ -213,8 +213,9 @@ class Comparison:
         text : str
         """
         width = terminal_width() if width is None else width
-        lines = [*wrapped(self.heading(), width), "", table_text(self, width)]
-        remarks = self._remarks()
+        table, marks = table_text(self, width)
+        lines = [*wrapped(self.heading(), width), "", table]
+        remarks = self._remarks(marks)
         return "\n".join(
             lines + [""] * bool(remarks) + sum((wrapped(r, width, "  ") for r in remarks), [])
         )
@@ -338,7 +339,8 @@ class Comparison:
         ax.grid(axis="x", alpha=0.3)
         return ax, places
 
-    def _remarks(self) -> list[str]:
+    def _remarks(self, marks: set[str]) -> list[str]:
+        """Lines below the table, among them what the marks in it mean."""
         remarks = list(self.notes)
         if self.chosen_by == "folds":
             times = f", up to {self.n_repeats} times" if self.n_repeats > 1 else ""
@@ -349,15 +351,17 @@ class Comparison:
             by = f"{self.n_folds} folds"
         else:
             by = "test rows"
-        if any(result.tied for result in self.results):
+        if TIED in marks:
             remarks.append(
                 f"{TIED} the {by} do not show it to be worse than the first (paired bootstrap, "
                 f"{COVERAGE:.0%})"
             )
         if len(self.results) > 1 and self.results[0].family.key == "baseline":
             remarks.append("no model does better than a constant")
-        if any(result.overfits for result in self.results):
-            remarks.append("* beyond the limit of overfitting, as are all settings of this family")
+        if OVERFITS in marks:
+            remarks.append(
+                f"{OVERFITS} beyond the limit of overfitting, as are all settings of this family"
+            )
         return remarks + [f"{r.family.name} failed: {r.error}" for r in self.results if r.error]
 
 

@@ -94,7 +94,8 @@ class Search:
         """
         self._end = end
         standing = {
-            family.key: [Trial(family, s) for s in family.settings()] for family in families
+            family.key: [Trial(family, s) for s in family.settings(self.data.task)]
+            for family in families
         }
         rungs = self._rungs(max(map(len, standing.values())))
         self.progress.expect(self._expected(standing, len(rungs)))

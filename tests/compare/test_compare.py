@@ -179,7 +179,7 @@ def test_categories_are_named_by_their_place_before_dates_leave():
 def test_labels_that_name_rows_are_noted():
     X = {"name": np.array([f"n{i}" for i in range(80)], dtype=object), "x": np.arange(80.0)}
     few = {"models": ["cart"], "budget": 1e-3}
-    assert "80 different labels in 80 rows" in hybridtrees.compare(X, X["x"] + 0.5, **few).notes[0]
+    assert "80 different labels in 80 rows" in hybridtrees.compare(X, X["x"] + 0.5, **few).notes[1]
     X["name"] = X["name"][np.arange(80) // 2]
     assert "labels" not in str(hybridtrees.compare(X, X["x"] + 0.5, **few))
 
