@@ -177,8 +177,8 @@ def make_data(
         classes = None
         if target.min() == target.max():
             raise ValueError(f"the target {target_name!r} is constant: every row is {target[0]}")
-    names = reader.feature_names_in
-    names = [f"x{j}" for j in range(columns.shape[1])] if names is None else list(names)
+    named = reader.feature_names_in
+    names = [f"x{j}" for j in range(columns.shape[1])] if named is None else list(named)
     notes += [
         f"{name!r} numbers the rows: leave it out if it means nothing else"
         for name in names
