@@ -177,21 +177,9 @@ def make_data(
         classes = None
         if target.min() == target.max():
             raise ValueError(f"the target {target_name!r} is constant: every row is {target[0]}")
-    names = reader.feature_names_in
-    names = [f"x{j}" for j in range(columns.shape[1])] if names is None else list(names)
-    notes += [
-        f"{name!r} numbers the rows: leave it out if it means nothing else"
-        for name in names
-        if name in numbering
-    ]
-    for j in np.flatnonzero(reader.is_categorical).tolist():
-        known = reader.categories[j]
-        n_labels = 0 if known is None else len(known)
-        if names_rows(n_labels, n_rows) and names[j] not in numbering:
-            notes.append(
-                f"{names[j]!r} has {n_labels} different labels in {n_rows} rows: leave it out if "
-                "it names rows"
-            )
+    named = reader.feature_names_in
+    names = [f"x{j}" for j in range(columns.shape[1])] if named is None else list(named)
+    notes += _notes_on_rows(names, reader, numbering, n_rows)
     return Data(
         name=name,
         target_name=target_name,
@@ -207,6 +195,26 @@ def make_data(
         dates=dates,
         notes=notes,
     )
+
+
+def _notes_on_rows(
+    names: list[str], reader: FeatureReader, numbering: Collection[str], n_rows: int
+) -> list[str]:
+    """Return notes about features that number or name rows."""
+    notes = [
+        f"{name!r} numbers the rows: leave it out if it means nothing else"
+        for name in names
+        if name in numbering
+    ]
+    for j in np.flatnonzero(reader.is_categorical).tolist():
+        known = reader.categories[j]
+        n_labels = 0 if known is None else len(known)
+        if names_rows(n_labels, n_rows) and names[j] not in numbering:
+            notes.append(
+                f"{names[j]!r} has {n_labels} different labels in {n_rows} rows: leave it out if "
+                "it names rows"
+            )
+    return notes
 
 
 def _plain(label: Any) -> Any:
