@@ -546,3 +546,106 @@ def leaf_quantiles(const int64_t[:, ::1] first, const int64_t[:, ::1] last,
         thread = omp_get_thread_num()
         quantiles_of_row(&first[i, 0], &last[i, 0], n_trees, &rank[0], &weight[0], &ordered[0],
                          levels, &sums[thread, 0], &met[thread, 0], &out[i, 0])
+
+
+# ---- Weighted medians over the members of an ensemble -----------------------------------------
+
+
+cdef struct Weighted:
+    float64_t value
+    int64_t weight
+
+
+cdef enum:
+    FEW_MEMBERS = 12      # so many are sorted
+
+
+cdef inline void swap(Weighted* one, Weighted* other) noexcept nogil:
+    cdef Weighted kept = one[0]
+    one[0] = other[0]
+    other[0] = kept
+
+
+cdef inline float64_t middle_of(float64_t a, float64_t b, float64_t c) noexcept nogil:
+    if a < b:
+        return b if b < c else (c if a < c else a)
+    return a if a < c else (c if b < c else b)
+
+
+cdef float64_t weighted_median(Weighted* members, intp_t n, int64_t needed) noexcept nogil:
+    """Smallest value up to which the weights reach `needed`, which is no more than their sum.
+
+    Members are split around a pivot, and only the part that holds the median is split again.
+    """
+    cdef intp_t first = 0, stop = n, low, high, i
+    cdef int64_t below, equal
+    cdef float64_t pivot
+    cdef Weighted moved
+    while stop - first > FEW_MEMBERS:
+        pivot = middle_of(members[first].value, members[(first + stop) // 2].value,
+                          members[stop - 1].value)
+        # Below the pivot: [first, low), equal to it: [low, i), above it: [high, stop).
+        low, high, i = first, stop, first
+        below = equal = 0
+        while i < high:
+            if members[i].value < pivot:
+                below += members[i].weight
+                swap(&members[i], &members[low])
+                low += 1
+                i += 1
+            elif members[i].value > pivot:
+                high -= 1
+                swap(&members[i], &members[high])
+            else:
+                equal += members[i].weight
+                i += 1
+        if below >= needed:
+            stop = low
+        elif below + equal >= needed or high == stop:
+            return pivot
+        else:
+            needed -= below + equal
+            first = high
+    for i in range(first + 1, stop):
+        moved = members[i]
+        low = i
+        while low > first and members[low - 1].value > moved.value:
+            members[low] = members[low - 1]
+            low -= 1
+        members[low] = moved
+    for i in range(first, stop - 1):
+        needed -= members[i].weight
+        if needed <= 0:
+            return members[i].value
+    return members[stop - 1].value
+
+
+def row_medians(const float64_t[:, ::1] values, const int64_t[::1] weight, float64_t[::1] out,
+                int n_threads):
+    """OUT weighted median over the first columns of each row, as many as there are weights.
+
+    It is the smallest value up to which the weights reach half of their sum, which must be below
+    2^63.
+    """
+    cdef intp_t i, j, n = values.shape[0], n_used = weight.shape[0], thread
+    cdef int64_t total = 0
+    cdef Weighted* members
+    cdef Weighted* own
+    if out.shape[0] != n or not 0 < n_used <= values.shape[1]:
+        raise ValueError("the weights or the output have a wrong length")
+    for j in range(n_used):
+        if weight[j] < 0:
+            raise ValueError("a weight is negative")
+        total += weight[j]
+    n_threads = <int>max(1, min(n_threads, n))
+    members = <Weighted*>malloc(n_threads * n_used * sizeof(Weighted))
+    if members == NULL:
+        raise MemoryError("no memory for the medians of an ensemble")
+    for i in prange(n, num_threads=team_of(n_threads), schedule="static", nogil=True):
+        thread = omp_get_thread_num()
+        own = members + thread * n_used
+        for j in range(n_used):
+            own[j].value = values[i, j]
+            own[j].weight = weight[j]
+        out[i] = weighted_median(own, n_used, total // 2 + total % 2)
+    free(members)
