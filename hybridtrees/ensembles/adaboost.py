@@ -10,17 +10,24 @@ from typing import Any, Literal
 import numpy as np
 
 from hybridtrees._parameters import check_option
+from hybridtrees._persistence import register
 from hybridtrees.base import ScoreClassifierMixin
+from hybridtrees.core.base.checks import check_type
 from hybridtrees.core.base.criteria import CLASSIFICATION_CRITERIA, REGRESSION_CRITERIA
 from hybridtrees.core.base.exact_sum import exact_sum
 from hybridtrees.core.tree._walk import row_medians
-from hybridtrees.core.tree.tree import Tree, dense_blocks
-from hybridtrees.ensembles.adaboost_base import AdaBoostModel, Verdict
+from hybridtrees.core.tree.packed import PackedTrees
+from hybridtrees.core.tree.packing import pack_tree
+from hybridtrees.core.tree.tree import TreeEnsemble, dense_blocks
+from hybridtrees.ensembles.adaboost_base import AdaBoostModel, Boosting, Verdict
 from hybridtrees.ensembles.adaboost_members import member_answers
 from hybridtrees.losses import ExponentialLoss, Loss, Softmax
 from hybridtrees.metrics import accuracy_score, r2_score
+from hybridtrees.models.shared.fitted_checks import check_categories, check_ensemble
 from hybridtrees.models.shared.targets import ClassTarget, RegressionTarget
 from hybridtrees.models.shared.tree_parameters import ClassificationCriterion, RegressionCriterion
+
+register(PackedTrees)
 
 R2_LOSSES = ("linear", "square", "exponential")
 
@@ -73,7 +80,7 @@ class AdaBoostClassifier(ClassTarget, ScoreClassifierMixin, AdaBoostModel):
 
     def _judge(self, prediction: np.ndarray, target: np.ndarray, weight: np.ndarray) -> Verdict:
         missed = prediction != target
-        error = float(exact_sum(weight[missed]) / exact_sum(weight))
+        error = float(exact_sum(missed * weight) / exact_sum(weight))
         if error <= 0:
             return Verdict(0.0)
         if error >= 1 - 1 / self.n_classes_ - _EDGE:
@@ -81,7 +88,8 @@ class AdaBoostClassifier(ClassTarget, ScoreClassifierMixin, AdaBoostModel):
         odds = math.log((1 - error) / error) + math.log(self.n_classes_ - 1)
         alpha = float(self.learning_rate) * odds
         # The same as larger weights of the missed rows once the sum is 1, but never infinite.
-        return Verdict(error, alpha, np.where(missed, weight, weight * math.exp(-alpha)))
+        factor = np.array([math.exp(-alpha), 1.0])
+        return Verdict(error, alpha, weight * factor.take(missed.view(np.uint8)))
 
     def _lone_useless(self, verdict: Verdict) -> Verdict:
         raise ValueError(
@@ -93,12 +101,22 @@ class AdaBoostClassifier(ClassTarget, ScoreClassifierMixin, AdaBoostModel):
         return self.classes_
 
     def _n_scores(self) -> int:
+        """Return the number of scores: one of two classes, else one per class."""
         return self.n_classes_ if self.n_classes_ > 2 else 1
 
-    def _finished_tree(self, tree: Tree, said: np.ndarray, alpha: float) -> Tree:
-        values = np.zeros((len(said), self._n_scores()))
-        self._vote(values, said, alpha)
-        return replace(tree, values=values, coef=np.zeros(0), impurity=None)
+    def _kept_trees(self, made: Boosting) -> TreeEnsemble:
+        """Return the trees with the weighted votes of their nodes as values."""
+        trees = []
+        for (tree, said), alpha in zip(made.members, made.alphas, strict=True):
+            values = np.zeros((len(said), self._n_scores()))
+            self._vote(values, said, alpha)
+            trees.append(replace(tree, values=values, coef=np.zeros(0), impurity=None))
+        return TreeEnsemble(trees, self.n_features_in_, self._n_scores())
+
+    def _check_trees(self) -> None:
+        trees = check_ensemble(self, "trees_", self._n_scores())
+        if trees.values.shape[1] != self._n_scores() or len(trees.coef):
+            raise ValueError("a tree of AdaBoost has constant leaves, with all scores in each")
 
     def _vote(self, scores: np.ndarray, codes: np.ndarray, alpha: float) -> None:
         """Add the votes of a member to the scores: of two classes half its weight, or minus it."""
@@ -343,11 +361,22 @@ class AdaBoostRegressor(RegressionTarget, AdaBoostModel):
     def _member_classes(self) -> np.ndarray | None:
         return None
 
-    def _n_scores(self) -> int:
-        return 1
+    def _kept_trees(self, made: Boosting) -> PackedTrees:
+        """Return the packed trees: their values cannot be added up, so that no scorer is needed."""
+        # Values of inner nodes are stored only if they do not follow from those of the leaves.
+        detailed = (
+            self.criterion == "absolute_error"
+            or self.missing == "stop"
+            or self.monotonic_cst is not None
+        )
+        trees = [pack_tree(tree, tree.values, detailed) for tree, _ in made.members]
+        return PackedTrees(trees, self.n_features_in_, str(self.criterion))
 
-    def _finished_tree(self, tree: Tree, said: np.ndarray, alpha: float) -> Tree:
-        return replace(tree, impurity=None)
+    def _check_trees(self) -> None:
+        trees: PackedTrees = check_type(self, "trees_", PackedTrees)
+        if (trees.n_features, trees.n_values, trees.n_classes) != (self.n_features_in_, 1, 0):
+            raise ValueError("the trees of AdaBoost have other features or several values")
+        check_categories(trees.category_sets(), self._reader.categories)
 
     # -- predict --------------------------------------------------------------------------------
 
@@ -360,11 +389,12 @@ class AdaBoostRegressor(RegressionTarget, AdaBoostModel):
             return
         values, trees = self._read_features(X), self.trees_
         n_threads = self._predict_threads(values.shape[0])
+        said = np.concatenate([trees.node_values(index)[:, 0] for index in range(len(trees))])
         size = _BLOCK * max(1, n_threads)
         for dense, _ in dense_blocks(values):
             for first in range(0, dense.shape[0], size):
                 leaves = trees.apply(dense[first : first + size], n_threads)
-                yield trees.values[:, 0].take(leaves + trees.tree_start[:-1])
+                yield said.take(leaves + trees.tree_start[:-1])
 
     def _medians(self, values: np.ndarray, n_members: int) -> np.ndarray:
         """Return the weighted medians over the first members."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -24,12 +23,10 @@ from hybridtrees.core.base.checks import check_arrays, check_count, check_number
 from hybridtrees.core.base.exact_sum import exact_sum
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads, table_threads
-from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 from hybridtrees.ensembles.adaboost_members import MemberCopies, Members, TreeMembers
 from hybridtrees.ensembles.members import Ensemble, check_member, takes_weight
 from hybridtrees.input.targets import check_sample_weight
 from hybridtrees.models.shared.bagging import bootstrap_counts, tree_seeds
-from hybridtrees.models.shared.fitted_checks import check_ensemble
 from hybridtrees.models.shared.importance import importance_lines, shares
 from hybridtrees.models.shared.tree_parameters import ImpurityTreeParameters, Splitter
 
@@ -98,8 +95,8 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
         Their errors on the training rows, weighted as in their round.
     n_iter_ : int
         Number of members.
-    trees_ : TreeEnsemble
-        The trees, without `estimator`.
+    trees_ : TreeEnsemble or PackedTrees
+        The trees, without `estimator`; indexing gives a `Tree`.
     estimators_ : list of estimators
         The fitted copies of `estimator`.
     feature_importances_ : ndarray of shape (n_features,)
@@ -115,7 +112,7 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
     splitter: Splitter = "hist"
     ccp_alpha: float = 0.0
 
-    trees_: TreeEnsemble = attribute()
+    trees_: Any = attribute()
     estimators_: list[Any] = attribute()
     estimator_weights_: np.ndarray = attribute()
     estimator_errors_: np.ndarray = attribute()
@@ -138,12 +135,12 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
         """Return the classes that members predict, None in regression."""
         raise NotImplementedError
 
-    def _n_scores(self) -> int:
-        """Return the number of outputs of the trees."""
+    def _kept_trees(self, made: Boosting) -> Any:
+        """Return the trees in the form that is kept."""
         raise NotImplementedError
 
-    def _finished_tree(self, tree: Tree, said: np.ndarray, alpha: float) -> Tree:
-        """Return a tree with the values that are kept."""
+    def _check_trees(self) -> None:
+        """Refuse trees of a file that do not fit the rest."""
         raise NotImplementedError
 
     # -- fit ------------------------------------------------------------------------------------
@@ -198,14 +195,10 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
         self.estimator_weights_ = np.array(made.alphas)
         self.estimator_errors_ = np.array(made.errors)
         self.n_iter_ = len(made.members)
-        if self.estimator is not None:
+        if self.estimator is None:
+            self.trees_ = self._kept_trees(made)
+        else:
             self.estimators_ = made.members
-            return self
-        trees = [
-            self._finished_tree(tree, said, alpha)
-            for (tree, said), alpha in zip(made.members, made.alphas, strict=True)
-        ]
-        self.trees_ = TreeEnsemble(trees, self.n_features_in_, self._n_scores())
         return self
 
     def _open_members(self, X: Any, y: Any, sample_weight: Any) -> Members:
@@ -271,10 +264,8 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
         if not 0 < self.estimator_weights_.sum() < np.inf:
             raise ValueError("estimator_weights_ must have a positive sum")
         if "trees_" in vars(self):
-            check_type(self, "trees_", TreeEnsemble)
-            found = len(check_ensemble(self, "trees_", self._n_scores()))
-            if self.trees_.values.shape[1] != self._n_scores() or len(self.trees_.coef):
-                raise ValueError("a tree of AdaBoost has constant leaves, with all scores in each")
+            self._check_trees()
+            found = len(self.trees_)
         else:
             found = len(check_type(self, "estimators_", list))
             check_count(self, "n_features_in_", 1)
@@ -294,9 +285,11 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
                 )
             return np.asarray(weights @ np.array(found) / weights.sum())
         total = np.zeros(self.n_features_in_)
-        for tree, weight in zip(_splits_of(self.trees_), weights, strict=True):
-            gains = np.maximum(tree["gain"], 0.0)
-            total += weight * shares(np.bincount(tree["feature"], gains, self.n_features_in_))
+        for index, weight in enumerate(weights):
+            nodes = self.trees_[index].nodes
+            splits = nodes[nodes["left"] >= 0]
+            gains = np.maximum(splits["gain"], 0.0)
+            total += weight * shares(np.bincount(splits["feature"], gains, self.n_features_in_))
         return total / weights.sum()
 
     def apply(self, X: Any) -> np.ndarray:
@@ -340,10 +333,3 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
             names = vars(self).get("feature_names_in_")
             lines += importance_lines(self.feature_importances_, names)
         return "\n".join(lines)
-
-
-def _splits_of(trees: TreeEnsemble) -> Iterator[np.ndarray]:
-    """Yield the inner nodes of each tree."""
-    for first, last in zip(trees.tree_start[:-1], trees.tree_start[1:], strict=True):
-        nodes = trees.nodes[first:last]
-        yield nodes[nodes["left"] >= 0]

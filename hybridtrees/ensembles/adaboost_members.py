@@ -114,12 +114,7 @@ class MemberCopies(Members):
     """Copies of an estimator, fitted to the table as the user gave it."""
 
     def __init__(
-        self,
-        estimator: Any,
-        rows: Rows,
-        classes: np.ndarray | None,
-        resample: bool,
-        n_threads: int,
+        self, estimator: Any, rows: Rows, classes: np.ndarray | None, resample: bool, n_threads: int
     ):
         target = rows.target if rows.codes is None else rows.codes
         super().__init__(target, rows.weight, resample)

@@ -557,13 +557,7 @@ cdef struct Weighted:
 
 
 cdef enum:
-    FEW_MEMBERS = 12      # so many are sorted
-
-
-cdef inline void swap(Weighted* one, Weighted* other) noexcept nogil:
-    cdef Weighted kept = one[0]
-    one[0] = other[0]
-    other[0] = kept
+    FEW_MEMBERS = 8       # so many are sorted
 
 
 cdef inline float64_t middle_of(float64_t a, float64_t b, float64_t c) noexcept nogil:
@@ -572,52 +566,70 @@ cdef inline float64_t middle_of(float64_t a, float64_t b, float64_t c) noexcept 
     return a if a < c else (c if b < c else b)
 
 
+cdef intp_t divide(
+    const Weighted* members, intp_t n, float64_t pivot, bint with_equal, Weighted* low,
+    Weighted* high, int64_t* weight,
+) noexcept nogil:
+    """OUT members below the pivot (or equal to it), their weight, and the others.
+
+    Each member is written to both, and stays in one: no branch depends on the values.
+    """
+    cdef intp_t i, n_low = 0
+    cdef int64_t total = 0, goes_low
+    for i in range(n):
+        goes_low = (members[i].value <= pivot) if with_equal else (members[i].value < pivot)
+        low[n_low] = members[i]
+        high[i - n_low] = members[i]
+        n_low += goes_low
+        total += members[i].weight & -goes_low
+    weight[0] = total
+    return n_low
+
+
 cdef float64_t weighted_median(Weighted* members, intp_t n, int64_t needed) noexcept nogil:
     """Smallest value up to which the weights reach `needed`, which is no more than their sum.
 
-    Members are split around a pivot, and only the part that holds the median is split again.
+    Members are divided by a pivot, and only the part that holds the median is divided again. The
+    next 4 n places are for the parts.
     """
-    cdef intp_t first = 0, stop = n, low, high, i
-    cdef int64_t below, equal
+    cdef Weighted* places = members
+    cdef Weighted* low
+    cdef Weighted* high
+    cdef intp_t size = n, n_low, i, j, parity = 0
+    cdef int64_t weight
     cdef float64_t pivot
     cdef Weighted moved
-    while stop - first > FEW_MEMBERS:
-        pivot = middle_of(members[first].value, members[(first + stop) // 2].value,
-                          members[stop - 1].value)
-        # Below the pivot: [first, low), equal to it: [low, i), above it: [high, stop).
-        low, high, i = first, stop, first
-        below = equal = 0
-        while i < high:
-            if members[i].value < pivot:
-                below += members[i].weight
-                swap(&members[i], &members[low])
-                low += 1
-                i += 1
-            elif members[i].value > pivot:
-                high -= 1
-                swap(&members[i], &members[high])
-            else:
-                equal += members[i].weight
-                i += 1
-        if below >= needed:
-            stop = low
-        elif below + equal >= needed or high == stop:
+    while n > FEW_MEMBERS:
+        low = places + (1 + 2 * parity) * size
+        high = low + size
+        parity = 1 - parity
+        pivot = middle_of(members[0].value, members[n // 2].value, members[n - 1].value)
+        n_low = divide(members, n, pivot, False, low, high, &weight)
+        if weight >= needed and n_low > 0:
+            members, n = low, n_low
+            continue
+        if n_low > 0:
+            needed -= weight
+            members, n = high, n - n_low
+            continue
+        # The pivot is the smallest value.
+        n_low = divide(members, n, pivot, True, low, high, &weight)
+        if weight >= needed or n_low == 0 or n_low == n:
             return pivot
-        else:
-            needed -= below + equal
-            first = high
-    for i in range(first + 1, stop):
+        needed -= weight
+        members, n = high, n - n_low
+    for i in range(1, n):
         moved = members[i]
-        low = i
-        while low > first and members[low - 1].value > moved.value:
-            members[low] = members[low - 1]
-            low -= 1
-        members[low] = moved
-    for i in range(first, stop - 1):
+        j = i
+        while j > 0 and members[j - 1].value > moved.value:
+            members[j] = members[j - 1]
+            j -= 1
+        members[j] = moved
+    for i in range(n - 1):
         needed -= members[i].weight
         if needed <= 0:
             return members[i].value
-    return members[stop - 1].value
+    return members[n - 1].value
 
 
 def row_medians(const float64_t[:, ::1] values, const int64_t[::1] weight, float64_t[::1] out,
@@ -638,12 +650,12 @@ def row_medians(const float64_t[:, ::1] values, const int64_t[::1] weight, float
             raise ValueError("a weight is negative")
         total += weight[j]
     n_threads = <int>max(1, min(n_threads, n))
-    members = <Weighted*>malloc(n_threads * n_used * sizeof(Weighted))
+    members = <Weighted*>malloc(5 * n_threads * n_used * sizeof(Weighted))
     if members == NULL:
         raise MemoryError("no memory for the medians of an ensemble")
     for i in prange(n, num_threads=team_of(n_threads), schedule="static", nogil=True):
         thread = omp_get_thread_num()
-        own = members + thread * n_used
+        own = members + 5 * thread * n_used
         for j in range(n_used):
             own[j].value = values[i, j]
             own[j].weight = weight[j]
