@@ -52,6 +52,7 @@ class AdaBoostClassifier(ClassTarget, ScoreClassifierMixin, AdaBoostModel):
     resample : bool
         Whether a member is fitted to rows drawn with replacement by their weights, as many as there
         are, instead of to all rows with these weights. Errors are those of all rows in both cases.
+        A member that is useless by bad luck is replaced by that of another draw, at most ten.
     max_depth : int or None
         Maximum depth of a tree: 1 for stumps, None for 32,767, the limit of the engine.
     criterion : {"gini", "entropy", "log_loss", "misclassification"}

@@ -40,6 +40,9 @@ _SHARED = ("random_state", "n_jobs", "verbose")
 # smallest weight of scikit-learn too.
 _LEAST_WEIGHT = float(np.finfo(np.float64).eps)
 
+# Samples that are drawn for a member until one is good enough: a useless one may be bad luck.
+_DRAWS = 10
+
 
 class Verdict(NamedTuple):
     """How good a member is."""
@@ -219,14 +222,9 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
         """Run the rounds."""
         made, weight = Boosting(), members.start
         least = np.minimum(members.start, _LEAST_WEIGHT)
-        n_rows, start = len(weight), time.perf_counter()
+        start = time.perf_counter()
         for index in range(int(self.n_estimators)):
-            draw, growth = tree_seeds(seeds, index)
-            given = weight
-            if members.resample:
-                given = bootstrap_counts(draw, n_rows, n_rows, weight).astype(np.float64)
-            member, prediction = members.fit_next(given, growth)
-            verdict = self._judge(prediction, members.target, weight)
+            member, verdict = self._next_member(members, weight, seeds, index)
             if verdict.useless and not made.members:
                 verdict = self._lone_useless(verdict)
             if not verdict.useless:
@@ -241,6 +239,23 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
             np.maximum(weight, least, out=weight)
         return made
 
+    def _next_member(
+        self, members: Members, weight: np.ndarray, seeds: np.random.SeedSequence, index: int
+    ) -> tuple[Any, Verdict]:
+        """Fit a member to the weighted rows, or to samples until one is not useless."""
+        if not members.resample:
+            member, prediction = members.fit_next(weight, tree_seeds(seeds, index)[1])
+            return member, self._judge(prediction, members.target, weight)
+        own = np.random.SeedSequence(seeds.entropy, spawn_key=(*seeds.spawn_key, index))
+        for attempt in range(_DRAWS):
+            draw, growth = tree_seeds(own, attempt)
+            counts = bootstrap_counts(draw, len(weight), len(weight), weight)
+            member, prediction = members.fit_next(counts.astype(np.float64), growth)
+            verdict = self._judge(prediction, members.target, weight)
+            if not verdict.useless:
+                break
+        return member, verdict
+
     def _report(self, index: int, verdict: Verdict, elapsed: float) -> None:
         """Print a line every `verbose` rounds and at the end."""
         done, n_rounds = index + 1, int(self.n_estimators)
@@ -249,7 +264,7 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
             return
         ending = f"at most {elapsed / done * (n_rounds - done):.1f} s to go"
         if stops:
-            ending = "the member is useless" if verdict.useless else "the member is the last"
+            ending = "the member is useless" if verdict.useless else "the member is perfect"
         text = f"[{done}]  error:{verdict.error:.5f}  {elapsed:.1f} s, {ending}"
         print(text, file=sys.stdout, flush=True)
 
