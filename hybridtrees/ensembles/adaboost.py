@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from hybridtrees._class_weight import ClassWeightMixin
 from hybridtrees._parameters import check_option
 from hybridtrees._persistence import register
 from hybridtrees.base import ScoreClassifierMixin
@@ -39,7 +40,7 @@ _EDGE = 1e-12
 _BLOCK = 4096
 
 
-class AdaBoostClassifier(ClassTarget, ScoreClassifierMixin, AdaBoostModel):
+class AdaBoostClassifier(ClassWeightMixin, ClassTarget, ScoreClassifierMixin, AdaBoostModel):
     """AdaBoost for classes: AdaBoost.M1 for two (Freund and Schapire 1997), SAMME for more.
 
     Each member votes for a class with the weight ``alpha = learning_rate * (log((1 - error) /
@@ -57,6 +58,9 @@ class AdaBoostClassifier(ClassTarget, ScoreClassifierMixin, AdaBoostModel):
         Maximum depth of a tree: 1 for stumps, None for 32,767, the limit of the engine.
     criterion : {"gini", "entropy", "log_loss", "misclassification"}
         Impurity that splits reduce; "log_loss" is the same as "entropy", in bits.
+    class_weight : dict, "balanced" or None
+        Factors on the first weights of the rows of each class, 1 for those that a dict does not
+        name; "balanced" gives every class the same total weight.
 
     Examples
     --------
@@ -303,8 +307,9 @@ class AdaBoostRegressor(RegressionTarget, AdaBoostModel):
     ----------
     resample : bool
         Whether a member is fitted to rows drawn with replacement by their weights, as many as there
-        are, as in Drucker's paper and scikit-learn. Otherwise it is fitted to all rows with these
-        weights, and nothing is random.
+        are; so do Drucker's paper and scikit-learn. Otherwise it is fitted to all rows with these
+        weights, and no row is drawn. A member that is useless by bad luck is replaced by that of
+        another draw, at most ten.
     max_depth : int or None
         Maximum depth of a tree; None for 32,767, the limit of the engine.
     loss : {"linear", "square", "exponential"}

@@ -68,8 +68,8 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
     Parameters
     ----------
     estimator : estimator or None
-        What is boosted. None means trees by the parameters below, which are grown on one table and
-        take a fraction of the time. Other estimators, of this package or with scikit-learn's
+        What is boosted. None means trees with the parameters of this class. They are grown on one
+        table, in a fraction of the time. Other estimators, of this package or with scikit-learn's
         protocol, are copied for each round, and get the table as it is passed to `fit`; parameters
         of trees must then keep their defaults. Without `resample` their `fit` must take weights,
         which have the mean 1.
@@ -95,13 +95,12 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
     estimator_weights_ : ndarray of shape (n_iter_,)
         Weights of the members.
     estimator_errors_ : ndarray of shape (n_iter_,)
-        Their errors on the training rows, weighted as in their round.
+        Their errors on the training rows, by the weights of their round.
     n_iter_ : int
         Number of members.
     trees_ : TreeEnsemble or PackedTrees
-        The trees, without `estimator`; indexing gives a `Tree`.
-    estimators_ : list of estimators
-        The fitted copies of `estimator`.
+        The trees; indexing gives a `Tree`. With `estimator` there is a list of its fitted copies
+        instead, ``estimators_``.
     feature_importances_ : ndarray of shape (n_features,)
         Mean of the members' importances by their weights.
     """
@@ -209,12 +208,15 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
         resample = bool(self.resample)
         if self.estimator is not None:
             rows = self._learn_rows(X, y, sample_weight)
+            if rows.codes is not None:
+                rows = rows.weighted(self._weigh_classes(rows.codes, rows.weight))
             n_threads = effective_threads(self.n_jobs)
             classes = self._member_classes()
             return MemberCopies(self.estimator, rows, classes, resample, n_threads)
         values = self._fit_features(X, categorical_features=self.categorical_features)
         target = self._encode_target(y, values.shape[0])
         weight = check_sample_weight(sample_weight, values.shape[0])
+        weight = self._weigh_classes(target, weight)
         recipe = self._recipe(table_threads(self.n_jobs, *values.shape), random_ties=False)
         return TreeMembers(recipe, values, target, weight, resample, float(self.ccp_alpha))
 
