@@ -133,7 +133,7 @@ class AdaBoostClassifier(ClassWeightMixin, ClassTarget, ScoreClassifierMixin, Ad
     # -- predict --------------------------------------------------------------------------------
 
     @property
-    def _loss(self) -> Loss:  # type: ignore[override]
+    def _loss(self) -> Loss:
         """The loss whose link turns scores into probabilities."""
         return ExponentialLoss() if self.n_classes_ <= 2 else Softmax(self.n_classes_)
 

@@ -301,13 +301,13 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
                     f"{type(self.estimators_[0]).__name__} has no feature_importances_"
                 )
             return np.asarray(weights @ np.array(found) / weights.sum())
-        total = np.zeros(self.n_features_in_)
+        total: NDArray[np.float64] = np.zeros(self.n_features_in_)
         for index, weight in enumerate(weights):
             nodes = self.trees_[index].nodes
             splits = nodes[nodes["left"] >= 0]
             gains = np.maximum(splits["gain"], 0.0)
             total += weight * shares(np.bincount(splits["feature"], gains, self.n_features_in_))
-        return total / weights.sum()
+        return np.asarray(total / weights.sum())
 
     def apply(self, X: Any) -> np.ndarray:
         """Return the leaf of each row in every tree.
@@ -325,7 +325,7 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
         if "trees_" not in vars(self):
             raise AttributeError("apply is for trees: estimators_ has other members")
         values = self._read_features(X)
-        return self.trees_.apply(values, self._predict_threads(values.shape[0]))
+        return np.asarray(self.trees_.apply(values, self._predict_threads(values.shape[0])))
 
     def summary(self) -> str:
         """Summarise the ensemble: members, errors, weights, importances.

@@ -107,7 +107,7 @@ class TreeMembers(Members):
             return tree.values[:, 0]
         if n_classes == 2:
             return (tree.values[:, 1] > tree.values[:, 0]).astype(np.int32)
-        return tree.values.argmax(axis=1).astype(np.int32)
+        return np.asarray(tree.values.argmax(axis=1), dtype=np.int32)
 
 
 class MemberCopies(Members):

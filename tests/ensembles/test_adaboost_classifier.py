@@ -183,6 +183,13 @@ def test_a_useless_member_is_dropped():
             ht.AdaBoostClassifier(splitter=splitter).fit(X, np.repeat([0, 1], 5))
 
 
+@pytest.mark.parametrize("counts", [[35, 5], [38, 2], [26, 7, 7], [28, 6, 6], [22, 9, 9]])
+def test_rounding_makes_no_members(counts):
+    """After one round all classes weigh the same, but for rounding."""
+    model = ht.AdaBoostClassifier().fit(np.ones((40, 1)), np.repeat(np.arange(len(counts)), counts))
+    assert model.n_iter_ == 1
+
+
 def test_huge_learning_rates_stay_finite():
     X, y, _ = problem(200, 2)
     model = ht.AdaBoostClassifier(learning_rate=1e6, n_estimators=10).fit(X, y)
