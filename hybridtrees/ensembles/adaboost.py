@@ -72,7 +72,7 @@ class AdaBoostClassifier(ClassWeightMixin, ClassTarget, ScoreClassifierMixin, Ad
     >>> model.predict([[2.0], [9.0], [18.0]])
     array(['out', 'in', 'out'], dtype='<U3')
     >>> model.estimator_errors_.round(3)
-    array([0.3  , 0.214, 0.182])
+    array([0.3  , 0.25 , 0.167])
     """
 
     _criteria = CLASSIFICATION_CRITERIA

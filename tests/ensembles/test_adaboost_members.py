@@ -55,11 +55,11 @@ def test_trees_as_members_equal_own_trees(n_classes, resample):
 
 
 def test_linear_members_and_foreign_ones():
-    linear_model = pytest.importorskip("sklearn.linear_model")
+    naive_bayes = pytest.importorskip("sklearn.naive_bayes")
     neighbors = pytest.importorskip("sklearn.neighbors")
     X, mean, labels = problem()
     for member in (
-        ht.LogisticClassifier(), linear_model.LogisticRegression(), ht.XGBClassifier(n_estimators=2)
+        ht.LogisticClassifier(), naive_bayes.GaussianNB(), ht.XGBClassifier(n_estimators=2)
     ):  # fmt: skip
         model = ht.AdaBoostClassifier(member, n_estimators=4, random_state=0).fit(X, labels)
         assert model.score(X, labels) > 0.6

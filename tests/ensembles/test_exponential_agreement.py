@@ -138,6 +138,14 @@ def test_first_stumps_are_the_same():
             np.testing.assert_allclose(np.arctanh(value[part]), np.log(odds) / 2, rtol=1e-5)
 
 
+def test_plgb_has_the_loss_too():
+    X, y, _ = problem()
+    model = ht.PLGBClassifier(objective="exponential", n_estimators=10).fit(X, y)
+    raw = model.predict_raw(X)[:, 0]
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], 1 / (1 + np.exp(-2 * raw)))
+    assert model.score(X, y) > 0.85
+
+
 def test_all_three_lower_the_exponential_loss():
     X, y, _ = problem(1000)
     sign = 2.0 * y - 1
