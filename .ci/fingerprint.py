@@ -170,6 +170,24 @@ def friedman_boosting() -> Iterator[Work]:
     yield GBC(n_iter_no_change=2, **own), "binary", {"weighted": True, "evaluated": True}
 
 
+def adaptive_boosting() -> Iterator[Work]:
+    """AdaBoost by weights and by draws, of trees and of other members."""
+    cats: dict[str, Any] = {"categorical_features": CATEGORIES}
+    shared: dict[str, Any] = {"n_estimators": 10, "n_jobs": 2, "random_state": 0}
+    ABR, ABC = ht.AdaBoostRegressor, ht.AdaBoostClassifier
+    for splitter in ("exact", "hist"):
+        own = {**shared, "splitter": splitter}
+        for target in ("binary", "classes"):
+            yield ABC(**own, **cats), target, {"weighted": True}
+            yield ABC(max_depth=3, max_features=3, resample=True, **own), target, {}
+        for loss in ("linear", "square", "exponential"):
+            yield ABR(loss=loss, **own, **cats), "real", {"weighted": True}
+        yield ABR(resample=False, missing="stop", **own), "real", {"weighted": True}
+    yield ABC(class_weight="balanced", ccp_alpha=0.01, max_depth=4, **shared), "classes", {}
+    yield ABC(ht.CARTClassifier(max_depth=2), **shared), "binary", {"weighted": True}
+    yield ABR(ht.CARTRegressor(max_depth=2), **shared), "real", {}
+
+
 def newton_boosting() -> Iterator[Work]:
     """Gradient boosting by Newton's steps."""
     cats: dict[str, Any] = {"categorical_features": CATEGORIES}
@@ -189,6 +207,7 @@ def newton_boosting() -> Iterator[Work]:
         }
         yield ht.XGBRegressor(**constraints, **own), "real", {}
     yield ht.XGBClassifier(class_weight={True: 3.0}, **shared), "binary", {"weighted": True}
+    yield ht.XGBClassifier(objective="exponential", **shared), "binary", {"weighted": True}
     lossguide = {"max_depth": 0, "max_leaves": 31, "grow_policy": "lossguide"}
     yield ht.XGBRegressor(**lossguide, **shared), "real", {}
     yield ht.XGBRegressor(tree_method="approx", sketch="local", **shared), "real", {}
@@ -311,6 +330,7 @@ def main() -> None:
         single_trees,
         forests,
         friedman_boosting,
+        adaptive_boosting,
         newton_boosting,
         regressions,
         linear_leaves,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hybridtrees.core.bins.mapper import BinMapper
     from hybridtrees.core.bins.matrix import BinnedMatrix
     from hybridtrees.core.bins.sketch import QuantileSketch
+    from hybridtrees.ensembles.adaboost import AdaBoostClassifier, AdaBoostRegressor
     from hybridtrees.linear.classifier import LogisticClassifier
     from hybridtrees.linear.regressor import LinearRegressor, linear_path
     from hybridtrees.models.cart.estimators import CARTClassifier, CARTRegressor
@@ -45,6 +46,7 @@ _LAZY_MODULES = {
     "core.bins.mapper": ("BinMapper",),
     "core.bins.matrix": ("BinnedMatrix",),
     "core.bins.sketch": ("QuantileSketch",),
+    "ensembles.adaboost": ("AdaBoostClassifier", "AdaBoostRegressor"),
     "linear.classifier": ("LogisticClassifier",),
     "linear.regressor": ("LinearRegressor", "linear_path"),
     "models.cart.estimators": ("CARTClassifier", "CARTRegressor"),
@@ -67,6 +69,8 @@ _PUBLIC_MODULES = ("callbacks", "datasets", "inspection", "metrics")
 _MODULE_OF = {name: module for module, names in _LAZY_MODULES.items() for name in names}
 
 __all__ = [
+    "AdaBoostClassifier",
+    "AdaBoostRegressor",
     "BinMapper",
     "BinnedMatrix",
     "CARTClassifier",

@@ -20,6 +20,7 @@ EXPECTED_WITH_DRAWS = {
 
 def expected_failures(estimator):
     draws = getattr(estimator, "bootstrap", False) or getattr(estimator, "subsample", 1) < 1
+    draws = draws or getattr(estimator, "resample", False)
     if isinstance(estimator, ht.GradientBoostingRegressor | ht.GradientBoostingClassifier):
         draws = draws or estimator.n_iter_no_change is not None
     return EXPECTED_WITH_DRAWS if draws else {}
@@ -65,6 +66,16 @@ def expected_failures(estimator):
         ht.RandomForestClassifier(
             n_estimators=5, criterion="entropy", voting="hard", class_weight="balanced_subsample",
             max_samples=0.8, n_jobs=1,
+        ),
+        ht.AdaBoostClassifier(n_estimators=5, n_jobs=1),
+        ht.AdaBoostClassifier(
+            n_estimators=4, max_depth=2, splitter="exact", resample=True, random_state=0, n_jobs=1
+        ),
+        ht.AdaBoostClassifier(ht.CARTClassifier(max_depth=2), n_estimators=3, n_jobs=1),
+        ht.AdaBoostRegressor(n_estimators=5, n_jobs=1),
+        ht.AdaBoostRegressor(n_estimators=5, resample=False, loss="square", n_jobs=1),
+        ht.AdaBoostRegressor(
+            ht.CARTRegressor(max_depth=2), n_estimators=3, resample=False, n_jobs=1
         ),
         ht.ProximityImputer(n_estimators=3, n_rounds=1, n_jobs=1),
         ht.DateFeatures(),

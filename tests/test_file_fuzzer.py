@@ -22,6 +22,14 @@ pytest.importorskip("pandas")
 
 # Parameters by which models hold more, or other things, than by default.
 VARIANTS = {
+    "AdaBoostRegressor": (
+        {"missing": "stop"},
+        {"estimator": hybridtrees.CARTRegressor(max_depth=2), "max_depth": 3},
+    ),
+    "AdaBoostClassifier": (
+        {"resample": True},
+        {"estimator": hybridtrees.CARTClassifier(max_depth=2), "max_depth": 1},
+    ),
     "RandomForestRegressor": ({"missing": "stop"}, {"criterion": "absolute_error"}),
     "RandomForestClassifier": ({"keep_rows": True, "class_weight": "balanced"},),
     "CARTRegressor": ({"missing": "stop"},),
@@ -42,7 +50,7 @@ def models():
         for number, variant in enumerate(({}, *VARIANTS.get(name, ()))):
             model = cls()
             small = {k: v for k, v in file_fuzzer.SMALL.items() if k in model.get_params()}
-            model.set_params(**small, **variant)
+            model.set_params(**{**small, **variant})
             X, y, labels = file_fuzzer.table(4 if number else 3)
             target = labels if name.endswith("Classifier") else y
             if number and name.endswith("Classifier"):

@@ -15,6 +15,8 @@ _FEW = {"n_estimators": 2}
 _SAMPLED = {"n_estimators": 2, "subsample": 0.5}
 # What makes each estimator draw something.
 DRAWING = {
+    "AdaBoostClassifier": {"resample": True, **_FEW},
+    "AdaBoostRegressor": _FEW,
     "BinMapper": {"subsample": 60, "max_bins": 16},
     "CARTClassifier": {"max_features": 1, "max_depth": 3},
     "CARTRegressor": {"max_features": 1, "max_depth": 3},

@@ -76,9 +76,13 @@ def open_columns(X: Any) -> Columns:
     """Return the columns of an array, data frame, dict or sparse matrix."""
     columns = _columns_of(X)
     if len(columns.shape) != 2 or 0 in columns.shape:
-        raise ValueError(
-            f"X must be a table with at least one row and one column, got the shape {columns.shape}"
-        )
+        wanted = "X must be a table with at least one row and one column, got"
+        if len(columns.shape) == 2:
+            what = "sample" if columns.shape[0] == 0 else "feature"
+            # In scikit-learn's words, which its checks look for.
+            shape = f"0 {what}(s) (shape={columns.shape}) while a minimum of 1 is required."
+            raise ValueError(f"{wanted} {shape}")
+        raise ValueError(f"{wanted} the shape {columns.shape}")
     return columns
 
 

@@ -56,6 +56,8 @@ def estimators():
         "eblr_classifier": (ht.EBLRClassifier(n_rules=4, random_state=0), "classes"),
         "plgb_regressor": (ht.PLGBRegressor(max_leaves=6, **few), "real"),
         "plgb_classifier": (ht.PLGBClassifier(max_leaves=4, **few), "classes"),
+        "adaboost_regressor": (ht.AdaBoostRegressor(**few), "real"),
+        "adaboost_classifier": (ht.AdaBoostClassifier(max_depth=2, **few), "classes"),
         "proximity_imputer": (ht.ProximityImputer(n_rounds=1, **few), "real"),
     }
 

@@ -8,6 +8,7 @@ import pytest
 import hybridtrees as ht
 
 CLASSIFIERS = {
+    "adaboost": lambda **own: ht.AdaBoostClassifier(n_estimators=5, max_depth=2, **own),
     "cart": lambda **own: ht.CARTClassifier(max_depth=4, **own),
     # With a bootstrap, a forest draws rows by sample_weight, but not by class_weight.
     "forest": lambda **own: ht.RandomForestClassifier(
