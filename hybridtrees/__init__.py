@@ -20,6 +20,7 @@ from hybridtrees.core.bins.sketch import QuantileSketch
 if TYPE_CHECKING:
     from hybridtrees import callbacks, datasets, inspection, metrics
     from hybridtrees._compare import compare
+    from hybridtrees.ensembles.bagging import BaggingClassifier, BaggingRegressor
     from hybridtrees.linear.classifier import LogisticClassifier
     from hybridtrees.linear.regressor import LinearRegressor, linear_path
     from hybridtrees.models.cart.estimators import CARTClassifier, CARTRegressor
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 # Imported on first use: a program that uses one family does not wait for the others.
 _LAZY_MODULES = {
     "_compare": ("compare",),
+    "ensembles.bagging": ("BaggingClassifier", "BaggingRegressor"),
     "linear.classifier": ("LogisticClassifier",),
     "linear.regressor": ("LinearRegressor", "linear_path"),
     "models.cart.estimators": ("CARTClassifier", "CARTRegressor"),
@@ -63,6 +65,8 @@ _PUBLIC_MODULES = ("callbacks", "datasets", "inspection", "metrics")
 _MODULE_OF = {name: module for module, names in _LAZY_MODULES.items() for name in names}
 
 __all__ = [
+    "BaggingClassifier",
+    "BaggingRegressor",
     "BinMapper",
     "BinnedMatrix",
     "CARTClassifier",

@@ -117,8 +117,8 @@ class BinMapper:
         """`fit`, then `transform` the same table."""
         table = tables.as_table(X)
 
-        def fit_encode() -> tuple[dict[str, Any], BinnedMatrix]:
-            n_threads = self._fit(table, sample_weight)
+        def fit_encode(weight: Any) -> tuple[dict[str, Any], BinnedMatrix]:
+            n_threads = self._fit(table, weight)
             return dict(self.__dict__), self._encode(table, n_threads)
 
         recipe = (self.max_bins, self.subsample, self.random_state, self.categorical_features)

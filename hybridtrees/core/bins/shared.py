@@ -1,7 +1,9 @@
 """A cache of bins for several fits to the same table.
 
 Within ``with sharing_bins():`` a `BinMapper` that bins an equal table again reuses the bins. These
-are the bins that it would have computed, so models do not change.
+are the bins that it would have computed, so models do not change. Within ``with
+sharing_bins_of(n_rows, weight):`` all fits to a table of `n_rows` rows share the bins that `weight`
+gives, whatever weights of their own they have: those of samples of the table.
 """
 
 from __future__ import annotations
@@ -22,24 +24,30 @@ _MOST_TABLES = 8
 class BinStore:
     """Keeps the last binned tables; thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, whole: tuple[int, np.ndarray | None] | None = None) -> None:
+        # Number of rows of the table whose bins samples share, and the weights that these follow.
+        self._whole = whole
         # recipe, table, weights, result
         self._kept: deque[tuple] = deque(maxlen=_MOST_TABLES)
         self._lock = threading.Lock()
         self.n_made = self.n_found = 0
 
-    def fetch(self, recipe: tuple, table: np.ndarray, weight: Any, make: Callable[[], Any]) -> Any:
-        """Return the result of `make` for an equal recipe, table and weights, or call it.
+    def fetch(
+        self, recipe: tuple, table: np.ndarray, weight: Any, make: Callable[[Any], Any]
+    ) -> Any:
+        """Return the result of ``make(weight)`` for an equal recipe, table and weights, or call it.
 
         It runs under the lock, so that other threads wait for the same bins.
         """
+        if self._whole is not None and len(table) == self._whole[0]:
+            weight = self._whole[1]
         weight = None if weight is None else np.array(weight)
         with self._lock:
             for known, old_table, old_weight, result in self._kept:
                 if known == recipe and _equal(old_table, table) and _equal(old_weight, weight):
                     self.n_found += 1
                     return result
-            result = make()
+            result = make(weight)
             self.n_made += 1
             # The owner of a writable table may change it.
             table = table.copy() if _may_change(table) else table
@@ -74,15 +82,15 @@ def _equal(one: np.ndarray | None, other: np.ndarray | None) -> bool:
 _store: ContextVar[BinStore | None] = ContextVar("hybridtrees_bin_store", default=None)
 
 
-def fetch(recipe: tuple, table: Any, weight: Any, make: Callable[[], Any]) -> Any:
-    """`BinStore.fetch` within `sharing_bins`; otherwise the result of `make`.
+def fetch(recipe: tuple, table: Any, weight: Any, make: Callable[[Any], Any]) -> Any:
+    """`BinStore.fetch` within `sharing_bins`; otherwise the result of ``make(weight)``.
 
     Sparse tables, and recipes with a random generator, which changes with each use, are not shared.
     """
     store = _store.get()
     plain = all(part is None or isinstance(part, int | np.ndarray) for part in recipe)
     if store is None or not plain or not isinstance(table, np.ndarray):
-        return make()
+        return make(weight)
     key = tuple(part.tobytes() if isinstance(part, np.ndarray) else part for part in recipe)
     return store.fetch(key, table, weight, make)
 
@@ -93,8 +101,21 @@ def sharing_bins() -> Iterator[BinStore]:
 
     Threads have their own context: start them with `contextvars.copy_context`.
     """
-    token = _store.set(BinStore())
+    with _using(BinStore()) as store:
+        yield store
+
+
+@contextmanager
+def sharing_bins_of(n_rows: int, weight: np.ndarray | None) -> Iterator[BinStore]:
+    """Share the bins of a whole table between fits to samples of it, which weigh its rows."""
+    with _using(BinStore((n_rows, weight))) as store:
+        yield store
+
+
+@contextmanager
+def _using(store: BinStore) -> Iterator[BinStore]:
+    token = _store.set(store)
     try:
-        yield _store.get()  # type: ignore[misc]
+        yield store
     finally:
         _store.reset(token)
