@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hybridtrees import callbacks, datasets, inspection, metrics
     from hybridtrees._compare import compare
     from hybridtrees.ensembles.bagging import BaggingClassifier, BaggingRegressor
+    from hybridtrees.ensembles.pasting import PastingClassifier, PastingRegressor
     from hybridtrees.linear.classifier import LogisticClassifier
     from hybridtrees.linear.regressor import LinearRegressor, linear_path
     from hybridtrees.models.cart.estimators import CARTClassifier, CARTRegressor
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 _LAZY_MODULES = {
     "_compare": ("compare",),
     "ensembles.bagging": ("BaggingClassifier", "BaggingRegressor"),
+    "ensembles.pasting": ("PastingClassifier", "PastingRegressor"),
     "linear.classifier": ("LogisticClassifier",),
     "linear.regressor": ("LinearRegressor", "linear_path"),
     "models.cart.estimators": ("CARTClassifier", "CARTRegressor"),
@@ -84,6 +86,8 @@ __all__ = [
     "LogisticClassifier",
     "PLGBClassifier",
     "PLGBRegressor",
+    "PastingClassifier",
+    "PastingRegressor",
     "ProximityImputer",
     "QuantileSketch",
     "RERFClassifier",

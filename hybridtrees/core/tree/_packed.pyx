@@ -690,47 +690,37 @@ def walk_packed(
         walk_rows[WideNode, double](nodes, sets, X, rows, swapped, others, ended)
 
 
-cdef inline int32_t walk_one(
-    const node_t* nodes, const real_t* x, const uint32_t* sets,
+cdef void add_group_outside(
+    const node_t* nodes, const int64_t* start, intp_t n_trees, const uint32_t* sets,
+    const real_t* X, intp_t stride, int32_t n_rows, const float64_t* table, int32_t n_values,
+    bint by_node, bint votes, const int64_t* held_start, const int32_t* held,
+    const int32_t* first, float64_t* raw, int32_t* counts,
 ) noexcept nogil:
-    """Node where one row ends."""
-    cdef int32_t k = 0, to, left
-    cdef const node_t* node
-    cdef float64_t value
-    while True:
-        node = nodes + k
-        if node.feature < 0:
-            return k
-        value = x[node.feature & FEATURE_MASK]
-        if node.feature & (HAS_SET | MISSING_STOPS):
-            to = special_step(node, k, value, sets)
-            if to == k:
-                return k
-            k = to
-        else:
-            # For a missing value both comparisons are false.
-            left = (value <= node.threshold) | (
-                ((node.feature & MISSING_LEFT) != 0) & (not value > node.threshold))
-            k += 1 + (node.right - k - 1) * (1 - left)
-
-
-cdef int32_t add_row_outside(
-    const node_t* nodes, const int64_t* start, intp_t first, intp_t last, const uint32_t* sets,
-    const real_t* x, const float64_t* table, int32_t n_values, bint by_node, bint votes,
-    const int32_t* held, const int32_t* held_end, float64_t* raw,
-) noexcept nogil:
-    """Add the trees [first, last) but those in `held`, ascending, to one row; return how many."""
-    cdef intp_t tree
-    cdef int32_t n_added = 0
-    for tree in range(first, last):
-        while held < held_end and held[0] < tree:
-            held += 1
-        if held < held_end and held[0] == tree:
-            continue
-        add_value(nodes + start[tree], walk_one(nodes + start[tree], x, sets), table, n_values,
-                  start[tree] if by_node else -1, votes, raw)
-        n_added += 1
-    return n_added
+    """Add the trees that have not seen them to at most GROUP rows, in the order of the trees."""
+    cdef uint32_t rows[GROUP]
+    cdef int32_t ended[GROUP]
+    cdef int64_t at[GROUP]
+    cdef intp_t tree, lowest = n_trees
+    cdef int32_t j, n
+    for j in range(n_rows):
+        at[j] = held_start[j]
+        lowest = min(lowest, <intp_t>first[j])
+    for tree in range(lowest, n_trees):
+        n = 0
+        for j in range(n_rows):
+            if first[j] > tree:
+                continue
+            while at[j] < held_start[j + 1] and held[at[j]] < tree:
+                at[j] += 1
+            if at[j] < held_start[j + 1] and held[at[j]] == tree:
+                continue
+            rows[n] = <uint32_t>j
+            n += 1
+        walk_group(nodes + start[tree], X, stride, rows, n, sets, -1, rows, ended)
+        for j in range(n):
+            add_value(nodes + start[tree], ended[j], table, n_values,
+                      start[tree] if by_node else -1, votes, raw + rows[j] * n_values)
+            counts[rows[j]] += 1
 
 
 cdef int add_rows_outside(
@@ -739,15 +729,17 @@ cdef int add_rows_outside(
     const int64_t[::1] held_start, const int32_t[::1] held, const int32_t[::1] first,
     float64_t[:, ::1] raw, int32_t[::1] counts, int n_threads,
 ) except -1:
-    cdef intp_t i, n = X.shape[0], n_trees = start.shape[0] - 1
+    cdef intp_t c, i, n = X.shape[0], n_trees = start.shape[0] - 1
     cdef const float64_t* values = NULL
     if table.shape[0] > 0:
         values = &table[0, 0]
-    for i in prange(n, num_threads=team_of(n_threads), schedule="static", nogil=True):
-        counts[i] += add_row_outside(
-            &nodes[0], &start[0], first[i], n_trees, &sets[0], &X[i, 0], values,
-            <int32_t>raw.shape[1], by_node, votes, &held[0] + held_start[i],
-            &held[0] + held_start[i + 1], &raw[i, 0])
+    for c in prange((n + GROUP - 1) // GROUP, num_threads=team_of(n_threads), schedule="static",
+                    nogil=True):
+        i = c * GROUP
+        add_group_outside(
+            &nodes[0], &start[0], n_trees, &sets[0], &X[i, 0], X.shape[1],
+            <int32_t>min(GROUP, n - i), values, <int32_t>raw.shape[1], by_node, votes,
+            &held_start[i], &held[0], &first[i], &raw[i, 0], &counts[i])
     return 0
 
 
