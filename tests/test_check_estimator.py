@@ -20,6 +20,7 @@ EXPECTED_WITH_DRAWS = {
 
 def expected_failures(estimator):
     draws = getattr(estimator, "bootstrap", False) or getattr(estimator, "subsample", 1) < 1
+    draws = draws or hasattr(estimator, "precinct_size")
     if isinstance(estimator, ht.GradientBoostingRegressor | ht.GradientBoostingClassifier):
         draws = draws or estimator.n_iter_no_change is not None
     return EXPECTED_WITH_DRAWS if draws else {}
@@ -65,6 +66,22 @@ def expected_failures(estimator):
         ht.RandomForestClassifier(
             n_estimators=5, criterion="entropy", voting="hard", class_weight="balanced_subsample",
             max_samples=0.8, n_jobs=1,
+        ),
+        ht.BaggingRegressor(n_estimators=5, n_jobs=1),
+        ht.BaggingRegressor(ht.LinearRegressor(), n_estimators=3, bootstrap=False, n_jobs=1),
+        ht.BaggingRegressor(
+            ht.XGBRegressor(n_estimators=5), n_estimators=3, max_features=0.9, n_jobs=1
+        ),
+        ht.BaggingClassifier(n_estimators=10, n_jobs=1),
+        ht.BaggingClassifier(n_estimators=5, max_features=0.9, prune=True, n_jobs=1),
+        ht.BaggingClassifier(ht.LogisticClassifier(), n_estimators=5, voting="hard", n_jobs=1),
+        ht.PastingRegressor(n_estimators=5, n_jobs=1),
+        ht.PastingRegressor(
+            ht.LinearRegressor(), n_estimators=3, votes="importance", precinct_size=20, n_jobs=1
+        ),
+        ht.PastingClassifier(n_estimators=20, n_jobs=1),
+        ht.PastingClassifier(
+            ht.LogisticClassifier(), n_estimators=5, voting="soft", votes="random", n_jobs=1
         ),
         ht.ProximityImputer(n_estimators=3, n_rounds=1, n_jobs=1),
         ht.DateFeatures(),
