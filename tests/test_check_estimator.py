@@ -70,18 +70,20 @@ def expected_failures(estimator):
         ht.BaggingRegressor(n_estimators=5, n_jobs=1),
         ht.BaggingRegressor(ht.LinearRegressor(), n_estimators=3, bootstrap=False, n_jobs=1),
         ht.BaggingRegressor(
-            ht.XGBRegressor(n_estimators=5), n_estimators=3, max_features=0.9, n_jobs=1
+            ht.XGBRegressor(n_estimators=5), 5, max_features=0.9, n_jobs=1, random_state=0
         ),
         ht.BaggingClassifier(n_estimators=10, n_jobs=1),
         ht.BaggingClassifier(n_estimators=5, max_features=0.9, prune=True, n_jobs=1),
-        ht.BaggingClassifier(ht.LogisticClassifier(), n_estimators=5, voting="hard", n_jobs=1),
+        ht.BaggingClassifier(
+            ht.LogisticClassifier(), 5, voting="hard", n_jobs=1, random_state=0
+        ),
         ht.PastingRegressor(n_estimators=5, n_jobs=1),
         ht.PastingRegressor(
-            ht.LinearRegressor(), n_estimators=3, votes="importance", precinct_size=20, n_jobs=1
+            ht.LinearRegressor(), 5, votes="importance", precinct_size=20, n_jobs=1, random_state=0
         ),
         ht.PastingClassifier(n_estimators=20, n_jobs=1),
         ht.PastingClassifier(
-            ht.LogisticClassifier(), n_estimators=5, voting="soft", votes="random", n_jobs=1
+            ht.LogisticClassifier(), 5, voting="soft", votes="random", n_jobs=1, random_state=0
         ),
         ht.ProximityImputer(n_estimators=3, n_rounds=1, n_jobs=1),
         ht.DateFeatures(),
