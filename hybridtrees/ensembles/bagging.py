@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from functools import cache
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self
 
@@ -26,7 +27,7 @@ from hybridtrees.base import ClassifierMixin, RegressorMixin, atomic_fit
 from hybridtrees.core.base.checks import check_arrays, check_count, check_type
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
-from hybridtrees.core.bins.shared import sharing_bins_of
+from hybridtrees.core.bins.shared import WholeTable, sharing_bins_of
 from hybridtrees.ensembles.bagging_trees import (
     FeatureDraws,
     as_plain,
@@ -46,6 +47,7 @@ from hybridtrees.ensembles.members import (
     takes_weight,
 )
 from hybridtrees.input._user_tables import Columns
+from hybridtrees.input.validation import FeatureReader
 from hybridtrees.metrics import accuracy_score, r2_score
 from hybridtrees.models.cart.estimators import CARTClassifier, CARTRegressor
 from hybridtrees.models.forest.estimators import RandomForestClassifier, RandomForestRegressor
@@ -273,8 +275,8 @@ class BaggingModel(Ensemble):
             report()
             return made
 
-        context = sharing_bins_of(len(rows), rows.weight) if shares_bins else nullcontext()
-        with context:
+        whole_table = WholeTable(len(rows), rows.weight, cache(lambda: _read(member, rows)))
+        with sharing_bins_of(whole_table) if shares_bins else nullcontext():
             self._members = run_members(fit_one, range(int(self.n_estimators)), self.n_jobs)
         self._forest, self._sampler = None, sampler
         if self.oob_score:
@@ -578,6 +580,14 @@ def _bins_table(member: Any) -> bool:
     if hasattr(member, "tree_method"):
         return member.tree_method in ("hist", "auto")
     return getattr(member, "splitter", None) in ("hist", "auto") or hasattr(member, "max_bin")
+
+
+def _read(member: Any, rows: Rows) -> Any:
+    """Return the table as a member reads it."""
+    given = {name: getattr(member, name, None) for name in ("categorical_features", "missing")}
+    if not isinstance(given["missing"], float):
+        given["missing"] = np.nan
+    return FeatureReader.fit(rows.columns.table, **given)[1]
 
 
 def _large(sampler: RowSampler) -> bool:
