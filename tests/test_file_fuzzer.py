@@ -22,6 +22,10 @@ pytest.importorskip("pandas")
 
 # Parameters by which models hold more, or other things, than by default.
 VARIANTS = {
+    "BaggingRegressor": ({"estimator": hybridtrees.LinearRegressor(), "max_features": 3},),
+    "BaggingClassifier": ({"prune": True, "bootstrap_features": True},),
+    "PastingRegressor": ({"votes": "importance", "precinct_size": 50},),
+    "PastingClassifier": ({"estimator": hybridtrees.LogisticClassifier()},),
     "RandomForestRegressor": ({"missing": "stop"}, {"criterion": "absolute_error"}),
     "RandomForestClassifier": ({"keep_rows": True, "class_weight": "balanced"},),
     "CARTRegressor": ({"missing": "stop"},),

@@ -24,7 +24,7 @@ from hybridtrees._parameters import (
     is_classifier,
 )
 from hybridtrees.base import ClassifierMixin, RegressorMixin, atomic_fit
-from hybridtrees.core.base.checks import check_arrays, check_count, check_type
+from hybridtrees.core.base.checks import check_count, check_type
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.core.bins.shared import WholeTable, sharing_bins_of
@@ -51,7 +51,7 @@ from hybridtrees.input.validation import FeatureReader
 from hybridtrees.metrics import accuracy_score, r2_score
 from hybridtrees.models.cart.estimators import CARTClassifier, CARTRegressor
 from hybridtrees.models.forest.estimators import RandomForestClassifier, RandomForestRegressor
-from hybridtrees.models.shared.bagging import RowSampler, tree_seeds
+from hybridtrees.models.shared.bagging import MAX_DRAWS, RowSampler, tree_seeds
 from hybridtrees.models.shared.importance import shares
 
 VOTING = ("soft", "hard")
@@ -137,6 +137,7 @@ class BaggingModel(Ensemble):
     _sampler: RowSampler = attribute()
     _seed_words: tuple[Any, Any] = attribute()
     _n_drawn_features: int = attribute()
+    _replaces_features: bool = attribute()
 
     # -- hooks for the target -------------------------------------------------------------------
 
@@ -176,7 +177,7 @@ class BaggingModel(Ensemble):
         for name in (*_OOB_NAMES, "_forest", "_members"):
             self.__dict__.pop(name, None)
         self.estimator_ = member
-        self._n_drawn_features = draws.max_features
+        self._n_drawn_features, self._replaces_features = draws.max_features, draws.replace
         seeds = seed_sequence(self.random_state)
         self._seed_words = _words(seeds.entropy), [int(word) for word in seeds.spawn_key]
         whole = draws.max_features == n_features and not draws.replace
@@ -218,6 +219,11 @@ class BaggingModel(Ensemble):
             raise ValueError(
                 f"max_features must be at most {n_features}, the number of features, with "
                 f"bootstrap_features=False, got {self.max_features}"
+            )
+        if int(self.max_features) > MAX_DRAWS * n_features:
+            raise ValueError(
+                f"max_features must be at most {MAX_DRAWS * n_features}, {MAX_DRAWS} times the "
+                f"number of features, got {self.max_features}"
             )
         return int(self.max_features)
 
@@ -352,9 +358,9 @@ class BaggingModel(Ensemble):
         return [np.unique(drawn) for drawn in self._drawn_features()]
 
     def _drawn_features(self) -> list[np.ndarray]:
-        draws = FeatureDraws(self._n_drawn_features, bool(self.bootstrap_features))
-        n_members = self.n_estimators if self._forest is None else len(self._forest._trees)
-        n_members = len(self._members) if self._members is not None else n_members
+        draws = FeatureDraws(self._n_drawn_features, self._replaces_features)
+        members = self._forest._trees if self._members is None else self._members
+        n_members = len(members)
         return [draws.of(self._member_seeds(k)[1], self.n_features_in_) for k in range(n_members)]
 
     @property
@@ -392,26 +398,25 @@ class BaggingModel(Ensemble):
 
     def _check_fitted(self) -> None:
         n_members = check_count(self, "n_estimators_", 1, 2**31 - 1)
-        check_count(self, "_n_drawn_features", 1, 2**31 - 1)
-        check_boolean("bootstrap_features", self.bootstrap_features)
-        if not self.bootstrap_features and self._n_drawn_features > self.n_features_in_:
-            raise ValueError("a member has more features than the table")
-        check_count(self, "n_features_in_", 1, 2**31 - 1)
+        n_features = check_count(self, "n_features_in_", 1, 2**31 - 1)
+        factor = MAX_DRAWS if check_type(self, "_replaces_features", bool) else 1
+        check_count(self, "_n_drawn_features", 1, factor * n_features)
         check_type(self, "_sampler", RowSampler)
         self._member_seeds(0)
         if self._forest is not None:
             wanted = RandomForestClassifier if is_classifier(self) else RandomForestRegressor
             forest = check_type(self, "_forest", wanted)
             check_count(forest, "n_estimators_", n_members, n_members)
-            check_count(forest, "n_features_in_", self.n_features_in_, self.n_features_in_)
+            check_count(forest, "n_features_in_", n_features, n_features)
             if is_classifier(self) and not np.array_equal(forest.classes_, self.classes_):
                 raise ValueError("the trees have other classes than the ensemble")
             return
         members = check_type(self, "_members", list)
         if len(members) != n_members:
             raise ValueError(f"{n_members} members are stated, {len(members)} are there")
-        for member, features in zip(members, self._features(), strict=True):
+        for member in members:
             check_member(member, "a member", self)
+        for member, features in zip(members, self._features(), strict=True):
             check_count(member, "n_features_in_", len(features), len(features))
 
     def __sklearn_tags__(self) -> Any:

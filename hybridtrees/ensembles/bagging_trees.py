@@ -131,9 +131,7 @@ class _SubsetFit:
         """Return nothing: the growers of such trees do not share a table."""
         return nullcontext()
 
-    def grow(
-        self, _: None, counts: np.ndarray, weight: np.ndarray | None, seed: int
-    ) -> ForestTree:
+    def grow(self, _: None, counts: np.ndarray, weight: np.ndarray | None, seed: int) -> ForestTree:
         """Grow one tree."""
         n_features = self.values.shape[1]
         features = np.unique(self.settings.of(seed, n_features))
@@ -151,9 +149,7 @@ class _SubsetFit:
         feature_gains(tree.nodes, gains)
         return ForestTree(packed, gains, None, oob_rows, oob_values)
 
-    def _grown(
-        self, rows: np.ndarray, features: np.ndarray, weight: np.ndarray, seed: int
-    ) -> Tree:
+    def _grown(self, rows: np.ndarray, features: np.ndarray, weight: np.ndarray, seed: int) -> Tree:
         """Return a tree on the features of the whole table, pruned if asked for."""
         recipe = self.recipe
         part = _columns(self.values, features)[rows]
@@ -192,11 +188,7 @@ class _SubsetFit:
 
 
 def node_costs(
-    tree: Tree,
-    ended: np.ndarray,
-    target: np.ndarray,
-    weight: np.ndarray | None,
-    recipe: TreeRecipe,
+    tree: Tree, ended: np.ndarray, target: np.ndarray, weight: np.ndarray | None, recipe: TreeRecipe
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the error of the rows that pass each node, and of those that end there.
 

@@ -7,27 +7,14 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from hybridtrees._parameters import (
-    Seed,
-    attribute,
-    check_integer,
-    check_option,
-    check_real,
-    clone,
-    is_classifier,
-)
+from hybridtrees._parameters import Seed, attribute, check_integer, check_option, check_real, clone
 from hybridtrees.base import ClassifierMixin, RegressorMixin, atomic_fit
 from hybridtrees.core.base.checks import check_arrays, check_count, check_type
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.core.tree.packed import PackedTrees
 from hybridtrees.ensembles.bagging_trees import draws_like_forest
-from hybridtrees.ensembles.members import (
-    Ensemble,
-    check_member,
-    member_codes,
-    member_probabilities,
-)
+from hybridtrees.ensembles.members import Ensemble, check_member, member_codes, member_probabilities
 from hybridtrees.ensembles.pasting_loop import Draws, PastingSettings, Rule, paste
 from hybridtrees.ensembles.pasting_rows import BatchRows, TableRows, scan_batches
 from hybridtrees.ensembles.pasting_votes import MemberVotes, TreeVotes
@@ -185,8 +172,8 @@ class PastingModel(Ensemble):
         member = self._check_parameters()
         if not draws_like_forest(member):
             raise ValueError(
-                "fit_batches needs a CART tree without ccp_alpha='cv' and without a random_state of "
-                f"its own as estimator, got {type(member).__name__}"
+                "fit_batches needs a CART tree without ccp_alpha='cv' and random_state as "
+                f"estimator, got {type(member).__name__}"
             )
         if member.categorical_features is not None:
             raise ValueError(

@@ -53,7 +53,7 @@ class Draws:
         return np.searchsorted(self._bounds, at, side="right")
 
     def chances(self, member: int, first: int, stop: int) -> np.ndarray:
-        """Return numbers from [0, 1), one for each candidate, that decide whether it is accepted."""
+        """Return a number from [0, 1) for each candidate, which decides whether it is accepted."""
         seed = int(self._words(member)[2])
         bits = row_bits(seed, np.arange(first, stop, dtype=np.uint32))
         return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53

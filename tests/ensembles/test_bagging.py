@@ -113,9 +113,7 @@ def test_members_add_up_to_the_ensemble():
             ask = "predict_proba" if hasattr(model, "classes_") else "predict"
             parts = [getattr(member, ask)(X) for member in model.estimators_]
             assert np.allclose(np.mean(parts, axis=0), getattr(model, ask)(X))
-            for member, features in zip(
-                model.estimators_, model.estimators_features_, strict=True
-            ):
+            for member, features in zip(model.estimators_, model.estimators_features_, strict=True):
                 used = np.flatnonzero(member.feature_importances_)
                 assert set(used) <= set(features)
                 assert member.n_estimators_ == len(member.trees_) == 1
@@ -139,8 +137,8 @@ def weakest_links(tree, sample_cost):
     left, right = tree.nodes["left"], tree.nodes["right"]
 
     def leaves(node, inner):
-        return [node] if node not in inner else leaves(left[node], inner) + leaves(
-            right[node], inner
+        return (
+            [node] if node not in inner else leaves(left[node], inner) + leaves(right[node], inner)
         )
 
     inner = set(np.flatnonzero(left >= 0))

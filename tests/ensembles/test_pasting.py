@@ -54,9 +54,7 @@ CASES = [
 @pytest.mark.parametrize(("kind", "options", "n_classes"), CASES)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n_rows", [60, 500])
-def test_precincts_and_errors_of_the_simulation(
-    kind, options, n_classes, weighted, n_rows, pasted
-):
+def test_precincts_and_errors_of_the_simulation(kind, options, n_classes, weighted, n_rows, pasted):
     X, y, codes = make_table(n_rows)
     target = y if not n_classes else np.minimum(codes, n_classes - 1)
     weight = np.random.default_rng(1).integers(0, 4, n_rows) * 1.0 if weighted else None
@@ -147,7 +145,9 @@ def test_the_search_for_wrong_rows_ends():
     drawn = draw_precinct(draws, 1, 50, Rule(True, False), votes, 0.0)
     assert len(drawn.rows) == 50 and drawn.loss == 0.0
     assert votes.n_judged <= (MOST_CANDIDATES + 16) * 50
-    assert np.array_equal(drawn.rows, draws.rows(1, MOST_CANDIDATES * 50, MOST_CANDIDATES * 50 + 50))
+    assert np.array_equal(
+        drawn.rows, draws.rows(1, MOST_CANDIDATES * 50, MOST_CANDIDATES * 50 + 50)
+    )
 
 
 def test_draws_do_not_depend_on_blocks():

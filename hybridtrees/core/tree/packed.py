@@ -29,13 +29,7 @@ from hybridtrees.core.tree._packed import (
     unpack_nodes,
     widen_nodes,
 )
-from hybridtrees.core.tree.packing import (
-    NARROW_DTYPE,
-    WIDE_DTYPE,
-    PackedTree,
-    pack_tree,
-    walk_tree,
-)
+from hybridtrees.core.tree.packing import NARROW_DTYPE, WIDE_DTYPE, PackedTree, pack_tree, walk_tree
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble, dense_blocks, take_sets
 
 
