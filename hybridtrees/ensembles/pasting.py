@@ -403,7 +403,8 @@ class PastingClassifier(ClassifierMixin, PastingModel):
     def _member_values(self, member: Any, table: Any) -> np.ndarray:
         if self.voting == "soft":
             return member_probabilities(member, table, self.classes_)
-        return np.eye(len(self.classes_))[member_codes(member, table, self.classes_)]
+        codes = member_codes(member, table, self.classes_)
+        return np.asarray(np.eye(len(self.classes_))[codes])
 
     def _by_class(self, mean: np.ndarray) -> np.ndarray:
         """Return the probabilities of all classes; of two, trees predict only the second."""

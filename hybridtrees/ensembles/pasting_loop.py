@@ -93,9 +93,9 @@ class Rule:
             return np.ones(len(loss))
         if self.regression:
             share = np.divide(loss, 4.0 * error, out=np.zeros(len(loss)), where=known & (error > 0))
-            return np.minimum(1.0, LEAST_CHANCE + share)
+            return np.asarray(np.minimum(1.0, LEAST_CHANCE + share))
         other = 1.0 if error >= 0.5 else error / (1.0 - error)
-        return np.where(known & (loss > 0), 1.0, other)
+        return np.asarray(np.where(known & (loss > 0), 1.0, other))
 
     def rate(self, error: float | None) -> float:
         """Return about which share of the candidates is accepted."""

@@ -135,7 +135,7 @@ class BatchRows:
         self._batches, self._info, self._ahead, self._size = batches, info, ahead, size
         self._rows = np.zeros(0, dtype=np.int64)
         self._values = np.zeros((0, info.reader.n_features_in), dtype=info.dtype)
-        self._target = np.zeros(0)
+        self._target: np.ndarray = np.zeros(0)
         self.n_passes = 0
 
     def take(self, member: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ import pytest
 import hybridtrees as ht
 from hybridtrees._parameters import clone
 from hybridtrees.core.bins import shared
-from hybridtrees.ensembles import bagging
+from hybridtrees.ensembles import bagging_base
 
 
 def make_table(n=300, seed=0):
@@ -32,7 +32,7 @@ def stores(monkeypatch):
             seen.append(store)
             yield store
 
-    monkeypatch.setattr(bagging, "sharing_bins_of", watched)
+    monkeypatch.setattr(bagging_base, "sharing_bins_of", watched)
     return seen
 
 
