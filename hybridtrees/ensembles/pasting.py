@@ -12,6 +12,7 @@ from hybridtrees.base import ClassifierMixin, RegressorMixin, atomic_fit
 from hybridtrees.core.base.checks import check_arrays, check_count, check_type
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.core.grow._leaf_passes import feature_gains
 from hybridtrees.core.tree.packed import PackedTrees
 from hybridtrees.ensembles.bagging_trees import draws_like_forest
 from hybridtrees.ensembles.members import Ensemble, check_member, member_codes, member_probabilities
@@ -60,7 +61,8 @@ class PastingModel(Ensemble):
     trees_ : sequence of Tree
         The trees, if members are CART trees.
     estimators_ : list of estimators
-        The members, if they are not.
+        The fitted members. CART trees are stored together in little memory: each is shown as a
+        pasting model of one member, made on access.
     oob_curve_ : ndarray of shape (n_members,)
         The running out-of-bag error e(k) after each member: the error rate of a classifier, the
         mean absolute error of a regressor.
@@ -279,16 +281,27 @@ class PastingModel(Ensemble):
         """The trees; indexing gives a `Tree`, made anew each time."""
         self._check_is_fitted()
         if self._trees is None:
-            raise AttributeError("members that are not CART trees are in estimators_")
+            raise AttributeError("members other than CART trees are in estimators_")
         return self._trees
 
     @property
     def estimators_(self) -> list[Any]:
-        """The members, if they are not CART trees."""
+        """The fitted members."""
         self._check_is_fitted()
-        if self._members is None:
-            raise AttributeError("CART trees are in trees_")
-        return list(self._members)
+        if self._members is not None:
+            return list(self._members)
+        return [self._alone(member) for member in range(self.n_estimators_)]
+
+    def _alone(self, member: int) -> Self:
+        """Return a model of one of the trees."""
+        alone = clone(self)
+        vars(alone).update({k: v for k, v in vars(self).items() if k not in self.get_params(False)})
+        assert self._trees is not None
+        alone._trees, alone.n_estimators_ = self._trees.single(member), 1
+        alone.oob_curve_ = self.oob_curve_[member : member + 1]
+        alone._importances = np.zeros(self.n_features_in_)
+        feature_gains(alone._trees[0].nodes, alone._importances)
+        return alone  # type: ignore[no-any-return]
 
     @property
     def feature_importances_(self) -> np.ndarray:

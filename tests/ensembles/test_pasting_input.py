@@ -74,8 +74,11 @@ def test_parameters_of_the_trees():
     grid = np.zeros((50, 5))
     grid[:, 0] = np.linspace(-3, 3, 50)
     assert np.all(np.diff(steep.predict(grid)) >= 0)
-    with pytest.raises(AttributeError, match="trees_"):
-        _ = steep.estimators_
+    parts = steep.estimators_
+    assert np.allclose(np.mean([m.predict(X) for m in parts], axis=0), steep.predict(X))
+    total = np.mean([m.feature_importances_ for m in parts], axis=0)
+    assert np.allclose(total, steep.feature_importances_, rtol=1e-5)
+    assert all(len(m.trees_) == 1 for m in parts)
     nested = clone(model).set_params(estimator__max_depth=1)
     assert nested.get_params()["estimator__max_depth"] == 1
 
