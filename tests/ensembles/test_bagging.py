@@ -228,6 +228,8 @@ def test_best_alpha_by_trying_all_subtrees():
     tried = {alpha: total(alpha) for alpha in [-np.inf, *alphas[inner]]}
     assert total(found) == pytest.approx(min(tried.values()))
     assert found == max(a for a, t in tried.items() if t <= min(tried.values()) + 1e-9)
+    # Of equally good subtrees, the smallest.
+    assert best_alpha(tree, alphas, own, own) == alphas.max()
 
 
 @pytest.mark.parametrize("options", [{}, {"max_features": 0.5}, {"prune": True}])
