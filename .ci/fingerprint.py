@@ -141,6 +141,23 @@ def forests() -> Iterator[Work]:
     yield ht.ProximityImputer(n_estimators=10, n_rounds=2, random_state=0), "classes", {}
 
 
+def bags() -> Iterator[Work]:
+    """Bagging and pasting."""
+    shared: dict[str, Any] = {"n_estimators": 5, "n_jobs": 2, "random_state": 0}
+    yield ht.BaggingRegressor(**shared), "real", {"weighted": True}
+    yield ht.BaggingClassifier(max_features=0.5, **shared), "classes", {}
+    yield ht.BaggingClassifier(prune=True, voting="hard", **shared), "binary", {"weighted": True}
+    boosting = ht.XGBRegressor(n_estimators=4)
+    yield ht.BaggingRegressor(boosting, **shared), "real", {"weighted": True}
+    yield ht.BaggingRegressor(ht.LinearRegressor(), bootstrap=False, **shared), "real", {}
+    for votes in ("importance", "random"):
+        pasting = {"votes": votes, "precinct_size": 200, **shared}
+        yield ht.PastingClassifier(**pasting), "classes", {"weighted": True}
+        yield ht.PastingRegressor(**pasting), "real", {}
+    yield ht.PastingClassifier(voting="soft", **shared), "binary", {}
+    yield ht.PastingRegressor(ht.LinearTreeRegressor(max_depth=1), **shared), "real", {}
+
+
 def friedman_boosting() -> Iterator[Work]:
     """Gradient boosting by Friedman's steps."""
     cats: dict[str, Any] = {"categorical_features": CATEGORIES}
@@ -329,6 +346,7 @@ def main() -> None:
     for works in (
         single_trees,
         forests,
+        bags,
         friedman_boosting,
         adaptive_boosting,
         newton_boosting,

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from hybridtrees.core.bins.matrix import BinnedMatrix
     from hybridtrees.core.bins.sketch import QuantileSketch
     from hybridtrees.ensembles.adaboost import AdaBoostClassifier, AdaBoostRegressor
+    from hybridtrees.ensembles.bagging import BaggingClassifier, BaggingRegressor
+    from hybridtrees.ensembles.pasting import PastingClassifier, PastingRegressor
     from hybridtrees.linear.classifier import LogisticClassifier
     from hybridtrees.linear.regressor import LinearRegressor, linear_path
     from hybridtrees.models.cart.estimators import CARTClassifier, CARTRegressor
@@ -47,6 +49,8 @@ _LAZY_MODULES = {
     "core.bins.matrix": ("BinnedMatrix",),
     "core.bins.sketch": ("QuantileSketch",),
     "ensembles.adaboost": ("AdaBoostClassifier", "AdaBoostRegressor"),
+    "ensembles.bagging": ("BaggingClassifier", "BaggingRegressor"),
+    "ensembles.pasting": ("PastingClassifier", "PastingRegressor"),
     "linear.classifier": ("LogisticClassifier",),
     "linear.regressor": ("LinearRegressor", "linear_path"),
     "models.cart.estimators": ("CARTClassifier", "CARTRegressor"),
@@ -71,6 +75,8 @@ _MODULE_OF = {name: module for module, names in _LAZY_MODULES.items() for name i
 __all__ = [
     "AdaBoostClassifier",
     "AdaBoostRegressor",
+    "BaggingClassifier",
+    "BaggingRegressor",
     "BinMapper",
     "BinnedMatrix",
     "CARTClassifier",
@@ -88,6 +94,8 @@ __all__ = [
     "LogisticClassifier",
     "PLGBClassifier",
     "PLGBRegressor",
+    "PastingClassifier",
+    "PastingRegressor",
     "ProximityImputer",
     "QuantileSketch",
     "RERFClassifier",

@@ -54,7 +54,7 @@ INSANE = (RecursionError, SystemError, MemoryError)
 
 # Takes memory by the number of rows that a forest says it was fitted to, which nothing else in a
 # file bears out.
-_BY_STATED_ROWS = ("standard_errors",)
+_BY_STATED_ROWS = ("standard_errors", "estimators_samples_")
 
 # Not readers: they fit, change parameters or write files.
 _NO_READERS = ("fit", "set_", "save", "get_metadata_routing", "plot")

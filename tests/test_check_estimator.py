@@ -21,6 +21,7 @@ EXPECTED_WITH_DRAWS = {
 def expected_failures(estimator):
     draws = getattr(estimator, "bootstrap", False) or getattr(estimator, "subsample", 1) < 1
     draws = draws or getattr(estimator, "resample", False)
+    draws = draws or hasattr(estimator, "precinct_size")
     if isinstance(estimator, ht.GradientBoostingRegressor | ht.GradientBoostingClassifier):
         draws = draws or estimator.n_iter_no_change is not None
     return EXPECTED_WITH_DRAWS if draws else {}
@@ -76,6 +77,24 @@ def expected_failures(estimator):
         ht.AdaBoostRegressor(n_estimators=5, resample=False, loss="square", n_jobs=1),
         ht.AdaBoostRegressor(
             ht.CARTRegressor(max_depth=2), n_estimators=3, resample=False, n_jobs=1
+        ),
+        ht.BaggingRegressor(n_estimators=5, n_jobs=1),
+        ht.BaggingRegressor(ht.LinearRegressor(), n_estimators=3, bootstrap=False, n_jobs=1),
+        ht.BaggingRegressor(
+            ht.XGBRegressor(n_estimators=5), 5, max_features=0.9, n_jobs=1, random_state=0
+        ),
+        ht.BaggingClassifier(n_estimators=10, n_jobs=1),
+        ht.BaggingClassifier(n_estimators=5, max_features=0.9, prune=True, n_jobs=1),
+        ht.BaggingClassifier(
+            ht.LogisticClassifier(), 5, voting="hard", n_jobs=1, random_state=0
+        ),
+        ht.PastingRegressor(n_estimators=5, n_jobs=1),
+        ht.PastingRegressor(
+            ht.LinearRegressor(), 5, votes="importance", precinct_size=20, n_jobs=1, random_state=0
+        ),
+        ht.PastingClassifier(n_estimators=20, n_jobs=1),
+        ht.PastingClassifier(
+            ht.LogisticClassifier(), 5, voting="soft", votes="random", n_jobs=1, random_state=0
         ),
         ht.ProximityImputer(n_estimators=3, n_rounds=1, n_jobs=1),
         ht.DateFeatures(),

@@ -25,6 +25,7 @@ ESTIMATORS = [
 
 # Settings under which every documented attribute is there.
 SETTINGS = {
+    "Bagging": {"n_estimators": 40, "oob_score": True},
     "CART": {"ccp_alpha": "cv"},
     "EBLR": {"early_stopping": "validation", "n_rules": 2},
     "GradientBoosting": {"subsample": 0.5, "n_iter_no_change": 2},

@@ -40,6 +40,8 @@ RECIPES = {
     "cart hist": Recipe("CART", {"splitter": "hist", "max_depth": 12, "random_state": 0}),
     "forest": Recipe("RandomForest", FOREST, 100_000, classes=False, sparse=True),
     "adaboost": Recipe("AdaBoost", {"n_estimators": N_TREES, "random_state": 0}, 100_000),
+    "bagging": Recipe("Bagging", FOREST, 100_000, classes=False),
+    "pasting": Recipe("Pasting", FOREST, classes=False),
     "linear": Recipe("Linear", sparse=True),
     "linear tree": Recipe("LinearTree", {"max_depth": 4}, 100_000, classes=False),
     "linear forest": Recipe("LinearForest", {**FOREST, "n_estimators": 5}, 10_000, classes=False),

@@ -26,7 +26,7 @@ from hybridtrees.input.targets import (
     check_target_classification,
     check_target_regression,
 )
-from hybridtrees.input.validation import feature_names
+from hybridtrees.input.validation import FeatureReader, feature_names
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -82,6 +82,17 @@ class Ensemble(Predictor):
         if names is not None:
             self.feature_names_in_ = names
         return Rows(columns, target, weight, codes)
+
+    def _read_columns(self, X: Any) -> Columns:
+        """Return the columns of a table to predict; refuse other features than those of `fit`."""
+        self._check_is_fitted()
+        columns = open_columns(X)
+        names = vars(self).get("feature_names_in_")
+        reader = FeatureReader(
+            self.n_features_in_, names, [None] * self.n_features_in_, np.nan, type(self).__name__
+        )
+        reader.check_features(columns)
+        return columns
 
 
 def check_member(estimator: Any, name: str, owner: Any) -> None:

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from hybridtrees.input.arrays import is_masked, is_missing_object
 from hybridtrees.input.columns import column_index
-from hybridtrees.input.sources import _as_array
+from hybridtrees.input.sources import _as_array, _check_shape
 from hybridtrees.input.tables import _loaded_classes
 
 
@@ -75,14 +75,7 @@ class Columns:
 def open_columns(X: Any) -> Columns:
     """Return the columns of an array, data frame, dict or sparse matrix."""
     columns = _columns_of(X)
-    if len(columns.shape) != 2 or 0 in columns.shape:
-        wanted = "X must be a table with at least one row and one column, got"
-        if len(columns.shape) == 2:
-            what = "sample" if columns.shape[0] == 0 else "feature"
-            # In scikit-learn's words, which its checks look for.
-            shape = f"0 {what}(s) (shape={columns.shape}) while a minimum of 1 is required."
-            raise ValueError(f"{wanted} {shape}")
-        raise ValueError(f"{wanted} the shape {columns.shape}")
+    _check_shape(columns.shape, X)
     return columns
 
 

@@ -58,6 +58,16 @@ def estimators():
         "plgb_classifier": (ht.PLGBClassifier(max_leaves=4, **few), "classes"),
         "adaboost_regressor": (ht.AdaBoostRegressor(**few), "real"),
         "adaboost_classifier": (ht.AdaBoostClassifier(max_depth=2, **few), "classes"),
+        "bagging_regressor": (
+            ht.BaggingRegressor(ht.LinearTreeRegressor(max_depth=1), 4, random_state=0),
+            "real",
+        ),
+        "bagging_classifier": (
+            ht.BaggingClassifier(ht.CARTClassifier(max_depth=4), **few),
+            "classes",
+        ),
+        "pasting_regressor": (ht.PastingRegressor(precinct_size=60, **few), "real"),
+        "pasting_classifier": (ht.PastingClassifier(precinct_size=60, **few), "classes"),
         "proximity_imputer": (ht.ProximityImputer(n_rounds=1, **few), "real"),
     }
 
