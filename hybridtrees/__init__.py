@@ -20,6 +20,9 @@ from hybridtrees.core.bins.sketch import QuantileSketch
 if TYPE_CHECKING:
     from hybridtrees import callbacks, datasets, inspection, metrics
     from hybridtrees._compare import compare
+    from hybridtrees.ensembles.averaging import ModelAverageClassifier, ModelAverageRegressor
+    from hybridtrees.ensembles.stacking import StackingClassifier, StackingRegressor
+    from hybridtrees.ensembles.voting import VotingClassifier, VotingRegressor
     from hybridtrees.linear.classifier import LogisticClassifier
     from hybridtrees.linear.regressor import LinearRegressor, linear_path
     from hybridtrees.models.cart.estimators import CARTClassifier, CARTRegressor
@@ -41,6 +44,9 @@ if TYPE_CHECKING:
 # Imported on first use: a program that uses one family does not wait for the others.
 _LAZY_MODULES = {
     "_compare": ("compare",),
+    "ensembles.averaging": ("ModelAverageClassifier", "ModelAverageRegressor"),
+    "ensembles.stacking": ("StackingClassifier", "StackingRegressor"),
+    "ensembles.voting": ("VotingClassifier", "VotingRegressor"),
     "linear.classifier": ("LogisticClassifier",),
     "linear.regressor": ("LinearRegressor", "linear_path"),
     "models.cart.estimators": ("CARTClassifier", "CARTRegressor"),
@@ -78,6 +84,8 @@ __all__ = [
     "LinearTreeClassifier",
     "LinearTreeRegressor",
     "LogisticClassifier",
+    "ModelAverageClassifier",
+    "ModelAverageRegressor",
     "PLGBClassifier",
     "PLGBRegressor",
     "ProximityImputer",
@@ -86,6 +94,10 @@ __all__ = [
     "RERFRegressor",
     "RandomForestClassifier",
     "RandomForestRegressor",
+    "StackingClassifier",
+    "StackingRegressor",
+    "VotingClassifier",
+    "VotingRegressor",
     "XGBClassifier",
     "XGBRegressor",
     "__version__",
