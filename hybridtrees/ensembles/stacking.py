@@ -178,6 +178,10 @@ class _Stacking(OutputMixin, FoldedMembers):
         """Columns that one member gives the final model, (n_rows, n_columns)."""
         raise NotImplementedError
 
+    def _final(self) -> Any:
+        self._check_is_fitted()
+        return self.final_estimator_
+
     def _columns(self, X: Any) -> Any:
         """Return what the final model gets."""
         self._check_is_fitted()
@@ -236,6 +240,14 @@ class _Stacking(OutputMixin, FoldedMembers):
             names += [str(name) for name in passed]
         return np.array(names, dtype=object)
 
+    def __sklearn_tags__(self) -> Any:
+        """Return the tags of a model that also transforms."""
+        from sklearn.utils import TransformerTags
+
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags = TransformerTags(preserves_dtype=[])
+        return tags
+
     def _check_fitted(self) -> None:
         super()._check_fitted()
         n_members, n_columns = len(self.estimators_), 0
@@ -281,7 +293,7 @@ class StackingRegressor(RegressorMixin, _Stacking):
         return found[:, None] if found.ndim == 1 else found
 
     def _predictions(self, X: Any) -> np.ndarray:
-        return np.asarray(self.final_estimator_.predict(self._columns(X)))
+        return np.asarray(self._final().predict(self._columns(X)))
 
 
 def _has(method: str) -> Any:
@@ -365,10 +377,6 @@ class StackingClassifier(ClassifierMixin, _Stacking):
 
     def _probabilities(self, X: Any) -> np.ndarray:
         return member_probabilities(self._final(), self._columns(X), self.classes_)
-
-    def _final(self) -> Any:
-        self._check_is_fitted()
-        return self.final_estimator_
 
     @available_if(_has("predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:

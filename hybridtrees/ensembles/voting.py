@@ -162,6 +162,14 @@ class _Voting(OutputMixin, FoldedMembers):
     def _column_names(self) -> list[str]:
         return list(self._names)
 
+    def __sklearn_tags__(self) -> Any:
+        """Return the tags of a model that also transforms."""
+        from sklearn.utils import TransformerTags
+
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags = TransformerTags(preserves_dtype=[])
+        return tags
+
     def _check_fitted(self) -> None:
         super()._check_fitted()
         self._check_shares()

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from hybridtrees.input.arrays import is_masked, is_missing_object
 from hybridtrees.input.columns import column_index
-from hybridtrees.input.sources import _as_array
+from hybridtrees.input.sources import _as_array, _check_shape
 from hybridtrees.input.tables import _loaded_classes
 
 
@@ -75,10 +75,7 @@ class Columns:
 def open_columns(X: Any) -> Columns:
     """Return the columns of an array, data frame, dict or sparse matrix."""
     columns = _columns_of(X)
-    if len(columns.shape) != 2 or 0 in columns.shape:
-        raise ValueError(
-            f"X must be a table with at least one row and one column, got the shape {columns.shape}"
-        )
+    _check_shape(columns.shape, X)
     return columns
 
 
