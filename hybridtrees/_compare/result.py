@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._compare.data import Data, finite_or_none
-from hybridtrees._compare.families import Family, Setting
+from hybridtrees._compare.families import ENSEMBLE, Family, Setting
 from hybridtrees._compare.resampling import COVERAGE, UNKNOWN, Interval
 from hybridtrees._compare.scores import Prediction, Score
 from hybridtrees._compare.search import Limits, Trial
@@ -134,7 +134,8 @@ class Comparison:
         """Rows with rank, model, scores, delta, times, size and parameters, the best first.
 
         `choice` is the score that ranks the models, and `tied` marks those that are not shown to
-        be worse than the first. `test` is the score of the final model. `train` and `validation`
+        be worse than the first. The ensemble stands first if it is shown to be better than
+        the best model alone, and else last. `test` is the score of the final model. `train` and `validation`
         are those by which its setting was chosen, and `delta` is their relative difference in
         per cent. Intervals cover 95 % of bootstrap resamples.
         """
@@ -356,9 +357,23 @@ class Comparison:
             )
         if len(self.results) > 1 and self.results[0].family.key == "baseline":
             remarks.append("no model does better than a constant")
+        remarks += self._about_ensemble()
         if any(result.overfits for result in self.results):
             remarks.append("* beyond the limit of overfitting, as are all settings of this family")
         return remarks + [f"{r.family.name} failed: {r.error}" for r in self.results if r.error]
+
+
+    def _about_ensemble(self) -> list[str]:
+        """What the place of the ensemble means."""
+        place = next((k for k, r in enumerate(self.results) if r.family.key == ENSEMBLE), None)
+        if place is None or self.results[place].error is not None:
+            return []
+        rows = f"the {self.n_folds} folds" if self.n_folds else "the validation rows"
+        if place == 0:
+            better = f"{rows} show it to be better than the best model alone"
+        else:
+            better = f"last, since {rows} do not show it to be better than the best model alone"
+        return [f"the ensemble averages final models by the weights listed; {better}"]
 
 
 def _plain_numbers(value: Any) -> Any:
