@@ -11,7 +11,9 @@ def greedy_by_hand(told, target, n_rounds, loss):
     """Ensemble selection as the paper has it: a bag of models, one more in each round."""
     bag, best, lowest = [], [], np.inf
     for _ in range(n_rounds):
-        tried = [loss(target, np.mean([told[j] for j in [*bag, k]], axis=0)) for k in range(len(told))]
+        tried = [
+            loss(target, np.mean([told[j] for j in [*bag, k]], axis=0)) for k in range(len(told))
+        ]
         bag.append(int(np.argmin(tried)))
         if min(tried) < lowest - 1e-12 * abs(lowest) if np.isfinite(lowest) else True:
             best, lowest = list(bag), min(tried)

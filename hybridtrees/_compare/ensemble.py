@@ -115,7 +115,9 @@ class Blender:
         target = self.data.target
         scores = [self.score(target[r], one) for r, one in zip(rows, predicted, strict=True)]
         blend.validation = float(np.mean(scores))
-        alone = {t.family.key: self.score.key(t.validation) for t in trials if t.family.key in tried}
+        alone = {
+            t.family.key: self.score.key(t.validation) for t in trials if t.family.key in tried
+        }
         if alone and self.score.key(blend.validation) < min(alone.values()):
             best = min(alone, key=lambda key: alone[key])
             blend.is_better = is_worse(
@@ -188,7 +190,7 @@ class Blender:
 
 
 def _told(predicted: Prediction) -> np.ndarray:
-    """What is averaged: numbers or probabilities."""
+    """Return what is averaged: numbers or probabilities."""
     told: np.ndarray = predicted.value if predicted.proba is None else predicted.proba
     return told
 

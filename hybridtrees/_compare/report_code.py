@@ -58,7 +58,7 @@ def snippet(comparison: Comparison, result: Result) -> str | None:
 
 
 def _home(model: Any) -> str:
-    """Module that a class is imported from."""
+    """Return the module that a class is imported from."""
     known = hasattr(hybridtrees, type(model).__name__)
     return "hybridtrees" if known else type(model).__module__
 

@@ -134,10 +134,10 @@ class Comparison:
         """Rows with rank, model, scores, delta, times, size and parameters, the best first.
 
         `choice` is the score that ranks the models, and `tied` marks those that are not shown to
-        be worse than the first. The ensemble stands first if it is shown to be better than
-        the best model alone, and else last. `test` is the score of the final model. `train` and `validation`
-        are those by which its setting was chosen, and `delta` is their relative difference in
-        per cent. Intervals cover 95 % of bootstrap resamples.
+        be worse than the first. The ensemble stands first if it is shown to be better than the
+        best model alone, and else last. `test` is the score of the final model. `train` and
+        `validation` are those by which its setting was chosen, and `delta` is their relative
+        difference in per cent. Intervals cover 95 % of bootstrap resamples.
         """
         rows = []
         for rank, result in enumerate(self.results, start=1):
@@ -362,9 +362,8 @@ class Comparison:
             remarks.append("* beyond the limit of overfitting, as are all settings of this family")
         return remarks + [f"{r.family.name} failed: {r.error}" for r in self.results if r.error]
 
-
     def _about_ensemble(self) -> list[str]:
-        """What the place of the ensemble means."""
+        """Return what the place of the ensemble means."""
         place = next((k for k, r in enumerate(self.results) if r.family.key == ENSEMBLE), None)
         if place is None or self.results[place].error is not None:
             return []

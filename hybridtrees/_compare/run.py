@@ -292,9 +292,7 @@ class _FinalFits:
             return None
         weights = np.array([blend.weights[r.family.key] for r in used])
         weights /= weights.sum()
-        shares = {
-            r.family.key: round(float(w), 4) for r, w in zip(used, weights, strict=True)
-        }
+        shares = {r.family.key: round(float(w), 4) for r, w in zip(used, weights, strict=True)}
         trial = Trial(family, shares, validation=blend.validation, n_rows=len(self.y))
         result = Result(family, shares, trial, False, choice=blend.validation)
         standing = blend.standing

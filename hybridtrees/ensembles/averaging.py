@@ -133,7 +133,7 @@ class _ModelAverage(FoldedMembers):
                 check_countable(member, name)
 
     def _tell(self, member: Any, X: Any) -> np.ndarray:
-        """What a member predicts: numbers or probabilities."""
+        """Return what a member predicts: numbers or probabilities."""
         raise NotImplementedError
 
     def _log_scores(self, told: np.ndarray, rows: Rows, seen: Any, weight: Any) -> np.ndarray:
@@ -209,9 +209,9 @@ class ModelAverageRegressor(RegressorMixin, _ModelAverage):
 
     A model k with residuals r under Gaussian errors has ``BIC = n log(2 pi e RSS / n) + p log(n)``
     with RSS the sum of squares of r and p the number of its coefficients that are not 0 and of
-    its intercept, or of the leaves of a tree. Its weight is proportional to ``exp(-BIC / 2)``. The
-    held-out density of a row is Gaussian around the prediction of a model that has not seen it, with
-    the mean square of that model's held-out residuals as variance.
+    its intercept, or of the leaves of a tree. Its weight is proportional to ``exp(-BIC / 2)``.
+    The held-out density of a row is Gaussian around the prediction of a model that has not seen
+    it, with the mean square of that model's held-out residuals as variance.
 
     Attributes
     ----------
@@ -290,7 +290,7 @@ class ModelAverageClassifier(ClassifierMixin, _ModelAverage):
     >>> data = load_breast_cancer()
     >>> members = [("line", LogisticClassifier()), ("tree", CARTClassifier(max_depth=4))]
     >>> model = ModelAverageClassifier(members).fit(data.data, data.target)
-    >>> model.weights_[0] > model.weights_[1]
+    >>> bool(model.weights_[0] > model.weights_[1])
     True
     """
 

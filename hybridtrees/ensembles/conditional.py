@@ -21,7 +21,7 @@ class available_if:  # noqa: N801 - a decorator
     def __call__(self, method: Callable[..., Any]) -> Any:
         """Take the method that is decorated."""
         self.method = method
-        functools.update_wrapper(self, method)  # type: ignore[arg-type]
+        functools.update_wrapper(self, method)
         return self
 
     def __get__(self, estimator: Any, owner: Any = None) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from hybridtrees._parameters import Seed, attribute, check_integer, is_classifier
 from hybridtrees.core.base.checks import check_arrays, check_count, check_numbers, check_type
-from hybridtrees.core.base.random_state import seed_sequence
+from hybridtrees.core.base.random_state import spawn_seeds
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.core.bins.shared import sharing_bins
 from hybridtrees.ensembles.members import Rows, fit_member, run_members
@@ -83,14 +83,15 @@ class FoldedMembers(NamedMembers):
         Returns what ``ask(number of the member, fitted member, table)`` says of the test rows of
         each fold, by fold and member.
         """
-        seeds = seed_sequence(self.random_state)
-        seeds = seeds.generate_state((1 + len(folds)) * len(members), np.uint64)
+        seeds = spawn_seeds(self.random_state, (1 + len(folds)) * len(members))
         seed_of = seeds.reshape(1 + len(folds), len(members))
 
         def fit(part: Rows, fold: int, k: int, n_threads: int) -> Any:
             start = clock.perf_counter()
             name, estimator = members[k]
-            made = fit_copy(estimator, part, n_threads, int(seed_of[fold, k]), f"the member {name!r}")
+            made = fit_copy(
+                estimator, part, n_threads, int(seed_of[fold, k]), f"the member {name!r}"
+            )
             if self.verbose:
                 where = f"fold {fold} of {len(folds)}" if fold else "all rows"
                 line = f"[{name}]  {where}, {clock.perf_counter() - start:.1f} s"

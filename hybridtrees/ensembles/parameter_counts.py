@@ -20,7 +20,8 @@ def count_parameters(member: Any, name: str) -> int:
     """
     n_classes = len(getattr(member, "classes_", ()))
     if _is_linear(member):
-        coef = np.atleast_2d(getattr(member, "term_coef_", getattr(member, "coef_", None)))
+        own = member.term_coef_ if hasattr(member, "term_coef_") else member.coef_
+        coef = np.atleast_2d(np.asarray(own, dtype=np.float64))
         per_output = np.count_nonzero(coef, axis=1) + bool(getattr(member, "fit_intercept", True))
         n_free = int(per_output.sum())
         if n_classes > 2 and len(coef) == n_classes:

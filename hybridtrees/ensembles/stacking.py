@@ -12,12 +12,7 @@ from hybridtrees.core.base.random_state import spawn_seeds
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.ensembles.conditional import available_if
 from hybridtrees.ensembles.joining import check_names, join
-from hybridtrees.ensembles.members import (
-    Rows,
-    check_member,
-    member_codes,
-    member_probabilities,
-)
+from hybridtrees.ensembles.members import Rows, check_member, member_codes, member_probabilities
 from hybridtrees.ensembles.out_of_fold import FoldedMembers, fit_copy, joined_folds
 from hybridtrees.input._user_tables import open_columns
 from hybridtrees.models.shared.output_names import OutputMixin

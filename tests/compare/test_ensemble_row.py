@@ -52,7 +52,9 @@ def test_it_is_best_where_it_is_shown_to_be_better(winning):
     best = comparison.best_
     assert type(best) is hybridtrees.VotingRegressor
     alone = comparison.models_
-    mean = sum(w * alone[key].predict(X) for key, w in zip(first.setting, best.weights_))
+    mean = sum(
+        w * alone[key].predict(X) for key, w in zip(first.setting, best.weights_, strict=True)
+    )
     np.testing.assert_allclose(best.predict(X), mean, rtol=1e-12)
     rows = comparison.plan.test
     assert first.test["r2"] == pytest.approx(best.score(X[rows], y[rows]), abs=1e-12)
@@ -89,7 +91,10 @@ def test_report_json_and_code(winning, tmp_path):
 def test_saved_and_asked_by_the_command_line(tmp_path, capsys):
     X, y = both_needed(900)
     colour = np.where(X[:, 2] > 0, "red", "blue")
-    lines = [f"{a!r},{b!r},{c},{d!r}" for a, b, c, d in zip(*X[:, :2].T.tolist(), colour, y.tolist())]
+    lines = [
+        f"{a!r},{b!r},{c},{d!r}"
+        for a, b, c, d in zip(*X[:, :2].T.tolist(), colour, y.tolist(), strict=True)
+    ]
     path, model, out = (str(tmp_path / name) for name in ("t.csv", "m.htree", "p.csv"))
     (tmp_path / "t.csv").write_text("\n".join(["a,b,colour,y", *lines]) + "\n")
     given = ["compare", path, "--target", "y", "--models", *SOME, "--save", model, "--jobs", "2"]
@@ -132,7 +137,7 @@ class Folds:
 
     def scores_of(self, folds, predicted):
         data, score = self._of
-        return [score(data.target[f.validation], p) for f, p in zip(folds, predicted)]
+        return [score(data.target[f.validation], p) for f, p in zip(folds, predicted, strict=True)]
 
     def resampled(self, folds, predicted):
         data, score = self._of
@@ -140,8 +145,10 @@ class Folds:
         scores = []
         for _ in range(50):
             found = []
-            for fold, one in zip(folds, predicted):
-                counts = rng.multinomial(len(one.value), np.full(len(one.value), 1 / len(one.value)))
+            for fold, one in zip(folds, predicted, strict=True):
+                counts = rng.multinomial(
+                    len(one.value), np.full(len(one.value), 1 / len(one.value))
+                )
                 y = data.target[fold.validation]
                 found.append(score.resampled(y, one, counts[None].astype(float))[0])
             scores.append(np.mean(found))

@@ -92,7 +92,9 @@ def test_bic_weights_of_lines_are_the_closed_form(rows, weighted):
     assert model.weights_.max() < 0.999  # so that the test says something
     constant = model.criterion_ - bic
     np.testing.assert_allclose(constant, constant[0], rtol=1e-9)
-    mean = sum(share * m.predict(X) for share, m in zip(model.weights_, model.estimators_))
+    mean = sum(
+        share * m.predict(X) for share, m in zip(model.weights_, model.estimators_, strict=True)
+    )
     np.testing.assert_allclose(model.predict(X), mean, rtol=1e-12)
 
 

@@ -194,9 +194,9 @@ def test_rows_predicted_twice_count_by_their_mean(rows):
     model = ht.StackingRegressor(regressors()[:1], ht.LinearRegressor(), cv=twice).fit(X, y)
     told = np.mean(
         [
-            np.concatenate(
-                [ht.LinearRegressor().fit(X[a], y[a]).predict(X[b]) for a, b in folds]
-            )[np.argsort(np.concatenate([b for _, b in folds]))]
+            np.concatenate([ht.LinearRegressor().fit(X[a], y[a]).predict(X[b]) for a, b in folds])[
+                np.argsort(np.concatenate([b for _, b in folds]))
+            ]
             for folds in (twice[:3], twice[3:])
         ],
         axis=0,
