@@ -45,11 +45,7 @@ def ours(n_threads: int, n_rows: int = N_ROWS) -> tuple[float, float]:
 
 def peer(n_threads: int, n_rows: int = N_ROWS) -> tuple[float, float]:
     """Fit scikit-learn's stack of its own models, members side by side."""
-    from sklearn.ensemble import (
-        GradientBoostingRegressor,
-        RandomForestRegressor,
-        StackingRegressor,
-    )
+    from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor, StackingRegressor
     from sklearn.linear_model import Ridge
 
     members = [
