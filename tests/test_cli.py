@@ -92,8 +92,7 @@ def test_the_whole_command(task, tmp_path):
     command = ["-m", "hybridtrees", "compare", str(path), "--target", target, *more, *flags]
     # Every family, each with its first setting.
     done = run_python(*command, "--budget", "0.001", "--jobs", "2", "--seed", "1")
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    assert (done.returncode, done.stderr) == (0, "")
     rows = table(done.stdout)
     names = {family.name for family in choose_families(None)}
     assert {row[1] for row in rows} == names and "failed" not in done.stdout
