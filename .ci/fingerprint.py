@@ -158,6 +158,38 @@ def bags() -> Iterator[Work]:
     yield ht.PastingRegressor(ht.LinearTreeRegressor(max_depth=1), **shared), "real", {}
 
 
+def named_ensembles() -> Iterator[Work]:
+    """Voting, stacking and averages of named models."""
+    small = {"max_depth": 5, "random_state": 0}
+    numbers = [
+        ("line", ht.LinearRegressor()),
+        ("tree", ht.CARTRegressor(**small)),
+        ("xgb", ht.XGBRegressor(n_estimators=5)),
+    ]
+    classes = [
+        ("line", ht.LogisticClassifier()),
+        ("tree", ht.CARTClassifier(**small)),
+        ("xgb", ht.XGBClassifier(n_estimators=5)),
+    ]
+    for own in ({}, {"weights": "validation", "average": "median"}):
+        yield ht.VotingRegressor(numbers, n_jobs=2, **own), "real", {"weighted": True}
+    for voting in ("hard", "soft"):
+        own = {"voting": voting, "weights": "validation", "n_jobs": 2}
+        yield ht.VotingClassifier(classes, **own), "classes", {}
+    for passthrough in (False, True):
+        own = {"passthrough": passthrough, "n_jobs": 2}
+        yield ht.StackingRegressor(numbers, **own), "real", {"weighted": True}
+        yield ht.StackingClassifier(classes, **own), "classes", {}
+    yield ht.StackingClassifier(classes, stack_method="predict", n_jobs=2), "binary", {}
+    for weights in ("likelihood", "stacking", "greedy"):
+        own = {"weights": weights, "n_jobs": 2}
+        yield ht.ModelAverageRegressor(numbers, **own), "real", {"weighted": True}
+        yield ht.ModelAverageClassifier(classes, **own), "binary", {}
+    yield ht.ModelAverageRegressor(numbers[:2], weights="bic", n_jobs=2), "real", {}
+    bagged = {"weights": "greedy", "scoring": "auc", "n_bags": 3, "random_state": 0}
+    yield ht.ModelAverageClassifier(classes, **bagged, n_jobs=2), "binary", {}
+
+
 def friedman_boosting() -> Iterator[Work]:
     """Gradient boosting by Friedman's steps."""
     cats: dict[str, Any] = {"categorical_features": CATEGORIES}
@@ -347,6 +379,7 @@ def main() -> None:
         single_trees,
         forests,
         bags,
+        named_ensembles,
         friedman_boosting,
         adaptive_boosting,
         newton_boosting,

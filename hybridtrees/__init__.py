@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from hybridtrees.core.bins.matrix import BinnedMatrix
     from hybridtrees.core.bins.sketch import QuantileSketch
     from hybridtrees.ensembles.adaboost import AdaBoostClassifier, AdaBoostRegressor
+    from hybridtrees.ensembles.averaging import ModelAverageClassifier, ModelAverageRegressor
     from hybridtrees.ensembles.bagging import BaggingClassifier, BaggingRegressor
     from hybridtrees.ensembles.pasting import PastingClassifier, PastingRegressor
+    from hybridtrees.ensembles.stacking import StackingClassifier, StackingRegressor
+    from hybridtrees.ensembles.voting import VotingClassifier, VotingRegressor
     from hybridtrees.linear.classifier import LogisticClassifier
     from hybridtrees.linear.regressor import LinearRegressor, linear_path
     from hybridtrees.models.cart.estimators import CARTClassifier, CARTRegressor
@@ -51,6 +54,9 @@ _LAZY_MODULES = {
     "ensembles.adaboost": ("AdaBoostClassifier", "AdaBoostRegressor"),
     "ensembles.bagging": ("BaggingClassifier", "BaggingRegressor"),
     "ensembles.pasting": ("PastingClassifier", "PastingRegressor"),
+    "ensembles.averaging": ("ModelAverageClassifier", "ModelAverageRegressor"),
+    "ensembles.stacking": ("StackingClassifier", "StackingRegressor"),
+    "ensembles.voting": ("VotingClassifier", "VotingRegressor"),
     "linear.classifier": ("LogisticClassifier",),
     "linear.regressor": ("LinearRegressor", "linear_path"),
     "models.cart.estimators": ("CARTClassifier", "CARTRegressor"),
@@ -92,6 +98,8 @@ __all__ = [
     "LinearTreeClassifier",
     "LinearTreeRegressor",
     "LogisticClassifier",
+    "ModelAverageClassifier",
+    "ModelAverageRegressor",
     "PLGBClassifier",
     "PLGBRegressor",
     "PastingClassifier",
@@ -102,6 +110,10 @@ __all__ = [
     "RERFRegressor",
     "RandomForestClassifier",
     "RandomForestRegressor",
+    "StackingClassifier",
+    "StackingRegressor",
+    "VotingClassifier",
+    "VotingRegressor",
     "XGBClassifier",
     "XGBRegressor",
     "__version__",

@@ -92,7 +92,7 @@ def readers(model):
         if isinstance(getattr(type(model), name), property):
             yield name, lambda name=name: getattr(model, name)
             continue
-        if not callable(getattr(type(model), name)):
+        if not callable(getattr(type(model), name)) or not hasattr(model, name):
             continue
         needed = [
             p.name

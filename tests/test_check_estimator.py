@@ -27,6 +27,12 @@ def expected_failures(estimator):
     return EXPECTED_WITH_DRAWS if draws else {}
 
 
+LINE, TREE = ht.LinearRegressor(n_jobs=1), ht.CARTRegressor(max_depth=3, n_jobs=1)
+TWO = [("line", LINE), ("tree", TREE)]
+CLASS_TREE = ht.CARTClassifier(max_depth=3, n_jobs=1)
+TWO_FOR_CLASSES = [("line", ht.LogisticClassifier(n_jobs=1)), ("tree", CLASS_TREE)]
+
+
 # One thread: the tables have a few dozen rows, and the checks are many.
 @parametrize_with_checks(
     [
@@ -124,6 +130,16 @@ def expected_failures(estimator):
         ht.LinearRegressor(penalty="elasticnet", alpha=0.1, n_jobs=1),
         ht.LogisticClassifier(n_jobs=1),
         ht.LogisticClassifier(penalty="lasso", alpha=0.01, n_jobs=1),
+        ht.VotingRegressor(TWO, n_jobs=1),
+        ht.VotingRegressor(TWO, weights="validation", cv=2, average="median", n_jobs=1),
+        ht.VotingClassifier(TWO_FOR_CLASSES, n_jobs=1),
+        ht.VotingClassifier(TWO_FOR_CLASSES, voting="soft", weights="validation", cv=2, n_jobs=1),
+        ht.StackingRegressor(TWO, LINE, cv=2, n_jobs=1),
+        ht.StackingRegressor(TWO, TREE, cv=2, passthrough=True, n_jobs=1),
+        ht.StackingClassifier(TWO_FOR_CLASSES, CLASS_TREE, cv=2, n_jobs=1),
+        ht.ModelAverageRegressor(TWO, cv=2, n_jobs=1),
+        ht.ModelAverageRegressor(TWO, weights="bic", n_jobs=1),
+        ht.ModelAverageClassifier(TWO_FOR_CLASSES, weights="greedy", cv=2, n_jobs=1),
     ],
     expected_failed_checks=expected_failures,
 )  # fmt: skip

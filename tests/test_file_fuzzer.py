@@ -15,6 +15,7 @@ import file_fuzzer
 import numpy as np
 import pytest
 from fresh_python import run_python
+from small_members import small_members
 
 import hybridtrees
 
@@ -41,6 +42,9 @@ VARIANTS = {
     "RERFRegressor": ({"categorical_encoding": "target_mean"},),
     "LinearRegressor": ({"missing_indicator": True},),
     "GradientBoostingRegressor": ({"loss": "huber"},),
+    "ModelAverageRegressor": ({"weights": "bic"},),
+    "StackingClassifier": ({"passthrough": True},),
+    "VotingClassifier": ({"voting": "soft"},),
     "XGBRegressor": ({"objective": "reg:quantileerror", "quantile_alpha": [0.1, 0.9]},),
 }
 
@@ -54,7 +58,7 @@ def models():
         for number, variant in enumerate(({}, *VARIANTS.get(name, ()))):
             model = cls()
             small = {k: v for k, v in file_fuzzer.SMALL.items() if k in model.get_params()}
-            model.set_params(**{**small, **variant})
+            model.set_params(**{**small, **variant, **small_members(cls)})
             X, y, labels = file_fuzzer.table(4 if number else 3)
             target = labels if name.endswith("Classifier") else y
             if number and name.endswith("Classifier"):

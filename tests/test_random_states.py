@@ -6,6 +6,7 @@ import inspect
 
 import numpy as np
 import pytest
+from small_members import small_members
 
 import hybridtrees as ht
 from hybridtrees import datasets
@@ -28,6 +29,8 @@ DRAWING = {
     "LinearForestRegressor": {"max_depth": 1, **_FEW},
     "LinearTreeClassifier": {"max_features": 1, "max_depth": 2, "pruning": None},
     "LinearTreeRegressor": {"max_features": 1, "max_depth": 2, "pruning": None},
+    "ModelAverageClassifier": small_members(ht.ModelAverageClassifier),
+    "ModelAverageRegressor": small_members(ht.ModelAverageRegressor),
     "PLGBClassifier": _SAMPLED,
     "PLGBRegressor": _SAMPLED,
     # Without held-out entries, which may find that no round helps.
@@ -36,6 +39,10 @@ DRAWING = {
     "RERFRegressor": _FEW,
     "RandomForestClassifier": _FEW,
     "RandomForestRegressor": _FEW,
+    "StackingClassifier": small_members(ht.StackingClassifier),
+    "StackingRegressor": small_members(ht.StackingRegressor),
+    "VotingClassifier": {"voting": "soft", **small_members(ht.VotingClassifier)},
+    "VotingRegressor": small_members(ht.VotingRegressor),
     "XGBClassifier": _SAMPLED,
     "XGBRegressor": _SAMPLED,
 }

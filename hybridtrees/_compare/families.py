@@ -177,6 +177,14 @@ FAMILIES: tuple[Family, ...] = (
         {"n_estimators": 100},
     ),
     Family(
+        "adaboost",
+        "AdaBoost",
+        "AdaBoostRegressor",
+        "AdaBoostClassifier",
+        ({"max_depth": [3, 1], "learning_rate": [0.5, 0.1]},),
+        {"n_estimators": 100},
+    ),
+    Family(
         "gb",
         "gradient boosting",
         "GradientBoostingRegressor",
@@ -256,7 +264,11 @@ FAMILIES: tuple[Family, ...] = (
         _PLGB_STOPPING,
     ),
     Family("baseline", "baseline (constant)", ConstantRegressor, ConstantClassifier),
+    # No family of its own: the final models of the others, averaged.
+    Family("ensemble", "ensemble of the above", "VotingRegressor", "VotingClassifier"),
 )
+# Not searched, and without learning curves.
+BASELINE, ENSEMBLE = "baseline", "ensemble"
 
 
 def choose_families(models: Sequence[Any] | None) -> list[Family]:
@@ -274,4 +286,6 @@ def choose_families(models: Sequence[Any] | None) -> list[Family]:
             chosen[model] = known[model]
         else:
             raise ValueError(f"models must be among {', '.join(known)}, got {model!r}")
+    if list(chosen) in ([ENSEMBLE], [ENSEMBLE, BASELINE], [BASELINE, ENSEMBLE]):
+        raise ValueError("models must name what the ensemble is made of, got 'ensemble' alone")
     return list(chosen.values())

@@ -228,6 +228,8 @@ def _spelled(value: Any) -> Any:
 def _text_features(model: Any) -> set[str]:
     """Names of the features that were text in fit."""
     own = getattr(model, "estimator_", model)
+    while not hasattr(own, "_reader"):  # an ensemble: all members have read the same table
+        own = own.estimators_[0]
     names = getattr(own, "feature_names_in_", None)
     categories = own._reader.categories
     return {

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._compare.data import Data, finite_or_none
-from hybridtrees._compare.families import Family, Setting
+from hybridtrees._compare.families import ENSEMBLE, Family, Setting
 from hybridtrees._compare.resampling import COVERAGE, UNKNOWN, Interval
 from hybridtrees._compare.scores import Prediction, Score
 from hybridtrees._compare.search import Limits, Trial
@@ -134,9 +134,10 @@ class Comparison:
         """Rows with rank, model, scores, delta, times, size and parameters, the best first.
 
         `choice` is the score that ranks the models, and `tied` marks those that are not shown to
-        be worse than the first. `test` is the score of the final model. `train` and `validation`
-        are those by which its setting was chosen, and `delta` is their relative difference in
-        per cent. Intervals cover 95 % of bootstrap resamples.
+        be worse than the first. The ensemble stands first if it is shown to be better than the
+        best model alone, and else last. `test` is the score of the final model. `train` and
+        `validation` are those by which its setting was chosen, and `delta` is their relative
+        difference in per cent. Intervals cover 95 % of bootstrap resamples.
         """
         rows = []
         for rank, result in enumerate(self.results, start=1):
@@ -358,11 +359,24 @@ class Comparison:
             )
         if len(self.results) > 1 and self.results[0].family.key == "baseline":
             remarks.append("no model does better than a constant")
+        remarks += self._about_ensemble()
         if OVERFITS in marks:
             remarks.append(
                 f"{OVERFITS} beyond the limit of overfitting, as are all settings of this family"
             )
         return remarks + [f"{r.family.name} failed: {r.error}" for r in self.results if r.error]
+
+    def _about_ensemble(self) -> list[str]:
+        """Return what the place of the ensemble means."""
+        place = next((k for k, r in enumerate(self.results) if r.family.key == ENSEMBLE), None)
+        if place is None or self.results[place].error is not None:
+            return []
+        rows = f"the {self.n_folds} folds" if self.n_folds else "the validation rows"
+        if place == 0:
+            better = f"{rows} show it to be better than the best model alone"
+        else:
+            better = f"last, since {rows} do not show it to be better than the best model alone"
+        return [f"the ensemble averages final models by the weights listed; {better}"]
 
 
 def _plain_numbers(value: Any) -> Any:

@@ -88,7 +88,7 @@ def _cells(comparison: Comparison, rank: int, result: Result) -> dict[str, str]:
         "interval": number_range(result.test_intervals.get(score.name, UNKNOWN)),
         **({} if comparison.n_folds == 0 else {"validation": number(trial.validation)}),
         "train": number(trial.train),
-        "delta %": f"{delta:+.1f}{overfits}",
+        "delta %": f"{delta:+.1f}{overfits}" if np.isfinite(delta) else "-",
         "fit s": f"{result.fit_seconds:.3f}",
         "predict ms": f"{1e3 * result.predict_seconds:.2f}",
         "size KB": f"{result.size_bytes / 1024:.1f}",

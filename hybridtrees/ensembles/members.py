@@ -17,6 +17,7 @@ import numpy as np
 
 from hybridtrees._parameters import clone, is_classifier
 from hybridtrees._predictor import Predictor
+from hybridtrees.base import Estimator
 from hybridtrees.core.base._threads import StopFlag
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.core.base.workers import start_workers
@@ -118,14 +119,14 @@ def fit_member(
 ) -> Any:
     """Return a fitted copy of an estimator.
 
-    Parameters `random_state` and `n_jobs` that are None, its own or of nested estimators, are set
-    from `seed` and `n_threads`.
+    Parameters `random_state` that are None, its own or of nested estimators, are set from `seed`,
+    and so is `n_jobs` of our estimators from `n_threads`; other packages may start processes.
     """
     member = clone(estimator)
-    unset = {key: value for key, value in member.get_params().items() if value is None}
-    for key in sorted(unset):
-        last = key.rpartition("__")[2]
-        if last == "n_jobs":
+    params = member.get_params()
+    for key in sorted(key for key, value in params.items() if value is None):
+        owner, _, last = key.rpartition("__")
+        if last == "n_jobs" and isinstance(params[owner] if owner else member, Estimator):
             member.set_params(**{key: n_threads})
         elif last == "random_state" and seed is not None:
             # Other packages take seeds of 32 bits.

@@ -34,6 +34,8 @@ def estimators():
     """Return the estimators by name, and which target each is fitted to."""
     few = {"n_estimators": 6, "random_state": 0}
     small = {"max_depth": 4, "random_state": 0}
+    numbers = [("line", ht.LinearRegressor()), ("tree", ht.CARTRegressor(**small))]
+    classes = [("line", ht.LogisticClassifier()), ("tree", ht.CARTClassifier(**small))]
     return {
         "cart_regressor": (ht.CARTRegressor(**small), "real"),
         "cart_classifier": (ht.CARTClassifier(**small), "classes"),
@@ -68,6 +70,12 @@ def estimators():
         ),
         "pasting_regressor": (ht.PastingRegressor(precinct_size=60, **few), "real"),
         "pasting_classifier": (ht.PastingClassifier(precinct_size=60, **few), "classes"),
+        "voting_regressor": (ht.VotingRegressor(numbers, weights=[2, 1]), "real"),
+        "voting_classifier": (ht.VotingClassifier(classes, voting="soft"), "classes"),
+        "stacking_regressor": (ht.StackingRegressor(numbers, passthrough=True), "real"),
+        "stacking_classifier": (ht.StackingClassifier(classes), "classes"),
+        "model_average_regressor": (ht.ModelAverageRegressor(numbers), "real"),
+        "model_average_classifier": (ht.ModelAverageClassifier(classes, weights="bic"), "classes"),
         "proximity_imputer": (ht.ProximityImputer(n_rounds=1, **few), "real"),
     }
 
