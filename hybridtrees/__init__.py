@@ -20,6 +20,10 @@ from hybridtrees.core.bins.sketch import QuantileSketch
 if TYPE_CHECKING:
     from hybridtrees import callbacks, datasets, inspection, metrics
     from hybridtrees._compare import compare
+    from hybridtrees.ensembles.mixture import (
+        MixtureOfExpertsClassifier,
+        MixtureOfExpertsRegressor,
+    )
     from hybridtrees.linear.classifier import LogisticClassifier
     from hybridtrees.linear.regressor import LinearRegressor, linear_path
     from hybridtrees.models.cart.estimators import CARTClassifier, CARTRegressor
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
 # Imported on first use: a program that uses one family does not wait for the others.
 _LAZY_MODULES = {
     "_compare": ("compare",),
+    "ensembles.mixture": ("MixtureOfExpertsClassifier", "MixtureOfExpertsRegressor"),
     "linear.classifier": ("LogisticClassifier",),
     "linear.regressor": ("LinearRegressor", "linear_path"),
     "models.cart.estimators": ("CARTClassifier", "CARTRegressor"),
@@ -78,6 +83,8 @@ __all__ = [
     "LinearTreeClassifier",
     "LinearTreeRegressor",
     "LogisticClassifier",
+    "MixtureOfExpertsClassifier",
+    "MixtureOfExpertsRegressor",
     "PLGBClassifier",
     "PLGBRegressor",
     "ProximityImputer",
