@@ -94,6 +94,10 @@ def expected_failures(estimator):
         ht.LinearRegressor(penalty="elasticnet", alpha=0.1, n_jobs=1),
         ht.LogisticClassifier(n_jobs=1),
         ht.LogisticClassifier(penalty="lasso", alpha=0.01, n_jobs=1),
+        ht.MixtureOfExpertsRegressor(n_restarts=2, random_state=0, n_jobs=1),
+        ht.MixtureOfExpertsRegressor(expert="tree", n_restarts=1, random_state=0, n_jobs=1),
+        ht.MixtureOfExpertsClassifier(n_restarts=2, random_state=0, n_jobs=1),
+        ht.MixtureOfExpertsClassifier(expert="tree", n_restarts=1, random_state=0, n_jobs=1),
     ],
     expected_failed_checks=expected_failures,
 )  # fmt: skip

@@ -29,6 +29,8 @@ VARIANTS = {
     "RERFRegressor": ({"categorical_encoding": "target_mean"},),
     "LinearRegressor": ({"missing_indicator": True},),
     "GradientBoostingRegressor": ({"loss": "huber"},),
+    "MixtureOfExpertsRegressor": ({"expert": "tree"},),
+    "MixtureOfExpertsClassifier": ({"expert": "tree"}, {"n_experts": 3}),
     "XGBRegressor": ({"objective": "reg:quantileerror", "quantile_alpha": [0.1, 0.9]},),
 }
 

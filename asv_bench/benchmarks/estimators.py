@@ -44,6 +44,9 @@ RECIPES = {
     "linear forest": Recipe("LinearForest", {**FOREST, "n_estimators": 5}, 10_000, classes=False),
     "rerf": Recipe("RERF", FOREST, 100_000, classes=False),
     "eblr": Recipe("EBLR", {"n_rules": 10}, 100_000, classes=False),
+    "mixture": Recipe(
+        "MixtureOfExperts", {"n_restarts": 1, "random_state": 0}, 100_000, classes=False
+    ),
 }
 
 

@@ -34,6 +34,7 @@ def estimators():
     """Return the estimators by name, and which target each is fitted to."""
     few = {"n_estimators": 6, "random_state": 0}
     small = {"max_depth": 4, "random_state": 0}
+    runs = {"n_restarts": 2, "tol": 1e-4, "random_state": 0}
     return {
         "cart_regressor": (ht.CARTRegressor(**small), "real"),
         "cart_classifier": (ht.CARTClassifier(**small), "classes"),
@@ -56,6 +57,10 @@ def estimators():
         "eblr_classifier": (ht.EBLRClassifier(n_rules=4, random_state=0), "classes"),
         "plgb_regressor": (ht.PLGBRegressor(max_leaves=6, **few), "real"),
         "plgb_classifier": (ht.PLGBClassifier(max_leaves=4, **few), "classes"),
+        "mixture_of_experts_regressor": (ht.MixtureOfExpertsRegressor(n_experts=3, **runs), "real"),
+        "mixture_of_experts_classifier": (
+            ht.MixtureOfExpertsClassifier(expert="tree", **runs), "classes"
+        ),
         "proximity_imputer": (ht.ProximityImputer(n_rounds=1, **few), "real"),
     }
 
