@@ -20,10 +20,7 @@ from hybridtrees.core.bins.sketch import QuantileSketch
 if TYPE_CHECKING:
     from hybridtrees import callbacks, datasets, inspection, metrics
     from hybridtrees._compare import compare
-    from hybridtrees.ensembles.mixture import (
-        MixtureOfExpertsClassifier,
-        MixtureOfExpertsRegressor,
-    )
+    from hybridtrees.ensembles.mixture import MixtureOfExpertsClassifier, MixtureOfExpertsRegressor
     from hybridtrees.linear.classifier import LogisticClassifier
     from hybridtrees.linear.regressor import LinearRegressor, linear_path
     from hybridtrees.models.cart.estimators import CARTClassifier, CARTRegressor

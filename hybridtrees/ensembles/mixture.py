@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from hybridtrees.ensembles.mixture_experts import (
     smoothed,
 )
 from hybridtrees.input.targets import check_target_classification, check_target_regression
+from hybridtrees.models.shared.targets import read_regression_target
 
 
 class MixtureOfExpertsRegressor(RegressorMixin, MixtureOfExperts):
@@ -71,7 +72,7 @@ class MixtureOfExpertsRegressor(RegressorMixin, MixtureOfExperts):
         return super()._check_parameters()
 
     def _encode(self, y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray | None]:
-        return check_target_regression(y, n_rows, estimator_name=type(self).__name__), None
+        return read_regression_target(y, n_rows, type(self).__name__, several=False), None
 
     def _open(self, training: Training, seed: int) -> tuple[Experts, Floats]:
         target = training.rows.target
@@ -111,8 +112,7 @@ class MixtureOfExpertsRegressor(RegressorMixin, MixtureOfExperts):
     def _keep(self, fitted: Fitted, training: Training, order: np.ndarray) -> list[Floats]:
         mean, scale = self._target_scale
         state = fitted.state
-        with np.errstate(over="ignore"):
-            self.expert_variances_ = np.minimum(state.variance[order] * scale * scale, 1e308)
+        self.expert_variances_ = state.variance[order] * scale**2
         self._members = [] if self._linear else [state.members[k] for k in order]
         if not self._linear:
             return []
@@ -264,10 +264,9 @@ class MixtureOfExpertsClassifier(ClassifierMixin, MixtureOfExperts):
 
 def _centre_and_scale(target: Floats, weight: Floats) -> tuple[float, float]:
     """Return weighted mean and standard deviation; a scale of 1 if the target is constant."""
-    largest = float(np.abs(target).max()) or 1.0
     total = float(weight.sum())
-    scaled = target / largest
-    mean = float(weight @ scaled) / total
-    spread = float(np.sqrt(weight @ (scaled - mean) ** 2 / total))
-    constant = not spread > 1e-13 * abs(mean)
-    return mean * largest, 1.0 if constant else spread * largest
+    mean = float(weight @ target) / total
+    # In this unit squares of very small numbers do not vanish.
+    unit = float(np.abs(target - mean).max()) or 1.0
+    spread = unit * float(np.sqrt(weight @ ((target - mean) / unit) ** 2 / total))
+    return mean, spread if spread > 1e-13 * abs(mean) else 1.0

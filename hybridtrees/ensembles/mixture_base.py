@@ -11,7 +11,6 @@ from hybridtrees._parameters import (
     attribute,
     check_boolean,
     check_integer,
-    check_option,
     check_real,
     is_classifier,
 )
@@ -291,7 +290,8 @@ class MixtureOfExperts(Ensemble):
             if not isinstance(member, Estimator) or is_classifier(member) != is_classifier(self):
                 raise ValueError(f"an expert must be an estimator, got {type(member).__name__}")
             check_count(member, "n_features_in_", self.n_features_in_, self.n_features_in_)
-            if is_classifier(self) and not np.isin(member.classes_, self.classes_).all():
+            classes = getattr(member, "classes_", None)
+            if is_classifier(self) and not np.isin(classes, self.classes_).all():
                 raise ValueError("an expert has other classes than the mixture")
 
     def _functions(self, X: Any) -> Floats:
@@ -310,7 +310,7 @@ class MixtureOfExperts(Ensemble):
         return log_softmax(found[:k]), self._expert_outputs(X, found[k:])
 
     def _expert_outputs(self, X: Any, scores: Floats) -> Floats:
-        """Return the experts' predictions, (n_experts, n_rows) or (n_experts, n_rows, n_classes)."""
+        """Return the experts' predictions, (n_experts, n_rows), or with an axis of classes."""
         raise NotImplementedError
 
     def _log_density(self, experts: Floats, y: Any) -> Floats:

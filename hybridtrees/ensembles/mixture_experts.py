@@ -8,12 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hybridtrees.ensembles.members import (
-    Rows,
-    fit_member,
-    member_probabilities,
-    run_members,
-)
+from hybridtrees.ensembles.members import Rows, fit_member, member_probabilities, run_members
 from hybridtrees.ensembles.mixture_em import (
     Blocks,
     log_softmax,
@@ -34,13 +29,13 @@ _SMALLEST_SHARE = 1e-12
 
 def smoothed(proba: Floats) -> Floats:
     """Return probabilities of members that are all positive."""
-    return (1.0 - EVEN_SHARE) * proba + EVEN_SHARE / proba.shape[-1]
+    return np.asarray((1.0 - EVEN_SHARE) * proba + EVEN_SHARE / proba.shape[-1])
 
 
 def gaussian_log_density(error: Floats, variance: Floats) -> Floats:
     """Return log-densities of errors (n_experts, n_rows) with a variance per expert."""
-    scaled = error**2 / (-2.0 * variance[:, None])
-    return np.asarray(scaled - 0.5 * np.log(2.0 * np.pi * variance)[:, None])
+    scaled = error / np.sqrt(2.0 * variance)[:, None]  # not squared first: that might overflow
+    return np.asarray(-0.5 * np.log(2.0 * np.pi * variance)[:, None] - scaled * scaled)
 
 
 class LinearState(NamedTuple):

@@ -59,7 +59,8 @@ def estimators():
         "plgb_classifier": (ht.PLGBClassifier(max_leaves=4, **few), "classes"),
         "mixture_of_experts_regressor": (ht.MixtureOfExpertsRegressor(n_experts=3, **runs), "real"),
         "mixture_of_experts_classifier": (
-            ht.MixtureOfExpertsClassifier(expert="tree", **runs), "classes"
+            ht.MixtureOfExpertsClassifier(expert="tree", **runs),
+            "classes",
         ),
         "proximity_imputer": (ht.ProximityImputer(n_rounds=1, **few), "real"),
     }
