@@ -290,7 +290,7 @@ class MixtureOfExperts(Ensemble):
             if not isinstance(member, Estimator) or is_classifier(member) != is_classifier(self):
                 raise ValueError(f"an expert must be an estimator, got {type(member).__name__}")
             check_count(member, "n_features_in_", self.n_features_in_, self.n_features_in_)
-            classes = getattr(member, "classes_", None)
+            classes: Any = getattr(member, "classes_", None)
             if is_classifier(self) and not np.isin(classes, self.classes_).all():
                 raise ValueError("an expert has other classes than the mixture")
 
