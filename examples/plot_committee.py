@@ -53,7 +53,7 @@ print(f"mean of the members: {typical['accuracy']:.3f} {typical['logloss']:.3f}"
 # part that they do not share goes away. Deep trees on bootstrap samples of a noisy curve:
 
 rng = np.random.default_rng(0)
-n_members, n_worlds = 40, 25
+n_members, n_worlds = 40, 15
 grid = np.linspace(0, 6, 60)[:, None]
 answers = np.empty((n_worlds, n_members, len(grid)))
 for world in range(n_worlds):
