@@ -26,6 +26,8 @@ DRAWING = {
     "LinearForestRegressor": {"max_depth": 1, **_FEW},
     "LinearTreeClassifier": {"max_features": 1, "max_depth": 2, "pruning": None},
     "LinearTreeRegressor": {"max_features": 1, "max_depth": 2, "pruning": None},
+    "MixtureOfExpertsClassifier": {"n_restarts": 1, "tol": 1e-2},
+    "MixtureOfExpertsRegressor": {"n_restarts": 1, "tol": 1e-2},
     "PLGBClassifier": _SAMPLED,
     "PLGBRegressor": _SAMPLED,
     # Without held-out entries, which may find that no round helps.

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridtrees._class_weight import ClassWeightMixin
 from hybridtrees._parameters import attribute, check_real
 from hybridtrees.base import ClassifierMixin, RegressorMixin
 from hybridtrees.ensembles.members import member_probabilities
@@ -145,7 +146,7 @@ class MixtureOfExpertsRegressor(RegressorMixin, MixtureOfExperts):
         return ["sd of y"], [[f"{np.sqrt(v):.4g}"] for v in self.expert_variances_]
 
 
-class MixtureOfExpertsClassifier(ClassifierMixin, MixtureOfExperts):
+class MixtureOfExpertsClassifier(ClassWeightMixin, ClassifierMixin, MixtureOfExperts):
     """A mixture of classifiers, each for a region of the features that a gate learns.
 
     The probability of class c is ``sum_k g_k(x) p_kc(x)`` (Jacobs, Jordan, Nowlan and Hinton 1991).

@@ -216,6 +216,7 @@ class MixtureOfExperts(Ensemble):
         n_rows = values.shape[0]
         target, codes = self._encode(y, n_rows)
         given = check_sample_weight(sample_weight, n_rows)
+        given = self._weigh_classes(target if codes is None else codes, given)
         self._linear = isinstance(self.expert, str) and self.expert == self._regression
         columns = open_columns(X) if not self._linear else None
         rows = Rows(columns, target, given, codes)  # type: ignore[arg-type]

@@ -153,6 +153,17 @@ def test_weights_are_repeated_rows():
     np.testing.assert_allclose(model.responsibilities(X), shares, rtol=1e-6)
 
 
+def test_weights_of_classes():
+    X, y = crossed(300)
+    y[X[:, 1] > 0.2] = "same"
+    share = np.mean(y == "same")
+    factors = np.where(y == "same", 0.5 / share, 0.5 / (1 - share))
+    model = ht.MixtureOfExpertsClassifier(random_state=0, max_iter=2000)
+    expected = model.fit(X, y, factors).predict_proba(X)
+    model.set_params(class_weight="balanced").fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-6)
+
+
 def test_the_order_of_classes_and_units_do_not_matter():
     X, y = crossed(500)
     model = ht.MixtureOfExpertsClassifier(random_state=0)
