@@ -37,6 +37,8 @@ from hybridtrees.linear._base import check_line
 from hybridtrees.linear.design import Design
 
 _TREE = "tree"
+# Coefficients of the gate, or of a classifier's expert: the square of this is the size of a matrix.
+_MOST_COEFFICIENTS = 6000
 # Terms of a summary.
 _MOST_TERMS = 20
 
@@ -223,6 +225,7 @@ class MixtureOfExperts(Ensemble):
         indicators = bool(self.missing_indicator)
         self._design = Design(self._reader, values, drop_first=False, indicators=indicators)
         table = self._design.expand(values)
+        self._check_width(table.shape[1] + 1)
         unit = 1.0 if given is None else float(given.sum()) / n_rows
         weight = np.ones(n_rows) if given is None else given / unit
         scales = column_scales(table, given, n_threads=n_threads)
@@ -237,6 +240,16 @@ class MixtureOfExperts(Ensemble):
         if not best.converged:
             warn_not_converged(type(self).__name__, self.n_iter_, stacklevel=4)
         return self
+
+    def _check_width(self, width: int) -> None:
+        """Refuse tables with so many columns that the equations of a step would fill the memory."""
+        n_outputs = max(int(self.n_experts), self._n_outputs() if self._linear else 1)
+        if n_outputs * width > _MOST_COEFFICIENTS:
+            raise ValueError(
+                f"X has {width - 1} columns, with those of categories, too many for "
+                f"n_experts={self.n_experts}: {n_outputs} x {width} coefficients would be fitted "
+                f"at once, at most {_MOST_COEFFICIENTS} are possible"
+            )
 
     def _run(self, training: Training, seed: int, number: int, plan: Schedule) -> Fitted:
         blocks, weight = training.blocks, training.weight

@@ -8,7 +8,7 @@ Arrays have a row per expert, (n_experts, n_rows), so that operations run along 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar
 
@@ -21,6 +21,9 @@ Floats = NDArray[np.float64]
 Made = TypeVar("Made")
 
 _BLOCK_CELLS = 1 << 16
+# Partial sums, and how many cells they may have together.
+_MOST_PARTS = 32
+_PART_CELLS = 1 << 24
 # Tables with more cells are standardised anew in each pass.
 _KEPT_CELLS = 1 << 26
 # Intercepts have this share of the ridge penalty: it has no visible effect, except that the share
@@ -37,7 +40,7 @@ class Blocks:
     def __init__(self, table: Any, n_threads: int) -> None:
         self.n_rows = int(table.n_rows)
         self.width = int(table.n_columns) + 1
-        step = max(64, min(8192, _BLOCK_CELLS // self.width))
+        step = max(256, min(8192, _BLOCK_CELLS // self.width))
         starts = range(0, self.n_rows, step)
         self.slices = [slice(start, min(start + step, self.n_rows)) for start in starts]
         self._table = table
@@ -68,8 +71,42 @@ class Blocks:
             rows = self.slices[number]
             return function(rows, self._load(rows) if self._kept is None else self._kept[number])
 
-        numbers = range(len(self.slices))
-        return list(map(one, numbers) if self._pool is None else self._pool.map(one, numbers))
+        return self._map(one, len(self.slices))
+
+    def total(self, function: Callable[[slice, Floats], tuple[Any, ...]], cells: int) -> list[Any]:
+        """Return the sums over all blocks of tuples of numbers or arrays with `cells` entries.
+
+        They are summed in parts, whose number depends on the shape of the table alone, so that the
+        sums of many columns do not fill the memory.
+        """
+        n_blocks = len(self.slices)
+        n_parts = max(1, min(n_blocks, _MOST_PARTS, _PART_CELLS // cells))
+
+        def one(part: int) -> list[Any]:
+            found: list[Any] = []
+            for number in range(part * n_blocks // n_parts, (part + 1) * n_blocks // n_parts):
+                rows = self.slices[number]
+                block = self._load(rows) if self._kept is None else self._kept[number]
+                _add(found, function(rows, block))
+            return found
+
+        sums: list[Any] = []
+        for part in self._map(one, n_parts):
+            _add(sums, part)
+        return sums
+
+    def _map(self, function: Callable[[int], Made], n_items: int) -> list[Made]:
+        items = range(n_items)
+        return list(map(function, items) if self._pool is None else self._pool.map(function, items))
+
+
+def _add(sums: list[Any], more: Sequence[Any]) -> None:
+    """Add numbers or arrays to sums, which are empty at first."""
+    if not sums:
+        sums.extend(more)
+        return
+    for place, value in enumerate(more):
+        sums[place] += value
 
 
 def log_softmax(scores: Floats) -> Floats:
@@ -95,12 +132,12 @@ def solve_definite(matrix: Floats, right: Floats) -> Floats:
 def softmax_value(blocks: Blocks, coef: Floats, targets: Floats, weight: Floats) -> float:
     """Return the weighted sum of the targets' log-probabilities under a softmax regression."""
 
-    def part(rows: slice, block: Floats) -> float:
+    def part(rows: slice, block: Floats) -> tuple[float]:
         logs = log_softmax(coef @ block.T)
         logs *= targets[:, rows]
-        return float(weight[rows] @ logs.sum(axis=0))
+        return (float(weight[rows] @ logs.sum(axis=0)),)
 
-    return sum(blocks.run(part))
+    return float(blocks.total(part, 1)[0])
 
 
 def softmax_slopes(
@@ -127,12 +164,7 @@ def softmax_slopes(
                 hess[b, :, b] += cross
         return float(w @ logs.sum(axis=0)), ((t - p) * w) @ block, hess
 
-    parts = blocks.run(part)
-    value, grad, hess = parts[0]
-    for other in parts[1:]:
-        value += other[0]
-        grad += other[1]
-        hess += other[2]
+    value, grad, hess = blocks.total(part, (k * width) ** 2)
     return value, grad, hess
 
 
@@ -216,7 +248,7 @@ def expectation(
 ) -> float:
     """Write the responsibilities to `shares`, and return the log-likelihood."""
 
-    def part(rows: slice, block: Floats) -> float:
+    def part(rows: slice, block: Floats) -> tuple[float]:
         joint = log_softmax(gate @ block.T)
         joint += np.maximum(experts.log_density(rows, block), -_LARGEST)
         top = joint.max(axis=0)
@@ -224,9 +256,9 @@ def expectation(
         np.exp(joint, out=joint)
         total = joint.sum(axis=0)
         np.divide(joint, total, out=shares[:, rows])
-        return float(weight[rows] @ (top + np.log(total)))
+        return (float(weight[rows] @ (top + np.log(total))),)
 
-    return sum(blocks.run(part))
+    return float(blocks.total(part, 1)[0])
 
 
 def maximise(

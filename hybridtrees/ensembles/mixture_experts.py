@@ -69,19 +69,15 @@ class LinearExperts:
         """Return weighted products of columns and target for each expert."""
         width = self.blocks.width + 1
 
-        def part(rows: slice, block: Floats) -> Floats:
+        def part(rows: slice, block: Floats) -> tuple[Floats]:
             both = np.column_stack([block, self.target[rows]])
             w = shares[:, rows] * self.weight[rows]
             found = np.empty((len(shares), width, width))
             for k, own in enumerate(w):
                 found[k] = (both * own[:, None]).T @ both
-            return found
+            return (found,)
 
-        parts = self.blocks.run(part)
-        total = parts[0]
-        for other in parts[1:]:
-            total += other
-        return total
+        return np.asarray(self.blocks.total(part, len(shares) * width**2)[0])
 
     def update(self, shares: Floats) -> None:
         """Solve the weighted ridge regressions."""

@@ -192,3 +192,15 @@ def test_blocks_cover_all_rows_and_may_be_loaded_anew(monkeypatch):
         parts = blocks.run(lambda rows, block: block)
         np.testing.assert_array_equal(np.vstack(parts)[:, :-1], X)
         assert (np.vstack(parts)[:, -1] == 1).all()
+
+
+def test_sums_do_not_depend_on_threads_but_may_have_few_parts(monkeypatch):
+    X = np.random.default_rng(0).standard_normal((30_000, 7))
+    function = lambda rows, block: (float(block.sum()), block.T @ block)  # noqa: E731
+    with make_blocks(X, 1) as one, make_blocks(X, 3) as three:
+        assert one._pool is None and three._pool is not None
+        for cells in (1, 64, 1 << 30):
+            first, second = one.total(function, cells), three.total(function, cells)
+            assert first[0] == second[0]
+            np.testing.assert_array_equal(first[1], second[1])
+            np.testing.assert_allclose(first[1][:-1, :-1], X.T @ X)

@@ -111,6 +111,12 @@ def test_faulty_parameters_are_named(given, error, message):
         ht.MixtureOfExpertsRegressor(**given).fit(np.eye(4), np.arange(4.0))
 
 
+def test_too_wide_a_table_is_refused():
+    X = np.zeros((3, 4000))
+    with pytest.raises(ValueError, match="X has 4000 columns, .* n_experts=2: 2 x 4001 coef"):
+        ht.MixtureOfExpertsRegressor().fit(X, np.arange(3.0))
+
+
 def test_experts_need_weights():
     class Unweighted(ht.CARTRegressor):
         def fit(self, X, y):
