@@ -39,8 +39,9 @@ class MixtureOfExpertsRegressor(RegressorMixin, MixtureOfExperts):
     Parameters
     ----------
     expert : {"linear", "tree"} or estimator
-        Ridge regressions, CART trees of `max_depth` grown with the responsibilities as weights, or
-        copies of a regressor whose `fit` takes `sample_weight`.
+        Ridge regressions, CART trees of `max_depth` grown with the responsibilities as weights,
+        whose leaves have at least a hundredth of the weight, or copies of a regressor whose `fit`
+        takes `sample_weight`.
     min_variance : float
         Smallest variance of an expert, as a share of the variance of y. Without a limit the
         likelihood would be unbounded: an expert could shrink to rows that it fits exactly.
@@ -103,9 +104,7 @@ class MixtureOfExpertsRegressor(RegressorMixin, MixtureOfExperts):
 
         if not isinstance(self.expert, str):
             return self.expert
-        return CARTRegressor(
-            max_depth=self.max_depth, categorical_features=self.categorical_features
-        )
+        return CARTRegressor(**self._tree_parameters())
 
     def _log_unit(self) -> float:
         return float(np.log(self._target_scale[1]))
@@ -163,7 +162,8 @@ class MixtureOfExpertsClassifier(ClassWeightMixin, ClassifierMixin, MixtureOfExp
     ----------
     expert : {"logistic", "tree"} or estimator
         Logistic regressions, CART trees of `max_depth` grown with the responsibilities as weights,
-        or copies of a classifier whose `fit` takes `sample_weight`. To the probabilities of trees
+        whose leaves have at least a hundredth of the weight, or copies of a classifier whose `fit`
+        takes `sample_weight`. To the probabilities of trees
         and other estimators 0.001 is added, shared by the classes: a leaf without a class would
         otherwise rule it out.
 
@@ -223,9 +223,7 @@ class MixtureOfExpertsClassifier(ClassWeightMixin, ClassifierMixin, MixtureOfExp
 
         if not isinstance(self.expert, str):
             return self.expert
-        return CARTClassifier(
-            max_depth=self.max_depth, categorical_features=self.categorical_features
-        )
+        return CARTClassifier(**self._tree_parameters())
 
     def _keep(self, fitted: Fitted, training: Training, order: np.ndarray) -> list[Floats]:
         self._members = [] if self._linear else [fitted.state.members[k] for k in order]

@@ -188,6 +188,15 @@ class MixtureOfExperts(Ensemble):
         """Return new experts, and the standardised target if it may separate them."""
         raise NotImplementedError
 
+    def _tree_parameters(self) -> dict[str, Any]:
+        """Return the parameters of experts that are trees."""
+        return {
+            "max_depth": self.max_depth,
+            "categorical_features": self.categorical_features,
+            # No leaves of rows that belong to other experts.
+            "min_weight_fraction_leaf": 0.01,
+        }
+
     def _keep(self, fitted: Fitted, training: Training, order: np.ndarray) -> list[Floats]:
         """Store the experts; return the coefficients of linear ones, each (n_outputs, width)."""
         raise NotImplementedError
