@@ -351,6 +351,17 @@ def lines_and_trees() -> Iterator[Work]:
         yield ht.EBLRClassifier(n_rules=5, **cats), target, {"weighted": True}
 
 
+def mixtures() -> Iterator[Work]:
+    """Mixtures of experts."""
+    cats: dict[str, Any] = {"categorical_features": CATEGORIES, "n_jobs": 2, "random_state": 0}
+    few = {"max_iter": 15, "tol": 1e-3, "n_restarts": 2, **cats}
+    yield ht.MixtureOfExpertsRegressor(n_experts=3, **few), "real", {"weighted": True}
+    yield ht.MixtureOfExpertsRegressor(expert="tree", **few), "real", {}
+    for target in ("binary", "classes"):
+        yield ht.MixtureOfExpertsClassifier(**few), target, {"weighted": True}
+    yield ht.MixtureOfExpertsClassifier(expert="tree", **few), "classes", {}
+
+
 def large_works() -> Iterator[Work]:
     """Tables of several blocks, for loops that a small table does not enter."""
     shared: dict[str, Any] = {"n_estimators": 4, "n_jobs": 2, "random_state": 0}
@@ -386,6 +397,7 @@ def main() -> None:
         regressions,
         linear_leaves,
         lines_and_trees,
+        mixtures,
     ):
         for model, target, options in works():
             show(small, model, target, **options)

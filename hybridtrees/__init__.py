@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hybridtrees.ensembles.adaboost import AdaBoostClassifier, AdaBoostRegressor
     from hybridtrees.ensembles.averaging import ModelAverageClassifier, ModelAverageRegressor
     from hybridtrees.ensembles.bagging import BaggingClassifier, BaggingRegressor
+    from hybridtrees.ensembles.mixture import MixtureOfExpertsClassifier, MixtureOfExpertsRegressor
     from hybridtrees.ensembles.pasting import PastingClassifier, PastingRegressor
     from hybridtrees.ensembles.stacking import StackingClassifier, StackingRegressor
     from hybridtrees.ensembles.voting import VotingClassifier, VotingRegressor
@@ -52,9 +53,10 @@ _LAZY_MODULES = {
     "core.bins.matrix": ("BinnedMatrix",),
     "core.bins.sketch": ("QuantileSketch",),
     "ensembles.adaboost": ("AdaBoostClassifier", "AdaBoostRegressor"),
-    "ensembles.bagging": ("BaggingClassifier", "BaggingRegressor"),
-    "ensembles.pasting": ("PastingClassifier", "PastingRegressor"),
     "ensembles.averaging": ("ModelAverageClassifier", "ModelAverageRegressor"),
+    "ensembles.bagging": ("BaggingClassifier", "BaggingRegressor"),
+    "ensembles.mixture": ("MixtureOfExpertsClassifier", "MixtureOfExpertsRegressor"),
+    "ensembles.pasting": ("PastingClassifier", "PastingRegressor"),
     "ensembles.stacking": ("StackingClassifier", "StackingRegressor"),
     "ensembles.voting": ("VotingClassifier", "VotingRegressor"),
     "linear.classifier": ("LogisticClassifier",),
@@ -98,6 +100,8 @@ __all__ = [
     "LinearTreeClassifier",
     "LinearTreeRegressor",
     "LogisticClassifier",
+    "MixtureOfExpertsClassifier",
+    "MixtureOfExpertsRegressor",
     "ModelAverageClassifier",
     "ModelAverageRegressor",
     "PLGBClassifier",

@@ -140,6 +140,10 @@ TWO_FOR_CLASSES = [("line", ht.LogisticClassifier(n_jobs=1)), ("tree", CLASS_TRE
         ht.ModelAverageRegressor(TWO, cv=2, n_jobs=1),
         ht.ModelAverageRegressor(TWO, weights="bic", n_jobs=1),
         ht.ModelAverageClassifier(TWO_FOR_CLASSES, weights="greedy", cv=2, n_jobs=1),
+        ht.MixtureOfExpertsRegressor(n_restarts=2, random_state=0, n_jobs=1),
+        ht.MixtureOfExpertsRegressor(expert="tree", n_restarts=1, random_state=0, n_jobs=1),
+        ht.MixtureOfExpertsClassifier(n_restarts=2, random_state=0, n_jobs=1),
+        ht.MixtureOfExpertsClassifier(expert="tree", n_restarts=1, random_state=0, n_jobs=1),
     ],
     expected_failed_checks=expected_failures,
 )  # fmt: skip

@@ -45,6 +45,8 @@ VARIANTS = {
     "ModelAverageRegressor": ({"weights": "bic"},),
     "StackingClassifier": ({"passthrough": True},),
     "VotingClassifier": ({"voting": "soft"},),
+    "MixtureOfExpertsRegressor": ({"expert": "tree"},),
+    "MixtureOfExpertsClassifier": ({"expert": "tree"}, {"n_experts": 3}),
     "XGBRegressor": ({"objective": "reg:quantileerror", "quantile_alpha": [0.1, 0.9]},),
 }
 

@@ -31,6 +31,8 @@ DRAWING = {
     "LinearTreeRegressor": {"max_features": 1, "max_depth": 2, "pruning": None},
     "ModelAverageClassifier": small_members(ht.ModelAverageClassifier),
     "ModelAverageRegressor": small_members(ht.ModelAverageRegressor),
+    "MixtureOfExpertsClassifier": {"n_restarts": 1, "tol": 1e-2},
+    "MixtureOfExpertsRegressor": {"n_restarts": 1, "tol": 1e-2},
     "PLGBClassifier": _SAMPLED,
     "PLGBRegressor": _SAMPLED,
     # Without held-out entries, which may find that no round helps.

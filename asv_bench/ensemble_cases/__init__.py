@@ -1,1 +1,1 @@
-"""Cases of the comparison of ensembles with other libraries, a module per ensemble."""
+"""Cases of ``ensemble_peers.py``: a module for each ensemble, with a list CASES of dicts."""

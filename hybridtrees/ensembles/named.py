@@ -56,8 +56,10 @@ class NamedMembers(Ensemble):
         params = super().get_params(deep)
         if deep:
             for name, member in self._pairs():
+                if not isinstance(name, str):  # refused by `fit`
+                    continue
                 params[name] = member
-                if hasattr(member, "get_params"):
+                if hasattr(member, "get_params") and not isinstance(member, type):
                     params |= {f"{name}__{k}": v for k, v in member.get_params().items()}
         return params
 
@@ -68,11 +70,26 @@ class NamedMembers(Ensemble):
         -------
         self : estimator
         """
+        before = vars(self).copy()
+        undo: list[tuple[Any, dict[str, Any]]] = []
+        try:
+            self._set_params(params, undo)
+        except BaseException:  # a call that fails changes nothing, of the members neither
+            for member, values in reversed(undo):
+                member.set_params(**values)
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        return self
+
+    def _set_params(self, params: dict[str, Any], undo: list[tuple[Any, dict[str, Any]]]) -> None:
+        """Set parameters; `undo` gets the members changed and their former parameters."""
         own = self._parameter_defaults()
         # The list first: the other names are those of its members.
         if "estimators" in params:
             super().set_params(estimators=params.pop("estimators"))
-        members = dict(self._pairs())
+        members = {name: member for name, member in self._pairs() if isinstance(name, str)}
+        replaced: dict[str, Any] = {}
         inner: dict[str, dict[str, Any]] = {}
         for key in [key for key in params if key.partition("__")[0] not in own]:
             name, nested, parameter = key.partition("__")
@@ -84,13 +101,19 @@ class NamedMembers(Ensemble):
             if nested:
                 inner.setdefault(name, {})[parameter] = params.pop(key)
             else:
-                members[name] = params.pop(key)
+                replaced[name] = params.pop(key)
+        for name in {key.partition("__")[0] for key in params if "__" in key}:
+            if hasattr(getattr(self, name), "get_params"):
+                undo.append(_former(getattr(self, name), params, f"{name}__"))
         super().set_params(**params)
-        if members != dict(self._pairs()):
-            self.estimators = list(members.items())
+        if replaced:
+            self.estimators = [(name, replaced.get(name, m)) for name, m in self._pairs()]
         for name, values in inner.items():
-            members[name].set_params(**values)
-        return self
+            member = replaced.get(name, members[name])
+            if not hasattr(member, "set_params"):
+                raise ValueError(f"the member {name!r} has no parameters, it is {member!r}")
+            undo.append(_former(member, values))
+            member.set_params(**values)
 
     def _pairs(self) -> list[tuple[str, Any]]:
         """Return the members as far as they are pairs; what is not is refused by `fit`."""
@@ -101,8 +124,8 @@ class NamedMembers(Ensemble):
 
     def _check_members(self) -> list[tuple[str, Any]]:
         """Check the members, and return those that are not dropped."""
-        pairs = self._pairs()
-        if not pairs or len(pairs) != len(self.estimators):
+        pairs = self._pairs() if isinstance(self.estimators, list | tuple) else []
+        if not pairs:
             raise ValueError(
                 "estimators must be a list of pairs (name, estimator), at least one, got "
                 f"{self.estimators!r}"
@@ -122,3 +145,10 @@ class NamedMembers(Ensemble):
             check_member(member, f"the member {name!r}", self)
         self._names = [name for name, _ in kept]
         return kept
+
+
+def _former(member: Any, values: dict[str, Any], prefix: str = "") -> tuple[Any, dict[str, Any]]:
+    """Return a member and the present values of the parameters that are to be set."""
+    known = member.get_params()
+    names = [key.removeprefix(prefix) for key in values if key.startswith(prefix)]
+    return member, {name: known[name] for name in names if name in known}

@@ -36,6 +36,7 @@ def estimators():
     small = {"max_depth": 4, "random_state": 0}
     numbers = [("line", ht.LinearRegressor()), ("tree", ht.CARTRegressor(**small))]
     classes = [("line", ht.LogisticClassifier()), ("tree", ht.CARTClassifier(**small))]
+    runs = {"n_restarts": 2, "tol": 1e-4, "random_state": 0}
     return {
         "cart_regressor": (ht.CARTRegressor(**small), "real"),
         "cart_classifier": (ht.CARTClassifier(**small), "classes"),
@@ -76,6 +77,11 @@ def estimators():
         "stacking_classifier": (ht.StackingClassifier(classes), "classes"),
         "model_average_regressor": (ht.ModelAverageRegressor(numbers), "real"),
         "model_average_classifier": (ht.ModelAverageClassifier(classes, weights="bic"), "classes"),
+        "mixture_of_experts_regressor": (ht.MixtureOfExpertsRegressor(n_experts=3, **runs), "real"),
+        "mixture_of_experts_classifier": (
+            ht.MixtureOfExpertsClassifier(expert="tree", **runs),
+            "classes",
+        ),
         "proximity_imputer": (ht.ProximityImputer(n_rounds=1, **few), "real"),
     }
 
