@@ -9,12 +9,11 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
 from os import PathLike
-from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from hybridtrees._parameters import attribute, declared_parameters, estimator_re
 from hybridtrees._routing import RoutingMixin
 from hybridtrees._version import __version__
 from hybridtrees.core.base.checks import check_arrays, check_count, check_type
-from hybridtrees.core.base.errors import NotFittedError
+from hybridtrees.core.base.errors import NotFittedError, not_fitted_error
 from hybridtrees.input.validation import FeatureReader
 from hybridtrees.metrics import accuracy_score, r2_score
 
@@ -172,7 +171,7 @@ class Estimator(RoutingMixin):
 
     def _check_is_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
-            raise _not_fitted_error(
+            raise not_fitted_error(
                 f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with "
                 "appropriate arguments before using this estimator."
             )
@@ -488,17 +487,3 @@ class ScoreClassifierMixin(DecisionMixin, ClassifierMixin):
     def _probabilities(self, X: Any) -> np.ndarray:
         raw = self.predict_raw(X)
         return np.asarray(self._loss.predict(raw))
-
-
-def _not_fitted_error(message: str) -> NotFittedError:
-    """Return an error that is also scikit-learn's NotFittedError, if scikit-learn is loaded."""
-    theirs = getattr(sys.modules.get("sklearn.exceptions"), "NotFittedError", None)
-    if theirs is None:
-        return NotFittedError(message)
-    both = type(
-        "NotFittedError",
-        (NotFittedError, theirs),
-        # pickle cannot find this class by name: it is created again when unpickled.
-        {"__module__": __name__, "__reduce__": lambda error: (_not_fitted_error, error.args)},
-    )
-    return cast(NotFittedError, both(message))

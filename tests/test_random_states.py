@@ -18,6 +18,8 @@ _SAMPLED = {"n_estimators": 2, "subsample": 0.5}
 DRAWING = {
     "AdaBoostClassifier": {"resample": True, **_FEW},
     "AdaBoostRegressor": _FEW,
+    "BaggingClassifier": _FEW,
+    "BaggingRegressor": _FEW,
     "BinMapper": {"subsample": 60, "max_bins": 16},
     "CARTClassifier": {"max_features": 1, "max_depth": 3},
     "CARTRegressor": {"max_features": 1, "max_depth": 3},
@@ -35,6 +37,8 @@ DRAWING = {
     "MixtureOfExpertsRegressor": {"n_restarts": 1, "tol": 1e-2},
     "PLGBClassifier": _SAMPLED,
     "PLGBRegressor": _SAMPLED,
+    "PastingClassifier": {"precinct_size": 40, **_FEW},
+    "PastingRegressor": {"precinct_size": 40, **_FEW},
     # Without held-out entries, which may find that no round helps.
     "ProximityImputer": {"n_rounds": 1, "validation_fraction": None, **_FEW},
     "RERFClassifier": _FEW,

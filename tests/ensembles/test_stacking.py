@@ -213,9 +213,9 @@ def test_members_of_a_fold_share_bins(rows, monkeypatch):
     monkeypatch.setattr(
         shared.BinStore,
         "fetch",
-        lambda self, recipe, table, weight, make, old=shared.BinStore.fetch: (
+        lambda self, *given, old=shared.BinStore.fetch: (
             made.append(self) if self not in made else None,
-            old(self, recipe, table, weight, make),
+            old(self, *given),
         )[1],
     )
     members = [("a", ht.XGBRegressor(n_estimators=2)), ("b", ht.XGBRegressor(n_estimators=3))]
