@@ -79,7 +79,7 @@ class LinearForestModel(Forest, LinearTreeParameters):
 
     Parameters
     ----------
-    max_features : int, float, {"sqrt", "log2"} or None
+    max_features : int, float, {"sqrt", "log2", "third"} or None
         Features drawn for each split: a number, a share, or all. Regressions use all features.
     pruning : {"auto", "bic", "aic", None}
         Remove splits that do not improve an information criterion of the training rows, which adds
