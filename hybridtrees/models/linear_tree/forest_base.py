@@ -96,7 +96,7 @@ class LinearForestModel(Forest, LinearTreeParameters):
 
     def _fit_table(self, X: Any) -> Any:
         features = super()._fit_table(X)
-        self._columns = self._read_columns()
+        self._columns = self._read_columns(features.shape[0])
         return self._columns.expand(features)
 
     def _growing_threads(self, table: Any) -> int:
