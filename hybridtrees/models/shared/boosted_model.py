@@ -112,7 +112,7 @@ class BoostedModel(BoostedPrediction):
     objective: str | Callable[..., Any] | None = None
     n_estimators: int = 100
     max_depth: int | None = 6
-    max_leaves: int = 0
+    max_leaves: int | None = 0
     max_bin: int = 256
     grow_policy: Literal["depthwise", "lossguide"] = "depthwise"
     learning_rate: float = 0.3
@@ -145,6 +145,7 @@ class BoostedModel(BoostedPrediction):
     verbose: int = 0
 
     _steps: ClassVar[Callable[..., BoostingSteps]] = NewtonSteps
+    _leaves_by_rows: ClassVar[bool] = False  # whether None is a number of leaves by a rule
 
     def _check_parameters(self) -> GrowerParams:
         """Check what can be checked without the data; return the parameters of the engine."""
@@ -168,10 +169,13 @@ class BoostedModel(BoostedPrediction):
         step = 0.7 if step == 0 and self.objective == "count:poisson" else step
         onehot = check_integer("max_cat_to_onehot", self.max_cat_to_onehot, 1)
         depth = check_integer("max_depth", self.max_depth, 0, 2**15 - 1, allow_none=True)
+        leaves = None
+        if self.max_leaves is not None or not self._leaves_by_rows:
+            leaves = check_integer("max_leaves", self.max_leaves, 0, 2**30)
         return GrowerParams(
             frontier=GROW_POLICIES[check_option("grow_policy", self.grow_policy, GROW_POLICIES)],
             max_depth=depth or 0,
-            max_leaves=check_integer("max_leaves", self.max_leaves, 0, 2**30),
+            max_leaves=leaves or 0,
             min_child_weight=check_real("min_child_weight", self.min_child_weight, 0),
             min_gain=check_real("gamma", self.gamma, 0),
             reg_lambda=check_real("reg_lambda", self.reg_lambda, 0),
