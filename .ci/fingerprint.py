@@ -245,6 +245,8 @@ def newton_boosting() -> Iterator[Work]:
         own = {**shared, "tree_method": method}
         yield ht.XGBRegressor(**own, **cats), "real", {"weighted": True}
         yield ht.XGBClassifier(**own, **cats), "classes", {}
+        smooth: dict[str, Any] = {"cat_smooth": 2.0, "cat_l2": 1.0, "min_data_per_group": 5}
+        yield ht.XGBRegressor(**smooth, **own, **cats), "real", {}
         yield ht.XGBClassifier(scale_pos_weight=2.0, **own), "binary", {}
         sampled = {"subsample": 0.7, "colsample_bytree": 0.6, "colsample_bynode": 0.7}
         yield ht.XGBRegressor(**sampled, **own), "real", {}

@@ -231,15 +231,15 @@ def check_max_features(value: Any) -> None:
     if value is None:
         return
     if isinstance(value, str):
-        check_option("max_features", value, ("sqrt", "log2"))
+        check_option("max_features", value, ("sqrt", "log2", "third"))
     elif isinstance(value, Integral):
         check_integer("max_features", value, 1)
     elif isinstance(value, Real):
         check_real("max_features", value, 0, 1, closed="right")
     else:
         raise TypeError(
-            "max_features must be None, 'sqrt', 'log2', an integer of at least 1 or a share in "
-            f"(0, 1], got {value!r}"
+            "max_features must be None, 'sqrt', 'log2', 'third', an integer of at least 1 or a "
+            f"share in (0, 1], got {value!r}"
         )
 
 

@@ -115,7 +115,9 @@ TWO_FOR_CLASSES = [("line", ht.LogisticClassifier(n_jobs=1)), ("tree", CLASS_TRE
             n_estimators=4, penalty="lasso", tune={"alpha": [0.1, 1e-3]}, tune_by=2, n_jobs=1
         ),
         ht.RERFClassifier(n_estimators=5, n_jobs=1),
-        ht.RERFClassifier(n_estimators=2, bootstrap=False, n_jobs=1),
+        ht.RERFClassifier(
+            n_estimators=2, bootstrap=False, max_features=None, min_samples_leaf=1, n_jobs=1
+        ),
         ht.RERFClassifier(n_estimators=3, penalty="elasticnet", splitter="exact", n_jobs=1),
         ht.PLGBRegressor(n_estimators=5, n_jobs=1),
         ht.PLGBClassifier(n_estimators=5, n_jobs=1),

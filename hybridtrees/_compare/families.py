@@ -172,6 +172,7 @@ FAMILIES: tuple[Family, ...] = (
         "RandomForestClassifier",
         (
             {"max_depth": [8, None, 4], "max_features": ["sqrt", 0.5]},
+            {"max_depth": [None], "max_features": [1.0]},
             {"max_depth": [6], "max_features": [1.0], "min_samples_leaf": [5]},
         ),
         {"n_estimators": 100},

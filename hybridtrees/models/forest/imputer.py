@@ -311,7 +311,9 @@ class ProximityImputer(Transformer):
             filled = np.concatenate([filled, shuffled])
             weight = None if weight is None else np.tile(weight, 2)
         model = RandomForestClassifier if training.is_classification else RandomForestRegressor
+        # Rows are near by all features, not only by the strongest, if few are drawn per split.
         forest = model(
+            max_features="sqrt" if training.is_classification else "third",
             n_estimators=int(self.n_estimators),
             splitter=self.splitter,
             min_samples_leaf=self.min_samples_leaf,
