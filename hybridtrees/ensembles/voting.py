@@ -297,7 +297,10 @@ class VotingClassifier(ClassifierMixin, _Voting):
 
     def _value(self, answers: np.ndarray, rows: Rows, seen: np.ndarray, weight: Any) -> float:
         assert rows.codes is not None
-        half = 0.5 / (np.count_nonzero(seen) if weight is None else weight.sum())
+        n_rows = float(np.count_nonzero(seen))
+        if weight is not None:  # the sum of small weights, such as shares, counts no rows
+            n_rows = max(float(np.count_nonzero(weight)), float(weight.sum()))
+        half = 0.5 / n_rows
         share = float(exact_mean(answers != rows.codes[seen], weight))
         return min(max(share, half), 1.0 - half)
 
