@@ -18,6 +18,7 @@ from hybridtrees.ensembles.members import (
     check_member,
     fit_member,
     member_codes,
+    member_numbers,
     member_probabilities,
     run_members,
     takes_weight,
@@ -201,6 +202,27 @@ def test_a_member_without_probabilities_is_named():
 
 
 # ---- rows -------------------------------------------------------------------------------------
+
+
+class _Wide(Plain):
+    """Predicts a column, or several."""
+
+    width = 1
+
+    def predict(self, X):
+        return np.zeros((len(X), self.width))
+
+
+def test_a_column_of_numbers_is_one_number_for_each_row():
+    member = _Wide()
+    assert member_numbers(member, np.eye(3)).shape == (3,)
+    X, y = np.eye(10), np.arange(10.0)
+    for made in (ht.VotingRegressor, ht.ModelAverageRegressor, ht.StackingRegressor):
+        assert made([("wide", _Wide())]).fit(X, y).predict(X).shape == (10,)
+    assert ht.PastingRegressor(member, n_estimators=2).fit(X, y).predict(X).shape == (10,)
+    member.width = 2
+    with pytest.raises(ValueError, match=r"one number for each row, _Wide gave the shape \(3, 2\)"):
+        member_numbers(member, np.eye(3))
 
 
 def test_an_ensemble_reads_its_rows():
