@@ -152,7 +152,13 @@ class Estimator(RoutingMixin):
         for name, value in plain.items():
             setattr(self, name, value)
         for name, values in nested.items():
-            getattr(self, name).set_params(**values)
+            owner = getattr(self, name)
+            if not hasattr(owner, "set_params"):
+                raise ValueError(
+                    f"Invalid parameter {name}__{next(iter(values))} for estimator "
+                    f"{type(self).__name__}: its {name} is {owner!r}, which has no parameters."
+                )
+            owner.set_params(**values)
         return self
 
     def __repr__(self) -> str:

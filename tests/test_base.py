@@ -45,6 +45,12 @@ def test_get_and_set_params():
     assert (replaced.shift, inner.shift) == (7.0, 5.0)
 
 
+def test_parameters_of_a_nested_estimator_that_is_none_are_refused():
+    model = hybridtrees.BaggingClassifier()
+    with pytest.raises(ValueError, match="estimator__max_depth .*: its estimator is None"):
+        model.set_params(estimator__max_depth=2)
+
+
 def test_repr_shows_what_was_changed():
     assert repr(MeanRegressor()) == "MeanRegressor()"
     assert repr(MeanRegressor(missing=float("nan"))) == "MeanRegressor()"

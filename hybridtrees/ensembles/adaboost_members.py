@@ -13,7 +13,7 @@ from hybridtrees.core.grow.grower import Grower
 from hybridtrees.core.tree.packing import pack_tree
 from hybridtrees.core.tree.pruning import collapse_alphas, prune_nodes
 from hybridtrees.core.tree.tree import Tree
-from hybridtrees.ensembles.members import Rows, fit_member, member_codes
+from hybridtrees.ensembles.members import Rows, fit_member, member_codes, member_numbers
 from hybridtrees.models.shared.tree_parameters import TreeRecipe
 
 
@@ -139,12 +139,4 @@ def member_answers(member: Any, X: Any, classes: np.ndarray | None) -> np.ndarra
     """Return the class codes that a member predicts, or numbers if there are no classes."""
     if classes is not None:
         return member_codes(member, X, classes)
-    answers = np.asarray(member.predict(X), dtype=np.float64)
-    if answers.ndim == 2 and answers.shape[1] == 1:
-        answers = answers[:, 0]
-    if answers.ndim != 1:
-        raise ValueError(
-            f"a member of AdaBoost must predict one number for each row, {type(member).__name__} "
-            f"gave the shape {answers.shape}"
-        )
-    return answers
+    return member_numbers(member, X)

@@ -19,7 +19,7 @@ from hybridtrees.ensembles.greedy import (
     mixture_weights,
     squared_losses,
 )
-from hybridtrees.ensembles.members import Rows, member_probabilities
+from hybridtrees.ensembles.members import Rows, member_numbers, member_probabilities
 from hybridtrees.ensembles.out_of_fold import FoldedMembers, joined_folds, shares_of, weighted_sum
 from hybridtrees.ensembles.parameter_counts import check_countable, count_parameters
 from hybridtrees.input.labels_text import aligned
@@ -234,10 +234,7 @@ class ModelAverageRegressor(RegressorMixin, _ModelAverage):
     variances_: np.ndarray = attribute()
 
     def _tell(self, member: Any, X: Any) -> np.ndarray:
-        found = np.asarray(member.predict(X), dtype=np.float64)
-        if found.ndim != 1:
-            raise ValueError(f"{type(member).__name__} predicts several numbers for each row")
-        return found
+        return member_numbers(member, X)
 
     def _weigh(self, told: np.ndarray, target: Any, rows: Rows, seen: np.ndarray) -> None:
         weight = None if rows.weight is None else rows.weight[seen]

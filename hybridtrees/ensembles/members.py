@@ -144,9 +144,7 @@ def fit_member(
 def member_probabilities(member: Any, X: Any, classes: np.ndarray) -> np.ndarray:
     """Return a member's probabilities, (n_rows, n_classes): 0 for classes that it has not seen."""
     if not hasattr(member, "predict_proba"):
-        raise TypeError(
-            f"{type(member).__name__} has no predict_proba: use voting='hard' or another member"
-        )
+        raise TypeError(f"{type(member).__name__} has no predict_proba: use another member")
     proba = np.asarray(member.predict_proba(X), dtype=np.float64)
     if np.array_equal(member.classes_, classes):
         return proba
@@ -158,6 +156,19 @@ def member_probabilities(member: Any, X: Any, classes: np.ndarray) -> np.ndarray
 def member_codes(member: Any, X: Any, classes: np.ndarray) -> np.ndarray:
     """Return the positions of a member's predicted labels among the classes."""
     return np.searchsorted(classes, np.asarray(member.predict(X)))
+
+
+def member_numbers(member: Any, X: Any) -> np.ndarray:
+    """Return a member's predictions, which must be one number for each row."""
+    found = np.asarray(member.predict(X), dtype=np.float64)
+    if found.ndim == 2 and found.shape[1] == 1:
+        found = found[:, 0]
+    if found.ndim != 1:
+        raise ValueError(
+            f"a member must predict one number for each row, {type(member).__name__} gave the "
+            f"shape {found.shape}"
+        )
+    return found
 
 
 def run_members(

@@ -9,7 +9,7 @@ import numpy as np
 from hybridtrees._class_weight import ClassWeightMixin
 from hybridtrees._parameters import attribute, check_real
 from hybridtrees.base import ClassifierMixin, RegressorMixin
-from hybridtrees.ensembles.members import member_probabilities
+from hybridtrees.ensembles.members import member_numbers, member_probabilities
 from hybridtrees.ensembles.mixture_base import MixtureOfExperts, Training
 from hybridtrees.ensembles.mixture_em import Experts, Fitted, Floats, Schedule, log_softmax
 from hybridtrees.ensembles.mixture_experts import (
@@ -130,7 +130,7 @@ class MixtureOfExpertsRegressor(RegressorMixin, MixtureOfExperts):
     def _expert_outputs(self, X: Any, scores: Floats) -> Floats:
         if self._linear:
             return scores
-        return np.stack([np.asarray(m.predict(X), dtype=np.float64) for m in self._members])
+        return np.stack([member_numbers(member, X) for member in self._members])
 
     def _log_density(self, experts: Floats, y: Any) -> Floats:
         target = check_target_regression(y, experts.shape[1])

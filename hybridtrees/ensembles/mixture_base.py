@@ -176,6 +176,9 @@ class MixtureOfExperts(Ensemble):
             if not takes_weight(self.expert):
                 name = type(self.expert).__name__
                 raise ValueError(f"expert is a {name}, whose fit takes no sample_weight")
+            if is_classifier(self) and not hasattr(self.expert, "predict_proba"):
+                name = type(self.expert).__name__
+                raise ValueError(f"expert is a {name}, which has no predict_proba")
         max_iter = check_integer("max_iter", self.max_iter, 1)
         tol = check_real("tol", self.tol, 0)
         return Schedule(max_iter, tol, int(self.verbose), type(self).__name__)

@@ -8,7 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hybridtrees.ensembles.members import Rows, fit_member, member_probabilities, run_members
+from hybridtrees.ensembles.members import (
+    Rows,
+    fit_member,
+    member_numbers,
+    member_probabilities,
+    run_members,
+)
 from hybridtrees.ensembles.mixture_em import (
     Blocks,
     log_softmax,
@@ -175,7 +181,7 @@ class MemberExperts:
         member = fit_member(self.estimator, rows, n_threads, self.seed + number, "expert")
         table = self.rows.columns.table
         if self.classes is None:
-            return member, self.to_target(np.asarray(member.predict(table), dtype=np.float64))
+            return member, self.to_target(member_numbers(member, table))
         proba = smoothed(member_probabilities(member, table, self.classes))
         return member, np.log(proba[np.arange(len(proba)), self.rows.codes])
 

@@ -15,7 +15,13 @@ from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.core.grow._leaf_passes import feature_gains
 from hybridtrees.core.tree.packed import PackedTrees
 from hybridtrees.ensembles.bagging_trees import draws_like_forest
-from hybridtrees.ensembles.members import Ensemble, check_member, member_codes, member_probabilities
+from hybridtrees.ensembles.members import (
+    Ensemble,
+    check_member,
+    member_codes,
+    member_numbers,
+    member_probabilities,
+)
 from hybridtrees.ensembles.pasting_loop import Draws, PastingSettings, Rule, paste
 from hybridtrees.ensembles.pasting_rows import BatchRows, TableRows, scan_batches
 from hybridtrees.ensembles.pasting_votes import MemberVotes, TreeVotes
@@ -359,7 +365,7 @@ class PastingRegressor(RegressorMixin, PastingModel):
         return CARTRegressor()
 
     def _member_values(self, member: Any, table: Any) -> np.ndarray:
-        return np.asarray(member.predict(table), dtype=np.float64).reshape(-1, 1)
+        return member_numbers(member, table)[:, None]
 
     def _finish(self, mean: np.ndarray) -> np.ndarray:
         return mean[:, 0]

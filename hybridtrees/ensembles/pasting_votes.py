@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from hybridtrees._parameters import clone
 from hybridtrees.core.grow._leaf_passes import feature_gains
 from hybridtrees.core.tree.packed import PackedTrees
 from hybridtrees.core.tree.pruning import collapse_alphas, prune_nodes
@@ -136,7 +135,7 @@ class MemberVotes:
         """Fit a member to a precinct, and add its votes for all other rows."""
         # Repeated rows: not every estimator takes weights.
         sample = self.rows.weighted(None).take(np.repeat(rows, counts))
-        made = fit_member(clone(self.estimator), sample, self.n_threads, seed)
+        made = fit_member(self.estimator, sample, self.n_threads, seed)
         self.members.append(made)
         inside = np.zeros(len(self.rows), dtype=bool)
         inside[rows] = True

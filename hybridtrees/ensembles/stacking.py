@@ -87,6 +87,7 @@ class _Stacking(OutputMixin, FoldedMembers):
         if self.passthrough:
             check_names(rows.columns, self._expected_names())
         if prefit:
+            self._check_prefit_classes(members)
             self.estimators_ = [member for _, member in members]
             answers = [self._answer(k, m, X) for k, m in enumerate(self.estimators_)]
             seen = np.ones(len(rows), dtype=bool)
@@ -113,6 +114,19 @@ class _Stacking(OutputMixin, FoldedMembers):
             known = [key for key in vars(member) if key.endswith("_") and not key.startswith("__")]
             if not (check() if check is not None else known):
                 raise NotFittedError(f"cv='prefit' needs fitted members, but {name!r} is not")
+
+    def _check_prefit_classes(self, members: list[tuple[str, Any]]) -> None:
+        """Refuse fitted members that know classes which are not in y."""
+        if not is_classifier(self):
+            return
+        known = set(self.classes_.tolist())
+        for name, member in members:
+            other = [label for label in np.asarray(member.classes_).tolist() if label not in known]
+            if other:
+                raise ValueError(
+                    f"cv='prefit': the member {name!r} was fitted with the class {other[0]!r}, "
+                    "which y does not hold"
+                )
 
     def _method_of(self, name: str, member: Any) -> str:
         """Return the method that gives a member's columns."""

@@ -11,7 +11,7 @@ from hybridtrees._parameters import check_boolean, check_option, check_real, clo
 from hybridtrees.base import ClassifierMixin, RegressorMixin, atomic_fit
 from hybridtrees.core.base.exact_sum import exact_mean
 from hybridtrees.ensembles.conditional import available_if
-from hybridtrees.ensembles.members import Rows, member_codes, member_probabilities
+from hybridtrees.ensembles.members import Rows, member_codes, member_numbers, member_probabilities
 from hybridtrees.ensembles.out_of_fold import FoldedMembers, joined_folds, shares_of, weighted_sum
 from hybridtrees.models.shared.output_names import OutputMixin
 
@@ -209,7 +209,7 @@ class VotingRegressor(RegressorMixin, _Voting):
             check_option("weights", self.weights, (VALIDATION,))
 
     def _answer(self, k: int, member: Any, table: Any) -> np.ndarray:
-        return _numbers(member, table)
+        return member_numbers(member, table)
 
     def _value(self, answers: np.ndarray, rows: Rows, seen: np.ndarray, weight: Any) -> float:
         return float(exact_mean(np.square(rows.target[seen] - answers), weight))
@@ -236,13 +236,15 @@ class VotingRegressor(RegressorMixin, _Voting):
         return self._wrap(self._all(X), self.get_feature_names_out(), X)
 
     def _all(self, X: Any) -> np.ndarray:
-        return np.column_stack([_numbers(member, X) for member in self.estimators_])
+        return np.column_stack([member_numbers(member, X) for member in self.estimators_])
 
     def _predictions(self, X: Any) -> np.ndarray:
         self._check_is_fitted()
         if self.average == "median":
             return weighted_median(self._all(X), self.weights_)
-        return weighted_sum([_numbers(member, X) for member in self.estimators_], self.weights_)
+        return weighted_sum(
+            [member_numbers(member, X) for member in self.estimators_], self.weights_
+        )
 
 
 class VotingClassifier(ClassifierMixin, _Voting):
@@ -297,7 +299,10 @@ class VotingClassifier(ClassifierMixin, _Voting):
 
     def _value(self, answers: np.ndarray, rows: Rows, seen: np.ndarray, weight: Any) -> float:
         assert rows.codes is not None
-        half = 0.5 / (np.count_nonzero(seen) if weight is None else weight.sum())
+        n_rows = float(np.count_nonzero(seen))
+        if weight is not None:  # the sum of small weights, such as shares, counts no rows
+            n_rows = max(float(np.count_nonzero(weight)), float(weight.sum()))
+        half = 0.5 / n_rows
         share = float(exact_mean(answers != rows.codes[seen], weight))
         return min(max(share, half), 1.0 - half)
 
@@ -386,17 +391,6 @@ class VotingClassifier(ClassifierMixin, _Voting):
         super()._check_fitted()
         if len(self.classes_) == 0:
             raise ValueError("a VotingClassifier needs classes")
-
-
-def _numbers(member: Any, X: Any) -> np.ndarray:
-    """Return a member's predictions, which must be one number for each row."""
-    found = np.asarray(member.predict(X), dtype=np.float64)
-    if found.ndim != 1:
-        raise ValueError(
-            f"{type(member).__name__} predicts {found.shape[1:]} numbers for each row: members "
-            "must predict one"
-        )
-    return found
 
 
 def weighted_median(values: np.ndarray, weights: np.ndarray) -> np.ndarray:

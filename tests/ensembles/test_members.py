@@ -18,6 +18,7 @@ from hybridtrees.ensembles.members import (
     check_member,
     fit_member,
     member_codes,
+    member_numbers,
     member_probabilities,
     run_members,
     takes_weight,
@@ -160,7 +161,9 @@ def test_a_member_is_a_fitted_copy_with_seed_and_threads():
 def test_seeds_reach_nested_estimators_and_have_31_bits():
     member = fit_member(Plain(inner=Plain()), make_rows(), 3, seed=2**63 + 5)
     assert member.random_state == 5 == member.inner.random_state
-    assert member.n_jobs == 3 == member.inner.n_jobs
+    # Threads are given to our estimators only: others may start processes.
+    assert member.n_jobs is None and member.inner.n_jobs is None
+    assert fit_member(Plain(inner=ht.CARTRegressor()), make_rows(), 3).inner.n_jobs == 3
 
 
 def test_weights_go_to_members_that_take_them():
@@ -199,6 +202,27 @@ def test_a_member_without_probabilities_is_named():
 
 
 # ---- rows -------------------------------------------------------------------------------------
+
+
+class _Wide(Plain):
+    """Predicts a column, or several."""
+
+    width = 1
+
+    def predict(self, X):
+        return np.zeros((len(X), self.width))
+
+
+def test_a_column_of_numbers_is_one_number_for_each_row():
+    member = _Wide()
+    assert member_numbers(member, np.eye(3)).shape == (3,)
+    X, y = np.eye(10), np.arange(10.0)
+    for made in (ht.VotingRegressor, ht.ModelAverageRegressor, ht.StackingRegressor):
+        assert made([("wide", _Wide())]).fit(X, y).predict(X).shape == (10,)
+    assert ht.PastingRegressor(member, n_estimators=2).fit(X, y).predict(X).shape == (10,)
+    member.width = 2
+    with pytest.raises(ValueError, match=r"one number for each row, _Wide gave the shape \(3, 2\)"):
+        member_numbers(member, np.eye(3))
 
 
 def test_an_ensemble_reads_its_rows():

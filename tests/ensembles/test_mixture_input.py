@@ -126,6 +126,13 @@ def test_experts_need_weights():
         ht.MixtureOfExpertsRegressor(expert=Unweighted()).fit(np.eye(4), np.arange(4.0))
 
 
+def test_experts_for_classes_need_probabilities():
+    svm = pytest.importorskip("sklearn.svm")
+    model = ht.MixtureOfExpertsClassifier(expert=svm.LinearSVC())
+    with pytest.raises(ValueError, match="LinearSVC, which has no predict_proba"):
+        model.fit(np.eye(4), [0, 1, 0, 1])
+
+
 def test_faulty_targets():
     X = np.eye(6)
     with pytest.raises(ValueError, match="needs at least two classes"):

@@ -361,6 +361,13 @@ def test_prefit_members_are_used_as_they_are(rows):
     assert all(a is b for a, (_, b) in zip(model.estimators_, fitted, strict=True))
 
 
+def test_prefit_members_of_other_classes_are_refused(rows):
+    X, y = rows
+    fitted = [("line", ht.LogisticClassifier().fit(X, np.where(y > 0, "q", "r")))]
+    with pytest.raises(ValueError, match="'line' was fitted with the class 'q', which y does not"):
+        ht.StackingClassifier(fitted, cv="prefit").fit(X, np.where(y > 0, "no", "yes"))
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_any_number_of_threads_and_files(rows, n_classes, tmp_path):
     X, y = rows

@@ -159,6 +159,17 @@ def test_members_no_better_than_a_guess_do_not_vote(rng):
     assert np.isfinite(model.weights_).all()
 
 
+def test_weights_of_rows_that_are_shares_count_all_rows(rng):
+    X = rng.normal(size=(200, 3))
+    labels = X[:, 0] + 0.3 * rng.normal(size=200) > 0
+    members = [("line", ht.LogisticClassifier()), ("stump", ht.CARTClassifier(max_depth=1))]
+    model = ht.VotingClassifier(members, weights="validation", random_state=0)
+    plain = model.fit(X, labels).weights_
+    assert plain[0] != plain[1]
+    shares = model.fit(X, labels, sample_weight=np.full(200, 1 / 200)).weights_
+    np.testing.assert_allclose(shares, plain, rtol=1e-6)
+
+
 def test_a_member_that_remembers_gets_no_weight_for_it(rng):
     """Rows are predicted by members that have not seen them."""
     X = rng.normal(size=(200, 3))
