@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from small_members import small_members
 
 import hybridtrees
 from hybridtrees import GradientBoostingRegressor, LinearRegressor, load
@@ -112,6 +113,7 @@ def test_one_column_is_a_vector_in_every_family(name, table):
     family = getattr(hybridtrees, name)
     own = {"n_estimators": 10, "random_state": 0}
     more = {key: value for key, value in own.items() if hasattr(family, key)}
+    more |= small_members(family)
     models = [family(**more).fit(X, y) for y in (Y[:, 0], Y[:, :1])]
     ours, column = (model.predict(X) for model in models)
     assert column.shape == (N,)
