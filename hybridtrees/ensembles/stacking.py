@@ -9,7 +9,7 @@ import numpy as np
 
 from hybridtrees._parameters import check_boolean, check_option, is_classifier
 from hybridtrees.base import ClassifierMixin, NotFittedError, RegressorMixin, atomic_fit
-from hybridtrees.core.base.random_state import spawn_seeds
+from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.ensembles.conditional import available_if
 from hybridtrees.ensembles.joining import check_names, join
@@ -187,7 +187,9 @@ class _Stacking(OutputMixin, FoldedMembers):
             check_names(rows.columns, names)  # members may give more columns than expected
             table = join(part.columns.table, names, columns)
         part = replace(part, columns=open_columns(table))
-        seed = int(spawn_seeds(self.random_state, 1)[0])
+        # A child of the seed: its own numbers are those of the members.
+        own = seed_sequence(self.random_state).spawn(1)[0]
+        seed = int(own.generate_state(1, np.uint64)[0])
         n_threads = effective_threads(self.n_jobs)
         self.final_estimator_ = fit_member(final, part, n_threads, seed, "final_estimator")
 

@@ -288,3 +288,14 @@ def test_columns_and_rows_are_selected_from_any_table(table):
         assert model.n_features_in_ == len(features)
         if columns.names is not None:
             assert list(model.feature_names_in_) == part.names
+
+
+def test_the_final_model_of_a_stack_has_a_seed_of_its_own():
+    rows = make_rows()
+    X, y = rows.columns.table, rows.target
+    forest = ht.RandomForestRegressor(n_estimators=2)
+    model = ht.StackingRegressor([("forest", forest)], forest, cv=2, random_state=0)
+    model.fit(X, y)
+    seed = model.final_estimator_.random_state
+    assert seed is not None and seed != model.estimators_[0].random_state
+    assert model.fit(X, y).final_estimator_.random_state == seed
