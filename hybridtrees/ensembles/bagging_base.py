@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cache
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -270,9 +271,7 @@ class BaggingModel(Ensemble):
             )
             if not whole:
                 features = np.unique(draws.of(grow, self.n_features_in_))
-                sample = Rows(
-                    sample.columns.select(features), sample.target, sample.weight, sample.codes
-                )
+                sample = replace(sample, columns=sample.columns.select(features))
             made = fit_member(member, sample, n_threads, grow)
             report()
             return made

@@ -11,14 +11,15 @@ import inspect
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from hybridtrees._parameters import clone, is_classifier
+from hybridtrees._parameters import attribute, clone, is_classifier
 from hybridtrees._predictor import Predictor
-from hybridtrees.base import Estimator
+from hybridtrees.base import ClassifierMixin, Estimator, atomic_fit
 from hybridtrees.core.base._threads import StopFlag
+from hybridtrees.core.base.checks import check_count, check_type
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.core.base.workers import start_workers
 from hybridtrees.input._user_tables import Columns, open_columns
@@ -41,6 +42,7 @@ class Rows:
     target: np.ndarray  # numbers, or class labels
     weight: np.ndarray | None
     codes: np.ndarray | None = None  # positions of the labels among the classes
+    n_classes: int = 0  # of the whole table: a part of the rows may lack some
 
     def __len__(self) -> int:
         return int(self.columns.shape[0])
@@ -50,11 +52,18 @@ class Rows:
         if weight is None and self.weight is not None:
             weight = self.weight[rows]
         codes = None if self.codes is None else self.codes[rows]
-        return Rows(self.columns.take(rows), self.target[rows], weight, codes)
+        return Rows(self.columns.take(rows), self.target[rows], weight, codes, self.n_classes)
 
     def weighted(self, weight: np.ndarray | None) -> Rows:
         """Return all rows with other weights."""
         return replace(self, weight=weight)
+
+    def lacks_classes(self) -> bool:
+        """Whether the table has several classes, but these rows, by their weights, only one."""
+        if self.codes is None or self.n_classes < 2:
+            return False
+        codes = self.codes if self.weight is None else self.codes[self.weight > 0]
+        return len(codes) > 0 and bool(np.all(codes == codes[0]))
 
 
 class Ensemble(Predictor):
@@ -67,11 +76,11 @@ class Ensemble(Predictor):
         columns = open_columns(X)
         n_rows = columns.shape[0]
         name = type(self).__name__
-        codes = None
+        codes, n_classes = None, 0
         if is_classifier(self):
             codes, classes = check_target_classification(y, n_rows, estimator_name=name)
             self.classes_ = classes
-            self.n_classes_ = len(classes)
+            self.n_classes_ = n_classes = len(classes)
             target = classes[codes]
         else:
             several = self._takes_several_targets
@@ -82,7 +91,7 @@ class Ensemble(Predictor):
         self.__dict__.pop("feature_names_in_", None)
         if names is not None:
             self.feature_names_in_ = names
-        return Rows(columns, target, weight, codes)
+        return Rows(columns, target, weight, codes, n_classes)
 
     def _read_columns(self, X: Any) -> Columns:
         """Return the columns of a table to predict; refuse other features than those of `fit`."""
@@ -94,6 +103,38 @@ class Ensemble(Predictor):
         )
         reader.check_features(columns)
         return columns
+
+
+class ConstantClassifier(ClassifierMixin, Ensemble):
+    """The member for a sample that holds a single class: this class has the probability 1."""
+
+    n_classes_: int = attribute()
+
+    @atomic_fit
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn the one class of the rows that have a weight."""
+        rows = self._learn_rows(X, y, sample_weight)
+        assert rows.codes is not None
+        used = rows.codes if rows.weight is None else rows.codes[rows.weight > 0]
+        self.classes_ = self.classes_[np.unique(used)]
+        self.n_classes_ = len(self.classes_)
+        if self.n_classes_ != 1:
+            raise ValueError(f"ConstantClassifier is for one class, got {self.n_classes_}")
+        return self
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """Zeros: no feature is used."""
+        self._check_is_fitted()
+        return np.zeros(self.n_features_in_)
+
+    def _probabilities(self, X: Any) -> np.ndarray:
+        return np.ones((self._read_columns(X).shape[0], 1))
+
+    def _check_fitted(self) -> None:
+        check_count(self, "n_features_in_", 1)
+        check_type(self, "classes_", np.ndarray)
+        check_count(self, "n_classes_", 1, 1)
 
 
 def check_member(estimator: Any, name: str, owner: Any) -> None:
@@ -120,25 +161,37 @@ def fit_member(
     """Return a fitted copy of an estimator.
 
     Parameters `random_state` that are None, its own or of nested estimators, are set from `seed`,
-    and so is `n_jobs` of our estimators from `n_threads`; other packages may start processes.
+    and so is `n_jobs` of our estimators from `n_threads`, for the fit only; other packages may
+    start processes.
+    Where a sample lacks all classes but one, the copy is a `ConstantClassifier`: many estimators
+    refuse a single class, and a rare class must not end the fit of a whole ensemble.
     """
+    if rows.lacks_classes():
+        return ConstantClassifier().fit(rows.columns.table, rows.target, rows.weight)
     member = clone(estimator)
     params = member.get_params()
+    threads = {}
     for key in sorted(key for key, value in params.items() if value is None):
         owner, _, last = key.rpartition("__")
         if last == "n_jobs" and isinstance(params[owner] if owner else member, Estimator):
-            member.set_params(**{key: n_threads})
+            threads[key] = n_threads
         elif last == "random_state" and seed is not None:
             # Other packages take seeds of 32 bits.
             member.set_params(**{key: int(seed) & 0x7FFFFFFF})
+    if threads:
+        member.set_params(**threads)
     if rows.weight is None:
-        return member.fit(rows.columns.table, rows.target)
-    if not takes_weight(member):
+        member.fit(rows.columns.table, rows.target)
+    elif takes_weight(member):
+        member.fit(rows.columns.table, rows.target, sample_weight=rows.weight)
+    else:
         raise ValueError(
             f"{name} is a {type(member).__name__}, whose fit takes no sample_weight: leave the "
             "weights or this member out"
         )
-    return member.fit(rows.columns.table, rows.target, sample_weight=rows.weight)
+    if threads:  # the share of threads was that of this fit only
+        member.set_params(**dict.fromkeys(threads))
+    return member
 
 
 def member_probabilities(member: Any, X: Any, classes: np.ndarray) -> np.ndarray:

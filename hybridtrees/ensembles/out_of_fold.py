@@ -89,7 +89,7 @@ class FoldedMembers(NamedMembers):
         def fit(part: Rows, fold: int, k: int, n_threads: int) -> Any:
             start = clock.perf_counter()
             name, estimator = members[k]
-            made = fit_copy(
+            made = fit_member(
                 estimator, part, n_threads, int(seed_of[fold, k]), f"the member {name!r}"
             )
             if self.verbose:
@@ -153,14 +153,6 @@ class FoldedMembers(NamedMembers):
                 tags.input_tags.allow_nan &= given.allow_nan
                 tags.input_tags.sparse &= given.sparse
         return tags
-
-
-def fit_copy(estimator: Any, rows: Rows, n_threads: int, seed: int | None, name: str) -> Any:
-    """Return a fitted copy, whose number of threads is again the one that it came with."""
-    member = fit_member(estimator, rows, n_threads, seed, name)
-    given = estimator.get_params()
-    unset = [key for key in given if key.rpartition("__")[2] == "n_jobs" and given[key] is None]
-    return member.set_params(**dict.fromkeys(unset)) if unset else member
 
 
 def _frozen(rows: Rows) -> Rows:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees.base import Estimator
+from hybridtrees.ensembles.members import ConstantClassifier
 from hybridtrees.linear._base import LinearModel
 from hybridtrees.models.cart.base import CARTModel
 
@@ -18,6 +19,8 @@ def count_parameters(member: Any, name: str) -> int:
     each leaf, for classes one less than there are classes. A linear model of more than two classes
     has a score for each class, of which one is not free.
     """
+    if isinstance(member, ConstantClassifier):
+        return 0
     n_classes = len(getattr(member, "classes_", ()))
     if _is_linear(member):
         own = member.term_coef_ if hasattr(member, "term_coef_") else member.coef_

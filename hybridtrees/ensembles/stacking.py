@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from hybridtrees._parameters import check_boolean, check_option, is_classifier
 from hybridtrees.base import ClassifierMixin, NotFittedError, RegressorMixin, atomic_fit
-from hybridtrees.core.base.random_state import spawn_seeds
+from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.ensembles.conditional import available_if
 from hybridtrees.ensembles.joining import check_names, join
-from hybridtrees.ensembles.members import Rows, check_member, member_codes, member_probabilities
-from hybridtrees.ensembles.out_of_fold import FoldedMembers, fit_copy, joined_folds
+from hybridtrees.ensembles.members import (
+    ConstantClassifier,
+    Rows,
+    check_member,
+    fit_member,
+    member_codes,
+    member_probabilities,
+)
+from hybridtrees.ensembles.out_of_fold import FoldedMembers, joined_folds
 from hybridtrees.input._user_tables import open_columns
 from hybridtrees.models.shared.output_names import OutputMixin
 
@@ -178,10 +186,12 @@ class _Stacking(OutputMixin, FoldedMembers):
         if self.passthrough:
             check_names(rows.columns, names)  # members may give more columns than expected
             table = join(part.columns.table, names, columns)
-        part = Rows(open_columns(table), part.target, part.weight, part.codes)
-        seed = int(spawn_seeds(self.random_state, 1)[0])
+        part = replace(part, columns=open_columns(table))
+        # A child of the seed: its own numbers are those of the members.
+        own = seed_sequence(self.random_state).spawn(1)[0]
+        seed = int(own.generate_state(1, np.uint64)[0])
         n_threads = effective_threads(self.n_jobs)
-        self.final_estimator_ = fit_copy(final, part, n_threads, seed, "final_estimator")
+        self.final_estimator_ = fit_member(final, part, n_threads, seed, "final_estimator")
 
     def _answer(self, k: int, member: Any, table: Any) -> np.ndarray:
         """Columns that one member gives the final model, (n_rows, n_columns)."""
@@ -378,6 +388,11 @@ class StackingClassifier(ClassifierMixin, _Stacking):
             proba = member_probabilities(member, table, self.classes_)
             # Of two classes one column says all.
             return proba[:, 1:] if proba.shape[1] == 2 else proba
+        if isinstance(member, ConstantClassifier):
+            raise ValueError(
+                f"the member {self._names[k]!r} has seen a single class in some folds, which has "
+                "no decision_function: use stack_method='predict_proba', fewer folds or other ones"
+            )
         scores = np.asarray(member.decision_function(table), dtype=np.float64)
         return scores[:, None] if scores.ndim == 1 else scores
 

@@ -68,6 +68,7 @@ class Plain:
 
     def fit(self, X, y):
         self.seen = X, y
+        self.threads = getattr(self.inner, "n_jobs", None)
         return self
 
     def predict(self, X):
@@ -147,7 +148,8 @@ def test_a_member_is_a_fitted_copy_with_seed_and_threads():
     forest = ht.RandomForestRegressor(3)
     member = fit_member(forest, rows, 2, seed=7)
     assert member is not forest and not hasattr(forest, "n_features_in_")
-    assert (member.random_state, member.n_jobs) == (7, 2)
+    # The number of threads is that of the fit, and no part of the model.
+    assert (member.random_state, member.n_jobs) == (7, None)
     same = fit_member(forest, rows, 1, seed=7)
     np.testing.assert_array_equal(member.predict(np.eye(3)), same.predict(np.eye(3)))
     other = fit_member(forest, rows, 1, seed=8)
@@ -163,7 +165,8 @@ def test_seeds_reach_nested_estimators_and_have_31_bits():
     assert member.random_state == 5 == member.inner.random_state
     # Threads are given to our estimators only: others may start processes.
     assert member.n_jobs is None and member.inner.n_jobs is None
-    assert fit_member(Plain(inner=ht.CARTRegressor()), make_rows(), 3).inner.n_jobs == 3
+    nested = fit_member(Plain(inner=ht.CARTRegressor()), make_rows(), 3)
+    assert (nested.threads, nested.inner.n_jobs) == (3, None)
 
 
 def test_weights_go_to_members_that_take_them():
@@ -285,3 +288,14 @@ def test_columns_and_rows_are_selected_from_any_table(table):
         assert model.n_features_in_ == len(features)
         if columns.names is not None:
             assert list(model.feature_names_in_) == part.names
+
+
+def test_the_final_model_of_a_stack_has_a_seed_of_its_own():
+    rows = make_rows()
+    X, y = rows.columns.table, rows.target
+    forest = ht.RandomForestRegressor(n_estimators=2)
+    model = ht.StackingRegressor([("forest", forest)], forest, cv=2, random_state=0)
+    model.fit(X, y)
+    seed = model.final_estimator_.random_state
+    assert seed is not None and seed != model.estimators_[0].random_state
+    assert model.fit(X, y).final_estimator_.random_state == seed
