@@ -1,1 +1,0 @@
-"""Ensembles of models: each is made of other estimators, its members."""
