@@ -141,6 +141,55 @@ def forests() -> Iterator[Work]:
     yield ht.ProximityImputer(n_estimators=10, n_rounds=2, random_state=0), "classes", {}
 
 
+def bags() -> Iterator[Work]:
+    """Bagging and pasting."""
+    shared: dict[str, Any] = {"n_estimators": 5, "n_jobs": 2, "random_state": 0}
+    yield ht.BaggingRegressor(**shared), "real", {"weighted": True}
+    yield ht.BaggingClassifier(max_features=0.5, **shared), "classes", {}
+    yield ht.BaggingClassifier(prune=True, voting="hard", **shared), "binary", {"weighted": True}
+    boosting = ht.XGBRegressor(n_estimators=4)
+    yield ht.BaggingRegressor(boosting, **shared), "real", {"weighted": True}
+    yield ht.BaggingRegressor(ht.LinearRegressor(), bootstrap=False, **shared), "real", {}
+    for votes in ("importance", "random"):
+        pasting = {"votes": votes, "precinct_size": 200, **shared}
+        yield ht.PastingClassifier(**pasting), "classes", {"weighted": True}
+        yield ht.PastingRegressor(**pasting), "real", {}
+    yield ht.PastingClassifier(voting="soft", **shared), "binary", {}
+    yield ht.PastingRegressor(ht.LinearTreeRegressor(max_depth=1), **shared), "real", {}
+
+
+def named_ensembles() -> Iterator[Work]:
+    """Voting, stacking and averages of named models."""
+    small = {"max_depth": 5, "random_state": 0}
+    numbers = [
+        ("line", ht.LinearRegressor()),
+        ("tree", ht.CARTRegressor(**small)),
+        ("xgb", ht.XGBRegressor(n_estimators=5)),
+    ]
+    classes = [
+        ("line", ht.LogisticClassifier()),
+        ("tree", ht.CARTClassifier(**small)),
+        ("xgb", ht.XGBClassifier(n_estimators=5)),
+    ]
+    for own in ({}, {"weights": "validation", "average": "median"}):
+        yield ht.VotingRegressor(numbers, n_jobs=2, **own), "real", {"weighted": True}
+    for voting in ("hard", "soft"):
+        own = {"voting": voting, "weights": "validation", "n_jobs": 2}
+        yield ht.VotingClassifier(classes, **own), "classes", {}
+    for passthrough in (False, True):
+        own = {"passthrough": passthrough, "n_jobs": 2}
+        yield ht.StackingRegressor(numbers, **own), "real", {"weighted": True}
+        yield ht.StackingClassifier(classes, **own), "classes", {}
+    yield ht.StackingClassifier(classes, stack_method="predict", n_jobs=2), "binary", {}
+    for weights in ("likelihood", "stacking", "greedy"):
+        own = {"weights": weights, "n_jobs": 2}
+        yield ht.ModelAverageRegressor(numbers, **own), "real", {"weighted": True}
+        yield ht.ModelAverageClassifier(classes, **own), "binary", {}
+    yield ht.ModelAverageRegressor(numbers[:2], weights="bic", n_jobs=2), "real", {}
+    bagged = {"weights": "greedy", "scoring": "auc", "n_bags": 3, "random_state": 0}
+    yield ht.ModelAverageClassifier(classes, **bagged, n_jobs=2), "binary", {}
+
+
 def friedman_boosting() -> Iterator[Work]:
     """Gradient boosting by Friedman's steps."""
     cats: dict[str, Any] = {"categorical_features": CATEGORIES}
@@ -170,6 +219,24 @@ def friedman_boosting() -> Iterator[Work]:
     yield GBC(n_iter_no_change=2, **own), "binary", {"weighted": True, "evaluated": True}
 
 
+def adaptive_boosting() -> Iterator[Work]:
+    """AdaBoost by weights and by draws, of trees and of other members."""
+    cats: dict[str, Any] = {"categorical_features": CATEGORIES}
+    shared: dict[str, Any] = {"n_estimators": 10, "n_jobs": 2, "random_state": 0}
+    ABR, ABC = ht.AdaBoostRegressor, ht.AdaBoostClassifier
+    for splitter in ("exact", "hist"):
+        own = {**shared, "splitter": splitter}
+        for target in ("binary", "classes"):
+            yield ABC(**own, **cats), target, {"weighted": True}
+            yield ABC(max_depth=3, max_features=3, resample=True, **own), target, {}
+        for loss in ("linear", "square", "exponential"):
+            yield ABR(loss=loss, **own, **cats), "real", {"weighted": True}
+        yield ABR(resample=False, missing="stop", **own), "real", {"weighted": True}
+    yield ABC(class_weight="balanced", ccp_alpha=0.01, max_depth=4, **shared), "classes", {}
+    yield ABC(ht.CARTClassifier(max_depth=2), **shared), "binary", {"weighted": True}
+    yield ABR(ht.CARTRegressor(max_depth=2), **shared), "real", {}
+
+
 def newton_boosting() -> Iterator[Work]:
     """Gradient boosting by Newton's steps."""
     cats: dict[str, Any] = {"categorical_features": CATEGORIES}
@@ -178,6 +245,8 @@ def newton_boosting() -> Iterator[Work]:
         own = {**shared, "tree_method": method}
         yield ht.XGBRegressor(**own, **cats), "real", {"weighted": True}
         yield ht.XGBClassifier(**own, **cats), "classes", {}
+        smooth: dict[str, Any] = {"cat_smooth": 2.0, "cat_l2": 1.0, "min_data_per_group": 5}
+        yield ht.XGBRegressor(**smooth, **own, **cats), "real", {}
         yield ht.XGBClassifier(scale_pos_weight=2.0, **own), "binary", {}
         sampled = {"subsample": 0.7, "colsample_bytree": 0.6, "colsample_bynode": 0.7}
         yield ht.XGBRegressor(**sampled, **own), "real", {}
@@ -189,6 +258,7 @@ def newton_boosting() -> Iterator[Work]:
         }
         yield ht.XGBRegressor(**constraints, **own), "real", {}
     yield ht.XGBClassifier(class_weight={True: 3.0}, **shared), "binary", {"weighted": True}
+    yield ht.XGBClassifier(objective="exponential", **shared), "binary", {"weighted": True}
     lossguide = {"max_depth": 0, "max_leaves": 31, "grow_policy": "lossguide"}
     yield ht.XGBRegressor(**lossguide, **shared), "real", {}
     yield ht.XGBRegressor(tree_method="approx", sketch="local", **shared), "real", {}
@@ -283,6 +353,17 @@ def lines_and_trees() -> Iterator[Work]:
         yield ht.EBLRClassifier(n_rules=5, **cats), target, {"weighted": True}
 
 
+def mixtures() -> Iterator[Work]:
+    """Mixtures of experts."""
+    cats: dict[str, Any] = {"categorical_features": CATEGORIES, "n_jobs": 2, "random_state": 0}
+    few = {"max_iter": 15, "tol": 1e-3, "n_restarts": 2, **cats}
+    yield ht.MixtureOfExpertsRegressor(n_experts=3, **few), "real", {"weighted": True}
+    yield ht.MixtureOfExpertsRegressor(expert="tree", **few), "real", {}
+    for target in ("binary", "classes"):
+        yield ht.MixtureOfExpertsClassifier(**few), target, {"weighted": True}
+    yield ht.MixtureOfExpertsClassifier(expert="tree", **few), "classes", {}
+
+
 def large_works() -> Iterator[Work]:
     """Tables of several blocks, for loops that a small table does not enter."""
     shared: dict[str, Any] = {"n_estimators": 4, "n_jobs": 2, "random_state": 0}
@@ -310,11 +391,15 @@ def main() -> None:
     for works in (
         single_trees,
         forests,
+        bags,
+        named_ensembles,
         friedman_boosting,
+        adaptive_boosting,
         newton_boosting,
         regressions,
         linear_leaves,
         lines_and_trees,
+        mixtures,
     ):
         for model, target, options in works():
             show(small, model, target, **options)

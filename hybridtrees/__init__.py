@@ -11,15 +11,22 @@ except ImportError as error:  # pragma: no cover
         "to use an installed hybridtrees, or build in place with: pip install -e ."
     ) from error
 
-from hybridtrees._persistence import load
 from hybridtrees._version import __version__
-from hybridtrees.core.bins.mapper import BinMapper
-from hybridtrees.core.bins.matrix import BinnedMatrix
-from hybridtrees.core.bins.sketch import QuantileSketch
 
 if TYPE_CHECKING:
     from hybridtrees import callbacks, datasets, inspection, metrics
     from hybridtrees._compare import compare
+    from hybridtrees._persistence import load
+    from hybridtrees.core.bins.mapper import BinMapper
+    from hybridtrees.core.bins.matrix import BinnedMatrix
+    from hybridtrees.core.bins.sketch import QuantileSketch
+    from hybridtrees.ensembles.adaboost import AdaBoostClassifier, AdaBoostRegressor
+    from hybridtrees.ensembles.averaging import ModelAverageClassifier, ModelAverageRegressor
+    from hybridtrees.ensembles.bagging import BaggingClassifier, BaggingRegressor
+    from hybridtrees.ensembles.mixture import MixtureOfExpertsClassifier, MixtureOfExpertsRegressor
+    from hybridtrees.ensembles.pasting import PastingClassifier, PastingRegressor
+    from hybridtrees.ensembles.stacking import StackingClassifier, StackingRegressor
+    from hybridtrees.ensembles.voting import VotingClassifier, VotingRegressor
     from hybridtrees.linear.classifier import LogisticClassifier
     from hybridtrees.linear.regressor import LinearRegressor, linear_path
     from hybridtrees.models.cart.estimators import CARTClassifier, CARTRegressor
@@ -41,6 +48,17 @@ if TYPE_CHECKING:
 # Imported on first use: a program that uses one family does not wait for the others.
 _LAZY_MODULES = {
     "_compare": ("compare",),
+    "_persistence": ("load",),
+    "core.bins.mapper": ("BinMapper",),
+    "core.bins.matrix": ("BinnedMatrix",),
+    "core.bins.sketch": ("QuantileSketch",),
+    "ensembles.adaboost": ("AdaBoostClassifier", "AdaBoostRegressor"),
+    "ensembles.averaging": ("ModelAverageClassifier", "ModelAverageRegressor"),
+    "ensembles.bagging": ("BaggingClassifier", "BaggingRegressor"),
+    "ensembles.mixture": ("MixtureOfExpertsClassifier", "MixtureOfExpertsRegressor"),
+    "ensembles.pasting": ("PastingClassifier", "PastingRegressor"),
+    "ensembles.stacking": ("StackingClassifier", "StackingRegressor"),
+    "ensembles.voting": ("VotingClassifier", "VotingRegressor"),
     "linear.classifier": ("LogisticClassifier",),
     "linear.regressor": ("LinearRegressor", "linear_path"),
     "models.cart.estimators": ("CARTClassifier", "CARTRegressor"),
@@ -63,6 +81,10 @@ _PUBLIC_MODULES = ("callbacks", "datasets", "inspection", "metrics")
 _MODULE_OF = {name: module for module, names in _LAZY_MODULES.items() for name in names}
 
 __all__ = [
+    "AdaBoostClassifier",
+    "AdaBoostRegressor",
+    "BaggingClassifier",
+    "BaggingRegressor",
     "BinMapper",
     "BinnedMatrix",
     "CARTClassifier",
@@ -78,14 +100,24 @@ __all__ = [
     "LinearTreeClassifier",
     "LinearTreeRegressor",
     "LogisticClassifier",
+    "MixtureOfExpertsClassifier",
+    "MixtureOfExpertsRegressor",
+    "ModelAverageClassifier",
+    "ModelAverageRegressor",
     "PLGBClassifier",
     "PLGBRegressor",
+    "PastingClassifier",
+    "PastingRegressor",
     "ProximityImputer",
     "QuantileSketch",
     "RERFClassifier",
     "RERFRegressor",
     "RandomForestClassifier",
     "RandomForestRegressor",
+    "StackingClassifier",
+    "StackingRegressor",
+    "VotingClassifier",
+    "VotingRegressor",
     "XGBClassifier",
     "XGBRegressor",
     "__version__",

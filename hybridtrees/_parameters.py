@@ -74,7 +74,8 @@ def make_init(cls: type, positional: tuple[str, ...] = ()) -> Callable[..., None
     parameters = declared_parameters(cls)
     ordered = [*positional, *(name for name in parameters if name not in positional)]
     arguments = [f"{name}=defaults[{name!r}]" for name in ordered]
-    arguments.insert(len(positional), "*")
+    if len(ordered) > len(positional):
+        arguments.insert(len(positional), "*")
     body = "".join(f"    self.{name} = {name}\n" for name in ordered)
     space: dict[str, Any] = {"defaults": {name: parameters[name][0] for name in ordered}}
     exec(f"def __init__(self, {', '.join(arguments)}):\n{body}", space)
@@ -86,15 +87,20 @@ def make_init(cls: type, positional: tuple[str, ...] = ()) -> Callable[..., None
 
 
 def clone(estimator: Any) -> Any:
-    """Return an unfitted copy of an estimator with the same parameters, as scikit-learn does."""
+    """Return an unfitted copy of an estimator with the same parameters, as scikit-learn does.
+
+    Estimators in lists and tuples among the parameters are cloned too.
+    """
     params = estimator.get_params(deep=False)
-    copies = {
-        name: clone(value)
-        if hasattr(value, "get_params") and not isinstance(value, type)
-        else copy.deepcopy(value)
-        for name, value in params.items()
-    }
-    return type(estimator)(**copies)
+    return type(estimator)(**{name: _copy(value) for name, value in params.items()})
+
+
+def _copy(value: Any) -> Any:
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        return clone(value)
+    if type(value) in (list, tuple):
+        return type(value)(map(_copy, value))
+    return copy.deepcopy(value)
 
 
 def is_classifier(estimator: Any) -> bool:
@@ -225,15 +231,15 @@ def check_max_features(value: Any) -> None:
     if value is None:
         return
     if isinstance(value, str):
-        check_option("max_features", value, ("sqrt", "log2"))
+        check_option("max_features", value, ("sqrt", "log2", "third"))
     elif isinstance(value, Integral):
         check_integer("max_features", value, 1)
     elif isinstance(value, Real):
         check_real("max_features", value, 0, 1, closed="right")
     else:
         raise TypeError(
-            "max_features must be None, 'sqrt', 'log2', an integer of at least 1 or a share in "
-            f"(0, 1], got {value!r}"
+            "max_features must be None, 'sqrt', 'log2', 'third', an integer of at least 1 or a "
+            f"share in (0, 1], got {value!r}"
         )
 
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
 from os import PathLike
-from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from hybridtrees._parameters import attribute, declared_parameters, estimator_re
 from hybridtrees._routing import RoutingMixin
 from hybridtrees._version import __version__
 from hybridtrees.core.base.checks import check_arrays, check_count, check_type
-from hybridtrees.core.base.errors import NotFittedError
+from hybridtrees.core.base.errors import NotFittedError, not_fitted_error
 from hybridtrees.input.validation import FeatureReader
 from hybridtrees.metrics import accuracy_score, r2_score
 
@@ -41,6 +40,7 @@ def atomic_fit(method: Method) -> Method:
     """Decorate a `fit` so that an error leaves the estimator as it was.
 
     Attributes are restored by reference, so the method must replace objects and not modify them.
+    An error about the arguments themselves names the class of the estimator.
     """
 
     @functools.wraps(method)
@@ -48,9 +48,14 @@ def atomic_fit(method: Method) -> Method:
         before = self.__dict__.copy()
         try:
             return method(self, *args, **kwargs)
-        except BaseException:  # an interrupt, too, must not leave a half-fitted model
+        except BaseException as error:  # an interrupt, too, must not leave a half-fitted model
             self.__dict__.clear()
             self.__dict__.update(before)
+            trace = error.__traceback__
+            if isinstance(error, TypeError) and trace is not None and trace.tb_next is None:
+                # Not raised within the method: Python names the base class that has it.
+                own = f"{type(self).__name__}.{method.__name__}"
+                raise TypeError(str(error).replace(method.__qualname__, own)) from None
             raise
 
     return guarded  # type: ignore[return-value]
@@ -147,7 +152,13 @@ class Estimator(RoutingMixin):
         for name, value in plain.items():
             setattr(self, name, value)
         for name, values in nested.items():
-            getattr(self, name).set_params(**values)
+            owner = getattr(self, name)
+            if not hasattr(owner, "set_params"):
+                raise ValueError(
+                    f"Invalid parameter {name}__{next(iter(values))} for estimator "
+                    f"{type(self).__name__}: its {name} is {owner!r}, which has no parameters."
+                )
+            owner.set_params(**values)
         return self
 
     def __repr__(self) -> str:
@@ -166,7 +177,7 @@ class Estimator(RoutingMixin):
 
     def _check_is_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
-            raise _not_fitted_error(
+            raise not_fitted_error(
                 f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with "
                 "appropriate arguments before using this estimator."
             )
@@ -482,17 +493,3 @@ class ScoreClassifierMixin(DecisionMixin, ClassifierMixin):
     def _probabilities(self, X: Any) -> np.ndarray:
         raw = self.predict_raw(X)
         return np.asarray(self._loss.predict(raw))
-
-
-def _not_fitted_error(message: str) -> NotFittedError:
-    """Return an error that is also scikit-learn's NotFittedError, if scikit-learn is loaded."""
-    theirs = getattr(sys.modules.get("sklearn.exceptions"), "NotFittedError", None)
-    if theirs is None:
-        return NotFittedError(message)
-    both = type(
-        "NotFittedError",
-        (NotFittedError, theirs),
-        # pickle cannot find this class by name: it is created again when unpickled.
-        {"__module__": __name__, "__reduce__": lambda error: (_not_fitted_error, error.args)},
-    )
-    return cast(NotFittedError, both(message))

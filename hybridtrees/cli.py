@@ -391,8 +391,8 @@ def _add_compare(commands: Any) -> None:
         nargs="+",
         type=_one_of(_models),
         metavar="MODEL",
-        help="linear, cart, forest, gb, xgb, linear_tree, linear_forest, rerf, eblr, plgb, "
-        "baseline (default: all)",
+        help="linear, cart, forest, adaboost, gb, xgb, linear_tree, linear_forest, rerf, eblr, "
+        "plgb, baseline, ensemble (default: all)",
     )
     parser.add_argument(
         "--score",

@@ -54,7 +54,7 @@ INSANE = (RecursionError, SystemError, MemoryError)
 
 # Takes memory by the number of rows that a forest says it was fitted to, which nothing else in a
 # file bears out.
-_BY_STATED_ROWS = ("standard_errors",)
+_BY_STATED_ROWS = ("standard_errors", "estimators_samples_")
 
 # Not readers: they fit, change parameters or write files.
 _NO_READERS = ("fit", "set_", "save", "get_metadata_routing", "plot")
@@ -92,7 +92,7 @@ def readers(model):
         if isinstance(getattr(type(model), name), property):
             yield name, lambda name=name: getattr(model, name)
             continue
-        if not callable(getattr(type(model), name)):
+        if not callable(getattr(type(model), name)) or not hasattr(model, name):
             continue
         needed = [
             p.name

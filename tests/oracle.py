@@ -7,7 +7,7 @@ listed in the order in which they win ties: missing values right, then left; low
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -96,11 +96,32 @@ def numeric_candidates(codes, feature: int, n_bins: int) -> list[Split]:
     return found
 
 
+def is_smoothed(n_bins: int, params) -> bool:
+    """Whether sets of so many categories have groups of a least size and a penalty."""
+    return n_bins > 4 and n_bins > params.max_cat_to_onehot
+
+
+def group_ends(cuts, codes, hess, params, known) -> list[set]:
+    """The cuts between which there are enough known rows, by their hessians."""
+    found, before = [], 0.0
+    rows, need = len(codes) / hess.sum(), params.min_data_per_group * (1 - 1e-9)
+    for cut in cuts:
+        left = hess[np.isin(codes, list(cut))].sum() * rows
+        if need < 1 or (left - before >= need and hess[known].sum() * rows - left >= need):
+            found.append(cut)
+            before = left
+    return found
+
+
 def category_candidates(codes, feature: int, n_bins: int, grad, hess, params) -> list[Split]:
     missing = codes == n_bins
     present = [c for c in range(n_bins) if (codes == c).any()]
+    smoothed = is_smoothed(n_bins, params)
+    share = params.cat_smooth / len(codes) if smoothed else 0.0
+    more, more_hess = share * grad.sum(), share * hess.sum()
     weight = {
-        c: leaf_value(grad[codes == c].sum(), hess[codes == c].sum(), params) for c in present
+        c: leaf_value(grad[codes == c].sum() + more, hess[codes == c].sum() + more_hess, params)
+        for c in present
     }
     order = sorted(present, key=lambda c: (weight[c], c))
     if n_bins <= params.max_cat_to_onehot:
@@ -111,6 +132,10 @@ def category_candidates(codes, feature: int, n_bins: int, grad, hess, params) ->
         cuts = [set(order[: k + 1]) for k in range(len(order))]
         with_rest, with_them = cuts if missing.any() else cuts[:-1], cuts[:-1]
         last = []
+    if smoothed:
+        whole = [set(order)] if missing.any() and order else []
+        with_rest = [*group_ends(with_them, codes, hess, params, ~missing), *whole]
+        with_them = group_ends(with_them, codes, hess, params, ~missing)
     found = [Split(feature, s, False, np.isin(codes, list(s))) for s in with_rest]
     if missing.any():
         found += [Split(feature, s, True, np.isin(codes, list(s)) | missing) for s in with_them]
@@ -147,11 +172,14 @@ def candidates(binned, feature: int, rows, grad, hess, params) -> list[Split]:
     else:
         found = numeric_candidates(codes, feature, n_bins)
     found = [split for split in found if admissible(split, hess, params)]
+    sides = params
+    if binned.is_categorical[feature] and is_smoothed(n_bins, params):
+        sides = replace(params, reg_lambda=params.reg_lambda + params.cat_l2)
     for split in found:
         left_grad, left_hess = grad[split.goes_left].sum(), hess[split.goes_left].sum()
         split.gain = (
-            score(left_grad, left_hess, params)
-            + score(grad.sum() - left_grad, hess.sum() - left_hess, params)
+            score(left_grad, left_hess, sides)
+            + score(grad.sum() - left_grad, hess.sum() - left_hess, sides)
             - score(grad.sum(), hess.sum(), params)
         )
         if not (codes == n_bins).any():

@@ -120,6 +120,9 @@ def rule_sets(draw, **fixed):
         "reg_alpha": draw(st.sampled_from([0.0, 0.0, 0.5, 3.0])),
         "max_delta_step": draw(st.sampled_from([0.0, 0.0, 0.25, 2.0])),
         "max_cat_to_onehot": draw(st.sampled_from([0, 4, 6])),
+        "cat_smooth": draw(st.sampled_from([0.0, 0.0, 3.0])),
+        "cat_l2": draw(st.sampled_from([0.0, 0.0, 2.0])),
+        "min_data_per_group": draw(st.sampled_from([1.0, 1.0, 4.0])),
     }
     return GrowerParams(**(drawn | fixed))
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from toy_estimators import MajorityClassifier, MeanRegressor
 
+import hybridtrees
 from hybridtrees import base
 from hybridtrees.base import Estimator, NotFittedError, RegressorMixin, atomic_fit
 
@@ -42,6 +43,12 @@ def test_get_and_set_params():
     replaced = MeanRegressor()
     outer.set_params(inner__shift=7.0, inner=replaced)
     assert (replaced.shift, inner.shift) == (7.0, 5.0)
+
+
+def test_parameters_of_a_nested_estimator_that_is_none_are_refused():
+    model = hybridtrees.BaggingClassifier()
+    with pytest.raises(ValueError, match="estimator__max_depth .*: its estimator is None"):
+        model.set_params(estimator__max_depth=2)
 
 
 def test_repr_shows_what_was_changed():
@@ -272,3 +279,24 @@ def test_all_works_without_sklearn():
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in hybridtrees.__all__ if n.endswith(("Regressor", "Classifier"))]
+)
+def test_errors_about_the_arguments_of_fit_name_the_class_of_the_user(name):
+    model = getattr(hybridtrees, name)()
+    with pytest.raises(TypeError, match=rf"^{name}\.fit\(\) got an unexpected keyword .*'sift'"):
+        model.fit(X, y, sift=1)
+    with pytest.raises(TypeError, match=rf"^{name}\.fit\(\) missing 1 required .*'y'"):
+        model.fit(X)
+
+
+def test_other_errors_of_fit_are_not_touched():
+    class Failing(MeanRegressor):
+        @atomic_fit
+        def fit(self, X, y):
+            raise TypeError("fit() is for another day")
+
+    with pytest.raises(TypeError, match=r"^fit\(\) is for another day"):
+        Failing().fit(X, y)

@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 
 # Checks that are expected to fail, by name, and why. The estimators as they come have none.
 DRAWN = "rows are drawn: weight two and a row twice agree in distribution only"
+OTHERS = "the check sets a parameter of trees, which an ensemble of other members refuses"
 EXPECTED_WITH_DRAWS = {
     "check_sample_weight_equivalence_on_dense_data": DRAWN,
     "check_sample_weight_equivalence_on_sparse_data": DRAWN,
@@ -20,9 +21,20 @@ EXPECTED_WITH_DRAWS = {
 
 def expected_failures(estimator):
     draws = getattr(estimator, "bootstrap", False) or getattr(estimator, "subsample", 1) < 1
+    draws = draws or getattr(estimator, "resample", False)
+    draws = draws or hasattr(estimator, "precinct_size")
     if isinstance(estimator, ht.GradientBoostingRegressor | ht.GradientBoostingClassifier):
         draws = draws or estimator.n_iter_no_change is not None
-    return EXPECTED_WITH_DRAWS if draws else {}
+    expected = EXPECTED_WITH_DRAWS if draws else {}
+    if isinstance(estimator, ht.AdaBoostClassifier) and estimator.estimator is not None:
+        expected = {**expected, "check_class_weight_classifiers": OTHERS}
+    return expected
+
+
+LINE, TREE = ht.LinearRegressor(n_jobs=1), ht.CARTRegressor(max_depth=3, n_jobs=1)
+TWO = [("line", LINE), ("tree", TREE)]
+CLASS_TREE = ht.CARTClassifier(max_depth=3, n_jobs=1)
+TWO_FOR_CLASSES = [("line", ht.LogisticClassifier(n_jobs=1)), ("tree", CLASS_TREE)]
 
 
 # One thread: the tables have a few dozen rows, and the checks are many.
@@ -66,6 +78,34 @@ def expected_failures(estimator):
             n_estimators=5, criterion="entropy", voting="hard", class_weight="balanced_subsample",
             max_samples=0.8, n_jobs=1,
         ),
+        ht.AdaBoostClassifier(n_estimators=5, n_jobs=1),
+        ht.AdaBoostClassifier(
+            n_estimators=4, max_depth=2, splitter="exact", resample=True, random_state=0, n_jobs=1
+        ),
+        ht.AdaBoostClassifier(ht.CARTClassifier(max_depth=2), n_estimators=3, n_jobs=1),
+        ht.AdaBoostRegressor(n_estimators=5, n_jobs=1),
+        ht.AdaBoostRegressor(n_estimators=5, resample=False, loss="square", n_jobs=1),
+        ht.AdaBoostRegressor(
+            ht.CARTRegressor(max_depth=2), n_estimators=3, resample=False, n_jobs=1
+        ),
+        ht.BaggingRegressor(n_estimators=5, n_jobs=1),
+        ht.BaggingRegressor(ht.LinearRegressor(), n_estimators=3, bootstrap=False, n_jobs=1),
+        ht.BaggingRegressor(
+            ht.XGBRegressor(n_estimators=5), 5, max_features=0.9, n_jobs=1, random_state=0
+        ),
+        ht.BaggingClassifier(n_estimators=10, n_jobs=1),
+        ht.BaggingClassifier(n_estimators=5, max_features=0.9, prune=True, n_jobs=1),
+        ht.BaggingClassifier(
+            ht.LogisticClassifier(), 5, voting="hard", n_jobs=1, random_state=0
+        ),
+        ht.PastingRegressor(n_estimators=5, n_jobs=1),
+        ht.PastingRegressor(
+            ht.LinearRegressor(), 5, votes="importance", precinct_size=20, n_jobs=1, random_state=0
+        ),
+        ht.PastingClassifier(n_estimators=20, n_jobs=1),
+        ht.PastingClassifier(
+            ht.LogisticClassifier(), 5, voting="soft", votes="random", n_jobs=1, random_state=0
+        ),
         ht.ProximityImputer(n_estimators=3, n_rounds=1, n_jobs=1),
         ht.DateFeatures(),
         ht.RERFRegressor(n_estimators=5, n_jobs=1),
@@ -75,7 +115,9 @@ def expected_failures(estimator):
             n_estimators=4, penalty="lasso", tune={"alpha": [0.1, 1e-3]}, tune_by=2, n_jobs=1
         ),
         ht.RERFClassifier(n_estimators=5, n_jobs=1),
-        ht.RERFClassifier(n_estimators=2, bootstrap=False, n_jobs=1),
+        ht.RERFClassifier(
+            n_estimators=2, bootstrap=False, max_features=None, min_samples_leaf=1, n_jobs=1
+        ),
         ht.RERFClassifier(n_estimators=3, penalty="elasticnet", splitter="exact", n_jobs=1),
         ht.PLGBRegressor(n_estimators=5, n_jobs=1),
         ht.PLGBClassifier(n_estimators=5, n_jobs=1),
@@ -94,6 +136,20 @@ def expected_failures(estimator):
         ht.LinearRegressor(penalty="elasticnet", alpha=0.1, n_jobs=1),
         ht.LogisticClassifier(n_jobs=1),
         ht.LogisticClassifier(penalty="lasso", alpha=0.01, n_jobs=1),
+        ht.VotingRegressor(TWO, n_jobs=1),
+        ht.VotingRegressor(TWO, weights="validation", cv=2, average="median", n_jobs=1),
+        ht.VotingClassifier(TWO_FOR_CLASSES, n_jobs=1),
+        ht.VotingClassifier(TWO_FOR_CLASSES, voting="soft", weights="validation", cv=2, n_jobs=1),
+        ht.StackingRegressor(TWO, LINE, cv=2, n_jobs=1),
+        ht.StackingRegressor(TWO, TREE, cv=2, passthrough=True, n_jobs=1),
+        ht.StackingClassifier(TWO_FOR_CLASSES, CLASS_TREE, cv=2, n_jobs=1),
+        ht.ModelAverageRegressor(TWO, cv=2, n_jobs=1),
+        ht.ModelAverageRegressor(TWO, weights="bic", n_jobs=1),
+        ht.ModelAverageClassifier(TWO_FOR_CLASSES, weights="greedy", cv=2, n_jobs=1),
+        ht.MixtureOfExpertsRegressor(n_restarts=2, random_state=0, n_jobs=1),
+        ht.MixtureOfExpertsRegressor(expert="tree", n_restarts=1, random_state=0, n_jobs=1),
+        ht.MixtureOfExpertsClassifier(n_restarts=2, random_state=0, n_jobs=1),
+        ht.MixtureOfExpertsClassifier(expert="tree", n_restarts=1, random_state=0, n_jobs=1),
     ],
     expected_failed_checks=expected_failures,
 )  # fmt: skip

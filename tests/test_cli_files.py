@@ -190,41 +190,8 @@ def test_printed_numbers_have_few_digits(data, model, capsys):
     assert len(cells) == 60 and max(len(cell.strip("-0.").replace(".", "")) for cell in cells) == 7
     values = np.array([0.1, 1 / 3, 2e6 + 0.4, 123456.789, 1e-7, 1e20, 5.0, np.nan])
     said = ["0.1", "0.3333333", "2000000", "123456.8", "1e-07", "1e+20", "5", ""]
-    days = np.array(["2024-05-31", "2024-05-31T10:30", "NaT"], dtype="datetime64[us]")
-    shown = readable({"v": values, "d": days, "k": np.array([1, 2])})
+    shown = readable({"v": values, "k": np.array([1, 2])})
     assert shown["v"] == said and shown["k"] == [1, 2]
-    assert shown["d"] == ["2024-05-31", "2024-05-31T10:30:00.000000", ""]
-
-
-@pytest.mark.parametrize("output", ["csv", "parquet"])
-def test_columns_are_kept_beside_the_predictions(output, data, model, capsys):
-    lines = data.read_text().splitlines()
-    path = data.parent / "named.csv"
-    named = [f"{line},{k:04d}" for k, line in enumerate(lines[1:])]
-    path.write_text("\n".join([lines[0] + ",id", *named]))
-    out = data.parent / f"out.{output}"
-    if output == "parquet":
-        pytest.importorskip("pyarrow")
-    command = ["predict", str(model), str(path), "-o", str(out), "--keep"]
-    assert cli.main([*command, "id", "a"]) == 0
-    table = read_table(out, text=["id"])
-    assert list(table) == ["id", "a", "prediction"]
-    assert table["id"].tolist() == [f"{k:04d}" for k in range(60)]
-    np.testing.assert_array_equal(table["a"], read_table(data)["a"])
-    np.testing.assert_allclose(table["prediction"], predicted(model, data), rtol=1e-6)
-    assert cli.main([*command, "name"]) == 1
-    assert "no column 'name' for --keep; the columns are a, b, y, id" in capsys.readouterr().err
-    path.write_text(path.read_text().replace("id", "prediction", 1))
-    assert cli.main([*command, "prediction"]) == 1
-    assert "--keep cannot keep 'prediction'" in capsys.readouterr().err
-
-
-def test_models_without_names_keep_columns(tmp_path, capsys):
-    path = tmp_path / "model.htree"
-    hybridtrees.CARTRegressor().fit(np.arange(10.0)[:, None], np.arange(10.0)).save(path)
-    (tmp_path / "data.csv").write_text("key,x\nu,3\nv,5\n")
-    assert cli.main(["predict", str(path), str(tmp_path / "data.csv"), "--keep", "key"]) == 0
-    assert capsys.readouterr().out == "key,prediction\nu,3\nv,5\n"
 
 
 def test_decimal_commas_are_read(data, model, capsys):

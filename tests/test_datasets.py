@@ -13,11 +13,12 @@ from hybridtrees.datasets import (
     Dataset,
     load_breast_cancer,
     load_heart_failure,
+    load_iris,
     make_house_prices,
     make_seasonal_series,
 )
 
-ALL = [load_breast_cancer, load_heart_failure, make_house_prices, make_seasonal_series]
+ALL = [load_breast_cancer, load_heart_failure, load_iris, make_house_prices, make_seasonal_series]
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,15 @@ def test_bundled_tables(load, shape, positives, target):
     assert len(set(table.feature_names)) == shape[1]
     assert "CC BY 4.0" in table.description
     assert table.categories == {} and table.categorical_features == []
+
+
+def test_iris_equals_the_copy_in_scikit_learn():
+    ours = load_iris()
+    assert ours.shape == (150, 4) and "public domain" in ours.description
+    assert np.bincount(ours.target).tolist() == [50, 50, 50]
+    peer = pytest.importorskip("sklearn.datasets").load_iris()
+    np.testing.assert_array_equal(ours.data, peer.data)
+    np.testing.assert_array_equal(ours.target, peer.target)
 
 
 def test_breast_cancer_equals_the_copy_in_scikit_learn():
@@ -72,9 +82,9 @@ def test_tables_equal_their_source(shared_data):
 def test_bundle_is_small_and_says_its_licence():
     folder = resources.files("hybridtrees.datasets")
     sizes = [len(f.read_bytes()) for f in folder.iterdir() if f.name.endswith(".gz")]
-    assert len(sizes) == 2 and sum(sizes) < 200_000
+    assert len(sizes) == 3 and sum(sizes) < 200_000
     note = folder.joinpath("README.md").read_text()
-    assert note.count("CC BY 4.0") == 2
+    assert note.count("CC BY 4.0") == 2 and note.count("public domain") == 1
 
 
 @pytest.mark.parametrize(
@@ -151,7 +161,7 @@ def test_seasonal_series_without_noise_is_its_formula():
 @pytest.mark.parametrize("load", ALL)
 def test_as_frame(load):
     pd = pytest.importorskip("pandas")
-    seed = {} if load in (load_breast_cancer, load_heart_failure) else {"random_state": 3}
+    seed = {} if load.__name__.startswith("load_") else {"random_state": 3}
     plain, framed = load(**seed), load(**seed, as_frame=True)
     assert isinstance(framed, Dataset)
     assert list(framed.data.columns) == list(plain.feature_names)

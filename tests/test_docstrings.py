@@ -10,6 +10,7 @@ import typing
 
 import numpy as np
 import pytest
+from small_members import small_members
 
 import hybridtrees as ht
 from hybridtrees._docstrings import compose
@@ -25,6 +26,7 @@ ESTIMATORS = [
 
 # Settings under which every documented attribute is there.
 SETTINGS = {
+    "Bagging": {"n_estimators": 40, "oob_score": True},
     "CART": {"ccp_alpha": "cv"},
     "EBLR": {"early_stopping": "validation", "n_rules": 2},
     "GradientBoosting": {"subsample": 0.5, "n_iter_no_change": 2},
@@ -97,7 +99,7 @@ def test_documented_attributes_exist_after_fit(cls):
     if cls.__name__.endswith("Classifier"):
         y = y > 0
     given = next((v for prefix, v in SETTINGS.items() if cls.__name__.startswith(prefix)), {})
-    model = cls(**given)
+    model = cls(**given, **small_members(cls))
     if "early_stopping_rounds" in given:
         model.fit(X, y, eval_set=[(X, y)])
     else:

@@ -92,3 +92,23 @@ def test_intervals_cover_what_they_promise():
         r"^ *(\d+)% +([\d.]+)%", output("plot_forest_intervals.py"), re.M
     ):
         assert abs(float(inside) - float(level)) < 4
+
+
+def test_a_committee_is_no_worse_than_its_mean_member():
+    name = "plot_committee.py"
+    accuracy, loss = numbers(name, "accuracy and log-loss, committee")
+    mean_accuracy, mean_loss = numbers(name, "mean of the members")
+    assert loss < mean_loss and accuracy > mean_accuracy - 0.005
+    alone, together = numbers(name, "variance of 1 and of 40 members")
+    assert together < 0.6 * alone
+    (correlation,) = numbers(name, "correlation of two members")
+    assert together == pytest.approx(alone * (correlation + (1 - correlation) / 40), rel=0.1)
+
+
+def test_ensembles_beat_one_tree_on_heart_failure():
+    script = "plot_heart_failure_ensembles.py"
+    tree, *others = (
+        numbers(script, name)[0]
+        for name in ("tree", "AdaBoost", "gradient boosting", "XGB", "forest")
+    )
+    assert 0.7 < tree < max(others) < 0.95

@@ -15,6 +15,7 @@ import file_fuzzer
 import numpy as np
 import pytest
 from fresh_python import run_python
+from small_members import small_members
 
 import hybridtrees
 
@@ -22,6 +23,18 @@ pytest.importorskip("pandas")
 
 # Parameters by which models hold more, or other things, than by default.
 VARIANTS = {
+    "AdaBoostRegressor": (
+        {"missing": "stop"},
+        {"estimator": hybridtrees.CARTRegressor(max_depth=2), "max_depth": 3},
+    ),
+    "AdaBoostClassifier": (
+        {"resample": True},
+        {"estimator": hybridtrees.CARTClassifier(max_depth=2), "max_depth": 1},
+    ),
+    "BaggingRegressor": ({"estimator": hybridtrees.LinearRegressor(), "max_features": 3},),
+    "BaggingClassifier": ({"prune": True, "bootstrap_features": True},),
+    "PastingRegressor": ({"votes": "importance", "precinct_size": 50},),
+    "PastingClassifier": ({"estimator": hybridtrees.LogisticClassifier()},),
     "RandomForestRegressor": ({"missing": "stop"}, {"criterion": "absolute_error"}),
     "RandomForestClassifier": ({"keep_rows": True, "class_weight": "balanced"},),
     "CARTRegressor": ({"missing": "stop"},),
@@ -29,6 +42,11 @@ VARIANTS = {
     "RERFRegressor": ({"categorical_encoding": "target_mean"},),
     "LinearRegressor": ({"missing_indicator": True},),
     "GradientBoostingRegressor": ({"loss": "huber"},),
+    "ModelAverageRegressor": ({"weights": "bic"},),
+    "StackingClassifier": ({"passthrough": True},),
+    "VotingClassifier": ({"voting": "soft"},),
+    "MixtureOfExpertsRegressor": ({"expert": "tree"},),
+    "MixtureOfExpertsClassifier": ({"expert": "tree"}, {"n_experts": 3}),
     "XGBRegressor": ({"objective": "reg:quantileerror", "quantile_alpha": [0.1, 0.9]},),
 }
 
@@ -42,7 +60,7 @@ def models():
         for number, variant in enumerate(({}, *VARIANTS.get(name, ()))):
             model = cls()
             small = {k: v for k, v in file_fuzzer.SMALL.items() if k in model.get_params()}
-            model.set_params(**small, **variant)
+            model.set_params(**{**small, **variant, **small_members(cls)})
             X, y, labels = file_fuzzer.table(4 if number else 3)
             target = labels if name.endswith("Classifier") else y
             if number and name.endswith("Classifier"):

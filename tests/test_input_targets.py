@@ -102,7 +102,7 @@ def test_column_vector_warns():
             check([[1], [0]], 2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert check_target_regression([[1], [2]], multi_output=True).shape == (2, 1)
+        assert check_target_regression([[1], [2]], multi_output=True).shape == (2,)
 
 
 @pytest.mark.parametrize("container", CONTAINERS)

@@ -307,6 +307,10 @@ for name in hybridtrees.__all__:
             fast = {"n_estimators": 2, "random_state": 0, "n_jobs": 1}
             model.set_params(**{k: v for k, v in fast.items() if k in model.get_params()})
             target = np.where(y > 0, 1, 0) if name.endswith("Classifier") else y
+            if "estimators" in model.get_params():
+                kind = "Classifier" if name.endswith("Classifier") else "Regressor"
+                tree = getattr(hybridtrees, "CART" + kind)
+                model.set_params(estimators=[("tree", tree(max_depth=2, n_jobs=1))], cv=2)
             model.fit(X, target)
             model.save(sys.argv[1] + name)
             os._exit(0)

@@ -6,6 +6,7 @@ import inspect
 
 import numpy as np
 import pytest
+from small_members import small_members
 
 import hybridtrees as ht
 from hybridtrees import datasets
@@ -15,6 +16,10 @@ _FEW = {"n_estimators": 2}
 _SAMPLED = {"n_estimators": 2, "subsample": 0.5}
 # What makes each estimator draw something.
 DRAWING = {
+    "AdaBoostClassifier": {"resample": True, **_FEW},
+    "AdaBoostRegressor": _FEW,
+    "BaggingClassifier": _FEW,
+    "BaggingRegressor": _FEW,
     "BinMapper": {"subsample": 60, "max_bins": 16},
     "CARTClassifier": {"max_features": 1, "max_depth": 3},
     "CARTRegressor": {"max_features": 1, "max_depth": 3},
@@ -26,14 +31,24 @@ DRAWING = {
     "LinearForestRegressor": {"max_depth": 1, **_FEW},
     "LinearTreeClassifier": {"max_features": 1, "max_depth": 2, "pruning": None},
     "LinearTreeRegressor": {"max_features": 1, "max_depth": 2, "pruning": None},
+    "ModelAverageClassifier": small_members(ht.ModelAverageClassifier),
+    "ModelAverageRegressor": small_members(ht.ModelAverageRegressor),
+    "MixtureOfExpertsClassifier": {"n_restarts": 1, "tol": 1e-2},
+    "MixtureOfExpertsRegressor": {"n_restarts": 1, "tol": 1e-2},
     "PLGBClassifier": _SAMPLED,
     "PLGBRegressor": _SAMPLED,
+    "PastingClassifier": {"precinct_size": 40, **_FEW},
+    "PastingRegressor": {"precinct_size": 40, **_FEW},
     # Without held-out entries, which may find that no round helps.
     "ProximityImputer": {"n_rounds": 1, "validation_fraction": None, **_FEW},
     "RERFClassifier": _FEW,
     "RERFRegressor": _FEW,
     "RandomForestClassifier": _FEW,
     "RandomForestRegressor": _FEW,
+    "StackingClassifier": small_members(ht.StackingClassifier),
+    "StackingRegressor": small_members(ht.StackingRegressor),
+    "VotingClassifier": {"voting": "soft", **small_members(ht.VotingClassifier)},
+    "VotingRegressor": small_members(ht.VotingRegressor),
     "XGBClassifier": _SAMPLED,
     "XGBRegressor": _SAMPLED,
 }

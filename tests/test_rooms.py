@@ -24,6 +24,7 @@ ROOMS = (
     FAMILIES,
     ("inspection",),
     ("selection", "prepare"),
+    ("ensembles",),
     ("_compare",),
 )
 RANK = {f"hybridtrees.{room}": rank for rank, row in enumerate(ROOMS) for room in row}

@@ -39,11 +39,20 @@ RECIPES = {
     "cart": Recipe("CART", {"max_depth": 12, "random_state": 0}, sparse=True),
     "cart hist": Recipe("CART", {"splitter": "hist", "max_depth": 12, "random_state": 0}),
     "forest": Recipe("RandomForest", FOREST, 100_000, classes=False, sparse=True),
+    "adaboost": Recipe("AdaBoost", {"n_estimators": N_TREES, "random_state": 0}, 100_000),
+    "bagging": Recipe("Bagging", FOREST, 100_000, classes=False),
+    "pasting": Recipe("Pasting", FOREST, classes=False),
     "linear": Recipe("Linear", sparse=True),
     "linear tree": Recipe("LinearTree", {"max_depth": 4}, 100_000, classes=False),
     "linear forest": Recipe("LinearForest", {**FOREST, "n_estimators": 5}, 10_000, classes=False),
     "rerf": Recipe("RERF", FOREST, 100_000, classes=False),
     "eblr": Recipe("EBLR", {"n_rules": 10}, 100_000, classes=False),
+    "voting": Recipe("Voting", {}, 100_000, classes=False),
+    "stacking": Recipe("Stacking", {}, 100_000, classes=False),
+    "average": Recipe("ModelAverage", {}, 100_000, classes=False),
+    "mixture": Recipe(
+        "MixtureOfExperts", {"n_restarts": 1, "random_state": 0}, 100_000, classes=False
+    ),
 }
 
 
@@ -53,4 +62,11 @@ def make_estimator(name: str, task: str, n_jobs: int, **more: Any) -> Any:
     kind = "Regressor" if task == "regression" else "Classifier"
     family = "Logistic" if (recipe.family, kind) == ("Linear", "Classifier") else recipe.family
     cls: Callable[..., Any] = getattr(hybridtrees, f"{family}{kind}")
-    return cls(**recipe.parameters, **more, n_jobs=n_jobs)
+    parameters = dict(recipe.parameters)
+    if recipe.family in ("Voting", "Stacking", "ModelAverage"):
+        # What a table needs goes to the members.
+        members = {name: make_estimator(name, task, n_jobs, **more) for name in ("linear", "gb")}
+        parameters["estimators"], more = list(members.items()), {}
+    if recipe.family == "Voting" and kind == "Classifier":
+        parameters["voting"] = "soft"
+    return cls(**parameters, **more, n_jobs=n_jobs)

@@ -20,6 +20,8 @@ ORDER = (
     "plot_plgb.py",
     "plot_forest_intervals.py",
     "plot_forest_importance_bias.py",
+    "plot_committee.py",
+    "plot_heart_failure_ensembles.py",
     "plot_plgb_leaf_fits.py",
 )
 

@@ -56,6 +56,8 @@ class Standing:
     tied: bool = False  # Not shown to be worse than the best; False for the best itself
     leads: bool = False  # The best or tied with it
     error: str | None = None
+    predicted: list[Prediction] = field(default_factory=list)  # Of each fold
+    resampled: np.ndarray | None = None  # The mean score on each resample of the rows
 
     @property
     def mean(self) -> float:
@@ -90,6 +92,7 @@ class Choice:
     helpers: Helpers
     n_folds: int
     n_repeats: int  # Those that were done, after `run`
+    folds: list[Fold] = field(default_factory=list)  # Those that were done, repeat after repeat
 
     def run(self, trials: Sequence[Trial], end: float | None) -> dict[str, Standing]:
         """Standings by the keys of families; none if `end` leaves no time for a repeat."""
@@ -111,7 +114,7 @@ class Choice:
             )
             trials = [trial for trial in trials if standings[trial.family.key].leads]
             seconds = time.perf_counter() - start
-        self.n_repeats = len(folds) // self.n_folds
+        self.n_repeats, self.folds = len(folds) // self.n_folds, folds
         return standings
 
     def _fit(self, trials: Sequence[Trial], folds: list[Fold]) -> list[list[Fitted]]:
@@ -146,25 +149,27 @@ class Choice:
             standings[key] = Standing(error=error)
             if error is None:
                 predicted[key] = [one["predicted"] for one in found]
-                standings[key].scores = self._scores(folds, predicted[key])
+                standings[key].scores = self.scores_of(folds, predicted[key])
+                standings[key].predicted = predicted[key]
         if not predicted:
             return standings
         best = min(predicted, key=lambda key: self.score.key(standings[key].mean))
-        means = {key: self._resampled(folds, found) for key, found in predicted.items()}
+        means = {key: self.resampled(folds, found) for key, found in predicted.items()}
         for key, values in means.items():
-            standings[key].interval = interval(values)
+            standings[key].interval, standings[key].resampled = interval(values), values
             standings[key].tied = key != best and not is_worse(self.score, values, means[best])
             standings[key].leads = key == best or standings[key].tied
         return standings
 
-    def _scores(self, folds: list[Fold], predicted: list[Prediction]) -> list[float]:
+    def scores_of(self, folds: list[Fold], predicted: list[Prediction]) -> list[float]:
+        """Score of each fold."""
         target = self.data.target
         return [
             self.score(target[fold.validation], one)
             for fold, one in zip(folds, predicted, strict=True)
         ]
 
-    def _resampled(self, folds: list[Fold], predicted: list[Prediction]) -> np.ndarray:
+    def resampled(self, folds: list[Fold], predicted: list[Prediction]) -> np.ndarray:
         """Mean score over the folds on each resample of the rows that do not test."""
         rest, target = self.plan.rest, self.data.target
         place = np.zeros(len(target), dtype=np.intp)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from hybridtrees.base import Estimator
+from hybridtrees.input._user_tables import Columns, SparseColumns, open_columns
 from hybridtrees.input.arrays import is_missing_object
 from hybridtrees.input.columns import column_indices
 from hybridtrees.input.validation import (
@@ -16,7 +19,6 @@ from hybridtrees.input.validation import (
     check_target_classification,
     check_target_regression,
 )
-from hybridtrees.inspection._columns import Columns, SparseColumns, open_columns
 from hybridtrees.prepare import DateFeatures, PreparedClassifier, PreparedRegressor
 from hybridtrees.prepare.calendar import date_values, parse_dates
 
@@ -25,6 +27,10 @@ TASKS = ("regression", "classification")
 _MOST_CLASSES = 10
 # A text column with more labels than both names rows.
 _MANY_LABELS, _UNIQUE_SHARE = 50, 0.5
+# Words in the name of a column that holds numbers given to rows.
+_ID_WORDS = frozenset(("id", "ids", "key", "no", "nr", "number", "index", "idx"))
+# Whole numbers that differ in all rows by chance as seldom as exp(-10) were given to the rows.
+_SELDOM = 10.0
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,29 @@ def names_rows(n_labels: int, n_rows: int) -> bool:
     return n_labels > max(_MANY_LABELS, _UNIQUE_SHARE * n_rows)
 
 
+def numbers_rows(name: str, column: np.ndarray) -> bool:
+    """Whether a column of numbers seems to hold one that was given to each row, in any order.
+
+    These are whole and differ in all rows. They fill a range without a gap, or the column is
+    named so, or they lie too close together to differ by chance: of n independent draws from
+    a range of m numbers all differ with a probability of about exp(-n^2 / 2m), and less if
+    some numbers are drawn more often than others.
+    """
+    if column.dtype.kind not in "iuf" or len(column) < 2:
+        return False
+    if column.dtype.kind == "f" and not (np.isfinite(column) & (column == np.floor(column))).all():
+        return False
+    ordered = np.sort(column)
+    if (ordered[1:] == ordered[:-1]).any():
+        return False
+    n_rows, n_numbers = len(ordered), float(ordered[-1]) - float(ordered[0]) + 1
+    words = re.sub(r"([a-z])([A-Z])", r"\1 \2", name)
+    named = name.lower().endswith("id") or not _ID_WORDS.isdisjoint(
+        re.split(r"[^a-z]+", words.lower())
+    )
+    return named or n_numbers == n_rows or n_rows**2 / (2 * n_numbers) > _SELDOM
+
+
 def guess_task(y: Any) -> str:
     """Classes if the target is text or truth values, or a few whole numbers; else numbers."""
     values = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
@@ -112,10 +141,12 @@ def make_data(
     name: str = "data",
     target_name: str | None = None,
     notes: list[str] | None = None,
+    numbering: Collection[str] | None = None,
 ) -> Data:
     """Check a table and its target.
 
     `time` is a column of X by name or number, or values of its own. Dates become features.
+    Columns in `numbering` hold numbers of rows; by default they are found here.
     """
     if task not in ("auto", *TASKS):
         raise ValueError(f"task must be 'auto', 'regression' or 'classification', got {task!r}")
@@ -123,6 +154,8 @@ def make_data(
     columns = open_columns(X)
     notes = list(notes or ())
     when = None if time is None else _take_time(columns, time)
+    if numbering is None:
+        numbering = _numbering(columns, time)
     columns, dates, categorical_features = _without_dates(columns, categorical_features, notes)
     reader, values = FeatureReader.fit(columns.table, categorical_features=categorical_features)
     n_rows = columns.shape[0]
@@ -144,16 +177,9 @@ def make_data(
         classes = None
         if target.min() == target.max():
             raise ValueError(f"the target {target_name!r} is constant: every row is {target[0]}")
-    names = reader.feature_names_in
-    for j in np.flatnonzero(reader.is_categorical).tolist():
-        known = reader.categories[j]
-        n_labels = 0 if known is None else len(known)
-        if names_rows(n_labels, n_rows):
-            name_of = f"x{j}" if names is None else names[j]
-            notes.append(
-                f"{name_of!r} has {n_labels} different labels in {n_rows} rows: leave it out if it "
-                "names rows"
-            )
+    named = reader.feature_names_in
+    names = [f"x{j}" for j in range(columns.shape[1])] if named is None else list(named)
+    notes += _notes_on_rows(names, reader, numbering, n_rows)
     return Data(
         name=name,
         target_name=target_name,
@@ -161,7 +187,7 @@ def make_data(
         columns=columns,
         values=values.tocsr() if hasattr(values, "tocsr") else values,
         categorical=np.flatnonzero(reader.is_categorical).tolist(),
-        feature_names=[f"x{j}" for j in range(columns.shape[1])] if names is None else list(names),
+        feature_names=names,
         labels=labels,
         target=target,
         classes=classes,
@@ -169,6 +195,26 @@ def make_data(
         dates=dates,
         notes=notes,
     )
+
+
+def _notes_on_rows(
+    names: list[str], reader: FeatureReader, numbering: Collection[str], n_rows: int
+) -> list[str]:
+    """Return notes about features that number or name rows."""
+    notes = [
+        f"{name!r} numbers the rows: leave it out if it means nothing else"
+        for name in names
+        if name in numbering
+    ]
+    for j in np.flatnonzero(reader.is_categorical).tolist():
+        known = reader.categories[j]
+        n_labels = 0 if known is None else len(known)
+        if names_rows(n_labels, n_rows) and names[j] not in numbering:
+            notes.append(
+                f"{names[j]!r} has {n_labels} different labels in {n_rows} rows: leave it out if "
+                "it names rows"
+            )
+    return notes
 
 
 def _plain(label: Any) -> Any:
@@ -203,9 +249,27 @@ def _numbers(y: Any, n_rows: int, target_name: str) -> np.ndarray:
     return check_target_regression(y, n_rows)
 
 
+def _numbering(columns: Columns, time: Any) -> set[str]:
+    """Names of the columns that number the rows, but for the one that orders them."""
+    if isinstance(columns, SparseColumns):
+        return set()
+    ordering = columns.index(time, "time") if _is_column(time) else None
+    found = set()
+    for j in range(columns.shape[1]):
+        name = f"x{j}" if columns.names is None else str(columns.names[j])
+        if j != ordering and not columns.is_category(j) and numbers_rows(name, columns.column(j)):
+            found.add(name)
+    return found
+
+
+def _is_column(time: Any) -> bool:
+    """Whether a column of X is meant, by name or number."""
+    return isinstance(time, str | int | np.integer)
+
+
 def _take_time(columns: Columns, time: Any) -> np.ndarray:
     """Values that order the rows."""
-    if not isinstance(time, str | int | np.integer):
+    if not _is_column(time):
         when = np.asarray(time.to_numpy() if hasattr(time, "to_numpy") else time)
         if when.shape != (columns.shape[0],):
             raise ValueError(

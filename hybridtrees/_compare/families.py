@@ -44,12 +44,17 @@ class Family:
     fixed: dict[str, Any] = field(default_factory=dict)  # Further arguments of the constructor
     stopping: Stopping | None = None
     only: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # Grids of classification, where they are others
+    class_grids: Sequence[dict[str, Sequence[Any]]] | None = None
 
-    def settings(self) -> list[Setting]:
+    def settings(self, task: str = "regression") -> list[Setting]:
         """All settings, in the order in which they are tried."""
+        grids = self.grids
+        if task == "classification" and self.class_grids is not None:
+            grids = self.class_grids
         return [
             dict(zip(grid, values, strict=True))
-            for grid in self.grids
+            for grid in grids
             for values in product(*grid.values())
         ]
 
@@ -167,8 +172,17 @@ FAMILIES: tuple[Family, ...] = (
         "RandomForestClassifier",
         (
             {"max_depth": [8, None, 4], "max_features": ["sqrt", 0.5]},
+            {"max_depth": [None], "max_features": [1.0]},
             {"max_depth": [6], "max_features": [1.0], "min_samples_leaf": [5]},
         ),
+        {"n_estimators": 100},
+    ),
+    Family(
+        "adaboost",
+        "AdaBoost",
+        "AdaBoostRegressor",
+        "AdaBoostClassifier",
+        ({"max_depth": [3, 1], "learning_rate": [0.5, 0.1]},),
         {"n_estimators": 100},
     ),
     Family(
@@ -211,8 +225,9 @@ FAMILIES: tuple[Family, ...] = (
         "LinearForestClassifier",
         ({"max_depth": [3, 1], "penalty": ["ridge"], "alpha": [0.01]},),
         {"n_estimators": 20, "min_samples_leaf": 0.05, "max_bins": 32, "categorical_effects": True},
-        # A logistic regression for each candidate takes its time.
+        # Logistic regressions of each candidate take their time: half as many as at depth 3.
         only={"classification": {"n_estimators": 10}},
+        class_grids=({"max_depth": [2, 1], "penalty": ["ridge"], "alpha": [0.01]},),
     ),
     Family(
         "rerf",
@@ -250,7 +265,11 @@ FAMILIES: tuple[Family, ...] = (
         _PLGB_STOPPING,
     ),
     Family("baseline", "baseline (constant)", ConstantRegressor, ConstantClassifier),
+    # No family of its own: the final models of the others, averaged.
+    Family("ensemble", "ensemble of the above", "VotingRegressor", "VotingClassifier"),
 )
+# Not searched, and without learning curves.
+BASELINE, ENSEMBLE = "baseline", "ensemble"
 
 
 def choose_families(models: Sequence[Any] | None) -> list[Family]:
@@ -268,4 +287,6 @@ def choose_families(models: Sequence[Any] | None) -> list[Family]:
             chosen[model] = known[model]
         else:
             raise ValueError(f"models must be among {', '.join(known)}, got {model!r}")
+    if list(chosen) in ([ENSEMBLE], [ENSEMBLE, BASELINE], [BASELINE, ENSEMBLE]):
+        raise ValueError("models must name what the ensemble is made of, got 'ensemble' alone")
     return list(chosen.values())

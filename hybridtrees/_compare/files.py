@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
@@ -13,8 +13,23 @@ from typing import Any
 import numpy as np
 
 from hybridtrees import datasets
-from hybridtrees._compare.data import Data, as_times, guess_task, make_data, names_rows
-from hybridtrees._compare.reading import Table, column_of, read_table, source_name, truth_values
+from hybridtrees._compare.data import (
+    Data,
+    as_times,
+    guess_task,
+    make_data,
+    names_rows,
+    numbers_rows,
+)
+from hybridtrees._compare.reading import (
+    Table,
+    cells_to_write,
+    column_of,
+    read_and_keep,
+    read_table,
+    source_name,
+    truth_values,
+)
 from hybridtrees._outputs import writing_to
 
 # Each takes the seed, for which the bundled tables have no use.
@@ -69,7 +84,7 @@ def load_file(
         raise ValueError(f"the column {target!r} cannot be both the target and the time")
     notes = [f"{name!r} {note}" for name, note in about.items() if name not in drop]
     # Found before rows are left out, which would leave gaps between the numbers.
-    numbering = {name for name, column in table.items() if _numbers_rows(name, column)} - {time}
+    numbering = {name for name, column in table.items() if numbers_rows(name, column)} - {time}
     known = _is_known(y)
     if not known.all():
         if not known.any():
@@ -80,7 +95,7 @@ def load_file(
         when = None if when is None else when[known]
     left_out = {target, *drop}
     features = {name: column for name, column in table.items() if name not in left_out}
-    features, more = _usable(features, numbering)
+    features, more = _usable(features)
     if not features:
         raise ValueError(f"{source_name(path)} has no column left to predict {target!r} from")
     if y.dtype.kind == "M":
@@ -103,6 +118,7 @@ def load_file(
         name=Path(source_name(path)).name,
         target_name=target,
         notes=notes + more,
+        numbering=numbering,
     )
 
 
@@ -113,7 +129,7 @@ def _is_known(column: np.ndarray) -> np.ndarray:
     return ~missing
 
 
-def _usable(features: Table, numbering: Collection[str]) -> tuple[Table, list[str]]:
+def _usable(features: Table) -> tuple[Table, list[str]]:
     """Leave out columns that no model can use; also returns notes about them."""
     kept, notes = {}, []
     for name, column in features.items():
@@ -127,21 +143,11 @@ def _usable(features: Table, numbering: Collection[str]) -> tuple[Table, list[st
                 column = truth
             elif not labels:
                 column = np.full(len(column), np.nan)
-        elif name in numbering:
-            notes.append(f"{name!r} numbers the rows; if it means nothing else, --drop it")
         if column.dtype.kind == "f" and np.isinf(column).any():
             notes.append(f"{name!r} holds infinite values, which are taken for missing")
             column = np.where(np.isinf(column), np.nan, column)
         kept[name] = column
     return kept, notes
-
-
-def _numbers_rows(name: str, column: np.ndarray) -> bool:
-    """Whether a column holds each whole number of a range once, or any once and is called an id."""
-    if column.dtype.kind != "f" or not (column == np.floor(column)).all():
-        return False
-    once = bool(np.isfinite(column).all()) and len(np.unique(column)) == len(column)
-    return once and (np.ptp(column) == len(column) - 1 or name.lower().endswith("id"))
 
 
 def predict_file(
@@ -151,21 +157,23 @@ def predict_file(
     keep: Sequence[str] = (),
     decimal: str | None = None,
     notes: dict[str, str] | None = None,
-) -> dict[str, np.ndarray]:
+) -> dict[str, Any]:
     """Predict the rows of a file: ``prediction``, and ``probability_<class>`` for each class.
 
     Several targets or quantiles are ``prediction_0``, ``prediction_1`` and so on.
 
-    Columns to `keep` stand before them. Columns that the model does not know by name are ignored.
+    Columns to `keep` stand before them, as the file has them. Columns that the model does not know
+    by name are ignored.
     """
     names = getattr(model, "feature_names_in_", None)
     spelled = _text_features(model)
     about: dict[str, str] = {}
     where = source_name(path)
-    # What is only kept stays as it is written: 007 is no number.
-    only_kept = set(keep).difference(() if names is None else names)
-    table = read_table(path, text=spelled, verbatim=only_kept, decimal=decimal, notes=about)
-    kept = {name: column_of(table, name, "--keep") for name in keep}
+    # What is only kept does not tell how the numbers of the file are written.
+    text = spelled.union(keep).difference(() if names is None else set(names) - spelled)
+    table, kept = read_and_keep(path, keep, text=text, decimal=decimal, notes=about)
+    for name in keep:
+        column_of(table, name, "--keep")
     if names is None:
         others = [column for name, column in table.items() if name not in keep]
         if len(others) != model.n_features_in_:
@@ -199,14 +207,17 @@ def predict_file(
     return {**kept, **columns}
 
 
-def readable(columns: dict[str, np.ndarray]) -> dict[str, list[Any]]:
-    """Return columns as people read them: numbers of seven digits, dates without empty times."""
-    return {name: [_spelled(value) for value in column] for name, column in columns.items()}
+def readable(columns: dict[str, Any]) -> dict[str, list[Any]]:
+    """Return columns as people read them: predictions, which are arrays, with seven digits."""
+    return {
+        name: list(map(_spelled, column))
+        if isinstance(column, np.ndarray)
+        else cells_to_write(column)
+        for name, column in columns.items()
+    }
 
 
 def _spelled(value: Any) -> Any:
-    if isinstance(value, np.datetime64):
-        return "" if np.isnat(value) else str(value).removesuffix("T00:00:00.000000")
     if not isinstance(value, float):  # NumPy's are among them
         return value
     if not np.isfinite(value):
@@ -217,6 +228,8 @@ def _spelled(value: Any) -> Any:
 def _text_features(model: Any) -> set[str]:
     """Names of the features that were text in fit."""
     own = getattr(model, "estimator_", model)
+    while not hasattr(own, "_reader"):  # an ensemble: all members have read the same table
+        own = own.estimators_[0]
     names = getattr(own, "feature_names_in_", None)
     categories = own._reader.categories
     return {

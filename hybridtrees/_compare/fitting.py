@@ -71,7 +71,7 @@ class FitJob:
 
         A fit that failed has an `error` and no scores.
         """
-        scores, rounds, seconds = [], [], 0.0
+        scores, rounds, held_out, seconds = [], [], [], 0.0
         score = SCORES[self.score]
         stopping = item.family.stopping if item.stop else None
         parts = self.parts if item.part is None else [self.parts[item.part]]
@@ -84,6 +84,7 @@ class FitJob:
                     rounds.append(stopping.rounds(model))
             except Exception as error:  # one family that fails must not end the comparison
                 return {"error": f"{type(error).__name__}: {error}", "seconds": seconds}
+            held_out.append(predicted[1])
             scores.append((score(part.y, predicted[0]), score(part.y_val, predicted[1])))
         train, validation = map(float, np.mean(scores, axis=0))
         return {
@@ -91,6 +92,7 @@ class FitJob:
             "validation": validation,
             "rounds": round(float(np.mean(rounds))) if rounds else None,
             "seconds": seconds,
+            "held_out": held_out,
             "n_rows": max(len(part.y) for part in parts),
         }
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridtrees._compare.families import Family
+from hybridtrees._compare.families import BASELINE, ENSEMBLE, Family
 from hybridtrees._compare.fitting import Fit, FitJob, Part, in_package
 from hybridtrees._compare.helpers import Helpers
 from hybridtrees._compare.result import Comparison
@@ -44,7 +44,7 @@ class Curve:
 def learning_curves(comparison: Comparison, helpers: Helpers) -> list[Curve]:
     """Fit the chosen setting of every family to parts of the training rows.
 
-    Families that failed, and the baseline, have no curve.
+    Families that failed, the baseline and the ensemble have no curve.
     """
     data, plan, limits = comparison.data, comparison.plan, comparison.limits
     fold = plan.folds[-1]
@@ -54,7 +54,8 @@ def learning_curves(comparison: Comparison, helpers: Helpers) -> list[Curve]:
     held_out = data.part(fold.validation)
     parts = [Part(*data.part(rows), *held_out) for rows in subsets]
     job = FitJob.on(data, parts, comparison.score.name, limits.seed, helpers.threads_each)
-    wanted = [r for r in comparison.results if r.error is None and r.family.key != "baseline"]
+    apart = (BASELINE, ENSEMBLE)
+    wanted = [r for r in comparison.results if r.error is None and r.family.key not in apart]
     # The search has fitted the settings to all rows, unless it had several folds or a budget.
     searched = most == len(fold.train) and len(plan.folds) == 1
     fits = [
@@ -90,9 +91,11 @@ class Importances:
 def importances(comparison: Comparison, most: int = 12) -> Importances | None:
     """Permutation importances of all models on the test rows; None where all models failed."""
     data = comparison.data
-    results = [r for r in comparison.results if r.model is not None and r.family.key != "baseline"]
+    results = [r for r in comparison.results if r.model is not None and r.family.key != BASELINE]
     if not results:
         return None
+    if comparison.winner.family.key != ENSEMBLE:  # its members say the same, at less cost
+        results = [r for r in results if r.family.key != ENSEMBLE]
     rows = some(comparison.plan.test, _MOST_TEST_ROWS)
     X, y = data.columns.take(rows).table, data.labels[rows]
     features = _candidates([r.model for r in results], data.shape[1])

@@ -37,23 +37,37 @@ def read_table(
     path: str | PathLike[str],
     *,
     text: Collection[str] = (),
-    verbatim: Collection[str] = (),
     decimal: str | None = None,
     notes: dict[str, str] | None = None,
 ) -> Table:
     """Read a CSV or Parquet file, or the standard input (``-``).
 
-    Columns in `text` become text, and those in `verbatim` stay as the file has them.
+    Columns in `text` become text.
 
     Parquet if the name ends in .parquet or .pq, or by its first bytes; else CSV, which may be
     packed by gzip. The delimiter is detected: comma, semicolon, tab or bar. Numbers may be as
     people write them, see `cells`; `decimal`, a point or comma, says how. What users should know
     of a column is put into `notes`.
     """
+    return read_and_keep(path, (), text=text, decimal=decimal, notes=notes)[0]
+
+
+def read_and_keep(
+    path: str | PathLike[str],
+    keep: Collection[str],
+    *,
+    text: Collection[str] = (),
+    decimal: str | None = None,
+    notes: dict[str, str] | None = None,
+) -> tuple[Table, dict[str, Any]]:
+    """Read a table as `read_table` does, and the columns to `keep` as the file has them.
+
+    Those are lists of cells of a CSV file, and columns of pyarrow or pandas of a Parquet file.
+    """
     where, raw = source_name(path), _content(path)
     if where.lower().endswith((".parquet", ".pq")) or raw.startswith(b"PAR1"):
         try:
-            table = _read_parquet(where, raw)
+            table, kept = _read_parquet(where, raw, keep)
         except (ValueError, OSError) as error:
             raise ValueError(f"{where} cannot be read as Parquet: {error}") from None
         table = {name: _as_text(c) if name in text else c for name, c in table.items()}
@@ -61,10 +75,10 @@ def read_table(
         content = _decoded(where, raw)
         del raw  # as large as the file
         notes = {} if notes is None else notes
-        table = _read_csv(where, content, {*text, *verbatim}, decimal, notes)
+        table, kept = _read_csv(where, content, set(text), decimal, notes, keep)
     if not table or not len(next(iter(table.values()))):
         raise ValueError(f"{where} holds no rows")
-    return table
+    return table, kept
 
 
 def source_name(path: str | PathLike[str]) -> str:
@@ -101,9 +115,14 @@ def _listed(names: Sequence[str], most: int = 20) -> str:
 
 
 def _read_csv(
-    path: str, content: str, text: set[str], decimal: str | None, notes: dict[str, str]
-) -> Table:
-    """Columns as numbers where they can be."""
+    path: str,
+    content: str,
+    text: set[str],
+    decimal: str | None,
+    notes: dict[str, str],
+    keep: Collection[str],
+) -> tuple[Table, dict[str, list[str]]]:
+    """Columns as numbers where they can be, and the cells of those to keep."""
     head, body = _head_and_body(content)
     delimiter = max(_DELIMITERS, key=re.sub('"[^"]*"', "", head).count)
     names: list[str] = next(_cells_of(path, head, delimiter), [])
@@ -118,18 +137,20 @@ def _read_csv(
     if not body.strip():
         raise ValueError(f"{path} holds no rows")
     try:
-        if decimal == "," or not text.isdisjoint(names):
+        if decimal == "," or not text.union(keep).isdisjoint(names):
             raise ValueError
         numbers = np.loadtxt(io.StringIO(body), delimiter=delimiter, comments=None, ndmin=2)
     except ValueError:  # text, missing values, quotes, or numbers that are not to be read so
         columns = _read_cells(path, names, body, delimiter)
         free = delimiter != ","
-        return typed_columns(columns, notes, text=text, decimal=decimal, comma_is_free=free)
+        kept = {name: columns[name] for name in keep if name in columns}
+        typed = typed_columns(columns, notes, text=text, decimal=decimal, comma_is_free=free)
+        return typed, kept
     if numbers.shape[1] != len(names):
         raise ValueError(
             f"{path} has {len(names)} column names, but {numbers.shape[1]} values in each row"
         )
-    return dict(zip(names, np.ascontiguousarray(numbers.T), strict=True))
+    return dict(zip(names, np.ascontiguousarray(numbers.T), strict=True)), {}
 
 
 def _decoded(path: str, raw: bytes) -> str:
@@ -226,13 +247,15 @@ def _spell(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _read_parquet(path: str, raw: bytes) -> dict[str, np.ndarray]:
+def _read_parquet(path: str, raw: bytes, keep: Collection[str]) -> tuple[Table, dict[str, Any]]:
     try:
         import pyarrow.parquet as parquet
     except ImportError:
-        return _read_parquet_by_pandas(path, raw)
-    table = parquet.read_table(io.BytesIO(raw))
-    return {name: _from_arrow(table.column(name)) for name in table.column_names}
+        return _read_parquet_by_pandas(path, raw, keep)
+    found = parquet.read_table(io.BytesIO(raw))
+    names = found.column_names
+    kept = {name: found.column(name) for name in keep if name in names}
+    return {name: _from_arrow(found.column(name)) for name in names}, kept
 
 
 def _from_arrow(column: Any) -> np.ndarray:
@@ -249,7 +272,9 @@ def _from_arrow(column: Any) -> np.ndarray:
     return np.array([None if v is None else str(v) for v in values], dtype=object)
 
 
-def _read_parquet_by_pandas(path: str, raw: bytes) -> dict[str, np.ndarray]:
+def _read_parquet_by_pandas(
+    path: str, raw: bytes, keep: Collection[str]
+) -> tuple[Table, dict[str, Any]]:
     try:
         import pandas as pd
 
@@ -269,4 +294,28 @@ def _read_parquet_by_pandas(path: str, raw: bytes) -> dict[str, np.ndarray]:
             missing = column.isna().to_numpy()
             values = [None if gone else str(v) for gone, v in zip(missing, column, strict=True)]
             table[str(name)] = np.array(values, dtype=object)
-    return table
+    return table, {name: frame[name] for name in keep if name in table}
+
+
+# What a date has behind it that holds no time, and a time that holds no fractions.
+_EMPTY_TIME = re.compile(r"(?: 00:00:00)?(?:\.0+)?$")
+
+
+def cells_to_write(column: Any) -> list[Any]:
+    """Return a column that was kept as the cells of a CSV file, None where it is missing.
+
+    Numbers have all their digits.
+    """
+    if isinstance(column, list):  # of a CSV file
+        return column
+    if hasattr(column, "isna"):  # of pandas
+        return [None if gone else v for gone, v in zip(column.isna(), column, strict=True)]
+    import pyarrow as pa
+
+    try:
+        cells: list[Any] = column.cast(pa.string()).to_pylist()
+    except pa.ArrowException:  # lists, bytes
+        cells = column.to_pylist()
+    if pa.types.is_temporal(column.type):
+        return [None if cell is None else _EMPTY_TIME.sub("", cell) for cell in cells]
+    return cells

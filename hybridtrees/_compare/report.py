@@ -10,6 +10,7 @@ from os import PathLike
 import numpy as np
 
 from hybridtrees._compare import svg
+from hybridtrees._compare.families import ENSEMBLE
 from hybridtrees._compare.helpers import Helpers, helping
 from hybridtrees._compare.insight import Curve, Importances, importances, learning_curves
 from hybridtrees._compare.report_data import cut, data_part
@@ -90,7 +91,8 @@ def _overview(comparisons: Sequence[Comparison]) -> str:
         for rank, result in enumerate(comparison.results, start=1):
             name = result.family.name
             empty = [np.nan] * len(comparisons)
-            if result.error is None:
+            # The ensemble stands first or last, whatever its score.
+            if result.error is None and result.family.key != ENSEMBLE:
                 chips[name] = _chip(result)
                 ranks.setdefault(name, list(empty))[k] = rank
                 times.setdefault(name, list(empty))[k] = result.fit_seconds
@@ -170,7 +172,7 @@ def _board(comparison: Comparison, anchor: str) -> str:
             failed = f"<span class='bad'>failed: {escape(result.error)}</span>"
             rows.append(["-", _link(result, anchor), *[""] * (len(heads) - 3), failed])
             continue
-        delta = f"{row['delta']:+.1f}"
+        delta = f"{row['delta']:+.1f}" if np.isfinite(row["delta"]) else "-"
         if row["overfits"]:
             delta = f"<span class='bad' title='beyond the limit of overfitting'>{delta} *</span>"
         tied = " <span title='not to be told apart from the first'>≈</span>" if row["tied"] else ""

@@ -9,7 +9,7 @@ import numpy as np
 import hybridtrees
 from hybridtrees._compare.result import Comparison, Result
 from hybridtrees._parameters import differs
-from hybridtrees.inspection._columns import ArrowColumns, DictColumns, PandasColumns
+from hybridtrees.input._user_tables import ArrowColumns, DictColumns, PandasColumns
 
 # Bundled data sets: their rows, and the call that makes each.
 _BUNDLED = {
@@ -38,10 +38,10 @@ def snippet(comparison: Comparison, result: Result) -> str | None:
     if data.time is None and data.n_classes:
         how += ", strata=y"
     take = _TAKE.get(type(data.columns), "X[{rows}]")
-    home = "hybridtrees" if hasattr(hybridtrees, type(model).__name__) else type(model).__module__
+    members = [model, *getattr(model, "estimators_", ())]
     lines = [
         "import numpy as np",
-        f"from {home} import {type(model).__name__}",
+        *sorted({f"from {_home(member)} import {type(member).__name__}" for member in members}),
         "from hybridtrees._compare.splits import split_rows",
         *_data_lines(comparison),
         *_date_lines(data.dates),
@@ -57,17 +57,30 @@ def snippet(comparison: Comparison, result: Result) -> str | None:
     return "\n".join(lines) + "\n"
 
 
+def _home(model: Any) -> str:
+    """Return the module that a class is imported from."""
+    known = hasattr(hybridtrees, type(model).__name__)
+    return "hybridtrees" if known else type(model).__module__
+
+
 def _constructor(model: Any, name: str) -> str:
     """Call of the constructor, a parameter per line; threads do not change the model."""
+    return f"{name} = {_call(model)}"
+
+
+def _call(model: Any, indent: str = "") -> str:
     defaults = model._parameter_defaults()
     given = {key: getattr(model, key) for key in defaults if key != "n_jobs"}
-    lines = [
-        f"    {key}={_literal(value)},\n"
-        for key, value in given.items()
-        if differs(value, defaults[key])
-    ]
-    arguments = "\n" + "".join(lines) if lines else ""
-    return f"{name} = {type(model).__name__}({arguments})"
+    lines = []
+    for key, value in given.items():
+        if key == "estimators":
+            deeper = indent + " " * 8
+            calls = (f"{deeper}({one!r}, {_call(member, deeper)}),\n" for one, member in value)
+            lines.append(f"{indent}    estimators=[\n{''.join(calls)}{indent}    ],\n")
+        elif differs(value, defaults[key]):
+            lines.append(f"{indent}    {key}={_literal(value)},\n")
+    arguments = "\n" + "".join(lines) + indent if lines else ""
+    return f"{type(model).__name__}({arguments})"
 
 
 def _literal(value: Any) -> str:

@@ -12,7 +12,7 @@ from hybridtrees._compare import svg
 from hybridtrees._compare.data import Data
 from hybridtrees._compare.insight import some
 from hybridtrees._compare.report_style import figure, figures, folded, html_table, part
-from hybridtrees.inspection._columns import is_missing
+from hybridtrees.input._user_tables import is_missing
 
 # Bounds, for a page is not worth minutes, nor megabytes.
 _MOST_ROWS, _MOST_COLUMNS = 200_000, 60

@@ -23,6 +23,8 @@ COLORS = {
     "rerf": ("#c0269b", "#f47fd8"),
     "eblr": ("#7a4a2b", "#d0a184"),
     "plgb": ("#1e3a8a", "#a9bdfb"),
+    "adaboost": ("#ea580c", "#e7e35c"),
+    "ensemble": ("#0f172a", "#cbd5e1"),
     "baseline": ("#64707d", "#98a5b3"),
 }
 # For families of users, in turn.

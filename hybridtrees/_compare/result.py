@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._compare.data import Data, finite_or_none
-from hybridtrees._compare.families import Family, Setting
+from hybridtrees._compare.families import ENSEMBLE, Family, Setting
 from hybridtrees._compare.resampling import COVERAGE, UNKNOWN, Interval
 from hybridtrees._compare.scores import Prediction, Score
 from hybridtrees._compare.search import Limits, Trial
 from hybridtrees._compare.splits import Split
-from hybridtrees._compare.text import TIED, number, table_text, terminal_width, wrapped
+from hybridtrees._compare.text import OVERFITS, TIED, number, table_text, terminal_width, wrapped
 from hybridtrees._outputs import write_text
 from hybridtrees.inspection.plots import pyplot
 
@@ -134,9 +134,10 @@ class Comparison:
         """Rows with rank, model, scores, delta, times, size and parameters, the best first.
 
         `choice` is the score that ranks the models, and `tied` marks those that are not shown to
-        be worse than the first. `test` is the score of the final model. `train` and `validation`
-        are those by which its setting was chosen, and `delta` is their relative difference in
-        per cent. Intervals cover 95 % of bootstrap resamples.
+        be worse than the first. The ensemble stands first if it is shown to be better than the
+        best model alone, and else last. `test` is the score of the final model. `train` and
+        `validation` are those by which its setting was chosen, and `delta` is their relative
+        difference in per cent. Intervals cover 95 % of bootstrap resamples.
         """
         rows = []
         for rank, result in enumerate(self.results, start=1):
@@ -161,7 +162,7 @@ class Comparison:
                     "error": result.error,
                 }
             )
-        return Table(rows, lambda: table_text(self, terminal_width()))
+        return Table(rows, lambda: table_text(self, terminal_width())[0])
 
     @property
     def winner(self) -> Result:
@@ -213,8 +214,9 @@ class Comparison:
         text : str
         """
         width = terminal_width() if width is None else width
-        lines = [*wrapped(self.heading(), width), "", table_text(self, width)]
-        remarks = self._remarks()
+        table, marks = table_text(self, width)
+        lines = [*wrapped(self.heading(), width), "", table]
+        remarks = self._remarks(marks)
         return "\n".join(
             lines + [""] * bool(remarks) + sum((wrapped(r, width, "  ") for r in remarks), [])
         )
@@ -338,7 +340,8 @@ class Comparison:
         ax.grid(axis="x", alpha=0.3)
         return ax, places
 
-    def _remarks(self) -> list[str]:
+    def _remarks(self, marks: set[str]) -> list[str]:
+        """Lines below the table, among them what the marks in it mean."""
         remarks = list(self.notes)
         if self.chosen_by == "folds":
             times = f", up to {self.n_repeats} times" if self.n_repeats > 1 else ""
@@ -349,16 +352,31 @@ class Comparison:
             by = f"{self.n_folds} folds"
         else:
             by = "test rows"
-        if any(result.tied for result in self.results):
+        if TIED in marks:
             remarks.append(
                 f"{TIED} the {by} do not show it to be worse than the first (paired bootstrap, "
                 f"{COVERAGE:.0%})"
             )
         if len(self.results) > 1 and self.results[0].family.key == "baseline":
             remarks.append("no model does better than a constant")
-        if any(result.overfits for result in self.results):
-            remarks.append("* beyond the limit of overfitting, as are all settings of this family")
+        remarks += self._about_ensemble()
+        if OVERFITS in marks:
+            remarks.append(
+                f"{OVERFITS} beyond the limit of overfitting, as are all settings of this family"
+            )
         return remarks + [f"{r.family.name} failed: {r.error}" for r in self.results if r.error]
+
+    def _about_ensemble(self) -> list[str]:
+        """Return what the place of the ensemble means."""
+        place = next((k for k, r in enumerate(self.results) if r.family.key == ENSEMBLE), None)
+        if place is None or self.results[place].error is not None:
+            return []
+        rows = f"the {self.n_folds} folds" if self.n_folds else "the validation rows"
+        if place == 0:
+            better = f"{rows} show it to be better than the best model alone"
+        else:
+            better = f"last, since {rows} do not show it to be better than the best model alone"
+        return [f"the ensemble averages final models by the weights listed; {better}"]
 
 
 def _plain_numbers(value: Any) -> Any:

@@ -13,7 +13,8 @@ import numpy as np
 
 from hybridtrees._compare.choice import Choice, Standing, count_folds, is_worse
 from hybridtrees._compare.data import Data, make_data
-from hybridtrees._compare.families import Family, choose_families
+from hybridtrees._compare.ensemble import Blend, Blender
+from hybridtrees._compare.families import ENSEMBLE, Family, choose_families
 from hybridtrees._compare.helpers import Helpers, helping
 from hybridtrees._compare.progress import Progress
 from hybridtrees._compare.resampling import interval, resampled_scores
@@ -63,6 +64,12 @@ def compare(
     nothing. Scores come with intervals that cover 95 % of bootstrap resamples of their rows.
     A family is marked as tied if a paired bootstrap does not show it to be worse than the first.
 
+    A last row is an ensemble of the others: their final models, averaged with weights that a
+    greedy selection finds on the held-out predictions that ranked them, so that nothing is fitted
+    again. Its own rank comes from weights that have not seen the rows that they are judged by. It
+    is `best_` only if a paired bootstrap of these rows shows it to be better than the best model
+    alone, and stands last otherwise.
+
     Columns of dates become features; see `DateFeatures`. `best_` takes tables with such columns.
 
     Parameters
@@ -74,8 +81,8 @@ def compare(
     task : {"auto", "regression", "classification"}, default="auto"
         By default text, truth values and up to ten different whole numbers are classes.
     models : sequence of str, optional
-        Families to compare: linear, cart, forest, gb, xgb, linear_tree, linear_forest, rerf,
-        eblr, plgb, baseline. All by default.
+        Families to compare: linear, cart, forest, adaboost, gb, xgb, linear_tree, linear_forest,
+        rerf, eblr, plgb, baseline, and ensemble, which averages the others. All by default.
     score : str, optional
         What ranks the models: "rmse" (the default of regression), "mae", "r2" or "mape"; "auc" (the
         default of classification), "logloss", "accuracy", "f1" or "brier".
@@ -154,6 +161,9 @@ def compare_data(
     """Compare families on data that are ready; see `compare`."""
     start = clock.perf_counter()
     score = choose_score(score_name, data.task)
+    family_of = {family.key: family for family in families}
+    averages = family_of.pop(ENSEMBLE, None)
+    families = list(family_of.values())
     plan = split_rows(
         data.shape[0], strata=data.strata, time=data.time, n_folds=folds, random_state=limits.seed
     )
@@ -172,6 +182,11 @@ def compare_data(
             if n_folds and len(sound) > 1:
                 end = limits.end(start, _SEARCH_SHARE + _CHOICE_SHARE)
                 standings = choice.run(sound, end)
+        blend = None
+        if averages is not None:
+            blend = Blender(data, plan, score, limits.seed).run(sound, standings, choice)
+        for trial in searching.trials:
+            trial.held_out = None
         final = _FinalFits(data, plan, limits)
         results = []
         for trial in found:
@@ -180,9 +195,10 @@ def compare_data(
             overfits = score.overfits(trial.train, trial.validation, limits.overfit)
             results.append(final.result(trial, standing, overfits))
             progress.done(trial.family.key, clock.perf_counter() - began)
+        joined = None if blend is None else final.ensemble(averages, blend, results)
     finally:
         progress.close()
-    results.sort(key=lambda r: (r.error is not None, score.key(r.choice)))
+    _order(results, joined, blend, score, standings)
     if not standings:
         final.mark_ties(results, score)
     notes = list(data.notes)
@@ -202,6 +218,29 @@ def compare_data(
         n_folds=n_folds if standings else 0,
         n_repeats=choice.n_repeats if standings else 0,
     )
+
+
+def _order(
+    results: list[Result],
+    joined: Result | None,
+    blend: Blend | None,
+    score: Score,
+    standings: dict[str, Standing],
+) -> None:
+    """Sort the results, the best first; the ensemble first or last."""
+    results.sort(key=lambda r: (r.error is not None, score.key(r.choice)))
+    if joined is None or blend is None:
+        return
+    if not blend.is_better:
+        n_sound = sum(result.error is None for result in results)
+        results.insert(n_sound, joined)
+        return
+    results.insert(0, joined)
+    best = blend.standing.resampled
+    for result in results[1:]:
+        standing = standings.get(result.family.key)
+        if best is not None and standing is not None and standing.resampled is not None:
+            result.tied = not is_worse(score, standing.resampled, best)
 
 
 class _FinalFits:
@@ -239,12 +278,43 @@ class _FinalFits:
                 start = clock.perf_counter()
                 model.fit(self.X, self.labels)
                 result.fit_seconds = clock.perf_counter() - start
-                result.predict_seconds = self._time_predict(model)
-                result.train = self._scores(self.y, self._predict(model, self.X))
-                result.predicted = self._predict(model, self.X_test)
+                return self._measured(result, model)
         except Exception as error:  # one family that fails must not end the comparison
             result.error = f"{type(error).__name__}: {error}"
             return result
+
+    def ensemble(
+        self, family: Family | None, blend: Blend, results: Sequence[Result]
+    ) -> Result | None:
+        """Average the models that are fitted already, and measure that."""
+        used = [r for r in results if r.model is not None and blend.weights.get(r.family.key)]
+        if family is None or len(used) == 0:
+            return None
+        weights = np.array([blend.weights[r.family.key] for r in used])
+        weights /= weights.sum()
+        shares = {r.family.key: round(float(w), 4) for r, w in zip(used, weights, strict=True)}
+        trial = Trial(family, shares, validation=blend.validation, n_rows=len(self.y))
+        result = Result(family, shares, trial, False, choice=blend.validation)
+        standing = blend.standing
+        if standing.scores:
+            result.choice, result.choice_interval = standing.mean, standing.interval
+            result.fold_scores, result.tied = standing.scores, standing.tied
+        kind = family.estimator(self.data.task)
+        options = {"voting": "soft"} if self.data.n_classes else {}
+        try:
+            members = [(r.family.key, r.model) for r in used]
+            model = kind.of_fitted(members, weights, n_jobs=self.limits.n_jobs, **options)
+            result.fit_seconds = sum(r.fit_seconds for r in used)
+            return self._measured(result, model)
+        except Exception as error:
+            result.error = f"{type(error).__name__}: {error}"
+            return result
+
+    def _measured(self, result: Result, model: Any) -> Result:
+        """Time a fitted model, and score it on its own and on the test rows."""
+        result.predict_seconds = self._time_predict(model)
+        result.train = self._scores(self.y, self._predict(model, self.X))
+        result.predicted = self._predict(model, self.X_test)
         result.test = self._scores(self.y_test, result.predicted)
         values = self._resampled(scores_of(self.data.task), result.predicted)
         result.test_intervals = {name: interval(found) for name, found in values.items()}

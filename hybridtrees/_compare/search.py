@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from hybridtrees._compare.data import Data
 from hybridtrees._compare.families import Family, Setting
 from hybridtrees._compare.fitting import Fit, FitJob, Fitted, Part, in_package
 from hybridtrees._compare.helpers import Helpers
 from hybridtrees._compare.progress import Progress
-from hybridtrees._compare.scores import Score
+from hybridtrees._compare.scores import Prediction, Score
 from hybridtrees._compare.splits import Split, nested_parts
 from hybridtrees.core.base.threads import effective_threads
 
@@ -39,6 +41,8 @@ class Trial:
     seconds: float = 0.0  # Of the fits
     n_rows: int = 0  # Training rows of the (largest) fold
     error: str | None = None  # Why it failed
+    # Predictions of the validation rows of each fold; kept of the best trial of a family only
+    held_out: list[Prediction] | None = field(default=None, repr=False)
 
     def overfits(self, score: Score, limit: float | None) -> bool:
         """Whether it is to be set aside."""
@@ -94,7 +98,8 @@ class Search:
         """
         self._end = end
         standing = {
-            family.key: [Trial(family, s) for s in family.settings()] for family in families
+            family.key: [Trial(family, s) for s in family.settings(self.data.task)]
+            for family in families
         }
         rungs = self._rungs(max(map(len, standing.values())))
         self.progress.expect(self._expected(standing, len(rungs)))
@@ -118,6 +123,7 @@ class Search:
         small = parts[-1].X.shape[0] * parts[-1].X.shape[1] < SMALL_TABLE
         n_threads = self.helpers.threads_each if small else self.limits.n_threads
         job = FitJob.on(self.data, parts, self.score.name, self.limits.seed, n_threads)
+        best = _Best(self._order)
 
         def attempt(trial: Trial, run: Callable[[Fit], Fitted]) -> Trial | None:
             late = self._end is not None and time.perf_counter() > self._end
@@ -127,7 +133,7 @@ class Search:
             start = time.perf_counter()
             fitted = run(Fit(trial.family, trial.setting))
             self.progress.done(trial.family.key, time.perf_counter() - start)
-            return dataclasses.replace(trial, **fitted)
+            return best.among(dataclasses.replace(trial, **fitted))
 
         order = list(range(len(trials)))
         if self._end is None:
@@ -177,6 +183,28 @@ class Search:
                 left = math.ceil(left / _FACTOR) if rung + 1 < n_rungs else left
             expected[key] = total
         return expected
+
+
+class _Best:
+    """Lets the best trial of each family keep its predictions; those of all would take memory."""
+
+    def __init__(self, order: Callable[[Trial], Any]) -> None:
+        self._order, self._lock = order, threading.Lock()
+        self._found: dict[str, list[Trial]] = {}
+
+    def among(self, trial: Trial) -> Trial:
+        """Compare a trial with those before it; equal ones stay, for the first is taken later."""
+        with self._lock:
+            rivals = self._found.setdefault(trial.family.key, [])
+            if rivals and self._order(trial) > self._order(rivals[0]):
+                trial.held_out = None
+                return trial
+            if rivals and self._order(trial) < self._order(rivals[0]):
+                for rival in rivals:
+                    rival.held_out = None
+                rivals.clear()
+            rivals.append(trial)
+            return trial
 
 
 def _in_turn(standing: dict[str, list[Trial]], rung: int) -> list[Trial]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hybridtrees.core.base.random_state import seed_sequence
+from hybridtrees.input.folds import make_folds
 
 TRAIN, VALIDATION = 0.70, 0.15  # the rest tests
 FEWEST_ROWS = 10
@@ -63,8 +64,8 @@ def split_rows(
             folds = [Fold(np.concatenate(parts[:k]), parts[k]) for k in range(1, n_folds + 1)]
         return Split(folds, rest, test, True)
     rng = np.random.default_rng(seed_sequence(random_state))
-    strata = np.zeros(n_rows, dtype=int) if strata is None else strata
-    position = _places_within_strata(strata, rng)
+    groups = np.zeros(n_rows, dtype=int) if strata is None else strata
+    position = _places_within_strata(groups, rng)
     is_test = position >= TRAIN + VALIDATION
     rest, test = np.flatnonzero(~is_test), np.flatnonzero(is_test)
     folds = [Fold(np.flatnonzero(position < TRAIN), rest[position[rest] >= TRAIN])]
@@ -74,13 +75,12 @@ def split_rows(
 
 
 def _dealt_out(
-    rows: np.ndarray, strata: np.ndarray, n_folds: int, rng: np.random.Generator
+    rows: np.ndarray, strata: np.ndarray | None, n_folds: int, rng: np.random.Generator
 ) -> list[Fold]:
-    """Folds of rows in the order of a new shuffle, class after class, so that none lacks one."""
-    dealt = np.lexsort((rng.permutation(len(rows)), strata[rows]))
-    fold_of = np.empty(len(rows), dtype=int)
-    fold_of[dealt] = np.arange(len(rows)) % n_folds
-    return [Fold(rows[fold_of != k], rows[fold_of == k]) for k in range(n_folds)]
+    """Folds of rows at random, class by class, so that none lacks one."""
+    classes = None if strata is None else strata[rows]
+    folds = make_folds(n_folds, len(rows), classes, name="folds", rng=rng)
+    return [Fold(rows[train], rows[validation]) for train, validation in folds]
 
 
 def repeated_folds(
@@ -97,8 +97,6 @@ def repeated_folds(
         starts = len(rest) - length * np.arange(n_folds, 0, -1)
         return [[Fold(rest[:start], rest[start : start + length]) for start in starts]]
     rng = np.random.default_rng(np.random.SeedSequence([seed, 1]))  # other draws than the split's
-    if strata is None:
-        strata = np.zeros(len(rest) + len(plan.test), dtype=int)
     return [_dealt_out(rest, strata, n_folds, rng) for _ in range(n_repeats)]
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # Where there is no terminal: about as wide as a cell of a notebook.
 _NO_TERMINAL = (100, 24)
 _NARROWEST = 40
-TIED = "~"
+TIED, OVERFITS = "~", "*"
 # What is left out first if the table is too wide; parameters go below the table instead.
 _LEAST_IMPORTANT = (
     "parameters", "size KB", "predict ms", "train", "delta %", "validation", "fit s", "interval",
@@ -48,8 +48,11 @@ def wrapped(line: str, width: int, indent: str = "") -> list[str]:
     return textwrap.wrap(line, width, subsequent_indent=indent, break_on_hyphens=False) or [""]
 
 
-def table_text(comparison: Comparison, width: int) -> str:
-    """Write the table; columns that do not fit are left out, parameters follow below."""
+def table_text(comparison: Comparison, width: int) -> tuple[str, set[str]]:
+    """Write the table; columns that do not fit are left out, parameters follow below.
+
+    Also returns the marks that it shows.
+    """
     rows = [_cells(comparison, k, result) for k, result in enumerate(comparison.results, start=1)]
     heads = list(rows[0])
     ranking = heads[2]
@@ -60,6 +63,7 @@ def table_text(comparison: Comparison, width: int) -> str:
         lines = aligned(cells, left)
         if max(map(len, lines)) <= width:
             break
+    marks = {row[head][-1] for row in rows for head in heads if head in (ranking, "delta %")}
     lines.insert(1, "-" * min(width, max(map(len, lines))))
     if "parameters" not in heads:
         lines += ["", "parameters"]
@@ -67,14 +71,14 @@ def table_text(comparison: Comparison, width: int) -> str:
             if result.error is None and result.setting:
                 line = f"{rank:>4}  {result.family.name}: {result.describe_setting()}"
                 lines += wrapped(line, width, " " * 8)
-    return "\n".join(lines)
+    return "\n".join(lines), marks
 
 
 def _cells(comparison: Comparison, rank: int, result: Result) -> dict[str, str]:
     """Cells of one row by the heads of their columns, in the order in which they stand."""
     score, trial = comparison.score, result.trial
     mark = TIED if result.tied else " "
-    overfits = "*" if result.overfits else " "
+    overfits = OVERFITS if result.overfits else " "
     delta = score.delta(trial.train, trial.validation)
     cells = {
         "rank": str(rank),
@@ -84,7 +88,7 @@ def _cells(comparison: Comparison, rank: int, result: Result) -> dict[str, str]:
         "interval": number_range(result.test_intervals.get(score.name, UNKNOWN)),
         **({} if comparison.n_folds == 0 else {"validation": number(trial.validation)}),
         "train": number(trial.train),
-        "delta %": f"{delta:+.1f}{overfits}",
+        "delta %": f"{delta:+.1f}{overfits}" if np.isfinite(delta) else "-",
         "fit s": f"{result.fit_seconds:.3f}",
         "predict ms": f"{1e3 * result.predict_seconds:.2f}",
         "size KB": f"{result.size_bytes / 1024:.1f}",

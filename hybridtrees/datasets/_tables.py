@@ -38,9 +38,20 @@ Source: UCI Machine Learning Repository, https://doi.org/10.24432/C5Z89R, CC BY 
 G. Jurman (2020), https://doi.org/10.1186/s12911-020-1023-5.
 """
 
+IRIS = """\
+Iris: 150 flowers, 50 of each of three species.
+
+Length and width of sepals and petals in centimetres.
+
+Target: 0 = setosa, 1 = versicolor, 2 = virginica. No missing values.
+
+Source: R. A. Fisher (1936), The use of multiple measurements in taxonomic problems, Annals of
+Eugenics 7, https://doi.org/10.1111/j.1469-1809.1936.tb02137.x. In the public domain.
+"""
+
 
 def _read_table(file_name: str, description: str, as_frame: bool, return_X_y: bool) -> Any:
-    """Read a bundled CSV file whose last column is a 0/1 target."""
+    """Read a bundled CSV file whose last column is a target 0, 1, ..."""
     packed = resources.files("hybridtrees.datasets").joinpath(file_name).read_bytes()
     header, *rows = gzip.decompress(packed).decode("ascii").splitlines()
     names = header.split(",")
@@ -110,3 +121,31 @@ def load_heart_failure(*, as_frame: bool = False, return_X_y: bool = False) -> A
     Dataset(task='classification', n_samples=299, n_features=12, target_name='death_event')
     """
     return _read_table("heart_failure.csv.gz", HEART_FAILURE, as_frame, return_X_y)
+
+
+@overload
+def load_iris(*, as_frame: bool = ..., return_X_y: Literal[False] = ...) -> Dataset: ...
+@overload
+def load_iris(*, as_frame: bool = ..., return_X_y: Literal[True]) -> tuple[Any, Any]: ...
+def load_iris(*, as_frame: bool = False, return_X_y: bool = False) -> Any:
+    """Load Fisher's iris flowers: 150 rows, 4 features, three classes.
+
+    Parameters
+    ----------
+    as_frame : bool, default=False
+        Return a pandas DataFrame and Series instead of NumPy arrays.
+    return_X_y : bool, default=False
+        Return the pair ``(data, target)`` instead of a `Dataset`.
+
+    Returns
+    -------
+    Dataset, or (data, target)
+        Class 0 is setosa, 1 versicolor, 2 virginica, with 50 rows each.
+
+    Examples
+    --------
+    >>> from hybridtrees.datasets import load_iris
+    >>> load_iris()
+    Dataset(task='classification', n_samples=150, n_features=4, target_name='species')
+    """
+    return _read_table("iris.csv.gz", IRIS, as_frame, return_X_y)

@@ -100,7 +100,8 @@ def is_missing_object(value: Any) -> bool:
 _NEVER_MISSING = frozenset((str, int, bool))
 
 TEXT_IN_ARRAY = (
-    "To use text as categories, pass a DataFrame or name the column in categorical_features."
+    "To use text as categories, pass a DataFrame (behind a transformer of scikit-learn by its "
+    "set_output(transform='pandas')) or name the column in categorical_features."
 )
 TEXT_MIXED = "The column mixes text with other values: make it all text or all numbers."
 

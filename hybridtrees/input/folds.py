@@ -45,6 +45,30 @@ def check_cv(cv: Any, name: str = "cv") -> Any:
     return splits
 
 
+def check_per_row(values: Any, name: str, n_rows: int) -> NDArray[Any] | None:
+    """Return an optional argument that has one entry for each row."""
+    if values is None:
+        return None
+    array = np.asarray(values)
+    if array.shape != (n_rows,):
+        raise ValueError(
+            f"{name} must have one entry for each of the {n_rows} rows, got the shape {array.shape}"
+        )
+    return array
+
+
+def check_times(values: Any, n_rows: int) -> NDArray[Any] | None:
+    """Return `time` as numbers or dates without missing ones."""
+    array = check_per_row(values, "time", n_rows)
+    if array is None:
+        return None
+    if array.dtype.kind not in "iufM":
+        raise ValueError(f"time must be numbers or dates (datetime64), got {array.dtype}")
+    if (array != array).any():  # NaN and NaT
+        raise ValueError("time must not have missing values")
+    return array
+
+
 def make_folds(
     cv: Any,
     n_rows: int,

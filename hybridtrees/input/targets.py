@@ -29,9 +29,14 @@ def check_target_regression(
     name: str = "y",
     estimator_name: str = "the estimator",
 ) -> np.ndarray:
-    """Return the target of a regression as contiguous, finite float64; 2-D if allowed."""
+    """Return the target of a regression as contiguous, finite float64.
+
+    It is 2-D if that is allowed and it has not just one column, which is a vector everywhere.
+    """
     values = _as_array(y, name, estimator_name)
-    if not (multi_output and values.ndim == 2):
+    if multi_output and values.ndim == 2:
+        values = values[:, 0] if values.shape[1] == 1 else values
+    else:
         values = _to_vector(values, name)
     _check_length(values, n_rows, name)
     values = _real(values, name)

@@ -97,13 +97,17 @@ class FeatureReader(Checked):
         if self._is_plain and _is_clean(X) and X.shape[1] == self.n_features_in:
             return X
         source = open_source(X, self.missing, self._declared)
+        self.check_features(source)
+        return source.values(self.categories)
+
+    def check_features(self, source: Any) -> None:
+        """Refuse a table, with `shape` and `names`, of other features than those of fit."""
         self._check_names(source)
         if source.shape[1] != self.n_features_in:
             raise ValueError(
                 f"X has {source.shape[1]} features, but {self.estimator_name} is expecting "
                 f"{self.n_features_in} features as input."
             )
-        return source.values(self.categories)
 
     def _declared(self, n_features: int) -> np.ndarray:
         """Return the mask of the columns of an array in which text is allowed."""
@@ -119,7 +123,7 @@ class FeatureReader(Checked):
             warnings.warn(
                 f"X {has} feature names, but {self.estimator_name} was fitted {how} feature names",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         elif not np.array_equal(fitted, names):
             raise ValueError(_describe_mismatch(fitted, names))

@@ -11,8 +11,8 @@ import numpy as np
 
 from hybridtrees._parameters import check_integer, check_real
 from hybridtrees.core.base.random_state import seed_sequence
+from hybridtrees.input._user_tables import Columns, open_columns
 from hybridtrees.input.targets import check_sample_weight
-from hybridtrees.inspection._columns import Columns, open_columns
 from hybridtrees.inspection._result import Result
 from hybridtrees.inspection._scoring import Predictions, make_scorers
 

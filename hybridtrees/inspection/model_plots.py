@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._parameters import check_integer
+from hybridtrees.input._user_tables import Columns, is_missing, open_columns
 from hybridtrees.input.targets import check_target_classification
-from hybridtrees.inspection._columns import Columns, is_missing, open_columns
 from hybridtrees.inspection.importance import PermutationImportance
 from hybridtrees.inspection.partial_dependence import partial_dependence
 from hybridtrees.inspection.plots import pyplot
@@ -20,6 +20,7 @@ _POINTS = 1000  # rows that a decision surface shows at most
 
 def plot_importance(
     model: Any,
+    X: Any = None,
     *,
     max_features: int | None = 20,
     feature_names: Sequence[str] | None = None,
@@ -32,6 +33,11 @@ def plot_importance(
     model : fitted estimator or PermutationImportance
         A model with `feature_importances_`, or with `coef_`, whose absolute values are drawn; or
         the result of `permutation_importance`, drawn with the standard deviations of its repeats.
+    X : array-like, data frame or sparse matrix of shape (n_rows, n_features), optional
+        Rows, such as those of `fit`, for models with `coef_`: coefficients are multiplied by the
+        standard deviations of the features, so that they can be compared. Without rows they
+        depend on units: a coefficient per metre is a thousand times that per millimetre. Other
+        models do not need them.
     max_features : int or None, default=20
         Number of features to draw; None draws all.
     feature_names : sequence of str, optional
@@ -50,7 +56,7 @@ def plot_importance(
         values, spread, known = model.importances_mean, model.importances_std, model.feature_names
         label = "loss of score when shuffled"
     else:
-        values, label = _importance_of(model)
+        values, label = _importance_of(model, X)
         known = getattr(model, "feature_names_in_", None)
     given = known if feature_names is None else feature_names
     names = [f"feature_{j}" for j in range(len(values))] if given is None else list(given)
@@ -67,17 +73,37 @@ def plot_importance(
     return ax
 
 
-def _importance_of(model: Any) -> tuple[np.ndarray, str]:
+def _importance_of(model: Any, X: Any) -> tuple[np.ndarray, str]:
     """One number for each feature, and what it is."""
     if hasattr(model, "feature_importances_"):
         return np.asarray(model.feature_importances_, dtype=float), "importance"
     if hasattr(model, "coef_"):
         size = np.abs(np.asarray(model.coef_, dtype=float))
-        return size if size.ndim == 1 else size.mean(axis=0), "absolute coefficient"
+        size = size if size.ndim == 1 else size.mean(axis=0)
+        if X is None:
+            return size, "absolute coefficient, per unit of each feature"
+        return size * _deviations(model, X, len(size)), "absolute coefficient x standard deviation"
     raise ValueError(
         "model must be fitted and have feature_importances_ or coef_, or be the result of "
         f"permutation_importance, got {type(model).__name__}"
     )
+
+
+def _deviations(model: Any, X: Any, n_features: int) -> np.ndarray:
+    """Return the standard deviations of the features; 1 for categories.
+
+    The coefficient of a category is the standard deviation of the effects of its levels already.
+    """
+    columns = open_columns(X)
+    if columns.shape[1] != n_features:
+        raise ValueError(f"X must have {n_features} columns, got {columns.shape[1]}")
+    reader = getattr(model, "_reader", None)
+    found = np.ones(n_features)
+    for j in range(n_features):
+        if not (columns.is_category(j) if reader is None else reader.is_categorical[j]):
+            values = np.asarray(columns.column(j), dtype=float)
+            found[j] = values[~np.isnan(values)].std() if not np.isnan(values).all() else 0.0
+    return found
 
 
 def plot_roc_curve(

@@ -9,8 +9,8 @@ from typing import Any, cast
 import numpy as np
 
 from hybridtrees._parameters import check_integer, check_option
+from hybridtrees.input._user_tables import Columns, is_missing, open_columns
 from hybridtrees.input.targets import check_sample_weight
-from hybridtrees.inspection._columns import Columns, is_missing, open_columns
 from hybridtrees.inspection._result import Result
 
 GRIDS = ("linear", "quantile")

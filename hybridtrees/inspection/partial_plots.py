@@ -9,7 +9,7 @@ import numpy as np
 
 from hybridtrees._parameters import check_boolean, check_integer, check_option
 from hybridtrees.core.base.random_state import seed_sequence
-from hybridtrees.inspection._columns import open_columns
+from hybridtrees.input._user_tables import open_columns
 from hybridtrees.inspection.partial_dependence import (
     KINDS,
     PartialDependence,

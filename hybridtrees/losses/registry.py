@@ -364,6 +364,7 @@ class ExponentialLoss(TwoClasses):
 
     kind = "exponential"
     friedman = ("exponential",)
+    xgboost = ("binary:exponential", "exponential")
     metrics = Logistic.metrics
     odds_scale = 0.5
 

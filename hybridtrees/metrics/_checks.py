@@ -23,9 +23,7 @@ def regression_pair(
     y_pred = check_target_regression(y_pred, multi_output=True, name="y_pred")
     check_same_length(y_true, y_pred)
     if y_true.shape != y_pred.shape:
-        if y_true.size != y_pred.size:
-            raise ValueError(f"y_true has the shape {y_true.shape}, y_pred {y_pred.shape}")
-        y_true, y_pred = y_true.ravel(), y_pred.ravel()
+        raise ValueError(f"y_true has the shape {y_true.shape}, y_pred {y_pred.shape}")
     return y_true, y_pred, check_sample_weight(sample_weight, len(y_true))
 
 

@@ -9,18 +9,12 @@ import numpy as np
 from scipy import sparse
 
 from hybridtrees._parameters import check_boolean
-from hybridtrees.base import Estimator, atomic_fit
+from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.checks import check_arrays, check_type
+from hybridtrees.input._user_tables import Columns, is_missing, open_columns
 from hybridtrees.input.columns import column_indices
 from hybridtrees.input.validation import FeatureReader
-from hybridtrees.inspection._columns import (
-    ArrowColumns,
-    Columns,
-    DictColumns,
-    is_missing,
-    open_columns,
-)
-from hybridtrees.models.shared.output_names import OutputMixin
+from hybridtrees.models.shared.output_names import Transformer
 from hybridtrees.prepare.calendar import (
     PARTS,
     calendar_part,
@@ -28,13 +22,13 @@ from hybridtrees.prepare.calendar import (
     elapsed_days,
     parse_dates,
 )
-from hybridtrees.prepare.tables import as_frame, with_columns
+from hybridtrees.prepare.tables import with_columns
 
 ELAPSED = "elapsed"
 _WAVES = ("sin", "cos")
 
 
-class DateFeatures(OutputMixin, Estimator):
+class DateFeatures(Transformer):
     """Turn dates and times into numbers that models can use.
 
     Each column of dates is replaced by its calendar parts and by the days since the first date
@@ -71,6 +65,7 @@ class DateFeatures(OutputMixin, Estimator):
 
     See Also
     --------
+    hybridtrees.prepare.PreparedRegressor : A model that takes tables with dates, in one file.
     hybridtrees.ProximityImputer : Fills in what is missing.
 
     Notes
@@ -159,7 +154,7 @@ class DateFeatures(OutputMixin, Estimator):
         self._read_features(_as_numbers(table, dates))
         gone = [j for j in self.date_columns_.tolist() if j not in dates]
         if gone:
-            name = self._names()[gone[0]]
+            name = super().get_feature_names_out()[gone[0]]
             raise ValueError(
                 f"the column {name!r} of X held dates in fit and does not hold them now"
             )
@@ -173,11 +168,7 @@ class DateFeatures(OutputMixin, Estimator):
             for values in self._features(dates[j], part, origin)
         ]
         new = dict(zip(names[len(names) - len(made) :], made, strict=True))
-        made_table = with_columns(table, self.date_columns_.tolist(), new)
-        container = self._container()
-        if container != "default" and isinstance(table, DictColumns | ArrowColumns):
-            return as_frame(made_table, container)
-        return self._wrap(made_table, names, X)
+        return self._wrap(with_columns(table, self.date_columns_.tolist(), new), names, X)
 
     def _features(self, dates: np.ndarray, part: str, origin: int) -> list[np.ndarray]:
         """Columns that one part makes."""
@@ -200,38 +191,38 @@ class DateFeatures(OutputMixin, Estimator):
         Parameters
         ----------
         input_features : array-like of str, optional
-            Names to use where `fit` saw none.
+            Names to use if `fit` had none; otherwise they must be those of `fit`.
 
         Returns
         -------
         names : ndarray of str
         """
-        self._check_is_fitted()
-        given = (
-            self._names() if input_features is None else self._check_input_features(input_features)
-        )
+        given = super().get_feature_names_out(input_features)
+        names: list[str] = []
+        for j, made in self._columns_out():
+            name = given[j] if made is None else f"{given[j]}_{made}"
+            while made is not None and name in names:  # the table may have a column of that name
+                name += "_"
+            names.append(name)
+        return np.array(names, dtype=object)
+
+    def _columns_out(self) -> list[tuple[int, str | None]]:
+        """For each column of a transformed table that of `fit`, and what is made of its date."""
         dates = self.date_columns_.tolist()
-        names = [name for j, name in enumerate(given) if j not in dates]
+        found: list[tuple[int, str | None]] = [
+            (j, None) for j in range(self.n_features_in_) if j not in dates
+        ]
         for j, parts in zip(dates, self.parts_, strict=True):
             for part in parts:
                 waves = [f"{part}_{wave}" for wave in _WAVES] if self._period(part) else []
-                for made in (part, *waves):
-                    name = f"{given[j]}_{made}"
-                    while name in names:  # the table may have a column of that name
-                        name += "_"
-                    names.append(name)
-        return np.array(names, dtype=object)
+                found += [(j, made) for made in (part, *waves)]
+        return found
 
     @property
     def origins_(self) -> np.ndarray:
         """For each column of dates the first one of `fit`."""
         self._check_is_fitted()
         return self._origins.astype("datetime64[us]")
-
-    def _names(self) -> np.ndarray:
-        """Names of the columns of `fit`, or what stands for them."""
-        names = getattr(self, "feature_names_in_", None)
-        return np.array([f"x{j}" for j in range(self.n_features_in_)]) if names is None else names
 
     def _wanted_parts(self) -> list[str]:
         if isinstance(self.parts, str) and self.parts == "auto":
@@ -304,16 +295,6 @@ class DateFeatures(OutputMixin, Estimator):
             raise ValueError("date_columns_ of DateFeatures are not among its features")
         if (np.diff(columns) <= 0).any():
             raise ValueError("date_columns_ of DateFeatures must ascend")
-
-    def __sklearn_tags__(self) -> Any:
-        """Return the tags of a transformer that needs no target."""
-        from sklearn.utils import TransformerTags
-
-        tags = super().__sklearn_tags__()
-        tags.estimator_type = "transformer"
-        tags.transformer_tags = TransformerTags(preserves_dtype=[])
-        tags.target_tags.required = False
-        return tags
 
 
 def _as_numbers(table: Columns, dates: dict[int, np.ndarray]) -> Any:

@@ -66,6 +66,18 @@ class _Prepared(Estimator):
         answer: np.ndarray = getattr(self.estimator_, method)(self.dates_.transform(X))
         return answer
 
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """Importances of the columns of `fit`, those of all that is made of a date added up.
+
+        Only there if the model has importances.
+        """
+        self._check_is_fitted()
+        places = [j for j, _ in self.dates_._columns_out()]
+        found = np.zeros(self.n_features_in_)
+        np.add.at(found, places, self.estimator_.feature_importances_)
+        return found
+
     def summary(self, *args: Any, **kwargs: Any) -> Any:
         """Return the model's own account of itself; see its `summary`."""
         self._check_is_fitted()
@@ -80,7 +92,10 @@ class _Prepared(Estimator):
 
 
 class PreparedRegressor(RegressorMixin, _Prepared):
-    """A regressor for tables with dates.
+    """A regressor for tables with dates: `DateFeatures` and a model in one.
+
+    It is fitted, asked and saved as one model, which is what ``best_`` of a comparison is if the
+    table has dates.
 
     Parameters
     ----------
@@ -93,6 +108,27 @@ class PreparedRegressor(RegressorMixin, _Prepared):
     ----------
     dates_, estimator_
         Both, fitted.
+    feature_importances_ : ndarray of shape (n_features,)
+        Importance of each column of the table; that of a date is the sum over its parts. Only if
+        `estimator` has importances.
+
+    See Also
+    --------
+    hybridtrees.DateFeatures : The parts that a date is made into.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hybridtrees import CARTRegressor, DateFeatures
+    >>> from hybridtrees.prepare import PreparedRegressor
+    >>> days = np.arange("2024-01-01", "2024-07-01", dtype="datetime64[D]")
+    >>> X = {"day": days, "x": np.arange(len(days)) % 5}
+    >>> y = days.astype("datetime64[M]").astype(int) % 12 + 1
+    >>> model = PreparedRegressor(dates=DateFeatures(), estimator=CARTRegressor()).fit(X, y)
+    >>> model.predict(X)[[0, -1]]
+    array([1., 6.])
+    >>> model.feature_importances_
+    array([1., 0.])
     """
 
     def _predictions(self, X: Any) -> np.ndarray:
@@ -100,12 +136,28 @@ class PreparedRegressor(RegressorMixin, _Prepared):
 
 
 class PreparedClassifier(ClassifierMixin, _Prepared):
-    """A classifier for tables with dates; see `PreparedRegressor`.
+    """A classifier for tables with dates: `DateFeatures` and a model in one.
+
+    Parameters
+    ----------
+    dates : DateFeatures
+        What makes features of the dates.
+    estimator : classifier
+        Fitted to these and to the other columns.
 
     Attributes
     ----------
+    dates_, estimator_
+        Both, fitted.
     classes_ : ndarray
         The classes of the model.
+    feature_importances_ : ndarray of shape (n_features,)
+        Importance of each column of the table; that of a date is the sum over its parts. Only if
+        `estimator` has importances.
+
+    See Also
+    --------
+    PreparedRegressor : The same for numbers, with an example.
     """
 
     def _probabilities(self, X: Any) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridtrees.inspection._columns import (
+from hybridtrees.input._user_tables import (
     ArrowColumns,
     Columns,
     DictColumns,
@@ -50,14 +50,3 @@ def with_columns(table: Columns, dropped: list[int], new: dict[str, np.ndarray])
     except (TypeError, ValueError):  # text
         return np.concatenate([others, made.astype(object)], axis=1)
     return np.concatenate([others, made], axis=1)
-
-
-def as_frame(table: Any, container: str) -> Any:
-    """Return a dict of columns or an Arrow table as a data frame of pandas or polars."""
-    if container == "pandas":
-        import pandas
-
-        return pandas.DataFrame(table) if isinstance(table, dict) else table.to_pandas()
-    import polars
-
-    return polars.DataFrame(table)

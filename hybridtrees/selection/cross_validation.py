@@ -11,13 +11,13 @@ import numpy as np
 
 from hybridtrees._parameters import check_boolean, check_integer, clone, is_classifier
 from hybridtrees.core.base.random_state import seed_sequence
-from hybridtrees.input.folds import Folds, check_cv, make_folds
+from hybridtrees.input._user_tables import Columns, open_columns
+from hybridtrees.input.folds import Folds, check_cv, check_per_row, check_times, make_folds
 from hybridtrees.input.targets import (
     check_sample_weight,
     check_target_classification,
     check_target_regression,
 )
-from hybridtrees.inspection._columns import Columns, open_columns
 from hybridtrees.inspection._result import Result
 from hybridtrees.inspection._scoring import Predictions, make_scorers
 
@@ -163,8 +163,8 @@ def cv(
             labels,
             weight,
             "folds",
-            groups=_per_row(groups, "groups", n_rows),
-            time=_times(time, n_rows),
+            groups=check_per_row(groups, "groups", n_rows),
+            time=check_times(time, n_rows),
             rng=rng,
         )
     ]
@@ -295,29 +295,6 @@ def _target(estimator: Any, y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray
         return classes[codes], classes
     target = check_target_regression(y, n_rows, multi_output=True, estimator_name=name)
     return target, None
-
-
-def _per_row(values: Any, name: str, n_rows: int) -> np.ndarray | None:
-    if values is None:
-        return None
-    array = np.asarray(values)
-    if array.shape != (n_rows,):
-        raise ValueError(
-            f"{name} must have one entry for each of the {n_rows} rows, got the shape {array.shape}"
-        )
-    return array
-
-
-def _times(values: Any, n_rows: int) -> np.ndarray | None:
-    """Return `time` as numbers or dates without missing ones."""
-    array = _per_row(values, "time", n_rows)
-    if array is None:
-        return None
-    if array.dtype.kind not in "iufM":
-        raise ValueError(f"time must be numbers or dates (datetime64), got {array.dtype}")
-    if (array != array).any():  # NaN and NaT
-        raise ValueError("time must not have missing values")
-    return array
 
 
 def _check_classes(folds: Folds, labels: np.ndarray | None, classes: np.ndarray | None) -> None:

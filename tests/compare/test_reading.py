@@ -224,7 +224,7 @@ def test_time_by_dates(tmp_path):
     data = load_file(write(tmp_path, "day,x,y\n" + text), "y", time="day")
     made = ["day_day", "day_weekday", "day_day_of_year", "day_elapsed"]
     assert data.feature_names == ["x", *made] and np.argmin(data.time) == 29
-    assert data.notes[-1].startswith("'day' holds dates, whose features are day, weekday")
+    assert data.notes[0].startswith("'day' holds dates, whose features are day, weekday")
     other = load_file(write(tmp_path, "day,x,y\n" + text), "y", time="x")
     assert other.feature_names == ["x", *made]
     with pytest.raises(ValueError, match="the target 'day' holds dates"):
@@ -300,8 +300,8 @@ def test_notes_about_numbers_of_rows_and_guessed_classes(tmp_path):
     rows = "".join(f"{i},{7 * i % 101},{i % 3},{i % 4}\n" for i in range(40))
     path = write(tmp_path, "n,customer_id,x,y\n" + rows)
     notes = load_file(path, "y").notes
-    assert [note.split()[0] for note in notes] == ["'n'", "'customer_id'", "'y'"]
-    assert "numbers the rows" in notes[0] and "4 different whole numbers" in notes[2]
+    assert [note.split()[0] for note in notes] == ["'y'", "'n'", "'customer_id'"]
+    assert "4 different whole numbers" in notes[0] and "numbers the rows" in notes[1]
     assert len(load_file(path, "y", task="regression", time="n").notes) == 1
 
 

@@ -151,7 +151,7 @@ def curves(comparisons):
 
 def test_learning_curves_grow_to_all_rows(curves, comparisons):
     comparison = comparisons[1]
-    assert len(curves) == len(comparison.results) - 1
+    assert len(curves) == len(comparison.results) - 2  # without baseline and ensemble
     for curve in curves:
         assert curve.n_rows[-1] == len(comparison.plan.folds[0].train)
         assert len(curve.train) == len(curve.validation) == len(curve.n_rows)
@@ -181,7 +181,8 @@ def test_importances_are_shares(comparisons):
     names = comparisons[1].data.feature_names
     assert names[every.of_winner[0]] == every.features[int(own.argmax())]
     assert len(every.of_winner) == np.count_nonzero(own)
-    assert found.shares.shape == (5, len(comparisons[1].results) - 1)
+    n_apart = 1 + (comparisons[1].winner.family.key != "ensemble")
+    assert found.shares.shape == (5, len(comparisons[1].results) - n_apart)
     assert (found.shares >= 0).all() and (found.shares.sum(axis=0) <= 1 + 1e-12).all()
 
 

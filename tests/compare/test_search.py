@@ -239,14 +239,22 @@ def test_a_family_that_fails_does_not_end_the_comparison(kind, spied):
 def test_every_setting_of_a_family_can_be_made(family):
     if not family.exists():
         pytest.skip("the package does not have it")
-    settings = family.settings()
-    assert settings and len({str(setting) for setting in settings}) == len(settings)
     for task in ("regression", "classification"):
+        settings = family.settings(task)
+        assert settings and len({str(setting) for setting in settings}) == len(settings)
         for setting in settings:
             stop = {} if family.stopping is None else family.stopping.arguments
             model = family.make(task, {**stop, **setting}, random_state=3, no_such_parameter=1)
             for name, value in setting.items():
                 assert getattr(model, name) == value
+
+
+@pytest.mark.parametrize(("classes", "depths"), [(False, {3, 1}), (True, {2, 1})])
+def test_classes_may_have_settings_of_their_own(classes, depths):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    data = make_data(X, X[:, 0] > 0 if classes else X[:, 0])
+    comparison = compare_data(data, choose_families(["linear_forest"]), None, Limits())
+    assert {trial.setting["max_depth"] for trial in comparison.trials} == depths
 
 
 def test_unknown_families_are_refused():

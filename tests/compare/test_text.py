@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 import hybridtrees
@@ -57,3 +59,18 @@ def test_models_that_cannot_be_told_apart_are_marked(result):
         score = rows[r.family.name][34:].split()[0]
         assert score.endswith("~") == r.tied
     assert "decide nothing" in result.text(200)
+
+
+def test_only_marks_that_are_shown_are_explained(result):
+    marked = dataclasses.replace(
+        result, results=[dataclasses.replace(r, overfits=True, tied=True) for r in result.results]
+    )
+    for width in (60, 80, 100, 250):
+        text = marked.text(width)
+        assert ("\n* beyond the limit" in text) == ("delta %" in text)
+        assert "\n~ the 5 folds do not show" in text
+    assert "delta %" not in marked.text(80) and "delta %" in marked.text(250)
+    plain = dataclasses.replace(
+        result, results=[dataclasses.replace(r, overfits=False, tied=False) for r in result.results]
+    )
+    assert "\n*" not in plain.text(250) and "\n~" not in plain.text(250)

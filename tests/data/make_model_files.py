@@ -34,6 +34,9 @@ def estimators():
     """Return the estimators by name, and which target each is fitted to."""
     few = {"n_estimators": 6, "random_state": 0}
     small = {"max_depth": 4, "random_state": 0}
+    numbers = [("line", ht.LinearRegressor()), ("tree", ht.CARTRegressor(**small))]
+    classes = [("line", ht.LogisticClassifier()), ("tree", ht.CARTClassifier(**small))]
+    runs = {"n_restarts": 2, "tol": 1e-4, "random_state": 0}
     return {
         "cart_regressor": (ht.CARTRegressor(**small), "real"),
         "cart_classifier": (ht.CARTClassifier(**small), "classes"),
@@ -56,6 +59,29 @@ def estimators():
         "eblr_classifier": (ht.EBLRClassifier(n_rules=4, random_state=0), "classes"),
         "plgb_regressor": (ht.PLGBRegressor(max_leaves=6, **few), "real"),
         "plgb_classifier": (ht.PLGBClassifier(max_leaves=4, **few), "classes"),
+        "adaboost_regressor": (ht.AdaBoostRegressor(**few), "real"),
+        "adaboost_classifier": (ht.AdaBoostClassifier(max_depth=2, **few), "classes"),
+        "bagging_regressor": (
+            ht.BaggingRegressor(ht.LinearTreeRegressor(max_depth=1), 4, random_state=0),
+            "real",
+        ),
+        "bagging_classifier": (
+            ht.BaggingClassifier(ht.CARTClassifier(max_depth=4), **few),
+            "classes",
+        ),
+        "pasting_regressor": (ht.PastingRegressor(precinct_size=60, **few), "real"),
+        "pasting_classifier": (ht.PastingClassifier(precinct_size=60, **few), "classes"),
+        "voting_regressor": (ht.VotingRegressor(numbers, weights=[2, 1]), "real"),
+        "voting_classifier": (ht.VotingClassifier(classes, voting="soft"), "classes"),
+        "stacking_regressor": (ht.StackingRegressor(numbers, passthrough=True), "real"),
+        "stacking_classifier": (ht.StackingClassifier(classes), "classes"),
+        "model_average_regressor": (ht.ModelAverageRegressor(numbers), "real"),
+        "model_average_classifier": (ht.ModelAverageClassifier(classes, weights="bic"), "classes"),
+        "mixture_of_experts_regressor": (ht.MixtureOfExpertsRegressor(n_experts=3, **runs), "real"),
+        "mixture_of_experts_classifier": (
+            ht.MixtureOfExpertsClassifier(expert="tree", **runs),
+            "classes",
+        ),
         "proximity_imputer": (ht.ProximityImputer(n_rounds=1, **few), "real"),
     }
 

@@ -218,5 +218,5 @@ def test_errors(rng):
             permutation_importance(model, X, y, **options)
     with pytest.raises(ValueError, match="one entry for each of the 150 rows"):
         permutation_importance(model, X, y[:-1])
-    with pytest.raises(ValueError, match="table with at least one row"):
+    with pytest.raises(ValueError, match="minimum of 1 is required"):
         permutation_importance(model, X[:0], y[:0])

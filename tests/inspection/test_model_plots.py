@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 import hybridtrees as ht
-from hybridtrees import CARTClassifier, LogisticClassifier, XGBClassifier, XGBRegressor
+from hybridtrees import (
+    CARTClassifier,
+    LinearRegressor,
+    LogisticClassifier,
+    XGBClassifier,
+    XGBRegressor,
+)
 from hybridtrees.inspection import (
     permutation_importance,
     plot_decision_surface,
@@ -56,6 +62,7 @@ def test_importances_of_other_kinds(ax):
     assert sorted(bar.get_width() for bar in ax.patches) == pytest.approx(
         sorted(np.abs(np.ravel(model.coef_)))
     )
+    assert ax.get_xlabel() == "absolute coefficient, per unit of each feature"
     ax.clear()
     result = permutation_importance(model, X, y, random_state=0)
     plot_importance(result, ax=ax)
@@ -64,6 +71,31 @@ def test_importances_of_other_kinds(ax):
         plot_importance(result, feature_names=["a", "b"], ax=ax)
     with pytest.raises(ValueError, match="feature_importances_ or coef_.*got XGBRegressor"):
         plot_importance(XGBRegressor(), ax=ax)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1000.0])
+def test_coefficients_are_compared_in_standard_deviations(unit, ax):
+    rng = np.random.default_rng(0)
+    town = np.array(["a", "b"], dtype=object)[np.arange(200) % 2]
+    X = {"length": rng.normal(size=200), "town": town, "gap": rng.normal(0, 2, 200)}
+    y = 3 * X["length"] + (town == "b") * 4 + X["gap"]
+    X["gap"][:20] = np.nan
+    X["length"] = X["length"] * unit
+    model = LinearRegressor().fit(X, y)
+    plot_importance(model, X, ax=ax)
+    widths = {
+        text.get_text(): bar.get_width()
+        for text, bar in zip(ax.get_yticklabels(), ax.patches, strict=True)
+    }
+    length, _, gap = np.abs(model.coef_)
+    assert widths["length"] == pytest.approx(length * X["length"].std())
+    # Half of the rows are 4 higher than the others: 2 from the mean.
+    assert widths["town"] == pytest.approx(2, rel=0.05)
+    assert widths["gap"] == pytest.approx(gap * np.nanstd(X["gap"]))
+    assert list(widths) == ["gap", "town", "length"]  # the largest on top
+    assert ax.get_xlabel() == "absolute coefficient x standard deviation"
+    with pytest.raises(ValueError, match="X must have 3 columns, got 1"):
+        plot_importance(model, {"length": X["length"]}, ax=ax)
 
 
 @pytest.mark.peer

@@ -49,6 +49,10 @@ def test_names_of_xgboost():
     for name in ("multi:softprob", "multi:softmax"):
         assert xgboost_loss(name, n_classes=4).n_outputs == 4
     assert isinstance(xgboost_loss("binary:hinge", n_classes=2), losses.HingeLoss)
+    for name in ("exponential", "binary:exponential"):
+        assert isinstance(xgboost_loss(name, n_classes=2), losses.ExponentialLoss)
+        with pytest.raises(ValueError, match=f"'{name}' is for two classes, but y holds 3"):
+            xgboost_loss(name, n_classes=3)
     with pytest.raises(ValueError, match="objective must be one of 'reg:squarederror'"):
         xgboost_loss("binary:logistic")
     with pytest.raises(ValueError, match="'binary:hinge' is for two classes, but y holds 3"):

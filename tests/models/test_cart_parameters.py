@@ -133,7 +133,7 @@ def test_constraints_by_name_and_number():
     [
         (None, 10, 10), ("sqrt", 10, 3), ("log2", 10, 3), ("sqrt", 1, 1), ("log2", 1, 1),
         (4, 10, 4), (40, 10, 10), (1.0, 10, 10), (0.35, 10, 3), (0.01, 10, 1),
-        (np.int64(2), 10, 2),
+        (np.int64(2), 10, 2), ("third", 10, 3), ("third", 2, 1),
     ],
 )  # fmt: skip
 def test_max_features(value, n_features, expected):

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import hybridtrees as ht
+from hybridtrees.ensembles.members import Ensemble
 
 CLASSIFIERS = {
+    "adaboost": lambda **own: ht.AdaBoostClassifier(n_estimators=5, max_depth=2, **own),
     "cart": lambda **own: ht.CARTClassifier(max_depth=4, **own),
     # With a bootstrap, a forest draws rows by sample_weight, but not by class_weight.
     "forest": lambda **own: ht.RandomForestClassifier(
@@ -25,6 +27,9 @@ CLASSIFIERS = {
     "eblr": lambda **own: ht.EBLRClassifier(
         n_rules=4, early_stopping="validation", random_state=0, **own
     ),
+    "mixture": lambda **own: ht.MixtureOfExpertsClassifier(
+        n_restarts=1, max_iter=1000, random_state=0, **own
+    ),
 }
 
 
@@ -39,6 +44,13 @@ def table(request):
 
 def test_every_classifier_has_it():
     names = [name for name in ht.__all__ if name.endswith("Classifier")]
+    # In ensembles of any models it is the members that have it.
+    names = [
+        name
+        for name in names
+        if name in ("AdaBoostClassifier", "MixtureOfExpertsClassifier")
+        or not issubclass(getattr(ht, name), Ensemble)
+    ]
     assert len(names) == len(CLASSIFIERS)
     for name in names:
         assert getattr(ht, name)().class_weight is None

@@ -99,7 +99,10 @@ def test_feature_selection_of_scikit_learn(name, table):
     model, frame, y, _ = fitted(name, table, 3)
     chosen = selection.SelectFromModel(model).fit(frame, y)
     assert chosen.get_feature_names_out().tolist() == ["town", "size"]
-    assert chosen.set_output(transform="pandas").transform(frame).shape == (N, 2)
+    with pytest.raises(ValueError, match=r"scikit-learn by its set_output\(transform='pandas'\)"):
+        model.fit(chosen.transform(frame), y)
+    kept = chosen.set_output(transform="pandas").transform(frame)
+    assert model.fit(kept, y).feature_names_in_.tolist() == ["town", "size"]
     # RFE turns a frame into an array: categories are told by position, which does not move here.
     codes = frame.assign(town=frame["town"].cat.codes, kind=frame["kind"].cat.codes)
     model.set_params(categorical_features=[0], missing_indicator=True)

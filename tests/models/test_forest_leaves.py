@@ -122,7 +122,9 @@ def test_standard_errors_that_are_not_known():
     X, y = smooth_table(50)
     one = RandomForestRegressor(1, random_state=0, n_jobs=1).fit(X, y)
     assert np.isnan(one.standard_errors(X)).all()
-    few = RandomForestRegressor(200, random_state=0, n_jobs=1).fit(X, y)
+    few = RandomForestRegressor(
+        200, max_features=1 / 3, min_samples_leaf=5, random_state=0, n_jobs=1
+    ).fit(X, y)
     with pytest.warns(UserWarning, match=r"\d+ of 50 variances came out negative"):
         errors = few.standard_errors(X)
     assert (errors == 0).any()

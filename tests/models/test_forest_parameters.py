@@ -61,11 +61,10 @@ def test_defaults():
     X, y = smooth_table(60)
     model = RandomForestRegressor(random_state=0).fit(X, y)
     assert len(model.trees_) == model.n_estimators_ == 100
-    assert model.max_features_ == 1
-    leaves = [tree.nodes["n_samples"][tree.nodes["left"] < 0].min() for tree in model.trees_]
-    assert min(leaves) == 5
-    wide = RandomForestRegressor(2, random_state=0).fit(np.tile(X, (1, 6)), y)
-    assert wide.max_features_ == 10
+    assert model.max_features_ == X.shape[1]
+    assert min(tree.nodes["n_samples"].min() for tree in model.trees_) == 1
+    wide = RandomForestRegressor(2, max_features="third", random_state=0)
+    assert wide.fit(np.tile(X, (1, 6)), y).max_features_ == 10
     classifier = RandomForestClassifier(20, random_state=0).fit(np.tile(X, (1, 6)), y > 0)
     assert classifier.max_features_ == 5
     assert min(tree.nodes["n_samples"].min() for tree in classifier.trees_) == 1

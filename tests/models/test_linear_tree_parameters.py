@@ -115,7 +115,7 @@ def test_categories():
     level = pd.Series({"north": 4.0, "south": 0.0, "east": -4.0, "west": 1.0})
     y = slope[town].to_numpy() * x + level[town].to_numpy()
     frame = pd.DataFrame({"x": x, "town": town})
-    model = LinearTreeRegressor(penalty=None, max_depth=3).fit(frame, y)
+    model = LinearTreeRegressor(penalty=None, max_depth=3, categorical_effects=False).fit(frame, y)
     np.testing.assert_allclose(model.predict(frame), y, atol=1e-8)
     assert model.get_n_leaves() == 4
     assert any("town in {" in path for path in model.leaf_table().paths)
@@ -133,7 +133,30 @@ def test_categories():
     np.testing.assert_allclose(single.predict(frame), level[town].to_numpy() + 2 * x, atol=1e-8)
     assert np.isfinite(single.predict(pd.DataFrame({"x": [0.0], "town": ["nowhere"]}))).all()
     with pytest.raises(ValueError, match="categorical_effects"):
-        LinearTreeRegressor(linear_features=["town"]).fit(frame, y)
+        LinearTreeRegressor(linear_features=["town"], categorical_effects=False).fit(frame, y)
+
+
+def test_effects_by_default_are_those_that_the_rows_can_pay_for():
+    rng = np.random.default_rng(3)
+    n = 400
+    frame = pd.DataFrame({"x": rng.normal(size=n), "street": rng.integers(60, size=n)})
+    frame["street"] = frame["street"].map("s{}".format)
+    frame["town"] = rng.choice(["north", "south"], n)
+    frame["kind"] = rng.choice(list("abcdefghijklmnopqr"), n)
+    y = frame["x"] + (frame["town"] == "north")
+    # 400 rows pay for 20 regressors: x, both towns, and neither the 18 kinds nor the 60 streets.
+    columns = LinearTreeRegressor().fit(frame, y).leaf_table().columns
+    assert columns == ["x", "town=north", "town=south"]
+    twice = LinearTreeRegressor().fit(pd.concat([frame, frame]), np.tile(y, 2))
+    assert len(twice.leaf_table().columns) == 1 + 2 + 18
+    every = LinearTreeRegressor(categorical_effects=True).fit(frame, y)
+    assert len(every.leaf_table().columns) == 1 + 2 + 18 + 60
+    named = LinearTreeRegressor(linear_features=["kind"]).fit(frame, y).leaf_table().columns
+    assert named == [f"kind={k}" for k in "abcdefghijklmnopqr"]
+    none = LinearTreeRegressor(categorical_effects=False).fit(frame, y).leaf_table().columns
+    assert none == ["x"]
+    many = frame.assign(number=[f"n{i}" for i in range(n)])  # more than there may be regressors
+    assert len(LinearTreeRegressor().fit(many, y).leaf_table().columns) == 3
 
 
 def test_growth_limits():

@@ -116,7 +116,8 @@ def test_hessians_that_vanish_make_no_long_steps(objective):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(800, 4))
     y = np.exp(3 * np.where(X[:, 0] > 0, X[:, 1], -X[:, 2]))  # from 1e-4 to 1e5: most are far off
-    model = PLGBRegressor(objective=objective, n_estimators=20, extrapolation="linear").fit(X, y)
+    trees = {"n_estimators": 20, "max_leaves": 31, "min_samples_leaf": 16}
+    model = PLGBRegressor(objective=objective, extrapolation="linear", **trees).fit(X, y)
     raw = np.array(list(model.staged_predict(X)))
     # A round changes a prediction by a factor of e at most, the step of 10 times the rate.
     assert np.abs(np.diff(np.log(raw), axis=0)).max() < 1 + 1e-6
@@ -239,3 +240,18 @@ def test_a_slope_from_above_over_a_feature_that_the_leaf_lacks(leaf_fit, extrapo
         n_estimators=8, leaf_fit=leaf_fit, refit_leaves=False, extrapolation=extrapolation, n_jobs=1
     ).fit(X, y)
     assert rmse(model, X, y) < 0.9 * np.std(y)
+
+
+@pytest.mark.parametrize(
+    ("n", "features", "leaves", "rows"),
+    [(60, 5, 8, 20), (1000, 5, 8, 20), (1400, 5, 8, 28), (10000, 5, 16, 30), (40000, 5, 31, 30),
+     (10000, 1, 31, 10), (900, 1, 15, 10), (900, 0, 30, 1)],
+)  # fmt: skip
+def test_limits_on_leaves_depend_on_the_number_of_rows(n, features, leaves, rows):
+    X = np.random.default_rng(n).normal(size=(n, 2))
+    model = PLGBRegressor(n_estimators=1, max_leaf_features=features).fit(X, np.sin(3 * X[:, 0]))
+    assert (model.max_leaves_, model.min_samples_leaf_) == (leaves, rows)
+    nodes = model.trees_.nodes[model.trees_.nodes["left"] < 0]
+    assert 1 < len(nodes) <= leaves and nodes["n_samples"].min() >= rows
+    model.set_params(max_leaves=7, min_samples_leaf=3).fit(X, np.sin(3 * X[:, 0]))
+    assert (model.max_leaves_, model.min_samples_leaf_) == (7, 3)

@@ -26,14 +26,13 @@ def forest_seed(random_state):
 def test_the_sum_of_its_parts(rng, penalty, n_classes):
     X, y = corner(rng, n_classes=n_classes)
     linear = {"penalty": penalty, "alpha": 0.01}
-    trees = {"n_estimators": 6, "max_depth": 4, "max_features": None}
+    trees = {"n_estimators": 6, "max_depth": 4, "max_features": None, "min_samples_leaf": 1}
     model = RERFClassifier(**trees, **linear, random_state=2, n_jobs=1).fit(X, y)
     g = LogisticClassifier(**linear, n_jobs=1).fit(X, y)
     p = g.predict_proba(X)
     residual = (np.eye(n_classes)[y] - p)[:, 1] if n_classes == 2 else np.eye(n_classes)[y] - p
-    forest = RandomForestRegressor(
-        **trees, min_samples_leaf=1, random_state=forest_seed(2), n_jobs=1
-    ).fit(X, residual)
+    forest = RandomForestRegressor(**trees, random_state=forest_seed(2), n_jobs=1)
+    forest.fit(X, residual)
     new = rng.standard_normal((200, 3)) * 2
     level = g.predict_proba(new)[:, 1] if n_classes == 2 else g.predict_proba(new)
     expected = level + forest.predict(new)

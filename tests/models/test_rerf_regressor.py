@@ -81,8 +81,10 @@ def test_extrapolation_beyond_the_training_range(rng):
     errors, alone = [], []
     for seed in range(5):  # one forest may be lucky
         trees = {"n_estimators": 50, "random_state": seed, "n_jobs": 1}
-        for found, kind in ((errors, RERFRegressor), (alone, RandomForestRegressor)):
-            prediction = kind(**trees).fit(X, y).predict(beyond)
+        hybrid = RERFRegressor(max_features="sqrt", **trees)
+        forest = RandomForestRegressor(max_features="third", min_samples_leaf=5, **trees)
+        for found, model in ((errors, hybrid), (alone, forest)):
+            prediction = model.fit(X, y).predict(beyond)
             found.append(np.sqrt(np.mean((prediction - truth) ** 2)))
     assert min(alone) > 5.0  # the forest stays where the last rows were
     assert np.mean(errors) < 0.4 * np.mean(alone)

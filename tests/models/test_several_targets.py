@@ -1,10 +1,12 @@
-"""Targets of several columns in gradient boosting."""
+"""Targets of several columns in gradient boosting, and of one in every family."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from small_members import small_members
 
+import hybridtrees
 from hybridtrees import GradientBoostingRegressor, LinearRegressor, load
 
 N = 300
@@ -103,3 +105,21 @@ def test_one_column_is_one_target(table):
         GradientBoostingRegressor(loss="quantile").fit(X, Y)
     with pytest.raises(ValueError, match="at least one target"):
         GradientBoostingRegressor().fit(X, Y[:, :0])
+
+
+@pytest.mark.parametrize("name", [n for n in hybridtrees.__all__ if n.endswith("Regressor")])
+def test_one_column_is_a_vector_in_every_family(name, table):
+    X, Y, _ = table
+    family = getattr(hybridtrees, name)
+    own = {"n_estimators": 10, "random_state": 0}
+    more = {key: value for key, value in own.items() if hasattr(family, key)}
+    more |= small_members(family)
+    models = [family(**more).fit(X, y) for y in (Y[:, 0], Y[:, :1])]
+    ours, column = (model.predict(X) for model in models)
+    assert column.shape == (N,)
+    np.testing.assert_array_equal(column, ours)
+    for attribute in ("coef_", "intercept_"):
+        if hasattr(models[0], attribute):
+            assert np.shape(getattr(models[1], attribute)) == np.shape(
+                getattr(models[0], attribute)
+            )

@@ -28,7 +28,15 @@ DIFFERENT = {
 }
 
 # Parameters of this library's own.
-OWN = {"class_weight", "categorical_features", "sketch", "verbose"}
+OWN = {
+    "class_weight",
+    "categorical_features",
+    "sketch",
+    "verbose",
+    "cat_smooth",
+    "cat_l2",
+    "min_data_per_group",
+}
 
 # Parameters of single objectives, which xgboost takes without naming them.
 OBJECTIVES = {"quantile_alpha", "expectile_alpha", "huber_slope", "tweedie_variance_power"}

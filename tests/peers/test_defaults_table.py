@@ -23,14 +23,17 @@ FORESTS = {"RandomForestRegressor": "sklearn.ensemble",
            "RandomForestClassifier": "sklearn.ensemble"}  # fmt: skip
 BOOSTING = {"GradientBoostingRegressor": "sklearn.ensemble",
             "GradientBoostingClassifier": "sklearn.ensemble"}  # fmt: skip
+ADABOOST = {"AdaBoostRegressor": "sklearn.ensemble", "AdaBoostClassifier": "sklearn.ensemble"}
 LINEAR = dict.fromkeys(
     ("LinearRegression", "Ridge", "Lasso", "ElasticNet", "LogisticRegression"),
     "sklearn.linear_model",
 )
 XGBOOST = {"XGBRegressor": "xgboost", "XGBClassifier": "xgboost"}
-MODULES = {**TREES, **FORESTS, **BOOSTING, **LINEAR, **XGBOOST}
+MODULES = {**TREES, **FORESTS, **BOOSTING, **ADABOOST, **LINEAR, **XGBOOST}
 
 PAIRS = [
+    ("AdaBoostRegressor", "AdaBoostRegressor"),
+    ("AdaBoostClassifier", "AdaBoostClassifier"),
     ("CARTRegressor", "DecisionTreeRegressor"),
     ("CARTClassifier", "DecisionTreeClassifier"),
     ("RandomForestRegressor", "RandomForestRegressor"),
@@ -79,7 +82,7 @@ NEUTRAL = {
     "quantile_alpha", "expectile_alpha", "huber_slope", "tweedie_variance_power", "class_weight",
 }  # fmt: skip
 # Families that do more than their peer by their nature; the table has what they share.
-OWN_FAMILIES = ("LinearTree", "LinearForest", "RERF", "EBLR", "PLGB")
+OWN_FAMILIES = ("AdaBoost", "LinearTree", "LinearForest", "RERF", "EBLR", "PLGB")
 OWN_LINEAR = {
     "penalty", "alpha", "l1_ratio", "alpha_scaling", "alphas", "missing_indicator", "max_iter",
     "standardize", "n_jobs",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hybridtrees
-from hybridtrees import CARTClassifier, CARTRegressor, DateFeatures
+from hybridtrees import CARTClassifier, CARTRegressor, DateFeatures, LinearRegressor
 from hybridtrees.prepare import PreparedClassifier, PreparedRegressor
 
 DAYS = np.arange("2024-01-01", "2024-07-01", dtype="datetime64[D]")
@@ -50,6 +50,31 @@ def test_weights_reach_the_model():
     model, y = prepared("regression")
     weight = (MONTH == 2).astype(float)
     assert set(model.fit(X, y, sample_weight=weight).predict(X)) == {2.0}
+
+
+@pytest.mark.parametrize("cyclic", [False, True])
+def test_importances_are_those_of_the_columns_of_the_table(cyclic):
+    late = DAYS + np.arange(len(DAYS)) % 3
+    table = {
+        "day": DAYS,
+        "x": np.arange(len(DAYS)) % 5.0,
+        "late": late,
+        "same": DAYS[:1].repeat(len(DAYS)),
+    }
+    y = MONTH + table["x"]
+    model = PreparedRegressor(dates=DateFeatures(cyclic=cyclic), estimator=CARTRegressor())
+    assert not hasattr(model, "feature_importances_")
+    model.fit(table, y)
+    names = model.dates_.get_feature_names_out().tolist()
+    own = model.estimator_.feature_importances_
+    expected = [
+        sum(own[k] for k, n in enumerate(names) if n == name or n.startswith(f"{name}_"))
+        for name in table
+    ]
+    np.testing.assert_allclose(model.feature_importances_, expected, atol=1e-15)
+    assert model.feature_importances_[3] == 0
+    linear = PreparedRegressor(dates=DateFeatures(), estimator=LinearRegressor()).fit(table, y)
+    assert not hasattr(linear, "feature_importances_")
 
 
 def test_what_does_not_fit_together_is_refused():

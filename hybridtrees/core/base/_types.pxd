@@ -166,6 +166,10 @@ cdef struct SplitRules:
     float64_t candidate_share      # share of the weight between two candidates (exact search)
     int64_t min_samples_leaf
     int32_t max_cat_to_onehot
+    # Of splits by sets of more than FEW_CATEGORIES:
+    float64_t cat_smooth           # rows of the node's mean that are added to every category
+    float64_t cat_l2               # added to lambda in the gain
+    float64_t min_data_per_group   # minimum number of rows between two cuts
     bint any_gain                  # splits without gain are allowed
     bint stop_missing              # rows with a missing value stay at their node
     bint random_ties               # draw among equal splits instead of taking the first

@@ -117,12 +117,16 @@ class BinMapper:
         """`fit`, then `transform` the same table."""
         table = tables.as_table(X)
 
-        def fit_encode() -> tuple[dict[str, Any], BinnedMatrix]:
-            n_threads = self._fit(table, sample_weight)
+        def fit_encode(table: Any, weight: Any) -> tuple[dict[str, Any], BinnedMatrix]:
+            n_threads = self._fit(table, weight)
             return dict(self.__dict__), self._encode(table, n_threads)
 
+        def encode(learned: dict[str, Any], table: Any) -> BinnedMatrix:
+            self.__dict__.update(learned, n_jobs=self.n_jobs)
+            return self._encode(table, self._threads(table))
+
         recipe = (self.max_bins, self.subsample, self.random_state, self.categorical_features)
-        learned, binned = shared_bins.fetch(recipe, table, sample_weight, fit_encode)
+        learned, binned = shared_bins.fetch(recipe, table, sample_weight, fit_encode, encode)
         self.__dict__.update(learned, n_jobs=self.n_jobs)
         return binned
 

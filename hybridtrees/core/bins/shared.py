@@ -1,7 +1,9 @@
 """A cache of bins for several fits to the same table.
 
 Within ``with sharing_bins():`` a `BinMapper` that bins an equal table again reuses the bins. These
-are the bins that it would have computed, so models do not change.
+are the bins that it would have computed, so models do not change. Within ``with
+sharing_bins_of(whole):`` all fits to samples of a table use the bins of the whole table, whatever
+rows and weights of their own they have.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,16 +21,49 @@ import numpy as np
 _MOST_TABLES = 8
 
 
+class WholeTable(NamedTuple):
+    """A table whose bins are shared by fits to samples of it."""
+
+    n_rows: int
+    weight: np.ndarray | None
+    values: Callable[[], Any]  # asked for only if a sample is a table of fewer rows
+
+
 class BinStore:
     """Keeps the last binned tables; thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, whole: WholeTable | None = None) -> None:
+        self._whole = whole
         # recipe, table, weights, result
         self._kept: deque[tuple] = deque(maxlen=_MOST_TABLES)
         self._lock = threading.Lock()
         self.n_made = self.n_found = 0
 
-    def fetch(self, recipe: tuple, table: np.ndarray, weight: Any, make: Callable[[], Any]) -> Any:
+    def fetch(
+        self,
+        recipe: tuple,
+        table: np.ndarray,
+        weight: Any,
+        make: Callable[[Any, Any], Any],
+        encode: Callable[[Any, Any], Any],
+    ) -> Any:
+        """Return what ``make(table, weight)`` does: what is learned, and the binned table.
+
+        For a sample of a whole table, what is learned from that; ``encode(learned, table)`` bins a
+        sample of fewer rows.
+        """
+        whole = self._whole
+        if whole is None:
+            return self._find(recipe, table, weight, make)
+        if len(table) == whole.n_rows:
+            return self._find(recipe, table, whole.weight, make)
+        values = whole.values()
+        if not isinstance(values, np.ndarray) or values.shape[1] != table.shape[1]:
+            return make(table, weight)
+        learned, _ = self._find(recipe, values, whole.weight, make)
+        return learned, encode(learned, table)
+
+    def _find(self, recipe: tuple, table: np.ndarray, weight: Any, make: Callable) -> Any:
         """Return the result of `make` for an equal recipe, table and weights, or call it.
 
         It runs under the lock, so that other threads wait for the same bins.
@@ -39,7 +74,7 @@ class BinStore:
                 if known == recipe and _equal(old_table, table) and _equal(old_weight, weight):
                     self.n_found += 1
                     return result
-            result = make()
+            result = make(table, weight)
             self.n_made += 1
             # The owner of a writable table may change it.
             table = table.copy() if _may_change(table) else table
@@ -74,17 +109,23 @@ def _equal(one: np.ndarray | None, other: np.ndarray | None) -> bool:
 _store: ContextVar[BinStore | None] = ContextVar("hybridtrees_bin_store", default=None)
 
 
-def fetch(recipe: tuple, table: Any, weight: Any, make: Callable[[], Any]) -> Any:
-    """`BinStore.fetch` within `sharing_bins`; otherwise the result of `make`.
+def fetch(
+    recipe: tuple,
+    table: Any,
+    weight: Any,
+    make: Callable[[Any, Any], Any],
+    encode: Callable[[Any, Any], Any],
+) -> Any:
+    """`BinStore.fetch` within `sharing_bins`; otherwise the result of ``make(table, weight)``.
 
     Sparse tables, and recipes with a random generator, which changes with each use, are not shared.
     """
     store = _store.get()
     plain = all(part is None or isinstance(part, int | np.ndarray) for part in recipe)
     if store is None or not plain or not isinstance(table, np.ndarray):
-        return make()
+        return make(table, weight)
     key = tuple(part.tobytes() if isinstance(part, np.ndarray) else part for part in recipe)
-    return store.fetch(key, table, weight, make)
+    return store.fetch(key, table, weight, make, encode)
 
 
 @contextmanager
@@ -93,8 +134,21 @@ def sharing_bins() -> Iterator[BinStore]:
 
     Threads have their own context: start them with `contextvars.copy_context`.
     """
-    token = _store.set(BinStore())
+    with _using(BinStore()) as store:
+        yield store
+
+
+@contextmanager
+def sharing_bins_of(whole: WholeTable) -> Iterator[BinStore]:
+    """Share the bins of a whole table between fits to samples of it."""
+    with _using(BinStore(whole)) as store:
+        yield store
+
+
+@contextmanager
+def _using(store: BinStore) -> Iterator[BinStore]:
+    token = _store.set(store)
     try:
-        yield _store.get()  # type: ignore[misc]
+        yield store
     finally:
         _store.reset(token)

@@ -26,6 +26,10 @@ class GrowerParams:
     max_delta_step: float = 0.0  # of leaf values before shrinkage
     feature_fractions: tuple[float, float, float] = (1.0, 1.0, 1.0)  # per tree, level and node
     max_cat_to_onehot: int = 4  # up to so many categories, splits are one against the rest
+    # For sets of more than four categories, see `SplitRules` in _types.pxd.
+    cat_smooth: float = 0.0
+    cat_l2: float = 0.0
+    min_data_per_group: float = 1.0
     histogram_bytes: int = 256 * 2**20  # memory for histograms that are kept for the children
     criterion: str = "newton"  # see `Criterion` in _types.pxd
     max_features: int = 0  # drawn per node; others are tried if none of them can be split
@@ -39,6 +43,14 @@ class GrowerParams:
     prune_gain: float = 0.0  # splits above two leaves with less gain are undone after growth
     subtree_rows: int = 0  # nodes of at most so many rows are grown as parallel tasks
     preorder: bool = False  # number nodes in preorder, else in the order of splits
+
+    def grouped_in(self, n_rows: int) -> GrowerParams:
+        """Return parameters for a table: groups of categories are at most a twentieth of it.
+
+        Otherwise the features of more than four categories of a small table could not be split.
+        """
+        least = min(self.min_data_per_group, max(1, n_rows // 20))
+        return replace(self, min_data_per_group=least)
 
     def in_subtrees(self) -> GrowerParams:
         """Return parameters with small nodes as tasks, unless the number of leaves is limited."""

@@ -721,7 +721,7 @@ cdef void open_search(
         search.parent_score = 0
         for k in range(target.n_sums):
             search.parent_score -= node_deviation(search, k)
-    else:
+    elif rules.stop_missing:
         search.parent_score = side_score(target, rules, search.totals, &node.bounds)
 
 

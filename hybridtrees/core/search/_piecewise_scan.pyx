@@ -8,7 +8,8 @@ from hybridtrees.core.base._types cimport (
     int8_t, intp_t, uint8_t,
 )
 from hybridtrees.core.search._split cimport (
-    add_sums, bounded_weight, fill_categories, is_empty, larger_left, node_score, node_weight,
+    add_sums, bounded_weight, ends_group, fill_categories, is_empty, is_smoothed, larger_left,
+    node_score, node_weight,
     order_bins, read_cell,
 )
 
@@ -466,20 +467,30 @@ cdef inline void left_of(
 
 
 cdef void best_general(
-    MomentScan* scan, int32_t n_ordered, bint alone, bint categorical, bint any_missing,
-    float64_t* best_score, int32_t* best, uint8_t* best_side,
+    MomentScan* scan, int32_t n_ordered, bint alone, bint categorical, bint grouped,
+    bint any_missing, float64_t* best_score, int32_t* best, uint8_t* best_side,
 ) noexcept nogil:
     """Best cut by scoring one cut after the other."""
     cdef int32_t side, n, b
-    cdef float64_t score
+    cdef float64_t score, rows_left, before, rows_per_hess = 0, known
+    if scan.total.hess > 0:
+        rows_per_hess = <float64_t>scan.total.n_samples / <float64_t>scan.total.hess
+    known = rows_per_hess * <float64_t>(scan.total.hess - scan.missing.hess)
     for side in range(2 if any_missing else 1):
         memset(scan.left, 0, scan.n_sums * sizeof(float64_t))
+        before = rows_left = 0
         # With missing rows on the right there is one more candidate: all values left.
         n = n_ordered - (not alone) + (any_missing and side == 0)
         for b in range(n):
             if not categorical and is_empty(read_cell(scan.stats, scan.cells, b)):
                 continue
             left_of(scan, b, n_ordered, alone, categorical)
+            if grouped and b < n_ordered - 1:     # the last one divides known from missing values
+                rows_left += rows_per_hess * <float64_t>read_cell(
+                    scan.stats, scan.cells, scan.order[b]).hess
+                if not ends_group(scan.rules, before, rows_left, known):
+                    continue
+                before = rows_left
             score = score_cut(scan, side == 1, any_missing, NULL)
             if score > best_score[0]:
                 best_score[0] = score
@@ -692,7 +703,9 @@ cdef void scan_moments(
     """OUT best cut of a feature and, unless NULL, the models of its sides; gain -inf: none."""
     cdef int32_t n_bins = bins.n_bins[feature], n_ordered = n_bins, b, best = -1
     cdef bint categorical = bins.is_categorical[feature], alone = False, any_missing
-    cdef bint plain
+    cdef bint plain, grouped
+    cdef const SplitRules* rules = scan.rules
+    cdef SplitRules smoothed
     cdef float64_t best_score = -INFINITY, parent = 0
     cdef uint8_t best_side = 0
     info.gain = -INFINITY
@@ -705,8 +718,8 @@ cdef void scan_moments(
     if categorical:
         # `candidates` is only used for numeric features, so it can serve as scratch.
         n_ordered = order_bins(
-            scan.stats, scan.rules, scan.cells, n_bins, scan.candidates, scan.order)
-        alone = n_bins <= scan.rules.max_cat_to_onehot
+            scan.stats, rules, &scan.total, scan.cells, n_bins, scan.candidates, scan.order)
+        alone = n_bins <= rules.max_cat_to_onehot
     plain = not categorical and is_plain(scan)
     if not plain or sides != NULL:
         for b in range(n_ordered):
@@ -716,8 +729,14 @@ cdef void scan_moments(
     if plain:
         best_plain(scan, n_bins, any_missing, &parent, &best_score, &best, &best_side)
     else:
-        best_general(scan, n_ordered, alone, categorical, any_missing, &best_score, &best,
+        grouped = categorical and is_smoothed(rules, n_bins)
+        if grouped:
+            smoothed = rules[0]
+            smoothed.reg_lambda += rules.cat_l2
+            scan.rules = &smoothed
+        best_general(scan, n_ordered, alone, categorical, grouped, any_missing, &best_score, &best,
                      &best_side)
+        scan.rules = rules
     if best < 0:
         return
     if not plain:

@@ -635,6 +635,9 @@ cdef class SplitSearch:
         self.rules.candidate_share = params.candidate_share
         self.rules.min_samples_leaf = max(1, params.min_samples_leaf)
         self.rules.max_cat_to_onehot = params.max_cat_to_onehot
+        self.rules.cat_smooth = params.cat_smooth
+        self.rules.cat_l2 = params.cat_l2
+        self.rules.min_data_per_group = params.min_data_per_group
         self.rules.stop_missing = params.missing == "stop"
         self.rules.random_ties = params.random_ties
         self.rules.monotone = NULL

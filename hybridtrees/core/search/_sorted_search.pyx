@@ -21,7 +21,7 @@ from hybridtrees.core.search._criteria cimport (
 )
 from hybridtrees.core.search._search cimport GrowNode, SplitSearch, sum_targets
 from hybridtrees.core.search._sorted cimport divide_ids, divide_list
-from hybridtrees.core.search._split cimport bounded_weight, larger_left
+from hybridtrees.core.search._split cimport bounded_weight, ends_group, is_smoothed, larger_left
 
 import numpy as np
 
@@ -52,28 +52,39 @@ cdef int compare(const void* a, const void* b) noexcept nogil:
 
 
 cdef intp_t reorder_list(
-    const TargetView* target, const SplitRules* rules, const SortedEntry* entries, intp_t n,
-    int32_t output, float64_t* sums, float64_t* response, uint32_t* start, SortedEntry* out,
+    const TargetView* target, const SplitRules* rules, int32_t n_categories,
+    const SortedEntry* entries, intp_t n, int32_t output, float64_t* sums,
+    float64_t* response, uint32_t* start, SortedEntry* out,
 ) noexcept nogil:
     """OUT the list in the order of the categories' responses; returns the number of categories.
 
     Scratch: n_sums + 2 numbers in `sums`, two per category in `response`. OUT start[j]: first entry
-    of category j of the new order in `entries`.
+    of category j of the new order in `entries`. Categories of one group have the same key.
     """
     cdef Response* found = <Response*>response
-    cdef intp_t i = 0, j, k, n_found = 0, n_out = 0
-    cdef float64_t weight
+    cdef intp_t i = 0, j, k, n_found = 0, n_out = 0, before = 0
+    cdef float64_t weight, more = 0, more_weight = 0
+    cdef uint32_t group = 0
+    cdef bint smoothed = is_smoothed(rules, n_categories)
+    if smoothed and rules.cat_smooth > 0:
+        memset(sums, 0, (target.n_sums + 2) * sizeof(float64_t))
+        for k in range(n):
+            add_row(target, target.data + <intp_t>entries[k].row * target.width, sums)
+        more = rules.cat_smooth * sums[output] / n
+        more_weight = rules.cat_smooth * sums[target.n_sums] / n
     while i < n and entries[i].key != HT_MISSING_KEY:
         memset(sums, 0, (target.n_sums + 2) * sizeof(float64_t))
         j = i
         while j < n and entries[j].key == entries[i].key:
             add_row(target, target.data + <intp_t>entries[j].row * target.width, sums)
             j += 1
-        weight = sums[target.n_sums]
+        weight = sums[target.n_sums] + more_weight
         if rules.criterion == NEWTON:
-            # The leaf weight decreases with the gradient; the direction does not matter.
+            # The leaf weight decreases with the gradient; the direction only matters for groups.
             weight += rules.reg_lambda
-        found[n_found].value = sums[output] / weight if weight > 0 else INFINITY
+        found[n_found].value = (sums[output] + more) / weight if weight > 0 else INFINITY
+        if smoothed and rules.criterion == NEWTON:
+            found[n_found].value = -found[n_found].value      # groups as in a histogram
         found[n_found].start = <uint32_t>i
         found[n_found].stop = <uint32_t>j
         n_found += 1
@@ -82,9 +93,12 @@ cdef intp_t reorder_list(
     for j in range(n_found):
         start[j] = found[j].start
         for k in range(found[j].start, found[j].stop):
-            out[n_out].key = <uint32_t>j
+            out[n_out].key = group
             out[n_out].row = entries[k].row
             n_out += 1
+        if not smoothed or ends_group(rules, <float64_t>before, <float64_t>n_out, <float64_t>i):
+            before = n_out
+            group += 1
     memcpy(out + n_out, entries + n_out, (n - n_out) * sizeof(SortedEntry))
     return n_found
 
@@ -426,6 +440,7 @@ cdef class SortedSearch(SortedLists):
         cdef int8_t monotone = self.rules.monotone[feature] if self.rules.monotone != NULL else 0
         cdef bint far = self.target.n_rows * self.target.width * 8 > FAR_BYTES
         cdef int32_t order, n_orders = 1
+        cdef SplitRules rules
         cdef Cut cut, best = no_cut()
         if self.n_categories[feature] == 0:
             return best_cut(&self.target, &self.rules, view, entries, n, monotone, far, scratch)
@@ -433,10 +448,13 @@ cdef class SortedSearch(SortedLists):
             n_orders = self.target.n_sums
         if entries[0].key == entries[n - 1].key:
             return best
+        rules = self.rules
+        if is_smoothed(&rules, self.n_categories[feature]):
+            rules.reg_lambda += rules.cat_l2      # criteria other than Newton's have no penalty
         for order in range(n_orders):
-            reorder_list(&self.target, &self.rules, entries, n, order, scratch.sides,
-                         scratch.response, scratch.category_start, scratch.entries)
-            cut = best_cut(&self.target, &self.rules, view, scratch.entries, n, 0, far, scratch)
+            reorder_list(&self.target, &self.rules, self.n_categories[feature], entries, n, order,
+                         scratch.sides, scratch.response, scratch.category_start, scratch.entries)
+            cut = best_cut(&self.target, &rules, view, scratch.entries, n, 0, far, scratch)
             cut.order = order
             # The first one apart: the margin of a gain of -inf would be NaN.
             if order == 0 or cut.gain > best.gain + HT_TIE_SORTED * abs(best.gain):
@@ -555,8 +573,9 @@ cdef class SortedSearch(SortedLists):
         cdef bint categorical = self.n_categories[feature] > 0
         cdef const SortedEntry* ordered = entries
         if categorical:
-            reorder_list(&self.target, &self.rules, entries, size, cut.order, scratch.sides,
-                         scratch.response, scratch.category_start, scratch.entries)
+            reorder_list(&self.target, &self.rules, self.n_categories[feature], entries, size,
+                         cut.order, scratch.sides, scratch.response, scratch.category_start,
+                         scratch.entries)
             ordered = scratch.entries
         if self.rules.random_ties and not cut.alone:
             cut.n_left = draw_tied(
@@ -604,18 +623,21 @@ cdef class SortedSearch(SortedLists):
         cdef const SortedEntry* entries = self.entries_of(n, n.split.feature)
         cdef const SortedEntry* ordered = self.scratch[0].entries
         cdef uint32_t* named = self.scratch[0].category_start
-        cdef intp_t size = n.stop - n.start, i = 0, n_named = 0
+        cdef intp_t size = n.stop - n.start, i = 0, j = 0, at, n_named = 0
         cdef intp_t n_words = (n_categories + 31) // 32
-        cdef uint32_t key, code
+        cdef uint32_t code
         cdef uint32_t* words
         cdef int32_t start
         # `named` overwrites the starts of categories, each of which has been read before.
         while i < size and ordered[i].key != HT_MISSING_KEY:
-            key = ordered[i].key
+            at = named[j]
+            code = entries[at].key
             if (i < n_left) != others_left:
-                named[n_named] = entries[named[key]].key
+                named[n_named] = code
                 n_named += 1
-            while i < size and ordered[i].key == key:
+            j += 1
+            while at < size and entries[at].key == code:
+                at += 1
                 i += 1
         if n_words > SHORT_SET and n_named < n_words:
             qsort(named, n_named, sizeof(uint32_t), compare_codes)

@@ -185,6 +185,34 @@ cdef inline void best_candidate(
                 best_index[0] = b
 
 
+cdef void best_group(
+    FeatureScan* scan, int32_t n_candidates, bint all_left, bint missing_left,
+    float64_t* best_score, int32_t* best_index,
+) noexcept nogil:
+    """`best_candidate` among the cuts between groups of categories that have enough rows.
+
+    With `all_left` the last candidate divides known from missing values, and is always tried.
+    """
+    cdef int32_t first, last, b
+    cdef float64_t score, left, before = 0
+    cdef float64_t rows_per_hess = scan.total.n_samples / scan.hess if scan.hess > 0 else 0
+    cdef float64_t missing = <float64_t>scan.missing.hess * scan.stats.hess_unit
+    cdef float64_t known = (scan.hess - missing) * rows_per_hess
+    admissible(scan, n_candidates, &first, &last)
+    for b in range(last):
+        left = (scan.left_hess[b] - (missing if missing_left else 0.0)) * rows_per_hess
+        if not (all_left and b == n_candidates - 1):
+            if not ends_group(scan.rules, before, left, known):
+                continue
+            before = left
+        if b >= first:
+            score = pair_score(scan.left_grad[b], scan.left_hess[b], scan.grad, scan.hess,
+                               scan.rules, scan.bounds, 0)
+            if score > best_score[0]:
+                best_score[0] = score
+                best_index[0] = b
+
+
 cdef inline void fill_prefix(
     FeatureScan* scan, NodeSums start, int32_t n_candidates, bint ordered
 ) noexcept nogil:
@@ -250,6 +278,26 @@ cdef void scan_both_directions(
         missing_left[0] = best_score[0] > before
 
 
+cdef void scan_groups(
+    FeatureScan* scan, int32_t n_present,
+    float64_t* best_score, int32_t* best_index, uint8_t* missing_left,
+) noexcept nogil:
+    """`scan_both_directions` with cuts between groups of categories."""
+    cdef NodeSums none
+    cdef float64_t before
+    cdef bint any_missing = not is_empty(scan.missing)
+    memset(&none, 0, sizeof(NodeSums))
+    fill_prefix(scan, none, n_present if any_missing else n_present - 1, True)
+    best_group(scan, n_present if any_missing else n_present - 1, any_missing, False, best_score,
+               best_index)
+    missing_left[0] = 0
+    if any_missing:
+        before = best_score[0]
+        fill_prefix(scan, scan.missing, n_present - 1, True)
+        best_group(scan, n_present - 1, False, True, best_score, best_index)
+        missing_left[0] = best_score[0] > before
+
+
 cdef void scan_numeric(
     FeatureScan* scan, int32_t n_bins, float64_t parent_score, bint gain_only, SplitInfo* info
 ) noexcept nogil:
@@ -270,19 +318,24 @@ cdef void scan_numeric(
 
 
 cdef int32_t order_bins(
-    const StatsView* stats, const SplitRules* rules, const int64_t* cells, int32_t n_bins,
-    float64_t* key, int32_t* order,
+    const StatsView* stats, const SplitRules* rules, const NodeSums* total, const int64_t* cells,
+    int32_t n_bins, float64_t* key, int32_t* order,
 ) noexcept nogil:
     """OUT non-empty bins by ascending leaf weight, stably; returns their number."""
     cdef NodeSums sums
     cdef int32_t b, n = 0
+    cdef float64_t grad = 0, hess = 0, share
+    if rules.cat_smooth > 0 and total.n_samples > 0 and is_smoothed(rules, n_bins):
+        share = rules.cat_smooth / <float64_t>total.n_samples
+        grad = share * <float64_t>total.grad * stats.grad_unit
+        hess = share * <float64_t>total.hess * stats.hess_unit
     for b in range(n_bins):
         sums = read_cell(stats, cells, b)
         if not is_empty(sums):
             insert_by_key(
                 key, order, n,
-                node_weight(<float64_t>sums.grad * stats.grad_unit,
-                            <float64_t>sums.hess * stats.hess_unit, rules), b)
+                node_weight(<float64_t>sums.grad * stats.grad_unit + grad,
+                            <float64_t>sums.hess * stats.hess_unit + hess, rules), b)
             n += 1
     return n
 
@@ -342,14 +395,22 @@ cdef void scan_categories(
     cdef float64_t best_score = -INFINITY
     cdef int32_t best = -1, i, first, last
     cdef int32_t n_present = order_bins(
-        scan.stats, scan.rules, scan.cells, n_bins, scan.scores, scan.order)
+        scan.stats, scan.rules, &scan.total, scan.cells, n_bins, scan.scores, scan.order)
     cdef bint alone = n_bins <= scan.rules.max_cat_to_onehot
+    cdef const SplitRules* rules = scan.rules
+    cdef SplitRules smoothed
     info.is_categorical = 1
     memset(info.categories, 0, sizeof(info.categories))
     if n_present == 0:
         return
     if alone:
         scan_one_against_rest(scan, n_present, &best_score, &best, &info.missing_left)
+    elif is_smoothed(rules, n_bins) and (rules.cat_l2 > 0 or rules.min_data_per_group > 1):
+        smoothed = rules[0]
+        smoothed.reg_lambda += rules.cat_l2
+        scan.rules = &smoothed
+        scan_groups(scan, n_present, &best_score, &best, &info.missing_left)
+        scan.rules = rules
     else:
         scan_both_directions(scan, n_present, True, &best_score, &best, &info.missing_left)
     if best < 0:

@@ -34,3 +34,7 @@ def predict_packed(
 def walk_packed(
     nodes: Nodes, sets: Words, X: Table, rows: Words, swapped: int, others: Words, ended: Places
 ) -> None: ...
+def add_outside(
+    nodes: Nodes, start: Starts, sets: Words, X: Table, table: Floats, by_node: bool, votes: bool,
+    held_start: Starts, held: Places, first: Places, raw: Floats, counts: Places, n_threads: int
+) -> None: ...

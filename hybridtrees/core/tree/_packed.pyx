@@ -688,3 +688,80 @@ def walk_packed(
         walk_rows[WideNode, float](nodes, sets, X, rows, swapped, others, ended)
     else:
         walk_rows[WideNode, double](nodes, sets, X, rows, swapped, others, ended)
+
+
+cdef void add_group_outside(
+    const node_t* nodes, const int64_t* start, intp_t n_trees, const uint32_t* sets,
+    const real_t* X, intp_t stride, int32_t n_rows, const float64_t* table, int32_t n_values,
+    bint by_node, bint votes, const int64_t* held_start, const int32_t* held,
+    const int32_t* first, float64_t* raw, int32_t* counts,
+) noexcept nogil:
+    """Add the trees that have not seen them to at most GROUP rows, in the order of the trees."""
+    cdef uint32_t rows[GROUP]
+    cdef int32_t ended[GROUP]
+    cdef int64_t at[GROUP]
+    cdef intp_t tree, lowest = n_trees
+    cdef int32_t j, n
+    for j in range(n_rows):
+        at[j] = held_start[j]
+        lowest = min(lowest, <intp_t>first[j])
+    for tree in range(lowest, n_trees):
+        n = 0
+        for j in range(n_rows):
+            if first[j] > tree:
+                continue
+            while at[j] < held_start[j + 1] and held[at[j]] < tree:
+                at[j] += 1
+            if at[j] < held_start[j + 1] and held[at[j]] == tree:
+                continue
+            rows[n] = <uint32_t>j
+            n += 1
+        walk_group(nodes + start[tree], X, stride, rows, n, sets, -1, rows, ended)
+        for j in range(n):
+            add_value(nodes + start[tree], ended[j], table, n_values,
+                      start[tree] if by_node else -1, votes, raw + rows[j] * n_values)
+            counts[rows[j]] += 1
+
+
+cdef int add_rows_outside(
+    const node_t[::1] nodes, const int64_t[::1] start, const uint32_t[::1] sets,
+    const real_t[:, ::1] X, const float64_t[:, ::1] table, bint by_node, bint votes,
+    const int64_t[::1] held_start, const int32_t[::1] held, const int32_t[::1] first,
+    float64_t[:, ::1] raw, int32_t[::1] counts, int n_threads,
+) except -1:
+    cdef intp_t c, i, n = X.shape[0], n_trees = start.shape[0] - 1
+    cdef const float64_t* values = NULL
+    if table.shape[0] > 0:
+        values = &table[0, 0]
+    for c in prange((n + GROUP - 1) // GROUP, num_threads=team_of(n_threads), schedule="static",
+                    nogil=True):
+        i = c * GROUP
+        add_group_outside(
+            &nodes[0], &start[0], n_trees, &sets[0], &X[i, 0], X.shape[1],
+            <int32_t>min(GROUP, n - i), values, <int32_t>raw.shape[1], by_node, votes,
+            &held_start[i], &held[0], &first[i], &raw[i, 0], &counts[i])
+    return 0
+
+
+def add_outside(
+    nodes, const int64_t[::1] start, const uint32_t[::1] sets, X, const float64_t[:, ::1] table,
+    bint by_node, bint votes, const int64_t[::1] held_start, const int32_t[::1] held,
+    const int32_t[::1] first, float64_t[:, ::1] raw, int32_t[::1] counts, int n_threads,
+):
+    """raw, counts += values (or votes) and number of the trees that have not seen a row.
+
+    Row i adds the trees from first[i] on, without held[held_start[i] : held_start[i + 1]], which
+    ascend; `held` must not be empty.
+    """
+    if is_narrow(nodes) and X.dtype.itemsize == 4:
+        add_rows_outside[NarrowNode, float](nodes, start, sets, X, table, by_node, votes,
+                                            held_start, held, first, raw, counts, n_threads)
+    elif is_narrow(nodes):
+        add_rows_outside[NarrowNode, double](nodes, start, sets, X, table, by_node, votes,
+                                             held_start, held, first, raw, counts, n_threads)
+    elif X.dtype.itemsize == 4:
+        add_rows_outside[WideNode, float](nodes, start, sets, X, table, by_node, votes,
+                                          held_start, held, first, raw, counts, n_threads)
+    else:
+        add_rows_outside[WideNode, double](nodes, start, sets, X, table, by_node, votes,
+                                           held_start, held, first, raw, counts, n_threads)

@@ -546,3 +546,118 @@ def leaf_quantiles(const int64_t[:, ::1] first, const int64_t[:, ::1] last,
         thread = omp_get_thread_num()
         quantiles_of_row(&first[i, 0], &last[i, 0], n_trees, &rank[0], &weight[0], &ordered[0],
                          levels, &sums[thread, 0], &met[thread, 0], &out[i, 0])
+
+
+# ---- Weighted medians over the members of an ensemble -----------------------------------------
+
+
+cdef struct Weighted:
+    float64_t value
+    int64_t weight
+
+
+cdef enum:
+    FEW_MEMBERS = 8       # so many are sorted
+
+
+cdef inline float64_t middle_of(float64_t a, float64_t b, float64_t c) noexcept nogil:
+    if a < b:
+        return b if b < c else (c if a < c else a)
+    return a if a < c else (c if b < c else b)
+
+
+cdef intp_t divide(
+    const Weighted* members, intp_t n, float64_t pivot, bint with_equal, Weighted* low,
+    Weighted* high, int64_t* weight,
+) noexcept nogil:
+    """OUT members below the pivot (or equal to it), their weight, and the others.
+
+    Each member is written to both, and stays in one: no branch depends on the values.
+    """
+    cdef intp_t i, n_low = 0
+    cdef int64_t total = 0, goes_low
+    for i in range(n):
+        goes_low = (members[i].value <= pivot) if with_equal else (members[i].value < pivot)
+        low[n_low] = members[i]
+        high[i - n_low] = members[i]
+        n_low += goes_low
+        total += members[i].weight & -goes_low
+    weight[0] = total
+    return n_low
+
+
+cdef float64_t weighted_median(Weighted* members, intp_t n, int64_t needed) noexcept nogil:
+    """Smallest value up to which the weights reach `needed`, which is no more than their sum.
+
+    Members are divided by a pivot, and only the part that holds the median is divided again. The
+    next 4 n places are for the parts.
+    """
+    cdef Weighted* places = members
+    cdef Weighted* low
+    cdef Weighted* high
+    cdef intp_t size = n, n_low, i, j, parity = 0
+    cdef int64_t weight
+    cdef float64_t pivot
+    cdef Weighted moved
+    while n > FEW_MEMBERS:
+        low = places + (1 + 2 * parity) * size
+        high = low + size
+        parity = 1 - parity
+        pivot = middle_of(members[0].value, members[n // 2].value, members[n - 1].value)
+        n_low = divide(members, n, pivot, False, low, high, &weight)
+        if weight >= needed and n_low > 0:
+            members, n = low, n_low
+            continue
+        if n_low > 0:
+            needed -= weight
+            members, n = high, n - n_low
+            continue
+        # The pivot is the smallest value.
+        n_low = divide(members, n, pivot, True, low, high, &weight)
+        if weight >= needed or n_low == 0 or n_low == n:
+            return pivot
+        needed -= weight
+        members, n = high, n - n_low
+    for i in range(1, n):
+        moved = members[i]
+        j = i
+        while j > 0 and members[j - 1].value > moved.value:
+            members[j] = members[j - 1]
+            j -= 1
+        members[j] = moved
+    for i in range(n - 1):
+        needed -= members[i].weight
+        if needed <= 0:
+            return members[i].value
+    return members[n - 1].value
+
+
+def row_medians(const float64_t[:, ::1] values, const int64_t[::1] weight, float64_t[::1] out,
+                int n_threads):
+    """OUT weighted median over the first columns of each row, as many as there are weights.
+
+    It is the smallest value up to which the weights reach half of their sum, which must be below
+    2^63.
+    """
+    cdef intp_t i, j, n = values.shape[0], n_used = weight.shape[0], thread
+    cdef int64_t total = 0
+    cdef Weighted* members
+    cdef Weighted* own
+    if out.shape[0] != n or not 0 < n_used <= values.shape[1]:
+        raise ValueError("the weights or the output have a wrong length")
+    for j in range(n_used):
+        if weight[j] < 0:
+            raise ValueError("a weight is negative")
+        total += weight[j]
+    n_threads = <int>max(1, min(n_threads, n))
+    members = <Weighted*>malloc(5 * n_threads * n_used * sizeof(Weighted))
+    if members == NULL:
+        raise MemoryError("no memory for the medians of an ensemble")
+    for i in prange(n, num_threads=team_of(n_threads), schedule="static", nogil=True):
+        thread = omp_get_thread_num()
+        own = members + 5 * thread * n_used
+        for j in range(n_used):
+            own[j].value = values[i, j]
+            own[j].weight = weight[j]
+        out[i] = weighted_median(own, n_used, total // 2 + total % 2)
+    free(members)

@@ -21,6 +21,7 @@ from hybridtrees.core.base.checks import (
 from hybridtrees.core.base.criteria import CRITERIA
 from hybridtrees.core.base.dtypes import NODE_DTYPE
 from hybridtrees.core.tree._packed import (
+    add_outside,
     check_packed,
     leaf_payloads,
     predict_packed,
@@ -28,7 +29,7 @@ from hybridtrees.core.tree._packed import (
     unpack_nodes,
     widen_nodes,
 )
-from hybridtrees.core.tree.packing import NARROW_DTYPE, WIDE_DTYPE, PackedTree, walk_tree
+from hybridtrees.core.tree.packing import NARROW_DTYPE, WIDE_DTYPE, PackedTree, pack_tree, walk_tree
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble, dense_blocks, take_sets
 
 
@@ -89,6 +90,38 @@ class PackedTrees(Checked, Sequence):
         both = PackedTrees(wholes, self.n_features, self.criterion, self.n_classes)
         both.tree_start = np.concatenate([self.tree_start, more.tree_start[1:] + len(self.nodes)])
         return both
+
+    def single(self, index: int) -> PackedTrees:
+        """Return one of the trees as a forest of its own."""
+        tree = self[index]
+        values = tree.values[:, 1:] if self.n_classes == 2 else tree.values
+        packed = pack_tree(tree, values, self.by_node)
+        return PackedTrees([packed], self.n_features, self.criterion, self.n_classes)
+
+    def add_outside(
+        self,
+        X: np.ndarray,
+        held: tuple[np.ndarray, np.ndarray],
+        first: np.ndarray,
+        raw: np.ndarray,
+        counts: np.ndarray,
+        n_threads: int,
+        votes: bool = False,
+    ) -> None:
+        """Add the predictions of trees that have not seen a row to `raw`, their number to `counts`.
+
+        Row i of `X`, in C order, is predicted by the trees from ``first[i]`` on, without those that
+        hold it: ``trees[start[i] : start[i + 1]]``, ascending, for ``held = (start, trees)``.
+        """
+        self._check(X)
+        start, trees = held
+        n = len(X)
+        fits = raw.shape == (n, self.n_values) and len(first) == len(counts) == n
+        if not fits or len(start) != n + 1 or (n and (first.min() < 0 or start[-1] > len(trees))):
+            raise ValueError("the output or the trees that hold rows do not fit the rows")
+        trees = np.append(trees, self.n_trees).astype(np.int32)  # the kernel needs an entry
+        where = (self.nodes, self.tree_start, self.sets, X, self.table, self.by_node, votes)
+        add_outside(*where, start, trees, first, raw, counts, n_threads)
 
     @property
     def n_trees(self) -> int:

@@ -27,14 +27,8 @@ _CLASS_WEIGHTS = ("balanced", "balanced_subsample")
 class RandomForestRegressor(PackedRegressionForest):
     """A random forest for regression (Breiman 2001).
 
-    Takes the parameters of scikit-learn's ``RandomForestRegressor``. Two defaults differ: splits
-    try a third of the features, as Breiman recommends, and leaves have at least five rows (his five
-    rows are for a node that is split).
-
-    Parameters
-    ----------
-    max_features : int, float, {"sqrt", "log2"} or None, default=1/3
-        Features drawn for each split: a number, a share, or all.
+    Takes the parameters of scikit-learn's ``RandomForestRegressor``, with the same defaults.
+    Breiman's share of the features for regression is ``max_features="third"``.
 
     Examples
     --------
@@ -46,8 +40,7 @@ class RandomForestRegressor(PackedRegressionForest):
     True
     """
 
-    min_samples_leaf: int | float = 5
-    max_features: MaxFeatures = 1 / 3
+    max_features: MaxFeatures = 1.0
 
 
 class RandomForestClassifier(ClassificationForest, PackedForest):

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from hybridtrees._parameters import Seed, check_boolean, check_integer, check_option, check_real
-from hybridtrees.base import Estimator, atomic_fit
+from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.checks import check_arrays, check_count, check_numbers, check_type
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
@@ -28,11 +28,11 @@ from hybridtrees.models.forest.imputer_fill import (
 )
 from hybridtrees.models.shared.forest.leaves import Proximities
 from hybridtrees.models.shared.forest.packed import PackedForest
-from hybridtrees.models.shared.output_names import OutputMixin, fill_column, frame_kind
+from hybridtrees.models.shared.output_names import Transformer, fill_column, frame_kind
 from hybridtrees.models.shared.tree_parameters import SPLITTERS, Splitter
 
 
-class ProximityImputer(OutputMixin, Estimator):
+class ProximityImputer(Transformer):
     """Impute missing values from similar rows, by random forest proximities (Breiman 2003).
 
     Missing numbers are first replaced by the median of their column, missing categories by the
@@ -311,7 +311,9 @@ class ProximityImputer(OutputMixin, Estimator):
             filled = np.concatenate([filled, shuffled])
             weight = None if weight is None else np.tile(weight, 2)
         model = RandomForestClassifier if training.is_classification else RandomForestRegressor
+        # Rows are near by all features, not only by the strongest, if few are drawn per split.
         forest = model(
+            max_features="sqrt" if training.is_classification else "third",
             n_estimators=int(self.n_estimators),
             splitter=self.splitter,
             min_samples_leaf=self.min_samples_leaf,
@@ -387,25 +389,6 @@ class ProximityImputer(OutputMixin, Estimator):
         filled[rows[same >= 0]] = self._train_filled[same[same >= 0]]
         return rows[same < 0]
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the columns of a filled table.
-
-        Parameters
-        ----------
-        input_features : array-like of str, optional
-            Names to use if `fit` had none.
-
-        Returns
-        -------
-        names : ndarray of str
-        """
-        self._check_is_fitted()
-        names = None if input_features is None else self._check_input_features(input_features)
-        known = getattr(self, "feature_names_in_", names)
-        if known is not None:
-            return known
-        return np.array([f"x{j}" for j in range(self.n_features_in_)], dtype=object)
-
     def _like(self, X: Any, filled: np.ndarray, missing: np.ndarray) -> Any:
         """Return the filled values in the container of the user's table.
 
@@ -442,16 +425,6 @@ class ProximityImputer(OutputMixin, Estimator):
         if self._nothing_known[j] and kind in ("object", "Null"):
             return table
         return fill_column(table, j, gaps, filled[gaps], filled)
-
-    def __sklearn_tags__(self) -> Any:
-        """Return the tags of a transformer that needs no target."""
-        from sklearn.utils import TransformerTags
-
-        tags = super().__sklearn_tags__()
-        tags.estimator_type = "transformer"
-        tags.transformer_tags = TransformerTags(preserves_dtype=[])
-        tags.target_tags.required = False
-        return tags
 
 
 def _decoded(labels: np.ndarray, codes: np.ndarray) -> np.ndarray:

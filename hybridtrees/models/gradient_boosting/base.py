@@ -125,6 +125,13 @@ class GradientBoostingModel(FittedGB, TreeParameters):
     interaction_cst : {"pairwise", "no_interactions"}, sequence of sequences or None
         Groups of features, by name or index, that may be split on along one path; the features in
         no group form one more. "pairwise" allows any two. At most 63 groups.
+    cat_smooth : float
+        So many rows with the mean of the node are added to each category when categories are
+        ordered by their mean response. Like `min_data_per_group`, it is for features of more than
+        four categories.
+    min_data_per_group : int
+        Minimum number of rows between two cuts in that order: neighbours are taken together. A
+        twentieth of the table if that is less.
     """
 
     n_estimators_: int = attribute()
@@ -144,6 +151,8 @@ class GradientBoostingModel(FittedGB, TreeParameters):
     tol: float = 1e-4
     splitter: Literal["auto", "exact", "hist"] = "auto"
     interaction_cst: Any = None
+    cat_smooth: float = 10.0
+    min_data_per_group: int = 100
     eval_metric: EvalMetric = None
 
     def _check_parameters(self) -> None:
@@ -158,6 +167,8 @@ class GradientBoostingModel(FittedGB, TreeParameters):
         check_integer("n_iter_no_change", self.n_iter_no_change, 1, allow_none=True)
         check_real("tol", self.tol, 0)
         check_real("ccp_alpha", self.ccp_alpha, 0)
+        check_real("cat_smooth", self.cat_smooth, 0)
+        check_integer("min_data_per_group", self.min_data_per_group, 1)
         self._check_tree_parameters()
         check_init(self.init, self._is_classifier)
 
@@ -381,7 +392,12 @@ class GradientBoostingModel(FittedGB, TreeParameters):
         share = float(self.subsample)
         n_drawn = max(1, int(share * n_rows)) if share < 1 else n_rows
         total = n_drawn if part.weight is None else exact_sum(part.weight) * n_drawn / n_rows
-        params = replace(self._grower_params(n_rows, n_features, total), **constraints)
+        params = replace(
+            self._grower_params(n_rows, n_features, total),
+            cat_smooth=float(self.cat_smooth),
+            min_data_per_group=int(self.min_data_per_group),
+            **constraints,
+        ).grouped_in(n_rows)
         mask = self._reader.is_categorical
         if self.splitter_ == "exact":
             params = replace(params, criterion="squares").in_subtrees().pruned_afterwards()

@@ -76,8 +76,10 @@ class LinearTreeParameters(GrowthParameters):
     categorical_features : array-like or None
         Categorical columns (names, indices or a mask), in addition to the string and category
         columns of a data frame. Categories are ordered by mean residual and split like numbers.
-    categorical_effects : bool
-        Whether indicators of categories are regressors as well.
+    categorical_effects : bool or "auto"
+        Whether indicators of categories are regressors as well. "auto" takes those of the features
+        of fewest categories, as long as there are 20 rows for each regressor, and at most 40
+        regressors; features named in `linear_features` are taken in any case.
     extrapolate : {"bounded", "clip", "linear"}
         Predictions outside the data of a leaf: its line, bounded by the range of its targets
         widened by `bound_factor` (in classification, of the scores of its rows); its line at
@@ -107,7 +109,7 @@ class LinearTreeParameters(GrowthParameters):
     search: Literal["auto", "exact", "screened"] = "auto"
     linear_features: Any = None
     split_features: Any = None
-    categorical_effects: bool = False
+    categorical_effects: bool | Literal["auto"] = "auto"
     extrapolate: Literal["bounded", "clip", "linear"] = "bounded"
     bound_factor: float = 1.0
     smoothing: float = 0.0
@@ -124,7 +126,8 @@ class LinearTreeParameters(GrowthParameters):
         self._check_growth(min_bins=3, auto_leaf=True)
         check_option("candidates", self.candidates, CANDIDATES)
         check_option("search", self.search, SEARCHES)
-        check_boolean("categorical_effects", self.categorical_effects)
+        if self.categorical_effects != "auto":
+            check_boolean("categorical_effects", self.categorical_effects)
         check_option("extrapolate", self.extrapolate, EXTRAPOLATE)
         check_real("bound_factor", self.bound_factor, 0)
         check_real("smoothing", self.smoothing, 0)
@@ -134,9 +137,11 @@ class LinearTreeParameters(GrowthParameters):
         """Return the number of classes, 0 in regression."""
         raise NotImplementedError
 
-    def _read_columns(self) -> LinearColumns:
+    def _read_columns(self, n_rows: int) -> LinearColumns:
+        given = self.categorical_effects
+        effects: Any = given if isinstance(given, str) else bool(given)
         return LinearColumns(
-            self._reader, self.split_features, self.linear_features, bool(self.categorical_effects)
+            self._reader, self.split_features, self.linear_features, effects, n_rows
         )
 
     def _recipe(self, n_threads: int) -> Any:
@@ -289,7 +294,7 @@ class LinearTreeModel(RawScoreMixin, LinearTreeReports, LinearTreeParameters):
         n_threads = table_threads(self.n_jobs, *values.shape)
         target = self._encode_target(y, n_rows)
         weight = self._weigh_classes(target, check_sample_weight(sample_weight, n_rows))
-        self._columns = self._read_columns()
+        self._columns = self._read_columns(n_rows)
         values = self._columns.expand(values)
         seed = int(seeds.generate_state(1, np.uint64)[0])
         with sequential_blas():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,13 @@ Indices = NDArray[np.int64]
 # With more regressors, the sums of their products in every bin would take gigabytes.
 MAX_REGRESSORS = 1000
 
+# Effects of categories that are not asked for leave 20 rows per coefficient. A leaf has two at
+# least, so that ten leaves are still possible. Nor do they take the number of regressors beyond
+# that up to which all splits are tried: larger regressions cost time and, when a tree is pruned by
+# an information criterion, leaves.
+_ROWS_PER_REGRESSOR = 20
+_MAX_WITH_EFFECTS = 40
+
 
 @register
 class LinearColumns(Checked):
@@ -33,7 +40,12 @@ class LinearColumns(Checked):
     """
 
     def __init__(
-        self, reader: FeatureReader, split_features: Any, linear_features: Any, effects: bool
+        self,
+        reader: FeatureReader,
+        split_features: Any,
+        linear_features: Any,
+        effects: bool | Literal["auto"],
+        n_rows: int,
     ):
         given, n_features = reader.feature_names_in, reader.n_features_in
         self.n_features = int(n_features)
@@ -50,7 +62,10 @@ class LinearColumns(Checked):
             )
         names = [f"x{f}" for f in range(n_features)] if given is None else [str(n) for n in given]
         pairs = []
-        for f in linear[mask[linear]] if effects else ():
+        with_effects = linear[mask[linear]] if effects else linear[:0]
+        if effects == "auto" and linear_features is None:
+            with_effects = _affordable(reader, linear, n_rows)
+        for f in with_effects:
             labels = reader.categories[f]
             for code, label in enumerate(() if labels is None else labels):
                 pairs.append((f, code))
@@ -108,3 +123,17 @@ class LinearColumns(Checked):
         effects = (codes == self.effects[:, 1]).astype(values.dtype)
         effects[np.isnan(codes)] = np.nan
         return np.hstack([values, effects])
+
+
+def _affordable(reader: FeatureReader, linear: Indices, n_rows: int) -> Indices:
+    """Return categorical features, those of few categories first, as far as the rows suffice."""
+    mask = reader.is_categorical
+    most = min(n_rows // _ROWS_PER_REGRESSOR, _MAX_WITH_EFFECTS)
+    sizes = {int(f): len(labels) for f in linear if (labels := reader.categories[f]) is not None}
+    total, chosen = int((~mask[linear]).sum()), []
+    for f in sorted(sizes, key=lambda f: (sizes[f], f)):
+        total += sizes[f]
+        if total > most:
+            break
+        chosen.append(f)
+    return np.array(sorted(chosen), dtype=np.int64)

@@ -79,7 +79,7 @@ class LinearForestModel(Forest, LinearTreeParameters):
 
     Parameters
     ----------
-    max_features : int, float, {"sqrt", "log2"} or None
+    max_features : int, float, {"sqrt", "log2", "third"} or None
         Features drawn for each split: a number, a share, or all. Regressions use all features.
     pruning : {"auto", "bic", "aic", None}
         Remove splits that do not improve an information criterion of the training rows, which adds
@@ -96,7 +96,7 @@ class LinearForestModel(Forest, LinearTreeParameters):
 
     def _fit_table(self, X: Any) -> Any:
         features = super()._fit_table(X)
-        self._columns = self._read_columns()
+        self._columns = self._read_columns(features.shape[0])
         return self._columns.expand(features)
 
     def _growing_threads(self, table: Any) -> int:

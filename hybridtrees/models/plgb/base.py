@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from hybridtrees._parameters import check_boolean, check_integer, check_option, check_real
+from hybridtrees._parameters import (
+    attribute,
+    check_boolean,
+    check_integer,
+    check_option,
+    check_real,
+)
+from hybridtrees.core.base.checks import check_count
 from hybridtrees.core.grow.grower import Grower
 from hybridtrees.core.grow.linear_leaves import LeafRules, LinearLeaves, linear_leaf_grower
 from hybridtrees.core.grow.params import GrowerParams
@@ -27,12 +35,22 @@ EXTRAPOLATIONS = ("clip", "linear", "bounded")
 PENALTY_SCALES = ("standard", "raw")
 MAX_LEAF_FEATURES = 16
 
+# Limits on the leaves of a tree by default. Eight can show how three features interact; the most
+# are LightGBM's.
+_FEWEST_LEAVES, _MOST_LEAVES = 8, 31
+_ROWS_PER_COEFFICIENT = 5
+_SMALL_LEAF = 20
+
 
 class PiecewiseLinearModel(BoostedModel):
     """Boosted trees with linear leaves, without the target.
 
     Parameters
     ----------
+    max_leaves : int or None
+        Maximum number of leaves of a tree; 0 for no limit. By default the lines of a tree have
+        about as many coefficients as the square root of the number of rows, but a tree has at least
+        8 leaves and at most 31: with six coefficients each, 8 leaves for 2,000 rows, 16 for 10,000.
     grow_policy : {"lossguide", "depthwise"}
         Split where the gain is largest, or level by level.
     gamma : float
@@ -74,8 +92,8 @@ class PiecewiseLinearModel(BoostedModel):
         many sampled rows; gradients are summed over all rows. None uses all rows. Leaves are always
         fitted to all rows.
     min_samples_leaf : int or None
-        Minimum number of rows of a child. By default five for each coefficient, but at most a
-        fiftieth of the table; 1 for constant leaves.
+        Minimum number of rows of a child. By default five for each coefficient, but no more than
+        20, or a fiftieth of the table if that is more; 1 for constant leaves.
     penalty_scale : {"standard", "raw"}
         Units of the penalty. "standard": it is on the output of a leaf at the means of its
         features, and on slopes per standard deviation of the feature in the whole table. Columns
@@ -89,9 +107,15 @@ class PiecewiseLinearModel(BoostedModel):
     ----------
     trees_ : TreeEnsemble
         The fitted trees; `coef_feature`, `coef` and `coef_center` hold the linear functions.
+    max_leaves_, min_samples_leaf_ : int
+        The limits on the trees of the last fit, given or by default.
     """
 
-    max_leaves: int = 31
+    max_leaves_: int = attribute()
+    min_samples_leaf_: int = attribute()
+    _leaves_by_rows: ClassVar[bool] = True
+
+    max_leaves: int | None = None
     max_depth: int | None = None
     grow_policy: Literal["depthwise", "lossguide"] = "lossguide"
     learning_rate: float = 0.1
@@ -140,13 +164,10 @@ class PiecewiseLinearModel(BoostedModel):
         lines = column_indices(
             self.linear_features, n_features, names, "linear_features", required=True
         )
+        params = self._limit_leaves(params, values.shape[0])
         if self.max_leaf_features == 0:
             return super()._open_grower(values, weight, params, n_threads)
         table = self._bin_table(values, weight, n_threads)
-        if self.min_samples_leaf is None:
-            # Five rows per coefficient, but at most a fiftieth of a small table.
-            wanted = 5 * (int(self.max_leaf_features) + 1)
-            params = replace(params, min_samples_leaf=max(1, min(wanted, values.shape[0] // 50)))
         dense = values.toarray() if hasattr(values, "toarray") else values
         rules = LeafRules(
             fit=self.leaf_fit,
@@ -164,6 +185,27 @@ class PiecewiseLinearModel(BoostedModel):
         assert table.binned is not None
         columns = RegressorColumns(dense, table.binned, allowed, weight, n_threads)
         return linear_leaf_grower(table, params, rules, columns, n_threads)
+
+    def _limit_leaves(self, params: GrowerParams, n_rows: int) -> GrowerParams:
+        """Return parameters with the number and the least size of leaves, which are kept."""
+        n_coefs = int(self.max_leaf_features) + 1
+        most, least = params.max_leaves, params.min_samples_leaf
+        if self.max_leaves is None:
+            # A partition into cells with lines balances bias and variance if the number of cells
+            # grows with n^(d / (d + 4)), d being the number of features that interact: the square
+            # root is that of four.
+            most = min(max(math.isqrt(n_rows) // n_coefs, _FEWEST_LEAVES), _MOST_LEAVES)
+        if self.min_samples_leaf is None and n_coefs > 1:
+            wanted = _ROWS_PER_COEFFICIENT * n_coefs
+            least = min(wanted, max(_SMALL_LEAF, n_rows // 50))
+        self.max_leaves_, self.min_samples_leaf_ = most, least
+        return replace(params, max_leaves=most, min_samples_leaf=least)
+
+    def _check_fitted(self) -> None:
+        super()._check_fitted()
+        for name in ("max_leaves_", "min_samples_leaf_"):
+            if name in vars(self):  # files of early versions have neither
+                check_count(self, name)
 
     def leaf_table(self, tree_index: int | None = None) -> BoostedLeafTable:
         """Return the leaves with their trees, paths, rows and linear functions.

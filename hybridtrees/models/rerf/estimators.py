@@ -70,7 +70,7 @@ class RERFRegressor(RegressorMixin, RERFModel):
     True
     """
 
-    max_features: MaxFeatures = "sqrt"
+    max_features: MaxFeatures = 1.0
 
     def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
         target = read_regression_target(y, n_rows, type(self).__name__)
@@ -126,8 +126,9 @@ class RERFClassifier(
 
     Parameters
     ----------
-    max_features : int, float, {"sqrt", "log2"} or None
-        Features drawn for each split of the forest; all by default, like in the published runs.
+    max_features : int, float, {"sqrt", "log2", "third"} or None
+        Features drawn for each split of the forest. The published runs draw all, and grow leaves
+        of one row: sums that leave [0, 1] are then frequent, and probabilities too bold.
 
     Attributes
     ----------
@@ -156,6 +157,9 @@ class RERFClassifier(
     >>> model.predict([[5.0], [40.0], [90.0]])
     array([ True, False,  True])
     """
+
+    max_features: MaxFeatures = "sqrt"
+    min_samples_leaf: int | float = 5
 
     # Sums are not clipped, which would make ties; 0.5 separates two classes.
     _border = 0.5

@@ -15,7 +15,7 @@ LINEAR = ("penalty", "alpha", "l1_ratio")
 # The grid of tune=True.
 _N_ALPHAS = 5
 _DEFAULT_FOREST: dict[str, list[Any]] = {
-    "max_features": ["sqrt", 1 / 3],
+    "max_features": [1.0, "third"],
     "min_samples_leaf": [1, 5, 20],
 }
 

@@ -86,7 +86,16 @@ class BoostedModel(BoostedPrediction):
         treated as missing.
     max_cat_to_onehot : int
         Features of fewer categories are split one category against the rest, others by sets of
-        categories.
+        categories, which are ordered by their leaf values.
+    cat_smooth : float
+        So many rows with the mean of the node are added to each category when categories are
+        ordered. Like the next two it is for sets of features of more than four categories, which
+        would otherwise follow the noise of rare categories.
+    cat_l2 : float
+        L2 penalty on leaf values when such a split is scored, in addition to `reg_lambda`.
+    min_data_per_group : int
+        Minimum number of rows between two cuts in the order of categories: neighbours are taken
+        together. Rows are counted by their hessians. A twentieth of the table if that is less.
     monotone_constraints : array-like, dict, str or None
         1 if the prediction may only increase with a feature, -1 if it may only decrease, else 0:
         one entry per feature, or a dict by name or index.
@@ -112,7 +121,7 @@ class BoostedModel(BoostedPrediction):
     objective: str | Callable[..., Any] | None = None
     n_estimators: int = 100
     max_depth: int | None = 6
-    max_leaves: int = 0
+    max_leaves: int | None = 0
     max_bin: int = 256
     grow_policy: Literal["depthwise", "lossguide"] = "depthwise"
     learning_rate: float = 0.3
@@ -130,6 +139,9 @@ class BoostedModel(BoostedPrediction):
     missing: float = math.nan
     categorical_features: Any = None
     max_cat_to_onehot: int = 4
+    cat_smooth: float = 10.0
+    cat_l2: float = 10.0
+    min_data_per_group: int = 100
     monotone_constraints: Any = None
     interaction_constraints: Any = None
     quantile_alpha: float | Sequence[float] | None = None
@@ -145,6 +157,7 @@ class BoostedModel(BoostedPrediction):
     verbose: int = 0
 
     _steps: ClassVar[Callable[..., BoostingSteps]] = NewtonSteps
+    _leaves_by_rows: ClassVar[bool] = False  # whether None is a number of leaves by a rule
 
     def _check_parameters(self) -> GrowerParams:
         """Check what can be checked without the data; return the parameters of the engine."""
@@ -168,10 +181,13 @@ class BoostedModel(BoostedPrediction):
         step = 0.7 if step == 0 and self.objective == "count:poisson" else step
         onehot = check_integer("max_cat_to_onehot", self.max_cat_to_onehot, 1)
         depth = check_integer("max_depth", self.max_depth, 0, 2**15 - 1, allow_none=True)
+        leaves = None
+        if self.max_leaves is not None or not self._leaves_by_rows:
+            leaves = check_integer("max_leaves", self.max_leaves, 0, 2**30)
         return GrowerParams(
             frontier=GROW_POLICIES[check_option("grow_policy", self.grow_policy, GROW_POLICIES)],
             max_depth=depth or 0,
-            max_leaves=check_integer("max_leaves", self.max_leaves, 0, 2**30),
+            max_leaves=leaves or 0,
             min_child_weight=check_real("min_child_weight", self.min_child_weight, 0),
             min_gain=check_real("gamma", self.gamma, 0),
             reg_lambda=check_real("reg_lambda", self.reg_lambda, 0),
@@ -184,6 +200,9 @@ class BoostedModel(BoostedPrediction):
             ),
             # In xgboost the limit is exclusive, in the grower inclusive.
             max_cat_to_onehot=min(onehot - 1, MAX_CATEGORIES),
+            cat_smooth=check_real("cat_smooth", self.cat_smooth, 0),
+            cat_l2=check_real("cat_l2", self.cat_l2, 0),
+            min_data_per_group=check_integer("min_data_per_group", self.min_data_per_group, 1),
         )
 
     # -- what families and targets differ in ----------------------------------------------------
@@ -282,6 +301,7 @@ class BoostedModel(BoostedPrediction):
         before = self._model_before(xgb_model)
         values = self._learn_table(X, before)
         n_rows, n_features = values.shape
+        params = params.grouped_in(n_rows)
         if self.monotone_constraints is not None or self.interaction_constraints is not None:
             params = self._constrained(params)
         n_threads = table_threads(self.n_jobs, n_rows, n_features)

@@ -1,4 +1,4 @@
-"""Output of transformers: scikit-learn's `set_output`, and data frames with filled columns."""
+"""Output of transformers: names, scikit-learn's `set_output`, data frames with filled columns."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from hybridtrees._parameters import check_option
+from hybridtrees.base import Estimator
 
 CONTAINERS = ("default", "pandas", "polars")
 
@@ -61,6 +62,8 @@ class OutputMixin:
         container = self._container()
         if container in ("default", frame_kind(table)):
             return table
+        if isinstance(table, dict) or _package(table) == "pyarrow":
+            return _as_frame(table, container)
         if hasattr(table, "toarray"):
             raise ValueError(
                 f"set_output(transform={container!r}) needs a dense table, but X is sparse"
@@ -82,9 +85,57 @@ class OutputMixin:
         return polars.DataFrame(dict(zip(labels, columns, strict=True)), strict=False)
 
 
+class Transformer(OutputMixin, Estimator):
+    """A transformer that needs no target, and by default leaves names of columns as they are."""
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the columns that `transform` returns.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names to use if `fit` had none; otherwise they must be those of `fit`.
+
+        Returns
+        -------
+        names : ndarray of str
+        """
+        self._check_is_fitted()
+        given = None if input_features is None else self._check_input_features(input_features)
+        names = getattr(self, "feature_names_in_", given)
+        if names is None:
+            return np.array([f"x{j}" for j in range(self.n_features_in_)], dtype=object)
+        return np.asarray(names)
+
+    def __sklearn_tags__(self) -> Any:
+        """Return the tags of a transformer that needs no target."""
+        from sklearn.utils import TransformerTags
+
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "transformer"
+        tags.transformer_tags = TransformerTags(preserves_dtype=[])
+        tags.target_tags.required = False
+        return tags
+
+
+def _package(table: Any) -> str:
+    return type(table).__module__.partition(".")[0]
+
+
+def _as_frame(table: Any, container: str) -> Any:
+    """Return a dict of columns or an Arrow table as a data frame of pandas or polars."""
+    if container == "pandas":
+        import pandas
+
+        return pandas.DataFrame(table) if isinstance(table, dict) else table.to_pandas()
+    import polars
+
+    return polars.DataFrame(table)
+
+
 def frame_kind(table: Any) -> str | None:
     """Return "pandas" or "polars" for a data frame, None for anything else."""
-    package = type(table).__module__.partition(".")[0]
+    package = _package(table)
     return package if package in ("pandas", "polars") and hasattr(table, "columns") else None
 
 

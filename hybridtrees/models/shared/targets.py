@@ -54,8 +54,7 @@ class SeveralTargets(RegressorMixin):
     def _read_target(self, y: Any, n_rows: int, **how: Any) -> np.ndarray:
         """Return y as a vector, or as a matrix of several targets."""
         name = type(self).__name__
-        target = check_target_regression(y, n_rows, multi_output=True, estimator_name=name, **how)
-        return target.reshape(n_rows) if target.ndim == 2 and target.shape[1] == 1 else target
+        return check_target_regression(y, n_rows, multi_output=True, estimator_name=name, **how)
 
     def __sklearn_tags__(self) -> Any:
         """Return the tags of a regressor for one or more targets."""

@@ -30,7 +30,7 @@ from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.models.shared.constraints import read_monotonic
 
 # Types of parameters that several families have.
-MaxFeatures = int | float | Literal["sqrt", "log2"] | None
+MaxFeatures = int | float | Literal["sqrt", "log2", "third"] | None
 Splitter = Literal["exact", "hist"]
 RegressionCriterion = Literal["squared_error", "friedman_mse", "absolute_error", "poisson"]
 ClassificationCriterion = Literal["gini", "entropy", "log_loss", "misclassification"]
@@ -54,8 +54,9 @@ class GrowthParameters(Predictor):
         Minimum number of rows of a node that is split, or their share of all rows.
     min_samples_leaf : int or float
         Minimum number of rows of a leaf, or their share of all rows.
-    max_features : int, float, {"sqrt", "log2"} or None
-        Features drawn for each split: a number, a share, or all.
+    max_features : int, float, {"sqrt", "log2", "third"} or None
+        Features drawn for each split: a number, a share, or all. "third" is one third, the share
+        that Breiman recommends for regression.
     max_leaf_nodes : int or None
         Maximum number of leaves; a tree is then grown best-first.
     min_impurity_decrease : float
@@ -296,6 +297,8 @@ def count_features(max_features: Any, n_features: int) -> int:
         return max(1, int(math.sqrt(n_features)))
     if max_features == "log2":
         return max(1, int(math.log2(n_features)))
+    if max_features == "third":
+        return max(1, n_features // 3)
     if isinstance(max_features, Integral):
         return min(int(max_features), n_features)
     return max(1, int(max_features * n_features))

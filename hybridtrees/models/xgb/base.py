@@ -72,6 +72,7 @@ max_cat_threshold, device : None
         Parameters of xgboost without effect: parameters are always validated.
     """
 
+    max_leaves: int = 0
     tree_method: Literal["hist", "auto", "exact", "approx"] = "hist"
     sketch: Literal["global", "local"] = "global"
     feature_types: Sequence[Literal["q", "c", "i", "int", "float"]] | None = None

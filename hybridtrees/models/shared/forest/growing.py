@@ -15,6 +15,7 @@ from hybridtrees.core.grow.grower import Grower, uses_histograms
 from hybridtrees.core.tree._walk import group_rows
 from hybridtrees.core.tree.packing import PackedTree, pack_tree
 from hybridtrees.core.tree.pruning import collapse_alphas, prune_nodes
+from hybridtrees.core.tree.tree import Tree
 from hybridtrees.models.shared.bagging import RowSampler
 from hybridtrees.models.shared.tree_parameters import TreeRecipe
 
@@ -92,14 +93,7 @@ class ForestFit:
             splits = collapse_alphas(tree, grown.impurity) > self.ccp_alpha
             tree, new_node = prune_nodes(tree, splits, grown.impurity)
             leaf = np.where(leaf < 0, leaf, new_node[leaf]).astype(np.int32)
-        values = tree.values[:, 1:] if recipe.n_classes == 2 else tree.values
-        # Values of inner nodes are stored only if they do not follow from those of the leaves.
-        detailed = (
-            recipe.criterion == "absolute_error"
-            or recipe.missing == "stop"
-            or recipe.monotonic is not None
-        )
-        packed = pack_tree(tree, values, detailed)
+        packed, values = pack_grown(tree, recipe)
         oob_rows = oob_values = None
         if self.watch_oob:
             oob_rows = self.sampler.out_of_bag(counts)
@@ -111,3 +105,15 @@ class ForestFit:
         gains = np.zeros(self.table.n_features)
         feature_gains(tree.nodes, gains)
         return ForestTree(packed, gains, rows, oob_rows, oob_values)
+
+
+def pack_grown(tree: Tree, recipe: TreeRecipe) -> tuple[PackedTree, np.ndarray]:
+    """Pack a tree of a forest; return also the values of its nodes, of two classes the second's."""
+    values = tree.values[:, 1:] if recipe.n_classes == 2 else tree.values
+    # Values of inner nodes are stored only if they do not follow from those of the leaves.
+    detailed = (
+        recipe.criterion == "absolute_error"
+        or recipe.missing == "stop"
+        or recipe.monotonic is not None
+    )
+    return pack_tree(tree, values, detailed), values

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from hybridtrees.input.arrays import is_masked, is_missing_object
 from hybridtrees.input.columns import column_index
-from hybridtrees.input.sources import _as_array
+from hybridtrees.input.sources import _as_array, _check_shape
 from hybridtrees.input.tables import _loaded_classes
 
 
@@ -42,6 +42,10 @@ class Columns:
     def take(self, rows: np.ndarray) -> Self:
         """Return the rows at the given positions."""
         return type(self)(self.table[rows])
+
+    def select(self, features: np.ndarray) -> Self:
+        """Return the columns at the given positions."""
+        return type(self)(self.table[:, features])
 
     def series(self, index: int) -> Any:
         """Return a column in the type of the table's library."""
@@ -71,10 +75,7 @@ class Columns:
 def open_columns(X: Any) -> Columns:
     """Return the columns of an array, data frame, dict or sparse matrix."""
     columns = _columns_of(X)
-    if len(columns.shape) != 2 or 0 in columns.shape:
-        raise ValueError(
-            f"X must be a table with at least one row and one column, got the shape {columns.shape}"
-        )
+    _check_shape(columns.shape, X)
     return columns
 
 
@@ -209,6 +210,9 @@ class PandasColumns(Columns):
     def take(self, rows: np.ndarray) -> PandasColumns:
         return PandasColumns(self.table.iloc[rows].reset_index(drop=True))
 
+    def select(self, features: np.ndarray) -> PandasColumns:
+        return PandasColumns(self.table.iloc[:, features])
+
     def series(self, index: int) -> Any:
         return self.table.iloc[:, index]
 
@@ -222,6 +226,9 @@ class PandasColumns(Columns):
 class PolarsColumns(Columns):
     """A polars DataFrame."""
 
+    def select(self, features: np.ndarray) -> PolarsColumns:
+        return PolarsColumns(self.table[:, features.tolist()])
+
     def series(self, index: int) -> Any:
         return self.table.to_series(index)
 
@@ -234,6 +241,9 @@ class ArrowColumns(Columns):
 
     def take(self, rows: np.ndarray) -> ArrowColumns:
         return ArrowColumns(self.table.take(rows))
+
+    def select(self, features: np.ndarray) -> ArrowColumns:
+        return ArrowColumns(self.table.select(features.tolist()))
 
     def series(self, index: int) -> Any:
         return self.table.column(index)
@@ -260,6 +270,9 @@ class DictColumns(Columns):
     def take(self, rows: np.ndarray) -> DictColumns:
         picked = (_pick(series, rows) for series in self._series)
         return DictColumns(dict(zip(self.table, picked, strict=True)))
+
+    def select(self, features: np.ndarray) -> DictColumns:
+        return DictColumns({self.names[j]: self.table[self.names[j]] for j in features})
 
     def series(self, index: int) -> Any:
         return self._series[index]

@@ -1,0 +1,1 @@
+"""Ensembles of models: each is made of other estimators, its members."""
