@@ -2,7 +2,6 @@
 
     python .ci/smoke.py                   all of it; plots where matplotlib is installed
     python .ci/smoke.py --first-plot      no more than a model and its drawing
-    python .ci/smoke.py --import-ms 30    fail where the import takes longer, once NumPy is there
 
 It needs nothing but the package, which must be an installed one.
 """
@@ -89,7 +88,6 @@ def main() -> None:
     """Do what the arguments ask for."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--first-plot", action="store_true")
-    parser.add_argument("--import-ms", type=float)
     arguments = parser.parse_args()
     home = Path(ht.__file__).resolve().parent
     assert not home.is_relative_to(Path(__file__).resolve().parents[1]), f"{home} is the source"
@@ -105,10 +103,8 @@ def main() -> None:
             check_family(family, folder)
     subprocess.run([sys.executable, "-m", "hybridtrees", "info"], check=True)
     numpy, package = import_milliseconds()
-    print(f"import: {package:.1f} ms, beside {numpy:.1f} ms for NumPy")
-    # Where NumPy takes long the machine is slow or busy.
-    if arguments.import_ms and package > max(arguments.import_ms, numpy / 2):
-        sys.exit(f"the import took {package:.1f} ms, more than {arguments.import_ms:g}")
+    # Told, not judged: machines are noisy. tests/test_packaging.py says what an import may load.
+    print(f"import: {package:.1f} ms (at most 30 wanted), beside {numpy:.1f} ms for NumPy")
 
 
 if __name__ == "__main__":

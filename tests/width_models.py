@@ -40,7 +40,9 @@ def main() -> None:
     for p in (8, 25, 40):
         X, y = make_table(3001, p)
         for clip in ("clip", "linear"):
-            model = PLGBRegressor(n_estimators=15, extrapolation=clip, random_state=0).fit(X, y)
+            model = PLGBRegressor(
+                n_estimators=15, max_leaves=31, extrapolation=clip, random_state=0
+            ).fit(X, y)
             n_used = len(np.unique(model.trees_.coef_feature))
             assert (p < 16) == (n_used < 16) and (p < 32) == (n_used < 32), n_used
             far = 3 * X  # beyond where lines are clipped
