@@ -18,6 +18,8 @@ from hybridtrees import XGBClassifier, XGBRegressor
 xgboost = pytest.importorskip("xgboost")
 pytestmark = pytest.mark.peer
 
+# xgboost does not smooth the means of categories.
+UNSMOOTHED = {"cat_smooth": 0, "cat_l2": 0, "min_data_per_group": 1}
 LOSSGUIDE = {"grow_policy": "lossguide", "max_depth": 0, "max_leaves": 31}
 
 # What changes the shape of a tree; those of the regression are larger, its gradients are.
@@ -140,9 +142,8 @@ def test_first_tree_with_categories(task, missing, params):
     params = {"n_estimators": 1, "min_child_weight": 0, "n_jobs": 1, **params}
     name = "XGBRegressor" if task == "regression" else "XGBClassifier"
     theirs = getattr(xgboost, name)(enable_categorical=True, **params).fit(frame, y)
-    plain = {"cat_smooth": 0, "cat_l2": 0, "min_data_per_group": 1}  # xgboost does not smooth
     kind = XGBRegressor if task == "regression" else XGBClassifier
-    ours = kind(**params, **plain).fit(frame, y)
+    ours = kind(**params, **UNSMOOTHED).fit(frame, y)
     parts = our_partition(ours, frame)
     assert len(parts) >= 21
     values = np.column_stack([codes, number])
@@ -316,7 +317,7 @@ def test_rule_light_categories_keep_their_place_in_the_order():
     code = rng.integers(0, 60, 2000).astype(np.float64)
     y = rng.normal(size=60)[code.astype(int)] * 10
     params = {"n_estimators": 1, "max_depth": 1, "min_child_weight": 60, "n_jobs": 1}
-    ours = XGBRegressor(categorical_features=[0], **params).fit(code[:, None], y)
+    ours = XGBRegressor(categorical_features=[0], **params, **UNSMOOTHED).fit(code[:, None], y)
     theirs = xgboost.XGBRegressor(feature_types=["c"], enable_categorical=True, **params)
     theirs.fit(code[:, None], y)
     one = our_partition(ours, code[:, None])

@@ -27,3 +27,13 @@ class LinearProblem:
     def reweight(
         self, rows: NDArray[np.uint32], regressors: Floats, curvature: Floats, targets: Floats
     ) -> None: ...
+
+class LogLossNodes:
+    def __init__(
+        self, regressors: Floats, codes: NDArray[np.int32], weight: Floats | None, n_classes: int,
+        criterion: str, l2: float, units: Floats | None, by_sum: bool, jitter: float,
+        constant: float
+    ) -> None: ...
+    def fit(
+        self, rows: NDArray[np.uint32], start: Floats | None, tol: float, max_iter: int
+    ) -> tuple[Floats, float] | None: ...

@@ -1,8 +1,9 @@
 """Linear models in the nodes of linear trees: sums of products, and fits from them."""
 
-from libc.math cimport sqrt
+from libc.math cimport exp, fabs, isfinite, log, log1p, sqrt
+from libc.string cimport memcpy, memset
 
-from hybridtrees.core.base._types cimport float64_t, intp_t, uint32_t
+from hybridtrees.core.base._types cimport float64_t, int32_t, intp_t, uint32_t
 from hybridtrees.core.search._linear_kernels cimport (
     ht_add_moments, ht_cell_at, ht_cell_size, ht_fill_triangle, ht_lasso_losses,
     ht_lasso_scratch, ht_padded, ht_ridge_losses, ht_ridge_scratch, ht_triangle_size,
@@ -182,3 +183,374 @@ cdef class LinearProblem:
                     out[1 + j] = root * regressors[rows[i], j]
                 for j in range(k):
                     out[p + j] = root * targets[i, j]
+
+
+# Nodes with more products of rows and pairs of coefficients are not fitted by `LogLossNodes`.
+cdef intp_t MOST_PRODUCTS = 1 << 22
+# Columns that keep less than this share of their curvature, given the others, are dependent.
+cdef float64_t DEPENDENT = 1e-12
+# The criteria of a node: see `criterion_loss` of the models.
+cdef enum Criterion:
+    LOG_LOSS = 0
+    GINI = 1
+    ERROR = 2
+
+
+cdef class LogLossNodes:
+    """Logistic and multinomial regressions with an L2 penalty, over small sets of rows of a table.
+
+    They minimise the mean log-loss plus ``l2 share u_j^2 b_j^2 / 2`` for each regressor, by Newton's
+    method. u_j is the standard deviation among the rows, or ``1 / units[j]``; the share is 1, or one
+    over the total weight if `by_sum`. `jitter` is added to every penalty.
+    """
+
+    def __init__(self, const float64_t[:, ::1] regressors, const int32_t[::1] codes,
+                 const float64_t[::1] weight, int n_classes, str criterion, double l2,
+                 const float64_t[::1] units, bint by_sum, double jitter, double constant):
+        cdef intp_t n = regressors.shape[0], i
+        if codes.shape[0] != n or (weight is not None and weight.shape[0] != n):
+            raise ValueError("regressors, codes and weights must have the same rows")
+        if units is not None and units.shape[0] != regressors.shape[1]:
+            raise ValueError("each regressor needs a unit")
+        for i in range(n):
+            if codes[i] < 0 or codes[i] >= n_classes:
+                raise ValueError("codes must be class numbers")
+        self.criterion = {"log_loss": LOG_LOSS, "gini": GINI}.get(criterion, ERROR)
+        self.regressors, self.codes, self.weight, self.units = regressors, codes, weight, units
+        self.n_classes, self.n_outputs = n_classes, 1 if n_classes == 2 else n_classes
+        self.l2, self.by_sum, self.jitter, self.constant = l2, by_sum, jitter, constant
+        self.n_columns = <int>regressors.shape[1] + 1
+        self.n_padded = ht_padded(self.n_columns)
+        self.size = self.n_outputs * self.n_columns
+        self.width = ht_vector_bytes()
+
+    def fit(self, const uint32_t[::1] rows, start, double tol, int max_iter):
+        """Return coefficients (n_outputs, n_columns), the intercept first, and the summed criterion.
+
+        None where this needs more care: a class is absent, regressors are dependent, or the rows
+        are so many that threads pay.
+        """
+        cdef intp_t n = rows.shape[0], i, square = <intp_t>self.size * self.size
+        cdef LogLossFit fit
+        if n == 0 or n * square > MOST_PRODUCTS:
+            return None
+        for i in range(n):
+            if rows[i] >= <uint32_t>self.regressors.shape[0]:
+                raise ValueError("a row id is out of range")
+        theta = np.zeros((self.n_outputs, self.n_columns))
+        cdef float64_t[:, ::1] out = theta, begin = theta if start is None else start
+        if begin.shape[0] != self.n_outputs or begin.shape[1] != self.n_columns:
+            raise ValueError("the start has another shape")
+        cdef int k = self.n_outputs, p = self.n_columns, cell = ht_cell_size(self.n_padded)
+        space = aligned_empty(
+            2 * n * self.n_padded + cell + 2 * n * (k + 1) + 2 * square + 5 * self.size + p
+            + self.n_classes, np.float64)
+        numbers = np.arange(n, dtype=np.uint32)
+        cdef float64_t[::1] scratch = space
+        cdef uint32_t[::1] order = numbers
+        fit.n, fit.order = n, &order[0]
+        fit.table = &scratch[0]
+        fit.scaled = fit.table + n * self.n_padded
+        fit.cell = fit.scaled + n * self.n_padded
+        fit.weight = fit.cell + cell
+        fit.own = fit.weight + n
+        fit.proba = fit.own + n
+        fit.scores = fit.proba + n * k
+        fit.hess = fit.scores + n * k
+        fit.factor = fit.hess + square
+        fit.grad = fit.factor + square
+        fit.step = fit.grad + self.size
+        fit.trial = fit.step + self.size
+        fit.ridge = fit.trial + self.size
+        fit.unit = fit.ridge + self.size
+        fit.spread = fit.unit + self.size
+        fit.shares = fit.spread + p
+        fit.theta = &out[0, 0]
+        cdef int failed
+        cdef float64_t loss = 0.0
+        with nogil:
+            failed = self.load(&fit, &rows[0])
+            if not failed:
+                memcpy(fit.theta, &begin[0, 0], self.size * sizeof(float64_t))
+                failed = self.newton(&fit, tol, max_iter)
+            if not failed:
+                self.drop_constants(&fit)
+                loss = self.loss_of(&fit)
+        return None if failed else (theta, loss)
+
+    cdef int load(self, LogLossFit* fit, const uint32_t* rows) noexcept nogil:
+        """Copy the rows, and weigh the penalties; nonzero if a class is absent."""
+        cdef intp_t i, n = fit.n
+        cdef int j, k, p = self.n_columns
+        cdef float64_t w, share, unit, away
+        cdef float64_t* row
+        memset(fit.shares, 0, self.n_classes * sizeof(float64_t))
+        memset(fit.scaled, 0, n * self.n_padded * sizeof(float64_t))
+        fit.total = 0.0
+        for i in range(n):
+            row = fit.table + i * self.n_padded
+            row[0] = 1.0
+            for j in range(1, p):
+                row[j] = self.regressors[rows[i], j - 1]
+            w = 1.0 if self.weight is None else self.weight[rows[i]]
+            fit.weight[i] = w
+            fit.own[i] = self.codes[rows[i]]
+            fit.shares[self.codes[rows[i]]] += w
+            fit.total += w
+        for k in range(self.n_classes):
+            if not fit.shares[k] > 0.0:
+                return 1
+            fit.shares[k] /= fit.total
+        share = 1.0 / fit.total if self.by_sum else 1.0
+        for j in range(p):
+            fit.spread[j] = 0.0
+            fit.ridge[j] = 0.0
+        for j in range(1, p):
+            unit = 0.0
+            for i in range(n):
+                unit += fit.weight[i] * fit.table[i * self.n_padded + j]
+            unit /= fit.total
+            for i in range(n):
+                away = fit.table[i * self.n_padded + j] - unit
+                fit.spread[j] += fit.weight[i] * away * away
+            fit.spread[j] = sqrt(fit.spread[j] / fit.total)
+            unit = fit.spread[j]
+            if self.units is not None:
+                unit = 1.0 / self.units[j - 1] if unit > 0.0 else 0.0
+            fit.ridge[j] = self.l2 * share * unit * unit + self.jitter
+        for k in range(1, self.n_outputs):
+            memcpy(fit.ridge + k * p, fit.ridge, p * sizeof(float64_t))
+        return 0
+
+    cdef void start_at_shares(self, LogLossFit* fit) noexcept nogil:
+        """Set the coefficients to 0, and the intercepts so that they predict the class shares."""
+        cdef int k
+        cdef float64_t mean = 0.0
+        memset(fit.theta, 0, self.size * sizeof(float64_t))
+        if self.n_outputs == 1:
+            fit.theta[0] = log(fit.shares[1]) - log(fit.shares[0])
+            return
+        for k in range(self.n_outputs):
+            mean += log(fit.shares[k]) / self.n_outputs
+        for k in range(self.n_outputs):
+            fit.theta[k * self.n_columns] = log(fit.shares[k]) - mean
+
+    cdef float64_t score(self, LogLossFit* fit, const float64_t* theta) noexcept nogil:
+        """OUT scores and probabilities of the rows (of class 1 of two); returns the objective."""
+        cdef intp_t i
+        cdef int k, j, p = self.n_columns, outputs = self.n_outputs
+        cdef float64_t loss = 0.0, top, total, even, odd
+        cdef const float64_t* row
+        cdef float64_t* scores
+        cdef float64_t* proba
+        for i in range(fit.n):
+            row = fit.table + i * self.n_padded
+            scores, proba = fit.scores + i * outputs, fit.proba + i * outputs
+            for k in range(outputs):
+                even, odd = theta[k * p], 0.0  # two chains of sums, so that they overlap
+                j = 1
+                while j + 1 < p:
+                    even += row[j] * theta[k * p + j]
+                    odd += row[j + 1] * theta[k * p + j + 1]
+                    j += 2
+                if j < p:
+                    even += row[j] * theta[k * p + j]
+                scores[k] = even + odd
+            if outputs == 1:
+                top = exp(-fabs(scores[0]))
+                proba[0] = (1.0 if scores[0] > 0.0 else top) / (1.0 + top)
+                total = -scores[0] if fit.own[i] == 1.0 else scores[0]
+                loss += fit.weight[i] * (log1p(top) + (total if total > 0.0 else 0.0))
+                continue
+            top, total = scores[0], 0.0
+            for k in range(1, outputs):
+                top = max(top, scores[k])
+            for k in range(outputs):
+                proba[k] = exp(scores[k] - top)
+                total += proba[k]
+            for k in range(outputs):
+                proba[k] /= total
+            loss += fit.weight[i] * (log(total) + top - scores[<int>fit.own[i]])
+        loss /= fit.total
+        for j in range(self.size):
+            loss += 0.5 * fit.ridge[j] * theta[j] * theta[j]
+        return loss
+
+    cdef void differentiate(self, LogLossFit* fit) noexcept nogil:
+        """OUT gradient and lower half of the hessian of the objective, after `score`."""
+        cdef int a, b
+        cdef intp_t j
+        for a in range(self.n_outputs):
+            self.slope(fit, a)
+            for b in range(a + 1):
+                self.block(fit, a, b)
+        for j in range(self.size):
+            fit.grad[j] = fit.grad[j] / fit.total + fit.ridge[j] * fit.theta[j]
+        self.anchor(fit)
+        for j in range(self.size):
+            fit.hess[j * self.size + j] += fit.ridge[j]
+
+    cdef void slope(self, LogLossFit* fit, int a) noexcept nogil:
+        """OUT the sum of the gradient of one output."""
+        cdef intp_t i
+        cdef int j, own = 1 if self.n_outputs == 1 else a
+        cdef float64_t away
+        cdef const float64_t* row
+        cdef float64_t* grad = fit.grad + a * self.n_columns
+        memset(grad, 0, self.n_columns * sizeof(float64_t))
+        for i in range(fit.n):
+            row = fit.table + i * self.n_padded
+            away = fit.proba[i * self.n_outputs + a] - (1.0 if fit.own[i] == own else 0.0)
+            away *= fit.weight[i]
+            for j in range(self.n_columns):
+                grad[j] += away * row[j]
+
+    cdef void block(self, LogLossFit* fit, int a, int b) noexcept nogil:
+        """OUT the block of the mean hessian of two outputs, a >= b."""
+        cdef intp_t i
+        cdef int j, k, p = self.n_columns
+        cdef float64_t root, sign = 1.0 if a == b else -1.0
+        cdef const float64_t* row
+        cdef const float64_t* proba
+        cdef float64_t* out
+        for i in range(fit.n):
+            proba = fit.proba + i * self.n_outputs
+            root = sqrt(fit.weight[i] * proba[a] * ((1.0 - proba[a]) if a == b else proba[b]))
+            row, out = fit.table + i * self.n_padded, fit.scaled + i * self.n_padded
+            for j in range(p):
+                out[j] = root * row[j]
+        memset(fit.cell, 0, ht_cell_size(self.n_padded) * sizeof(float64_t))
+        ht_add_moments(self.width, fit.scaled, self.n_padded, fit.order, fit.n, self.n_padded,
+                       fit.cell)
+        for j in range(p):
+            for k in range(p):
+                root = fit.cell[ht_cell_at(self.n_padded, min(j, k), max(j, k))]
+                fit.hess[(a * p + j) * self.size + b * p + k] = sign * root / fit.total
+
+    cdef void anchor(self, LogLossFit* fit) noexcept nogil:
+        """Make the hessian definite along a shift of all intercepts, which has no effect."""
+        cdef int a, b
+        cdef intp_t j
+        cdef float64_t level = 0.0
+        if self.n_outputs == 1:
+            return
+        for j in range(self.size):
+            level += fit.hess[j * self.size + j]
+        level = max(level / self.size, 1e-300) / self.n_outputs
+        for a in range(self.n_outputs):
+            for b in range(a + 1):
+                fit.hess[a * self.n_columns * self.size + b * self.n_columns] += level
+
+    cdef int direction(self, LogLossFit* fit) noexcept nogil:
+        """OUT the Newton step, by Cholesky of the hessian scaled to a unit diagonal."""
+        cdef intp_t n = self.size, i, j, k
+        cdef float64_t rest
+        cdef float64_t* lower = fit.factor
+        for i in range(n):
+            rest = fit.hess[i * n + i]
+            if not rest > 0.0 or not isfinite(rest):
+                return 1
+            fit.unit[i] = 1.0 / sqrt(rest)
+        for i in range(n):
+            for j in range(i + 1):
+                rest = fit.hess[i * n + j] * fit.unit[i] * fit.unit[j]
+                for k in range(j):
+                    rest -= lower[i * n + k] * lower[j * n + k]
+                if i > j:
+                    lower[i * n + j] = rest / lower[j * n + j]
+                elif rest > DEPENDENT:
+                    lower[i * n + i] = sqrt(rest)
+                else:
+                    return 1
+        for i in range(n):
+            rest = -fit.grad[i] * fit.unit[i]
+            for k in range(i):
+                rest -= lower[i * n + k] * fit.step[k]
+            fit.step[i] = rest / lower[i * n + i]
+        for i in range(n - 1, -1, -1):
+            rest = fit.step[i]
+            for k in range(i + 1, n):
+                rest -= lower[k * n + i] * fit.step[k]
+            fit.step[i] = rest / lower[i * n + i]
+        for i in range(n):
+            fit.step[i] *= fit.unit[i]
+        return 0
+
+    cdef int newton(self, LogLossFit* fit, double tol, int max_iter) noexcept nogil:
+        """Iterate from `theta`; nonzero if a hessian is nearly singular."""
+        cdef intp_t j
+        cdef int k
+        cdef float64_t objective, trial, null, gain, size
+        objective = self.score(fit, fit.theta)
+        null = 0.0
+        for k in range(self.n_classes):
+            null -= fit.shares[k] * log(fit.shares[k])
+        # A start from other rows may be worse than coefficients of 0, and without one it is 0.
+        if not objective < null:
+            self.start_at_shares(fit)
+            objective = self.score(fit, fit.theta)
+        for _ in range(max_iter):
+            self.differentiate(fit)
+            if self.direction(fit):
+                return 1
+            gain = 0.0
+            for j in range(self.size):
+                gain -= fit.grad[j] * fit.step[j]
+            if not gain > 2.0 * tol:
+                for j in range(self.size):
+                    fit.theta[j] += fit.step[j]
+                break
+            size = 1.0
+            while True:
+                for j in range(self.size):
+                    fit.trial[j] = fit.theta[j] + size * fit.step[j]
+                trial = self.score(fit, fit.trial)
+                if trial <= objective - 1e-4 * size * gain or size < 1e-10:
+                    break
+                size *= 0.5
+            if not trial < objective:
+                break
+            memcpy(fit.theta, fit.trial, self.size * sizeof(float64_t))
+            objective = trial
+        return 0
+
+    cdef void drop_constants(self, LogLossFit* fit) noexcept nogil:
+        """Centre the intercepts of several classes; move effects of constants into them."""
+        cdef int j, k, p = self.n_columns
+        cdef float64_t mean = 0.0
+        for k in range(self.n_outputs):
+            mean += fit.theta[k * p] / self.n_outputs
+        for k in range(self.n_outputs):
+            if self.n_outputs > 1:
+                fit.theta[k * p] -= mean
+            for j in range(1, p):
+                if fit.spread[j] <= self.constant:
+                    fit.theta[k * p] += fit.theta[k * p + j] * fit.table[j]
+                    fit.theta[k * p + j] = 0.0
+
+    cdef float64_t loss_of(self, LogLossFit* fit) noexcept nogil:
+        """The criterion of the rows, summed."""
+        cdef intp_t i
+        cdef int k, best, outputs = self.n_outputs
+        cdef float64_t loss = 0.0, own, squares
+        cdef const float64_t* proba
+        self.score(fit, fit.theta)
+        for i in range(fit.n):
+            proba, best = fit.proba + i * outputs, 0
+            if outputs == 1:
+                own = proba[0] if fit.own[i] == 1.0 else 1.0 - proba[0]
+                squares = proba[0] * proba[0] + (1.0 - proba[0]) * (1.0 - proba[0])
+                best = fit.scores[i] > 0.0
+            else:
+                own, squares = proba[<int>fit.own[i]], 0.0
+                for k in range(outputs):
+                    squares += proba[k] * proba[k]
+                    if proba[k] > proba[best]:
+                        best = k
+            if self.criterion == LOG_LOSS:
+                loss -= fit.weight[i] * log(max(own, 1e-300))
+            elif self.criterion == GINI:
+                loss += fit.weight[i] * (1.0 - 2.0 * own + squares)
+            elif best != <int>fit.own[i]:
+                loss += fit.weight[i]
+        return loss

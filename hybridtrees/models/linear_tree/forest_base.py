@@ -25,7 +25,7 @@ from hybridtrees.models.shared.tree_parameters import MaxFeatures
 # Parameters that grown trees do not depend on.
 _MAY_CHANGE = ("n_estimators", "oob_score", "n_jobs", "verbose", "warm_start", "random_state")
 
-# Tables with fewer entries use one thread if the models of the leaves are fitted iteratively.
+# Tables with fewer entries use one thread if the models of the leaves are fitted in Python.
 _SMALL_TABLE = 200_000
 
 
@@ -100,8 +100,9 @@ class LinearForestModel(Forest, LinearTreeParameters):
         return self._columns.expand(features)
 
     def _growing_threads(self, table: Any) -> int:
-        if self.criterion != "squared_error" and table.shape[0] * table.shape[1] < _SMALL_TABLE:
-            # Iterative fits of few rows run mostly in Python: two threads take longer than one.
+        in_python = self.criterion == "absolute_error" or self.penalty in ("lasso", "elasticnet")
+        if in_python and table.shape[0] * table.shape[1] < _SMALL_TABLE:
+            # Two threads take longer than one, since they wait for each other.
             return 1
         return super()._growing_threads(table)
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hybridtrees.core.search._linear_tree_fit import LogLossNodes
 from hybridtrees.linear.cross_products import standardised
 from hybridtrees.linear.newton import LogLoss, fit_log_loss
 from hybridtrees.models.linear_tree.solutions import NodePenalty
@@ -121,9 +122,29 @@ class LogLossFitter(NodeFitter):
         self.n_outputs = 1 if n_classes == 2 else n_classes
         p = self.regressors.shape[1]
         self._plain = (np.zeros(p), np.ones(p), np.zeros(p))
+        self._small: LogLossNodes | None = None
+        if p and not self.penalty.l1:
+            penalty = self.penalty
+            self._small = LogLossNodes(
+                self.regressors,
+                codes,
+                self.weight,
+                n_classes,
+                criterion,
+                penalty.l2,
+                penalty.scale,
+                penalty.by_sum,
+                _JITTER,
+                _CONSTANT,
+            )
 
     def fit(self, rows: Rows, start: Floats | None = None, *, final: bool = False) -> NodeFit:
         """Fit some rows."""
+        if self._small is not None and len(rows) >= self.min_rows:
+            tol = _FINAL_TOL if final else _CANDIDATE_TOL
+            found = self._small.fit(rows, start, tol, _MAX_ITER)
+            if found is not None:
+                return NodeFit(*found)
         weight = self._weights(rows)
         codes = self.codes[rows]
         shares = np.bincount(codes, weight, self.n_classes).astype(np.float64, copy=False)
