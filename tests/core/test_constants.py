@@ -11,11 +11,7 @@ import pytest
 
 import hybridtrees
 from hybridtrees.core.base import _types
-from hybridtrees.core.base.criteria import (
-    CLASSIFICATION_CRITERIA,
-    CRITERIA,
-    REGRESSION_CRITERIA,
-)
+from hybridtrees.core.base.criteria import CLASSIFICATION_CRITERIA, CRITERIA, REGRESSION_CRITERIA
 from hybridtrees.core.base.threads import effective_threads, predict_threads, table_threads
 from hybridtrees.core.search import _search
 from hybridtrees.models.shared.tree_parameters import ClassificationCriterion, RegressionCriterion
