@@ -17,7 +17,7 @@ from hybridtrees._parameters import (
 from hybridtrees.base import Estimator, atomic_fit
 from hybridtrees.core.base.checks import check_array, check_arrays, check_count, check_type
 from hybridtrees.core.base.random_state import spawn_seeds
-from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.core.base.threads import effective_threads, predict_threads
 from hybridtrees.ensembles.members import Ensemble, Rows, check_member, takes_weight
 from hybridtrees.ensembles.mixture_em import (
     Blocks,
@@ -326,7 +326,7 @@ class MixtureOfExperts(Ensemble):
 
         self._check_is_fitted()
         values = self._design.expand(self._read_features(X))
-        n_threads = 1 if values.shape[0] < 4096 else effective_threads(self.n_jobs)
+        n_threads = predict_threads(self.n_jobs, values.shape[0])
         scores = Line(*self._line).predict(values, None, n_threads)
         return np.ascontiguousarray(scores.T)
 

@@ -17,7 +17,7 @@ from hybridtrees._parameters import (
 from hybridtrees._predictor import Predictor
 from hybridtrees.base import RawScoreMixin, atomic_fit
 from hybridtrees.core.base.checks import check_array, check_type
-from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.core.base.threads import effective_threads, predict_threads
 from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.linear.design import Design
 
@@ -333,7 +333,7 @@ class LinearModel(TermCoefficients, RawScoreMixin, RegressionParameters):
     def _raw_scores(self, X: Any) -> np.ndarray:
         self._check_is_fitted()
         values = self._design.expand(self._read_features(X))
-        n_threads = 1 if values.shape[0] < 4096 else effective_threads(self.n_jobs)
+        n_threads = predict_threads(self.n_jobs, values.shape[0])
         return self._line().predict(values, None, n_threads)
 
     def _coef_table(self, k: int) -> tuple[list[str], np.ndarray, np.ndarray]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 
 import hybridtrees
 from hybridtrees.core.base import _types
-from hybridtrees.core.base.threads import effective_threads, table_threads
+from hybridtrees.core.base.criteria import CLASSIFICATION_CRITERIA, CRITERIA, REGRESSION_CRITERIA
+from hybridtrees.core.base.threads import effective_threads, predict_threads, table_threads
 from hybridtrees.core.search import _search
+from hybridtrees.models.shared.tree_parameters import ClassificationCriterion, RegressionCriterion
 
 ROOT = Path(hybridtrees.__file__).parent
 HEADER = (ROOT / "core/base/simd/constants.h").read_text()
@@ -27,7 +30,7 @@ def test_python_sees_the_numbers_of_the_header():
         assert int(number) == _types.Limit[name]
     for name in ("GRAD_ONLY", "PAIR16", "PAIR32"):
         assert int(in_header[name]) == _types.StatsLayout[name]
-    for name in ("TIE_BINNED", "TIE_SORTED", "ROUNDING"):
+    for name in ("TIE_BINNED", "TIE_SORTED", "ROUNDING", "CONSTANT"):
         assert float(in_header[name]) == getattr(_types, name)
     for name in ("MISSING_KEY", "ALL_KEYS"):
         assert int(in_header[name].rstrip("u"), 16) == getattr(_types, name)
@@ -69,3 +72,16 @@ def test_small_tables_take_few_threads():
     for n, threads in ((0, 1), (1023, 1), (1024, 2), (10**9, 8)):
         assert table_threads(8, n, 16) == min(threads, most)
     assert table_threads(1, 10**9, 10) == 1
+
+
+def test_few_rows_are_predicted_on_one_thread():
+    most = effective_threads(8)
+    assert [predict_threads(8, n) for n in (0, 4095, 4096)] == [1, 1, most]
+    assert [predict_threads(8, n, 512) for n in (511, 512)] == [1, most]
+
+
+def test_criteria_in_annotations_are_those_of_the_table():
+    assert get_args(RegressionCriterion) == tuple(REGRESSION_CRITERIA)
+    assert get_args(ClassificationCriterion) == tuple(CLASSIFICATION_CRITERIA)
+    assert set(REGRESSION_CRITERIA | CLASSIFICATION_CRITERIA) == set(CRITERIA)
+    assert set(CRITERIA.values()) <= set(_search.CRITERIA)

@@ -63,6 +63,8 @@ cdef extern from "constants.h" nogil:
     const double HT_TIE_SORTED
     const double HT_ROUNDING
     const double HT_DEPENDENT
+    const double HT_CONSTANT
+    const double HT_ZERO_GAIN
 
 
 cpdef enum Stream:

@@ -57,3 +57,4 @@ ALL_KEYS: int
 TIE_BINNED: float
 TIE_SORTED: float
 ROUNDING: float
+CONSTANT: float

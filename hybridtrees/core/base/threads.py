@@ -16,6 +16,9 @@ MOST_THREADS = 64
 # With fewer entries of a table per thread, synchronisation takes longer than the work.
 _ENTRIES_PER_THREAD = 16384
 
+# To predict fewer rows takes less time than to wake a second thread.
+FEW_ROWS_TREES, FEW_ROWS_LINEAR = 512, 4096
+
 # A child made by fork() inherits an OpenMP runtime without its worker threads: a parallel region
 # would wait for them for ever. Such a child computes with one thread.
 _in_forked_child = False
@@ -71,6 +74,13 @@ def effective_threads(n_jobs: int | None) -> int:
     return max(1, limit if n_jobs is None else limit + 1 + int(n_jobs))
 
 
-def table_threads(n_jobs: int | None, n_rows: int, n_columns: int) -> int:
+def table_threads(
+    n_jobs: int | None, n_rows: int, n_columns: int, per_thread: int = _ENTRIES_PER_THREAD
+) -> int:
     """Threads for a table of this size: as many as `n_jobs` allows, fewer for a small table."""
-    return min(effective_threads(n_jobs), 1 + n_rows * n_columns // _ENTRIES_PER_THREAD)
+    return min(effective_threads(n_jobs), 1 + n_rows * n_columns // per_thread)
+
+
+def predict_threads(n_jobs: int | None, n_rows: int, few_rows: int = FEW_ROWS_LINEAR) -> int:
+    """Threads for predictions: one for a few rows, otherwise as many as `n_jobs` allows."""
+    return 1 if n_rows < few_rows else effective_threads(n_jobs)

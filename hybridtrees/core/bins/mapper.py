@@ -19,6 +19,8 @@ from hybridtrees.core.bins.sketch import QuantileSketch, check_integer, check_we
 Floats = NDArray[np.float64]
 
 MAX_BINS = int(Limit.MAX_BINS)
+# Finding the bin of a value takes less time than other work on it.
+_VALUES_PER_THREAD = 65_536
 
 
 class BinMapper:
@@ -317,10 +319,10 @@ class BinMapper:
 
     def _threads(self, table: Any) -> int:
         """Return the number of threads for a table."""
-        from hybridtrees.core.base.threads import effective_threads  # late: imports take time
+        from hybridtrees.core.base.threads import table_threads  # late: imports take time
 
         # The size of a sparse table is the number of its stored values.
-        return min(effective_threads(self.n_jobs), 1 + table.size // 65_536)
+        return table_threads(self.n_jobs, table.size, 1, _VALUES_PER_THREAD)
 
     def _check_rows(self, table: Any, sample_weight: ArrayLike | None) -> tuple[Any, Any]:
         """Table and weights; a sparse table without its rows of weight 0."""

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from hybridtrees.core.base._types import CONSTANT
 from hybridtrees.core.grow._leaf_passes import add_lines, leaf_moments
 from hybridtrees.core.grow.grower import Grower, LeafModel, newton_values
 from hybridtrees.core.grow.grown import Grown
@@ -16,9 +17,6 @@ from hybridtrees.core.grow.table import Table
 from hybridtrees.core.search._piecewise_scan import minimise_many
 from hybridtrees.core.search._piecewise_search import PiecewiseSearch
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
-
-# A column is constant if centring leaves at most this share of its sum of squares.
-_CONSTANT = 1e-10
 
 
 @dataclass(frozen=True)
@@ -291,7 +289,7 @@ def sum_leaves(
     matrix -= center[:, :, None] * center[:, None, :] * hessian[:, None, None]
     gradient = along - center * sums[:, :1]
     used = np.arange(width) < leaves.n_columns[:, None]
-    flat = ~(used & (diagonal > _CONSTANT * before))
+    flat = ~(used & (diagonal > CONSTANT * before))
     matrix[flat[:, :, None] | flat[:, None, :]] = 0.0
     lower = np.tril_indices(width, -1)
     matrix[:, lower[0], lower[1]] = matrix[:, lower[1], lower[0]]

@@ -12,7 +12,7 @@ from hybridtrees.core.base._types cimport (
     TargetView, float64_t, int32_t, int8_t, intp_t, uint32_t, uint64_t,
 )
 from hybridtrees.core.search._sorted cimport count_present
-from hybridtrees.core.search._split cimport node_score, pair_score
+from hybridtrees.core.search._split cimport node_score, pair_score, zero_gain
 
 import numpy as np
 
@@ -741,8 +741,7 @@ cdef Cut best_cut(
     open_search(&search, target, rules, node, entries, n, monotone, far, scratch, &present)
     if search.n_present == 0:
         return cut
-    # If splits without gain are allowed, a gain that is negative by rounding counts as 0.
-    gain = -1e-9 * abs(search.parent_score) - 1e-300 if rules.any_gain else 0.0
+    gain = zero_gain(search.parent_score) if rules.any_gain else 0.0
     if cut_with_start(&search, &gain, &cut.n_left, NULL):
         cut.gain = gain
     if search.n_missing == 0:

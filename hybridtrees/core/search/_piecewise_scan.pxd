@@ -1,7 +1,7 @@
 """The best cut of a feature if both children are small linear models (PLGB)."""
 
 from hybridtrees.core.base._types cimport (
-    MAX_REGRESSORS, BinView, Bounds, NodeSums, SplitInfo, SplitRules, StatsView, float64_t,
+    HT_CONSTANT, MAX_REGRESSORS, BinView, Bounds, NodeSums, SplitInfo, SplitRules, StatsView, float64_t,
     int32_t, int64_t, int8_t,
 )
 
@@ -78,7 +78,7 @@ cdef inline int32_t triangle(int32_t k) noexcept nogil:
 
 cdef inline float64_t spread(float64_t squares, float64_t centred, float64_t ridge) noexcept nogil:
     """Diagonal entry of a column; 0 for a column that is constant up to rounding."""
-    return centred + ridge if centred > 1e-10 * squares else 0.0
+    return centred + ridge if centred > HT_CONSTANT * squares else 0.0
 
 
 cdef void scan_moments(

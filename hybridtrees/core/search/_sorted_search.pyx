@@ -21,7 +21,9 @@ from hybridtrees.core.search._criteria cimport (
 )
 from hybridtrees.core.search._search cimport GrowNode, SplitSearch, sum_targets
 from hybridtrees.core.search._sorted cimport divide_ids, divide_list
-from hybridtrees.core.search._split cimport bounded_weight, ends_group, is_smoothed, larger_left
+from hybridtrees.core.search._split cimport (
+    bounded_weight, ends_group, is_smoothed, larger_left, zero_gain,
+)
 
 import numpy as np
 
@@ -841,7 +843,7 @@ cdef class SmallNodeSearch(SortedSearch):
         pairs.slack = 2e-13 * abs(view.parent_score) / pairs.weight
         pairs.bar = 0
         if self.rules.any_gain:
-            pairs.bar = (-1e-9 * abs(view.parent_score) - 1e-300) / pairs.weight
+            pairs.bar = zero_gain(view.parent_score) / pairs.weight
         pairs.first = least_rows - 1
         pairs.last = view.n_rows - least_rows
         for j in range(n):

@@ -1,7 +1,9 @@
 """The best split of a node from its histogram, and the partition of its rows."""
 
+from libc.math cimport fabs
+
 from hybridtrees.core.base._types cimport (
-    GRAD_ONLY, BinView, Bounds, NodeSums, SplitInfo, SplitRules, StatsView, float64_t, int32_t,
+    GRAD_ONLY, HT_ZERO_GAIN, BinView, Bounds, NodeSums, SplitInfo, SplitRules, StatsView, float64_t, int32_t,
     int64_t, int8_t, intp_t, uint32_t, uint8_t,
 )
 
@@ -109,6 +111,11 @@ ctypedef fused amount_t:
 cdef inline bint larger_left(amount_t left, amount_t both) noexcept nogil:
     """Whether the left child is the larger one."""
     return 2 * left > both
+
+
+cdef inline float64_t zero_gain(float64_t score) noexcept nogil:
+    """The least gain of a split that counts as 0: it may be negative by rounding."""
+    return -HT_ZERO_GAIN * fabs(score) - 1e-300
 
 
 cdef inline void insert_by_key(

@@ -497,8 +497,7 @@ cdef void choose_split(
     """OUT best split on the listed features, which have been scanned; feature -1: none."""
     cdef int32_t j
     cdef const SplitInfo* one
-    # If splits without gain are allowed, a gain that is negative by rounding counts as 0.
-    cdef float64_t least = -1e-9 * scan.score - 1e-300
+    cdef float64_t least = zero_gain(scan.score)
     if not scan.rules.any_gain:
         least = max(scan.rules.min_gain, HT_ROUNDING * scan.score)
     best.feature = -1

@@ -306,7 +306,7 @@ def _restore_gains(nodes: np.ndarray, values: np.ndarray, criterion: str, n_clas
     """Compute the gain of every split, decrease in impurity times weight, from node values."""
     inner = np.flatnonzero(nodes["left"] >= 0)
     parts = nodes["left"][inner], nodes["right"][inner]
-    if criterion in ("squared_error", "friedman_mse", "gini"):
+    if CRITERIA[criterion] == "squares":
         w_left, w_right = (nodes["weight"][part] for part in parts)
         gap = np.square(values[parts[0]] - values[parts[1]])
         gap = gap.sum(axis=1) if n_classes else gap.mean(axis=1)

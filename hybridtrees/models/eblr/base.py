@@ -20,7 +20,7 @@ from hybridtrees._parameters import (
 )
 from hybridtrees.base import RawScoreMixin, atomic_fit
 from hybridtrees.core.base.random_state import seed_sequence
-from hybridtrees.core.base.threads import effective_threads, table_threads
+from hybridtrees.core.base.threads import predict_threads, table_threads
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.linear._base import RegressionParameters
@@ -355,7 +355,7 @@ class EBLRModel(OutputMixin, RuleReports, RawScoreMixin, RegressionParameters):
         self._check_is_fitted()
         values = self._read_features(X)
         n = values.shape[0]
-        n_threads = 1 if n < 4096 else effective_threads(self.n_jobs)
+        n_threads = predict_threads(self.n_jobs, n)
         rules = np.zeros((n, self.n_rules_), dtype=values.dtype, order="F")
         for k, tree in enumerate(self._trees):
             rules[:, k] = tree.holds(values, rules, n_threads)

@@ -11,6 +11,7 @@ import numpy as np
 
 from hybridtrees._parameters import attribute
 from hybridtrees.core.base.checks import check_arrays
+from hybridtrees.core.base.threads import FEW_ROWS_TREES
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 from hybridtrees.linear.blas import sequential_blas
 from hybridtrees.models.linear_tree.base import LinearTreeParameters
@@ -89,7 +90,7 @@ class LinearForestModel(Forest, LinearTreeParameters):
         since repeated rows add no information.
     """
 
-    _few_rows = 512
+    _few_rows = FEW_ROWS_TREES
     _trees: TreeEnsemble = attribute()
 
     max_features: MaxFeatures = 1.0

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hybridtrees.core.search._linear_tree_fit import LogLossNodes
 from hybridtrees.linear.cross_products import standardised
 from hybridtrees.linear.newton import LogLoss, fit_log_loss
-from hybridtrees.models.linear_tree.solutions import NodePenalty
+from hybridtrees.models.linear_tree.solutions import CONSTANT_SPREAD, NodePenalty
 
 Floats = NDArray[np.float64]
 Rows = NDArray[Any]
@@ -29,8 +29,6 @@ _MAX_ITER = 60
 # A small L2 penalty: separable classes would otherwise have no finite fit.
 _JITTER = 1e-8
 _MIN_DECREASE = 1e-10
-# A regressor with a smaller spread, relative to that in the whole table, counts as constant.
-_CONSTANT = 10 ** (-13 / 2)
 
 
 @dataclass
@@ -135,7 +133,7 @@ class LogLossFitter(NodeFitter):
                 penalty.scale,
                 penalty.by_sum,
                 _JITTER,
-                _CONSTANT,
+                CONSTANT_SPREAD,
             )
 
     def fit(self, rows: Rows, start: Floats | None = None, *, final: bool = False) -> NodeFit:
@@ -280,7 +278,7 @@ class AbsoluteFitter(NodeFitter):
 
 def _drop_constants(theta: Floats, row: Floats, spread: Floats) -> None:
     """Move the effects of constant regressors into the intercept."""
-    still = np.append(False, spread <= _CONSTANT)
+    still = np.append(False, spread <= CONSTANT_SPREAD)
     theta[:, 0] += theta[:, still] @ row[still[1:]]
     theta[:, still] = 0.0
 

@@ -13,8 +13,8 @@ from hybridtrees.linear.solvers import solve_elastic_net, solve_ridge
 
 Floats = NDArray[np.float64]
 
-# A regressor with a smaller variance, relative to that in the whole table, counts as constant.
-_CONSTANT = 1e-13
+# A regressor with a smaller spread, relative to that in the whole table, counts as constant.
+CONSTANT_SPREAD = 10 ** (-13 / 2)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def _solve(
 ) -> tuple[Floats, float]:
     inner, cross, squares, mean, level = centred_products(gram, p)
     spread = np.sqrt(np.maximum(np.diag(inner), 0.0) / total)
-    varies = spread > np.sqrt(_CONSTANT)
+    varies = spread > CONSTANT_SPREAD
     theta = np.zeros_like(start)
     theta[:, 0] = level
     if not varies.any():

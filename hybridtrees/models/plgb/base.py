@@ -160,11 +160,11 @@ class PiecewiseLinearModel(BoostedModel):
         self, values: Any, weight: np.ndarray | None, params: GrowerParams, n_threads: int
     ) -> Any:
         """Return the grower, not opened yet; for constant leaves that of XGB."""
+        params = self._limit_leaves(params, values.shape[0])
         n_features, names = values.shape[1], self._reader.feature_names_in
         lines = column_indices(
             self.linear_features, n_features, names, "linear_features", required=True
         )
-        params = self._limit_leaves(params, values.shape[0])
         if self.max_leaf_features == 0:
             return super()._open_grower(values, weight, params, n_threads)
         table = self._bin_table(values, weight, n_threads)
@@ -187,7 +187,7 @@ class PiecewiseLinearModel(BoostedModel):
         return linear_leaf_grower(table, params, rules, columns, n_threads)
 
     def _limit_leaves(self, params: GrowerParams, n_rows: int) -> GrowerParams:
-        """Return parameters with the number and the least size of leaves, which are kept."""
+        """Return parameters with the limits on leaves, which are kept as attributes."""
         n_coefs = int(self.max_leaf_features) + 1
         most, least = params.max_leaves, params.min_samples_leaf
         if self.max_leaves is None:

@@ -11,7 +11,7 @@ from hybridtrees._parameters import attribute
 from hybridtrees._predictor import Predictor
 from hybridtrees.base import RawScoreMixin
 from hybridtrees.core.base.checks import check_type
-from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.core.base.threads import predict_threads
 from hybridtrees.linear._base import PenaltyName, TermCoefficients, check_line
 from hybridtrees.linear.regression import Line
 from hybridtrees.models.rerf.forest import ReadTable, ResidualForest
@@ -71,7 +71,7 @@ class RERFPredictions(RERFState, TermCoefficients, RawScoreMixin, Predictor):
         """Return the predictions of the regression and of the forest, (n_rows, n_values) each."""
         self._check_is_fitted()
         values = self._read_features(X)
-        n_threads = 1 if values.shape[0] < 4096 else effective_threads(self.n_jobs)
+        n_threads = predict_threads(self.n_jobs, values.shape[0])
         raw = Line(*self._line).predict(self._columns.make(values), None, n_threads)
         return self._level(raw), self.forest_._predict_values(ReadTable(values, self._reader))
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hybridtrees._parameters import attribute, check_integer
 from hybridtrees._predictor import Predictor
 from hybridtrees.base import RawScoreMixin, ScoreClassifierMixin
-from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.core.base.threads import FEW_ROWS_TREES, predict_threads
 from hybridtrees.core.tree.tree import TreeEnsemble
 from hybridtrees.input.validation import check_target_classification
 from hybridtrees.losses import Loss
@@ -88,8 +88,7 @@ class BoostedTrees(RawScoreMixin, Predictor):
         return self.trees_.apply(values, n_threads, *self._tree_range(iteration_range))
 
     def _predict_threads(self, n_rows: int) -> int:
-        # To predict a few rows takes less time than to wake a second thread.
-        return 1 if n_rows < 512 else effective_threads(self.n_jobs)
+        return predict_threads(self.n_jobs, n_rows, FEW_ROWS_TREES)
 
     def _tree_range(self, iteration_range: tuple[int, int] | None) -> tuple[int, int]:
         """Return the first tree of a range of rounds, and one past the last."""

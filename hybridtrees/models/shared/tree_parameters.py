@@ -23,7 +23,7 @@ from hybridtrees._parameters import (
 from hybridtrees._predictor import Predictor
 from hybridtrees.core.base._types import Limit
 from hybridtrees.core.base.exact_sum import exact_sum
-from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.core.base.threads import FEW_ROWS_TREES, predict_threads
 from hybridtrees.core.grow.cart import grow_cart
 from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.grow.params import GrowerParams
@@ -69,8 +69,7 @@ class GrowthParameters(Predictor):
         Number of threads; all usable CPUs by default. The result does not depend on it.
     """
 
-    # Fewer rows are predicted in less time than it takes to wake a second thread.
-    _few_rows = 512
+    _few_rows = FEW_ROWS_TREES
 
     max_depth: int | None = None
     min_samples_split: int | float = 2
@@ -101,7 +100,7 @@ class GrowthParameters(Predictor):
         raise NotImplementedError
 
     def _predict_threads(self, n_rows: int) -> int:
-        return 1 if n_rows < self._few_rows else effective_threads(self.n_jobs)
+        return predict_threads(self.n_jobs, n_rows, self._few_rows)
 
     def _read_table(self, X: Any) -> Any:
         """Return the table that the trees read, for rows to predict."""

@@ -26,5 +26,8 @@ enum Limit {
 #define HT_ROUNDING 1e-12       /* error of a float64 sum of many rows */
 #define HT_DEPENDENT 1e-7       /* a column is dependent if its residual on earlier columns has a
                                  * smaller share of its sum of squares */
+#define HT_CONSTANT 1e-10       /* a column is constant if centring leaves at most this share of its
+                                 * sum of squares */
+#define HT_ZERO_GAIN 1e-9       /* a loss of at most this share of the node's score is a gain of 0 */
 
 #endif

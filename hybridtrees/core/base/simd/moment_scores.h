@@ -12,9 +12,6 @@
  * h x, h x x, g x, h l x over the rows with a value of the feature. */
 enum { HT_H, HT_G, HT_L, HT_LL, HT_GL, HT_X, HT_XX, HT_GX, HT_LX, HT_SUMS };
 
-/* A column is constant if centring leaves at most this share of its sum of squares. */
-#define HT_CONSTANT 1e-10
-
 /* Twice the loss reduction by the model of a side. h, g, l: over all rows; hk, gk, lk: over those
  * with a value. */
 HT_INLINE double ht_side_score(double h, double g, double l, double ll, double gl, double hk,

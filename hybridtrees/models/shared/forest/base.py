@@ -192,8 +192,8 @@ class Forest(TreeModel, BaggingParameters):
         n_rows = table.shape[0]
         target = self._encode_target(y, n_rows)
         weight = self._weigh_classes(target, check_sample_weight(sample_weight, n_rows))
-        n_threads = self._growing_threads(table)
         factor = self._class_factor(target)
+        n_threads = self._growing_threads(table)
         drawn = weight if factor is None else drawable_weight(factor, target, weight)
         sampler = self._make_sampler(n_rows, drawn)
         return ForestData(table, target, weight, factor, sampler, sampler.leaves_out, n_threads)
