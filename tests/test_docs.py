@@ -82,6 +82,17 @@ def test_plots_of_a_page(page):
     pyplot.close("all")
 
 
+@pytest.mark.parametrize("page", sorted(p.name for p in DOCS.glob("models/*.md")))
+def test_pages_of_models_have_the_same_parts(page):
+    if page == "index.md":
+        return
+    text = (DOCS / "models" / page).read_text()
+    heads = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    wanted = ["The mathematics", "Parameters that matter", "A worked example", "When it fails"]
+    assert [head for head in heads if head in wanted] == wanted
+    assert "$" in text and any(plot_codes(text))
+
+
 def test_plot_fences_are_found():
     long = "````md\n```{plot}\nno()\n```\n````\n"
     page = f"{long}text\n```{{plot}}\n:alt: words\n\nyes()\n```\n```{{plot}}\nagain()\n```\n"

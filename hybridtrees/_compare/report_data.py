@@ -118,7 +118,7 @@ def data_part(data: Data, anchor: str) -> str:
     columns = profile(data)
     rows = [
         [
-            escape(cut(column.name)),
+            escape(cut(column.name)).replace("_", "_<wbr>"),  # where a long name may be broken
             column.kind,
             f"{column.missing:.1%}" if column.missing else "",
             f"{column.distinct:,}",
@@ -135,10 +135,12 @@ def data_part(data: Data, anchor: str) -> str:
     if len(columns) > _OPEN_COLUMNS:
         table = folded(f"All {len(columns)} columns shown here", table)
     gaps = sum(column.missing > 0 for column in columns)
+    n_categorical = len(data.categorical)
+    kinds = f", {n_categorical:,} of them categories" if n_categorical else ""
     about = (
-        f"{n_rows:,} rows, {n_features:,} features, {len(data.categorical):,} of them categories; "
-        f"missing values in {gaps or 'no'} column{'' if gaps == 1 else 's'}. Numbers are shown as "
-        "smallest · median · largest, categories by their most frequent labels."
+        f"{n_rows:,} rows, {n_features:,} features{kinds}; missing values in {gaps or 'no'} "
+        f"column{'' if gaps == 1 else 's'}. Numbers are shown as smallest · median · largest"
+        f"{', categories by their most frequent labels' if n_categorical else ''}."
     )
     return part("The data", about, figures([_target(data)]) + table, anchor)
 

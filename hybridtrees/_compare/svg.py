@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
+from numbers import Integral
 
 
 def text(x: float | str, y: float, content: str, style: str = "", anchor: str = "start") -> str:
@@ -169,7 +170,10 @@ def dot_rows(
 
 
 def _number(value: float, seconds: bool) -> str:
-    return seconds_text(value) if seconds else f"{value:.4g}"
+    if seconds:
+        return seconds_text(value)
+    # Scores keep their last zeros, so that a column of them lines up; counts have none.
+    return f"{value:.4g}" if isinstance(value, Integral) else f"{value:#.4g}".rstrip(".")
 
 
 def _label(row: Row) -> str:

@@ -424,7 +424,7 @@ class AdaBoostRegressor(RegressionTarget, AdaBoostModel):
 
         Returns
         -------
-        predictions : ndarray of shape (n_rows, n_iter_)
+        predictions : ndarray of shape (n_rows, n_members)
         """
         return np.concatenate(list(self._blocks(X)))
 

@@ -92,9 +92,9 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
 
     Attributes
     ----------
-    estimator_weights_ : ndarray of shape (n_iter_,)
+    estimator_weights_ : ndarray of shape (n_members,)
         Weights of the members.
-    estimator_errors_ : ndarray of shape (n_iter_,)
+    estimator_errors_ : ndarray of shape (n_members,)
         Their errors on the training rows, by the weights of their round.
     n_iter_ : int
         Number of members.

@@ -20,7 +20,7 @@ from hybridtrees._compare.report_models import draw_tree
 from hybridtrees._compare.result import number
 from hybridtrees.datasets import load_heart_failure, make_house_prices
 
-VOID = {"meta", "br", "link", "img", "input", "hr"}
+VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
 LOADERS = {"script", "link", "img", "iframe", "object", "embed", "video", "audio", "source"}
 
 

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 import hybridtrees
+from hybridtrees._compare import svg
+from hybridtrees._compare.data import make_data
 from hybridtrees._compare.families import FAMILIES, Family
 from hybridtrees._compare.insight import calibration, confusion, effects, roc_curves
 from hybridtrees._compare.report import comparison_html, make_report
 from hybridtrees._compare.report_code import snippet
-from hybridtrees._compare.report_data import profile
+from hybridtrees._compare.report_data import data_part, profile
 from hybridtrees._compare.report_style import COLORS, DARK, LIGHT, STYLE, color_class
 from hybridtrees._compare.scores import SCORES, Prediction
 from hybridtrees.datasets import load_heart_failure, make_house_prices
@@ -174,6 +176,28 @@ def test_the_profile(hostile):
     np.testing.assert_allclose(
         [low, middle, high], [values.min(), np.median(values), values.max()], rtol=1e-3
     )
+
+
+def test_long_names_are_broken_where_words_end():
+    table = {"creatinine_phosphokinase": np.arange(20.0), "age": np.arange(20.0)}
+    page = data_part(make_data(table, np.arange(20.0)), "x")
+    assert "creatinine_<wbr>phosphokinase" in page
+    assert "2 features; missing values in no columns" in page and "categories" not in page
+
+
+def test_scores_beside_dots_line_up_and_counts_are_whole():
+    marks = [svg.Mark("test", "")]
+    scores = [svg.Row(str(k), [value], "m") for k, value in enumerate((1.0, 0.85, 0.9119, 2534.4))]
+    drawn = svg.dot_rows("scores", scores, marks)
+    assert re.findall("<span class='num'>(.*?)</span>", drawn) == [
+        "1.000",
+        "0.8500",
+        "0.9119",
+        "2534",
+    ]
+    counts = [svg.Row("a", [np.int64(357)], "m"), svg.Row("b", [np.int64(12)], "m")]
+    drawn = svg.dot_rows("counts", counts, marks, bars=True)
+    assert re.findall("<span class='num'>(.*?)</span>", drawn) == ["357", "12"]
 
 
 def test_effects_of_the_winner(hostile):

@@ -315,3 +315,14 @@ def test_calls_that_do_not_fit_are_refused(n_rows):
     with pytest.raises(ValueError):
         ensemble.add_raw(X, frozen, 1)
     assert not raw.any()
+
+
+def test_trees_grown_just_now_predict_the_same_and_skip_the_checks(rng=np.random.default_rng(5)):
+    trees, X = mixed_trees(rng), rng.uniform(0, 3, size=(50, 4))
+    grown = TreeEnsemble(trees, 4, grown=True)
+    np.testing.assert_array_equal(predictions(grown, X), predictions(TreeEnsemble(trees, 4), X))
+    # What comes from a file, or was changed since, is checked whatever it was.
+    damaged = pickle.loads(pickle.dumps(grown))
+    damaged.nodes["feature"][0] = 9
+    with pytest.raises(ValueError, match="feature that does not exist"):
+        predictions(damaged, X)

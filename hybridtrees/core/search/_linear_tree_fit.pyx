@@ -199,9 +199,9 @@ cdef enum Criterion:
 cdef class LogLossNodes:
     """Logistic and multinomial regressions with an L2 penalty, over small sets of rows of a table.
 
-    They minimise the mean log-loss plus ``l2 share u_j^2 b_j^2 / 2`` for each regressor, by Newton's
-    method. u_j is the standard deviation among the rows, or ``1 / units[j]``; the share is 1, or one
-    over the total weight if `by_sum`. `jitter` is added to every penalty.
+    They minimise the mean log-loss plus ``l2 share u_j^2 b_j^2 / 2`` for each regressor, by
+    Newton's method. u_j is the standard deviation among the rows, or ``1 / units[j]``; the share is
+    1, or one over the total weight if `by_sum`. `jitter` is added to every penalty.
     """
 
     def __init__(self, const float64_t[:, ::1] regressors, const int32_t[::1] codes,
@@ -225,7 +225,7 @@ cdef class LogLossNodes:
         self.width = ht_vector_bytes()
 
     def fit(self, const uint32_t[::1] rows, start, double tol, int max_iter):
-        """Return coefficients (n_outputs, n_columns), the intercept first, and the summed criterion.
+        """Return coefficients (n_outputs, n_columns), intercepts first, and the summed criterion.
 
         None where this needs more care: a class is absent, regressors are dependent, or the rows
         are so many that threads pay.

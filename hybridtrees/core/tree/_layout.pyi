@@ -1,7 +1,7 @@
 from hybridtrees.core.tree.tree import TreeEnsemble
 
 class EnsembleLayout:
-    def __init__(self, ensemble: TreeEnsemble) -> None: ...
+    def __init__(self, ensemble: TreeEnsemble, check: bool = True) -> None: ...
     n_trees: int
     n_used: int
     n_features: int

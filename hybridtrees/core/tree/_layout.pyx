@@ -352,16 +352,21 @@ cdef class LinearLeaves:
 
 
 cdef class EnsembleLayout:
-    """All trees of an ensemble, ready to be walked or scored."""
+    """All trees of an ensemble, ready to be walked or scored.
+
+    Arrays that may come from a file are checked. Those of trees that were grown just now need
+    not be (`check=False`), which saves much of the time of a round on a small validation table.
+    """
 
     def __dealloc__(self):
         free(self.forms)
         free(self.walk)
 
-    def __init__(self, ensemble):
+    def __init__(self, ensemble, bint check=True):
         cdef intp_t tree, total
         cdef int32_t[::1] masked_leaves
-        check_nodes(ensemble)
+        if check:
+            check_nodes(ensemble)
         cdef const int64_t[::1] start = ensemble.tree_start
         cdef const int32_t[::1] output = ensemble.tree_output
         self.nodes = ensemble.nodes

@@ -154,7 +154,11 @@ class Tree:
 
 
 class TreeEnsemble(Checked):
-    """Trees in one set of arrays; each adds to its `tree_output`, or has one value per output."""
+    """Trees in one set of arrays; each adds to its `tree_output`, or has one value per output.
+
+    Trees that were `grown` just now are laid out at once, without the checks of arrays that
+    anyone may have changed.
+    """
 
     def __init__(
         self,
@@ -162,6 +166,7 @@ class TreeEnsemble(Checked):
         n_features: int,
         n_outputs: int = 1,
         tree_output: Sequence[int] | np.ndarray | None = None,
+        grown: bool = False,
     ):
         if not trees:
             raise ValueError("an ensemble needs at least one tree")
@@ -193,7 +198,7 @@ class TreeEnsemble(Checked):
         self.coef_low = np.concatenate([_limits(t.coef_low, n, -np.inf) for t, n in pairs])
         self.coef_high = np.concatenate([_limits(t.coef_high, n, np.inf) for t, n in pairs])
         self.value_range = _join_ranges(trees)
-        self._layout: EnsembleLayout | None = None
+        self._layout = EnsembleLayout(self, check=False) if grown else None
 
     @property
     def n_trees(self) -> int:

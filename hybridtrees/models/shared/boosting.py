@@ -160,7 +160,7 @@ def draw_share(share: float) -> Sampler:
 def _add_trees(new: list[Tree], eval_sets: Sequence[EvalSet], n_threads: int) -> None:
     """Add the trees of a round to the raw scores of the validation tables."""
     n_features = eval_sets[0].values.shape[1]
-    ensemble = TreeEnsemble(new, n_features, len(new), range(len(new)))
+    ensemble = TreeEnsemble(new, n_features, len(new), range(len(new)), grown=True)
     for eval_set in eval_sets:
         assert eval_set.raw is not None
         ensemble.add_raw(eval_set.values, eval_set.raw, n_threads)
