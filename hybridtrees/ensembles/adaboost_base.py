@@ -240,7 +240,7 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
                 made.errors.append(verdict.error)
                 made.alphas.append(verdict.alpha)
             report(f"error:{verdict.error:.5f}", verdict.ending)
-            if verdict.ending:
+            if verdict.weight is None:
                 break
             weight = verdict.weight / exact_sum(verdict.weight)
             np.maximum(weight, least, out=weight)

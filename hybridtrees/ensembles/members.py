@@ -176,7 +176,8 @@ def check_fitted_members(owner: Any, members: Any, widths: Any, labels: Any = No
         if not isinstance(member, Estimator):
             continue
         check_count(member, "n_features_in_", width, width)
-        if is_classifier(owner) and not np.isin(member.classes_, owner.classes_).all():
+        classes: Any = getattr(member, "classes_", None)
+        if is_classifier(owner) and not np.isin(classes, owner.classes_).all():
             raise ValueError(f"{label} of the {type(owner).__name__} has other classes")
 
 

@@ -17,7 +17,8 @@ class TransformingMembers(OutputMixin, FoldedMembers):
         self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, time: Any = None
     ) -> Any:
         """Fit all models and return what `transform` returns; arguments as in `fit`."""
-        return self.fit(X, y, sample_weight, groups=groups, time=time).transform(X)
+        model: Any = self
+        return model.fit(X, y, sample_weight, groups=groups, time=time).transform(X)
 
     def transform(self, X: Any) -> Any:
         """Return the predictions of the members."""

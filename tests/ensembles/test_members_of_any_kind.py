@@ -1,4 +1,4 @@
-"""Members of other packages: labels as a column, labels of other types, pickles."""
+"""Members of any kind: columns of labels, other labels, pickles, tables that do not fit."""
 
 from __future__ import annotations
 
@@ -102,6 +102,36 @@ def test_an_ensemble_of_foreign_classifiers_can_be_pickled(table, name):
     X, y = table
     model = seeded(ENSEMBLES[name](Foreign())).fit(X, y)
     assert np.array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("name", ENSEMBLES)
+@pytest.mark.filterwarnings("ignore:.*did not converge")
+def test_other_features_than_those_of_the_fit(table, name):
+    X, y = table
+    model = seeded(ENSEMBLES[name](ht.CARTClassifier(max_depth=2))).fit(X, y)
+    cls = type(model).__name__
+    with pytest.raises(ValueError, match=f"X has 2 features, but {cls} is expecting 3 features"):
+        model.predict(X[:, :2])
+
+
+@pytest.mark.parametrize("name", ENSEMBLES)
+@pytest.mark.filterwarnings("ignore:.*did not converge")
+def test_members_that_do_not_fit_are_refused(table, name):
+    X, y = table
+    model = seeded(ENSEMBLES[name](ht.LogisticClassifier())).fit(X, y)
+    members = "estimators_" if "estimators_" in vars(model) else "_members"
+    good = getattr(model, members)
+    others = [
+        ht.LogisticClassifier().fit(X[:, :2], y),  # other features
+        ht.LogisticClassifier().fit(X, y + 1),  # other classes
+        ht.LinearRegressor().fit(X, y),
+        "no model",
+    ]
+    model._check_fitted()
+    for other in others:
+        vars(model)[members] = [other, *good[1:]]
+        with pytest.raises(ValueError, match="LogisticClassifier|classes|is no classifier"):
+            model._check_fitted()
 
 
 @pytest.mark.peer
