@@ -10,7 +10,8 @@ Cases are dicts in the lists ``CASES`` of the modules in ``ensemble_cases``, wit
     unit   what is compared, such as "time ratio"
 
 Both are run in turn in this process, and the order changes from repeat to repeat. The ratio is that
-of the minima, ours / peer, so less than 1 is better.
+of the minima, ours / peer, so less than 1 is better. Times with one thread are CPU times, which
+other programs on the machine do not disturb.
 
     python asv_bench/ensemble_peers.py                          # every case, 1 and 2 threads
     python asv_bench/ensemble_peers.py --case NAME --threads 1 --repeat 1

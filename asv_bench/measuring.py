@@ -9,6 +9,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -76,6 +77,14 @@ def run_worker(script: str, job: dict, *before: str) -> Figures:
         last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
         raise RuntimeError(f"{job['library']}: {last[0]}")
     return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def fit_seconds(model, X, y, n_threads: int) -> float:
+    """Seconds of a fit: CPU time with one thread, which other programs do not disturb."""
+    clock = time.process_time if n_threads == 1 else time.perf_counter
+    start = clock()
+    model.fit(X, y)
+    return clock() - start
 
 
 def rotations(libraries: list[str], repeats: int) -> Iterator[str]:

@@ -197,6 +197,12 @@ def check_boolean(name: str, value: Any) -> bool:
     return bool(value)
 
 
+def check_verbose(value: Any) -> None:
+    """Check a number of steps between two lines of progress; a boolean is allowed."""
+    if not isinstance(value, bool | np.bool_):
+        check_integer("verbose", value, 0)
+
+
 def check_option(name: str, value: Any, options: Iterable[Any]) -> Any:
     """Check that a value is one of several options."""
     options = tuple(options)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pickle
 import tempfile
-import time
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import measuring
 import numpy as np
 
 N_ROWS = 100_000
@@ -37,9 +37,7 @@ def fit_ours(depth: int, n_threads: int) -> Result:
     model = hybridtrees.AdaBoostClassifier(
         n_estimators=N_TREES, max_depth=depth, n_jobs=n_threads, random_state=0
     )
-    start = time.perf_counter()
-    model.fit(X, y)
-    return time.perf_counter() - start, model.score(X_test, y_test)
+    return measuring.fit_seconds(model, X, y, n_threads), model.score(X_test, y_test)
 
 
 def fit_peer(depth: int, n_threads: int) -> Result:
@@ -50,9 +48,7 @@ def fit_peer(depth: int, n_threads: int) -> Result:
     X, y, X_test, y_test = table()
     tree = DecisionTreeClassifier(max_depth=depth)
     model = AdaBoostClassifier(tree, n_estimators=N_TREES, random_state=0)
-    start = time.perf_counter()
-    model.fit(X, y)
-    return time.perf_counter() - start, model.score(X_test, y_test)
+    return measuring.fit_seconds(model, X, y, n_threads), model.score(X_test, y_test)
 
 
 def _stored(model: Any) -> tuple[Any, float]:

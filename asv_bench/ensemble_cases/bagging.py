@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pickle
 import tempfile
-import time
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import measuring
 import numpy as np
 
 N_FEATURES = 28
@@ -30,12 +30,10 @@ def table(n_rows: int) -> tuple[np.ndarray, ...]:
     return X[:n_rows], y[:n_rows], X[n_rows:], y[n_rows:]
 
 
-def timed(model: Any, n_rows: int) -> Result:
+def timed(model: Any, n_rows: int, n_threads: int) -> Result:
     """Return seconds of the fit, and the accuracy."""
     X, y, X_test, y_test = table(n_rows)
-    start = time.perf_counter()
-    model.fit(X, y)
-    return time.perf_counter() - start, model.score(X_test, y_test)
+    return measuring.fit_seconds(model, X, y, n_threads), model.score(X_test, y_test)
 
 
 def bag_ours(n_threads: int) -> Result:
@@ -43,14 +41,15 @@ def bag_ours(n_threads: int) -> Result:
     import hybridtrees
 
     model = hybridtrees.BaggingClassifier(n_estimators=50, n_jobs=n_threads, random_state=0)
-    return timed(model, BAGGED_ROWS)
+    return timed(model, BAGGED_ROWS, n_threads)
 
 
 def bag_peer(n_threads: int) -> Result:
     """Fit scikit-learn's 50 trees."""
     from sklearn.ensemble import BaggingClassifier
 
-    return timed(BaggingClassifier(n_estimators=50, n_jobs=n_threads, random_state=0), BAGGED_ROWS)
+    model = BaggingClassifier(n_estimators=50, n_jobs=n_threads, random_state=0)
+    return timed(model, BAGGED_ROWS, n_threads)
 
 
 def paste_ours(n_threads: int) -> Result:
@@ -60,7 +59,7 @@ def paste_ours(n_threads: int) -> Result:
     model = hybridtrees.PastingClassifier(
         n_estimators=200, n_iter_no_change=None, n_jobs=n_threads, random_state=0
     )
-    return timed(model, PASTED_ROWS)
+    return timed(model, PASTED_ROWS, n_threads)
 
 
 def paste_peer(n_threads: int) -> Result:
@@ -68,7 +67,7 @@ def paste_peer(n_threads: int) -> Result:
     from sklearn.ensemble import BaggingClassifier
 
     model = BaggingClassifier(n_estimators=200, max_samples=800, n_jobs=n_threads, random_state=0)
-    return timed(model, PASTED_ROWS)
+    return timed(model, PASTED_ROWS, n_threads)
 
 
 def store_ours(n_threads: int) -> Result:
@@ -76,7 +75,7 @@ def store_ours(n_threads: int) -> Result:
     import hybridtrees
 
     model = hybridtrees.BaggingClassifier(n_estimators=500, n_jobs=n_threads, random_state=0)
-    _, score = timed(model, STORED_ROWS)
+    _, score = timed(model, STORED_ROWS, n_threads)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.htree"
         model.save(path)
@@ -88,7 +87,7 @@ def store_peer(n_threads: int) -> Result:
     from sklearn.ensemble import BaggingClassifier
 
     model = BaggingClassifier(n_estimators=500, n_jobs=n_threads, random_state=0)
-    _, score = timed(model, STORED_ROWS)
+    _, score = timed(model, STORED_ROWS, n_threads)
     return float(len(pickle.dumps(model))), score
 
 

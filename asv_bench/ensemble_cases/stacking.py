@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-import time
 from typing import Any
 
+import measuring
 import numpy as np
 
 N_ROWS, N_FEATURES, N_TEST, N_FOLDS = 50_000, 28, 10_000, 5
@@ -20,12 +20,10 @@ def make_table(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     return X, y + rng.normal(size=len(y))
 
 
-def measure(model: Any, n_rows: int) -> tuple[float, float]:
+def measure(model: Any, n_rows: int, n_threads: int) -> tuple[float, float]:
     """Return the seconds of a fit, and R2 on rows that were not in it."""
     X, y = make_table(n_rows)
-    start = time.perf_counter()
-    model.fit(X[:n_rows], y[:n_rows])
-    seconds = time.perf_counter() - start
+    seconds = measuring.fit_seconds(model, X[:n_rows], y[:n_rows], n_threads)
     return seconds, float(model.score(X[n_rows:], y[n_rows:]))
 
 
@@ -40,7 +38,8 @@ def ours(n_threads: int, n_rows: int = N_ROWS) -> tuple[float, float]:
         ("forest", ht.RandomForestRegressor(**forest)),
         ("boosting", ht.GradientBoostingRegressor(random_state=0)),
     ]
-    return measure(ht.StackingRegressor(members, cv=N_FOLDS, n_jobs=n_threads), n_rows)
+    model = ht.StackingRegressor(members, cv=N_FOLDS, n_jobs=n_threads)
+    return measure(model, n_rows, n_threads)
 
 
 def peer(n_threads: int, n_rows: int = N_ROWS) -> tuple[float, float]:
@@ -53,7 +52,8 @@ def peer(n_threads: int, n_rows: int = N_ROWS) -> tuple[float, float]:
         ("forest", RandomForestRegressor(n_estimators=100, random_state=0)),
         ("boosting", GradientBoostingRegressor(random_state=0)),
     ]
-    return measure(StackingRegressor(members, cv=N_FOLDS, n_jobs=n_threads), n_rows)
+    model = StackingRegressor(members, cv=N_FOLDS, n_jobs=n_threads)
+    return measure(model, n_rows, n_threads)
 
 
 CASES = [

@@ -152,10 +152,10 @@ class AdaBoostClassifier(ClassWeightMixin, ClassTarget, ScoreClassifierMixin, Ad
         """Yield the scores after each round, all in the same array."""
         self._check_is_fitted()
         if "trees_" not in vars(self):
-            raw = None
+            columns = self._read_columns(X)
+            raw = np.zeros((columns.shape[0], self._n_scores()))
             for member, alpha in zip(self.estimators_, self.estimator_weights_, strict=True):
-                codes = member_answers(member, X, self.classes_)
-                raw = np.zeros((len(codes), self._n_scores())) if raw is None else raw
+                codes = member_answers(member, columns.table, self.classes_)
                 self._vote(raw, codes, float(alpha))
                 yield raw
             return
@@ -390,7 +390,8 @@ class AdaBoostRegressor(RegressionTarget, AdaBoostModel):
         """Yield the predictions of all members for blocks of rows, (n_rows, n_members)."""
         self._check_is_fitted()
         if "trees_" not in vars(self):
-            answers = [member_answers(member, X, None) for member in self.estimators_]
+            table = self._read_columns(X).table
+            answers = [member_answers(member, table, None) for member in self.estimators_]
             yield np.column_stack(answers)
             return
         values, trees = self._read_features(X), self.trees_

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -24,10 +22,11 @@ from hybridtrees.core.base.exact_sum import exact_sum
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads, table_threads
 from hybridtrees.ensembles.adaboost_members import MemberCopies, Members, TreeMembers
-from hybridtrees.ensembles.members import Ensemble, check_member, takes_weight
+from hybridtrees.ensembles.members import Ensemble, check_fitted_members, check_member, takes_weight
 from hybridtrees.input.targets import check_sample_weight
 from hybridtrees.models.shared.bagging import bootstrap_counts, tree_seeds
 from hybridtrees.models.shared.importance import importance_lines, shares
+from hybridtrees.models.shared.progress import Progress
 from hybridtrees.models.shared.tree_parameters import ImpurityTreeParameters, Splitter
 
 # What a fit learns, which another fit may not.
@@ -51,6 +50,13 @@ class Verdict(NamedTuple):
     alpha: float = 1.0  # its weight in the ensemble
     weight: np.ndarray | None = None  # of the rows in the next round, None at the end
     useless: bool = False
+
+    @property
+    def ending(self) -> str:
+        """Why the training ends with this member; empty if it goes on."""
+        if self.weight is not None:
+            return ""
+        return "the member is useless" if self.useless else "the member is perfect"
 
 
 @dataclass
@@ -224,7 +230,7 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
         """Run the rounds."""
         made, weight = Boosting(), members.start
         least = np.minimum(members.start, _LEAST_WEIGHT)
-        start = time.perf_counter()
+        report = Progress(self.verbose, int(self.n_estimators))
         for index in range(int(self.n_estimators)):
             member, verdict = self._next_member(members, weight, seeds, index)
             if verdict.useless and not made.members:
@@ -233,8 +239,7 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
                 made.members.append(member)
                 made.errors.append(verdict.error)
                 made.alphas.append(verdict.alpha)
-            if self.verbose:
-                self._report(index, verdict, time.perf_counter() - start)
+            report(f"error:{verdict.error:.5f}", verdict.ending)
             if verdict.weight is None:
                 break
             weight = verdict.weight / exact_sum(verdict.weight)
@@ -258,18 +263,6 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
                 break
         return member, verdict
 
-    def _report(self, index: int, verdict: Verdict, elapsed: float) -> None:
-        """Print a line every `verbose` rounds and at the end."""
-        done, n_rounds = index + 1, int(self.n_estimators)
-        stops = verdict.weight is None
-        if done % int(self.verbose) and done != n_rounds and not stops:
-            return
-        ending = f"at most {elapsed / done * (n_rounds - done):.1f} s to go"
-        if stops:
-            ending = "the member is useless" if verdict.useless else "the member is perfect"
-        text = f"[{done}]  error:{verdict.error:.5f}  {elapsed:.1f} s, {ending}"
-        print(text, file=sys.stdout, flush=True)
-
     # -- reading --------------------------------------------------------------------------------
 
     def _check_fitted(self) -> None:
@@ -284,8 +277,9 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
             self._check_trees()
             found = len(self.trees_)
         else:
-            found = len(check_type(self, "estimators_", list))
-            check_count(self, "n_features_in_", 1)
+            members = check_type(self, "estimators_", list)
+            found, n_features = len(members), check_count(self, "n_features_in_", 1)
+            check_fitted_members(self, members, [n_features] * found)
         if found != n_members:
             raise ValueError(f"n_iter_ must be {found}, the number of members, got {n_members}")
 

@@ -11,7 +11,7 @@ from hybridtrees.core.base.exact_sum import exact_sum
 from hybridtrees.core.grow.cart import TargetLeaves, TargetStatistics, cart_params, cart_table
 from hybridtrees.core.grow.grower import Grower
 from hybridtrees.core.tree.packing import pack_tree
-from hybridtrees.core.tree.pruning import collapse_alphas, prune_nodes
+from hybridtrees.core.tree.pruning import prune_at
 from hybridtrees.core.tree.tree import Tree
 from hybridtrees.ensembles.members import Rows, fit_member, member_codes, member_numbers
 from hybridtrees.models.shared.tree_parameters import TreeRecipe
@@ -86,11 +86,7 @@ class TreeMembers(Members):
         recipe = self.recipe
         statistics = TargetStatistics(self.target, weight, recipe.criterion, recipe.n_classes)
         grown = self._grower.grow(statistics, statistics.rows, seed)
-        tree, leaf = grown.tree, grown.leaf
-        if self.ccp_alpha > 0:
-            splits = collapse_alphas(tree, grown.impurity) > self.ccp_alpha
-            tree, new_node = prune_nodes(tree, splits, grown.impurity)
-            leaf = np.where(leaf < 0, leaf, new_node[leaf])
+        tree, leaf = prune_at(grown.tree, self.ccp_alpha, grown.impurity, grown.leaf)
         said = self._said(tree)
         prediction = said[leaf]
         if self.resample:

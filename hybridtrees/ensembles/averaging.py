@@ -19,7 +19,12 @@ from hybridtrees.ensembles.greedy import (
     mixture_weights,
     squared_losses,
 )
-from hybridtrees.ensembles.members import Rows, member_numbers, member_probabilities
+from hybridtrees.ensembles.members import (
+    Rows,
+    check_probabilities,
+    member_numbers,
+    member_probabilities,
+)
 from hybridtrees.ensembles.out_of_fold import FoldedMembers, joined_folds, shares_of, weighted_sum
 from hybridtrees.ensembles.parameter_counts import check_countable, count_parameters
 from hybridtrees.input.labels_text import aligned
@@ -99,7 +104,6 @@ class _ModelAverage(FoldedMembers):
         self._check_options(members)
         cv = None if self.weights == "bic" else self._checked_cv()
         rows = self._learn_rows(X, y, sample_weight)
-        n_rows = len(rows)
         if self.weights == "bic":
             self._fit_members(members, rows)
             told = np.stack([self._tell(member, X) for member in self.estimators_])
@@ -107,12 +111,8 @@ class _ModelAverage(FoldedMembers):
         else:
             folds = self._make_folds(cv, rows, groups, time)
             answers = self._fit_members(members, rows, folds, lambda k, m, X: self._tell(m, X))
-            joined = [
-                joined_folds(n_rows, folds, [answer[k] for answer in answers])
-                for k in range(len(members))
-            ]
-            seen = joined[0][1]
-            told = np.stack([one[seen] for one, _ in joined])
+            joined, seen = joined_folds(len(rows), folds, answers)
+            told = np.stack([one[seen] for one in joined])
             self._weigh(told, rows.target[seen], rows, seen)
         self._kind = str(self.weights)
         return self
@@ -124,11 +124,9 @@ class _ModelAverage(FoldedMembers):
         check_integer("n_bags", self.n_bags, 1)
         read_metric(self.scoring, is_classifier(self))
         for name, member in members:
-            if is_classifier(self) and not hasattr(member, "predict_proba"):
-                raise ValueError(
-                    f"the member {name!r}, {type(member).__name__}, has no predict_proba, which "
-                    f"{type(self).__name__} needs"
-                )
+            if is_classifier(self):
+                needs = f"{type(self).__name__} needs probabilities"
+                check_probabilities(member, f"the member {name!r}", needs)
             if self.weights == "bic":
                 check_countable(member, name)
 
@@ -259,8 +257,7 @@ class ModelAverageRegressor(RegressorMixin, _ModelAverage):
         return told, metric_losses(metric, target, weight)
 
     def _predictions(self, X: Any) -> np.ndarray:
-        self._check_is_fitted()
-        return weighted_sum([self._tell(member, X) for member in self.estimators_], self.weights_)
+        return weighted_sum(self._ask_members(self._tell, X), self.weights_)
 
     def _check_fitted(self) -> None:
         super()._check_fitted()
@@ -314,8 +311,7 @@ class ModelAverageClassifier(ClassifierMixin, _ModelAverage):
         return told, metric_losses(metric, rows.codes[seen], weight)
 
     def _probabilities(self, X: Any) -> np.ndarray:
-        self._check_is_fitted()
-        return weighted_sum([self._tell(member, X) for member in self.estimators_], self.weights_)
+        return weighted_sum(self._ask_members(self._tell, X), self.weights_)
 
 
 def _softmax(scores: np.ndarray) -> np.ndarray:

@@ -9,11 +9,9 @@ import numpy as np
 from hybridtrees._parameters import check_option
 from hybridtrees.base import ClassifierMixin, RegressorMixin
 from hybridtrees.ensembles.bagging_base import BaggingModel
-from hybridtrees.ensembles.members import Rows, member_codes, member_probabilities
+from hybridtrees.ensembles.members import USE_HARD, VOTING, Rows, check_probabilities, member_votes
 from hybridtrees.metrics import accuracy_score, r2_score
 from hybridtrees.models.cart.estimators import CARTClassifier, CARTRegressor
-
-VOTING = ("soft", "hard")
 
 
 class BaggingRegressor(RegressorMixin, BaggingModel):
@@ -102,21 +100,15 @@ class BaggingClassifier(ClassifierMixin, BaggingModel):
     def _check_parameters(self) -> Any:
         check_option("voting", self.voting, VOTING)
         member = super()._check_parameters()
-        if self.voting == "soft" and not hasattr(member, "predict_proba"):
-            raise ValueError(
-                f"voting='soft' needs an estimator with predict_proba, got {type(member).__name__}:"
-                " use voting='hard'"
-            )
+        if self.voting == "soft":
+            check_probabilities(member, "estimator", USE_HARD)
         return member
 
     def _default_member(self) -> Any:
         return CARTClassifier()
 
     def _member_values(self, member: Any, table: Any) -> np.ndarray:
-        if self.voting == "soft":
-            return member_probabilities(member, table, self.classes_)
-        codes = member_codes(member, table, self.classes_)
-        return np.asarray(np.eye(len(self.classes_))[codes])
+        return member_votes(member, table, self.classes_, self.voting)
 
     def _keep_oob(self, mean: np.ndarray, counts: np.ndarray, rows: Rows) -> None:
         known = counts > 0

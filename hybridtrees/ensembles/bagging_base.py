@@ -18,6 +18,7 @@ from hybridtrees._parameters import (
     check_boolean,
     check_integer,
     check_real,
+    check_verbose,
     is_classifier,
 )
 from hybridtrees.base import atomic_fit
@@ -25,13 +26,7 @@ from hybridtrees.core.base.checks import check_count, check_type
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.core.bins.shared import WholeTable, sharing_bins_of
-from hybridtrees.ensembles.bagging_samples import (
-    Progress,
-    bins_table,
-    is_large,
-    read_table,
-    sample_rows,
-)
+from hybridtrees.ensembles.bagging_samples import bins_table, is_large, read_table, sample_rows
 from hybridtrees.ensembles.bagging_trees import (
     FeatureDraws,
     as_plain,
@@ -43,6 +38,7 @@ from hybridtrees.ensembles.bagging_trees import (
 from hybridtrees.ensembles.members import (
     Ensemble,
     Rows,
+    check_fitted_members,
     check_member,
     fit_member,
     run_members,
@@ -52,8 +48,7 @@ from hybridtrees.input._user_tables import Columns
 from hybridtrees.models.forest.estimators import RandomForestClassifier, RandomForestRegressor
 from hybridtrees.models.shared.bagging import MAX_DRAWS, RowSampler, tree_seeds
 from hybridtrees.models.shared.importance import shares
-
-VOTING = ("soft", "hard")
+from hybridtrees.models.shared.progress import Progress
 
 _OOB_NAMES = ("oob_score_", "oob_prediction_", "oob_decision_function_")
 
@@ -196,8 +191,7 @@ class BaggingModel(Ensemble):
             else:
                 check_real(name, value, 0, 1, closed="right")
         effective_threads(self.n_jobs)
-        if not isinstance(self.verbose, bool):
-            check_integer("verbose", self.verbose, 0)
+        check_verbose(self.verbose)
         member = self._default_member() if self.estimator is None else self.estimator
         check_member(member, "estimator", self)
         if self.prune and not can_pack(member):
@@ -409,10 +403,7 @@ class BaggingModel(Ensemble):
         members = check_type(self, "_members", list)
         if len(members) != n_members:
             raise ValueError(f"{n_members} members are stated, {len(members)} are there")
-        for member in members:
-            check_member(member, "a member", self)
-        for member, features in zip(members, self._features(), strict=True):
-            check_count(member, "n_features_in_", len(features), len(features))
+        check_fitted_members(self, members, map(len, self._features()))
 
     def __sklearn_tags__(self) -> Any:
         """Return the tags of the ensemble, whose input is that of its members."""

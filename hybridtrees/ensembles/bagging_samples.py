@@ -1,10 +1,7 @@
-"""Samples of rows for members of any kind, bins that they share, and progress."""
+"""Samples of rows for members of any kind, and bins that they share."""
 
 from __future__ import annotations
 
-import sys
-import threading
-import time
 from typing import Any
 
 import numpy as np
@@ -16,26 +13,6 @@ from hybridtrees.models.shared.bagging import RowSampler
 # Members that bin their table share its bins if their samples have at least this share of the rows:
 # each works on the whole table, with weights of 0.
 _LEAST_SHARE = 0.25
-
-
-class Progress:
-    """Prints a line every so many members; called by several threads."""
-
-    def __init__(self, verbose: int, n_members: int) -> None:
-        self._every, self._n_members = int(verbose), n_members
-        self._start, self._done = time.perf_counter(), 0
-        self._lock = threading.Lock()
-
-    def __call__(self) -> None:
-        """Note that one more member is done."""
-        with self._lock:
-            self._done += 1
-            done, left = self._done, self._n_members - self._done
-            if not self._every or (done % self._every and left):
-                return
-            elapsed = time.perf_counter() - self._start
-            to_go = f"at most {elapsed / done * left:.1f} s to go"
-            print(f"[{done}]  {elapsed:.1f} s, {to_go}", file=sys.stdout, flush=True)
 
 
 def sample_rows(

@@ -6,6 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from hybridtrees.base import ClassifierMixin
+
 
 class available_if:  # noqa: N801 - a decorator
     """Decorator: the method is there only while a condition holds, so that `hasattr` tells it.
@@ -35,3 +39,41 @@ class available_if:  # noqa: N801 - a decorator
         if not there:
             raise AttributeError(missing)
         return self.method.__get__(estimator, owner)
+
+
+class OptionalProbabilities(ClassifierMixin):
+    """A classifier that has probabilities only if its members or parameters give them."""
+
+    def _has_probabilities(self) -> bool:
+        raise NotImplementedError
+
+    @available_if(lambda self: self._has_probabilities())
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Predict class probabilities: only with ``voting="soft"``, or a final model that has them.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        proba : ndarray of shape (n_rows, n_classes)
+            Columns in the order of `classes_`.
+        """
+        return self._probabilities(X)
+
+    @available_if(lambda self: self._has_probabilities())
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Predict the logarithms of the probabilities, where `predict_proba` is there.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_rows, n_classes)
+            -inf for a probability of 0.
+        """
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self._probabilities(X)))

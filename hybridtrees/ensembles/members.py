@@ -23,12 +23,17 @@ from hybridtrees.core.base.checks import check_count, check_type
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.core.base.workers import start_workers
 from hybridtrees.input._user_tables import Columns, open_columns
+from hybridtrees.input.arrays import shorten
 from hybridtrees.input.targets import (
     check_sample_weight,
     check_target_classification,
     check_target_regression,
 )
 from hybridtrees.input.validation import FeatureReader, feature_names
+
+NO_PROBABILITIES = "which has no predict_proba"
+VOTING = ("soft", "hard")
+USE_HARD = "use voting='hard' or another one"
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -150,6 +155,32 @@ def check_member(estimator: Any, name: str, owner: Any) -> None:
         )
 
 
+def check_probabilities(estimator: Any, name: str, advice: str) -> None:
+    """Refuse a member without probabilities."""
+    if not hasattr(estimator, "predict_proba"):
+        raise ValueError(f"{name} is a {type(estimator).__name__}, {NO_PROBABILITIES}: {advice}")
+
+
+def check_fitted_members(owner: Any, members: Any, widths: Any, labels: Any = None) -> None:
+    """Refuse fitted members of a model file that do not fit the ensemble.
+
+    `widths` has the number of features of each member. Members of other packages come from pickles
+    only. They answer for themselves: some forget what they were fitted to.
+    """
+    labels = ["a member"] * len(members) if labels is None else labels
+    for member, width, label in zip(members, widths, labels, strict=True):
+        if not hasattr(member, "predict") or is_classifier(member) != is_classifier(owner):
+            kind = "classifier" if is_classifier(owner) else "regressor"
+            found = type(member).__name__
+            raise ValueError(f"{label} of the {type(owner).__name__} is no {kind}, but a {found}")
+        if not isinstance(member, Estimator):
+            continue
+        check_count(member, "n_features_in_", width, width)
+        classes: Any = getattr(member, "classes_", None)
+        if is_classifier(owner) and not np.isin(classes, owner.classes_).all():
+            raise ValueError(f"{label} of the {type(owner).__name__} has other classes")
+
+
 def takes_weight(estimator: Any) -> bool:
     """Whether `fit` of an estimator has the argument `sample_weight`."""
     return "sample_weight" in inspect.signature(estimator.fit).parameters
@@ -197,31 +228,59 @@ def fit_member(
 def member_probabilities(member: Any, X: Any, classes: np.ndarray) -> np.ndarray:
     """Return a member's probabilities, (n_rows, n_classes): 0 for classes that it has not seen."""
     if not hasattr(member, "predict_proba"):
-        raise TypeError(f"{type(member).__name__} has no predict_proba: use another member")
+        raise TypeError(f"a member is a {type(member).__name__}, {NO_PROBABILITIES}")
     proba = np.asarray(member.predict_proba(X), dtype=np.float64)
     if np.array_equal(member.classes_, classes):
         return proba
     full = np.zeros((len(proba), len(classes)))
-    full[:, np.searchsorted(classes, member.classes_)] = proba
+    full[:, _positions(member, np.asarray(member.classes_), classes)] = proba
     return full
 
 
 def member_codes(member: Any, X: Any, classes: np.ndarray) -> np.ndarray:
     """Return the positions of a member's predicted labels among the classes."""
-    return np.searchsorted(classes, np.asarray(member.predict(X)))
+    return _positions(member, _one_per_row(member, np.asarray(member.predict(X)), "label"), classes)
 
 
 def member_numbers(member: Any, X: Any) -> np.ndarray:
     """Return a member's predictions, which must be one number for each row."""
-    found = np.asarray(member.predict(X), dtype=np.float64)
+    return _one_per_row(member, np.asarray(member.predict(X), dtype=np.float64), "number")
+
+
+def member_votes(member: Any, X: Any, classes: np.ndarray, voting: str) -> np.ndarray:
+    """Return a member's probabilities or, with "hard", 1 for the class that it predicts."""
+    if voting == "soft":
+        return member_probabilities(member, X, classes)
+    return np.asarray(np.eye(len(classes))[member_codes(member, X, classes)])
+
+
+def _one_per_row(member: Any, found: np.ndarray, what: str) -> np.ndarray:
+    """Return what a member predicts as one value for each row; some packages give a column."""
     if found.ndim == 2 and found.shape[1] == 1:
         found = found[:, 0]
     if found.ndim != 1:
         raise ValueError(
-            f"a member must predict one number for each row, {type(member).__name__} gave the "
+            f"a member must predict one {what} for each row, {type(member).__name__} gave the "
             f"shape {found.shape}"
         )
     return found
+
+
+def _positions(member: Any, labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return the positions of labels among the classes; refuse others, of another type perhaps."""
+    numbers = labels.dtype.kind in "biuf"
+    if numbers == (classes.dtype.kind in "biuf"):
+        codes = np.searchsorted(classes, labels)
+        unknown = np.flatnonzero(classes.take(codes, mode="clip") != labels)
+    else:
+        codes, unknown = np.zeros(0, dtype=np.intp), np.arange(len(labels))
+    if len(unknown):
+        label = labels[unknown[:1]].tolist()[0]
+        raise ValueError(
+            f"the member {type(member).__name__} predicts {label!r}, which is none of the classes "
+            f"{shorten(classes.tolist())}"
+        )
+    return codes
 
 
 def run_members(

@@ -12,13 +12,21 @@ from hybridtrees._parameters import (
     check_boolean,
     check_integer,
     check_real,
+    check_verbose,
     is_classifier,
 )
-from hybridtrees.base import Estimator, atomic_fit
+from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.checks import check_array, check_arrays, check_count, check_type
 from hybridtrees.core.base.random_state import spawn_seeds
 from hybridtrees.core.base.threads import effective_threads, predict_threads
-from hybridtrees.ensembles.members import Ensemble, Rows, check_member, takes_weight
+from hybridtrees.ensembles.members import (
+    Ensemble,
+    Rows,
+    check_fitted_members,
+    check_member,
+    check_probabilities,
+    takes_weight,
+)
 from hybridtrees.ensembles.mixture_em import (
     Blocks,
     Experts,
@@ -164,8 +172,7 @@ class MixtureOfExperts(Ensemble):
         check_real("alpha", self.alpha, 0, closed="neither")
         check_real("gate_alpha", self.gate_alpha, 0, closed="neither")
         check_boolean("missing_indicator", self.missing_indicator)
-        if not isinstance(self.verbose, bool):
-            check_integer("verbose", self.verbose, 0)
+        check_verbose(self.verbose)
         if isinstance(self.expert, str) or not hasattr(self.expert, "fit"):
             options = (self._regression, _TREE)
             if not isinstance(self.expert, str) or self.expert not in options:
@@ -176,9 +183,9 @@ class MixtureOfExperts(Ensemble):
             if not takes_weight(self.expert):
                 name = type(self.expert).__name__
                 raise ValueError(f"expert is a {name}, whose fit takes no sample_weight")
-            if is_classifier(self) and not hasattr(self.expert, "predict_proba"):
-                name = type(self.expert).__name__
-                raise ValueError(f"expert is a {name}, which has no predict_proba")
+            if is_classifier(self):
+                needs = f"{type(self).__name__} needs probabilities"
+                check_probabilities(self.expert, "expert", needs)
         max_iter = check_integer("max_iter", self.max_iter, 1)
         tol = check_real("tol", self.tol, 0)
         return Schedule(max_iter, tol, int(self.verbose), type(self).__name__)
@@ -312,13 +319,7 @@ class MixtureOfExperts(Ensemble):
         members = check_type(self, "_members", list)
         if len(members) != (0 if linear else n_experts):
             raise ValueError(f"a mixture of {n_experts} experts has {len(members)} members")
-        for member in members:
-            if not isinstance(member, Estimator) or is_classifier(member) != is_classifier(self):
-                raise ValueError(f"an expert must be an estimator, got {type(member).__name__}")
-            check_count(member, "n_features_in_", self.n_features_in_, self.n_features_in_)
-            classes: Any = getattr(member, "classes_", None)
-            if is_classifier(self) and not np.isin(classes, self.classes_).all():
-                raise ValueError("an expert has other classes than the mixture")
+        check_fitted_members(self, members, [self.n_features_in_] * len(members))
 
     def _functions(self, X: Any) -> Floats:
         """Return the scores of gate and linear experts, (n_functions, n_rows)."""
@@ -392,6 +393,7 @@ class MixtureOfExperts(Ensemble):
     @property
     def gate_intercept_(self) -> np.ndarray:
         """Intercepts of the gate."""
+        self._check_is_fitted()
         coef, mean, _, base = self._line
         return np.asarray((base - mean @ coef)[: len(self.expert_shares_)])
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from hybridtrees._parameters import Seed, attribute, check_integer, is_classifier
+from hybridtrees._parameters import Seed, attribute, check_verbose
 from hybridtrees.core.base.checks import check_arrays, check_count, check_numbers, check_type
 from hybridtrees.core.base.random_state import spawn_seeds
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.core.bins.shared import sharing_bins
-from hybridtrees.ensembles.members import Rows, fit_member, run_members
+from hybridtrees.ensembles.members import Rows, check_fitted_members, fit_member, run_members
 from hybridtrees.ensembles.named import NamedMembers
 from hybridtrees.input.folds import Folds, check_cv, check_per_row, check_times, make_folds
 
@@ -49,8 +49,7 @@ class FoldedMembers(NamedMembers):
     def _check_common(self) -> None:
         """Check what all of these ensembles have in common."""
         effective_threads(self.n_jobs)
-        if not isinstance(self.verbose, bool | np.bool_):
-            check_integer("verbose", self.verbose, 0)
+        check_verbose(self.verbose)
 
     def _checked_cv(self) -> Any:
         return check_cv(5 if self.cv is None else self.cv)
@@ -124,18 +123,18 @@ class FoldedMembers(NamedMembers):
         self.estimators_, *answers = run_members(fold_of, range(1 + len(folds)), self.n_jobs)
         return answers
 
+    def _ask_members(self, ask: Callable[[Any, Any], np.ndarray], X: Any) -> list[np.ndarray]:
+        """Return ``ask(member, table)`` of each fitted member."""
+        table = self._read_columns(X).table
+        return [ask(member, table) for member in self.estimators_]
+
     def _check_fitted(self) -> None:
         names, members = check_type(self, "_names", list), check_type(self, "estimators_", list)
         n_features = check_count(self, "n_features_in_", 1)
         if not members or len(names) != len(members) or not all(isinstance(n, str) for n in names):
             raise ValueError(f"the members of the {type(self).__name__} do not fit their names")
-        for name, member in zip(names, members, strict=True):
-            if not hasattr(member, "predict"):
-                raise ValueError(f"the member {name!r} is no model, but {type(member).__name__}")
-            if getattr(member, "n_features_in_", n_features) != n_features:
-                raise ValueError(f"the member {name!r} has another number of features")
-            if is_classifier(self) and not np.isin(member.classes_, self.classes_).all():
-                raise ValueError(f"the member {name!r} has other classes")
+        labels = [f"the member {name!r}" for name in names]
+        check_fitted_members(self, members, [n_features] * len(members), labels)
 
     def _check_shares(self) -> None:
         """Refuse weights of members that are no shares."""
@@ -163,18 +162,25 @@ def _frozen(rows: Rows) -> Rows:
 
 
 def joined_folds(
-    n_rows: int, folds: Folds, answers: Sequence[np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean answer for each row over the folds that test it, and which rows have one."""
+    n_rows: int, folds: Folds, answers: Sequence[Sequence[np.ndarray]]
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Join what each member says of each fold, as `_fit_members` returns it.
+
+    Returns for each member its mean answer for each row over the folds that test the row, and
+    which rows are tested.
+    """
     counts = np.zeros(n_rows)
-    sums = np.zeros((n_rows, *answers[0].shape[1:]))
-    for (_, test), answer in zip(folds, answers, strict=True):
-        # A row may be in a test part twice.
-        np.add.at(sums, test, answer)
-        np.add.at(counts, test, 1.0)
+    for _, test in folds:
+        np.add.at(counts, test, 1.0)  # a row may be in a test part twice
     seen = counts > 0
-    sums[seen] /= counts[seen].reshape(-1, *(1 for _ in sums.shape[1:]))
-    return sums, seen
+    joined = []
+    for own in zip(*answers, strict=True):
+        sums = np.zeros((n_rows, *own[0].shape[1:]))
+        for (_, test), answer in zip(folds, own, strict=True):
+            np.add.at(sums, test, answer)
+        sums[seen] /= counts[seen].reshape(-1, *(1 for _ in sums.shape[1:]))
+        joined.append(sums)
+    return joined, seen
 
 
 def weighted_sum(parts: Sequence[np.ndarray], weights: np.ndarray) -> np.ndarray:

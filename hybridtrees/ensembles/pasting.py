@@ -7,7 +7,15 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from hybridtrees._parameters import Seed, attribute, check_integer, check_option, check_real, clone
+from hybridtrees._parameters import (
+    Seed,
+    attribute,
+    check_integer,
+    check_option,
+    check_real,
+    check_verbose,
+    clone,
+)
 from hybridtrees.base import ClassifierMixin, RegressorMixin, atomic_fit
 from hybridtrees.core.base.checks import check_arrays, check_count, check_type
 from hybridtrees.core.base.random_state import seed_sequence
@@ -16,11 +24,14 @@ from hybridtrees.core.grow._leaf_passes import feature_gains
 from hybridtrees.core.tree.packed import PackedTrees
 from hybridtrees.ensembles.bagging_trees import draws_like_forest
 from hybridtrees.ensembles.members import (
+    USE_HARD,
+    VOTING,
     Ensemble,
+    check_fitted_members,
     check_member,
-    member_codes,
+    check_probabilities,
     member_numbers,
-    member_probabilities,
+    member_votes,
 )
 from hybridtrees.ensembles.pasting_loop import Draws, PastingSettings, Rule, paste
 from hybridtrees.ensembles.pasting_rows import BatchRows, TableRows, scan_batches
@@ -30,7 +41,6 @@ from hybridtrees.models.shared.fitted_checks import check_categories
 from hybridtrees.models.shared.importance import shares
 
 VOTES = ("importance", "random")
-VOTING = ("hard", "soft")
 
 
 class PastingModel(Ensemble):
@@ -208,8 +218,7 @@ class PastingModel(Ensemble):
         check_integer("n_iter_no_change", self.n_iter_no_change, 1, allow_none=True)
         check_real("tol", self.tol, 0, 1, closed="left")
         effective_threads(self.n_jobs)
-        if not isinstance(self.verbose, bool):
-            check_integer("verbose", self.verbose, 0)
+        check_verbose(self.verbose)
         member = self._default_member() if self.estimator is None else self.estimator
         check_member(member, "estimator", self)
         return member
@@ -325,9 +334,7 @@ class PastingModel(Ensemble):
             members = check_type(self, "_members", list)
             if len(members) != n_members:
                 raise ValueError(f"{n_members} members are stated, {len(members)} are there")
-            for member in members:
-                check_member(member, "a member", self)
-                check_count(member, "n_features_in_", n_features, n_features)
+            check_fitted_members(self, members, [n_features] * n_members)
             return
         trees = check_type(self, "_trees", PackedTrees)
         if len(trees) != n_members or trees.n_features != n_features:
@@ -403,11 +410,8 @@ class PastingClassifier(ClassifierMixin, PastingModel):
     def _check_parameters(self) -> Any:
         check_option("voting", self.voting, VOTING)
         member = super()._check_parameters()
-        if self.voting == "soft" and not hasattr(member, "predict_proba"):
-            raise ValueError(
-                f"voting='soft' needs an estimator with predict_proba, got {type(member).__name__}:"
-                " use voting='hard'"
-            )
+        if self.voting == "soft":
+            check_probabilities(member, "estimator", USE_HARD)
         return member
 
     def _default_member(self) -> Any:
@@ -420,10 +424,7 @@ class PastingClassifier(ClassifierMixin, PastingModel):
         return len(self.classes_)
 
     def _member_values(self, member: Any, table: Any) -> np.ndarray:
-        if self.voting == "soft":
-            return member_probabilities(member, table, self.classes_)
-        codes = member_codes(member, table, self.classes_)
-        return np.asarray(np.eye(len(self.classes_))[codes])
+        return member_votes(member, table, self.classes_, self.voting)
 
     def _by_class(self, mean: np.ndarray) -> np.ndarray:
         """Return the probabilities of all classes; of two, trees predict only the second."""

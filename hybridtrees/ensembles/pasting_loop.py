@@ -6,8 +6,6 @@ of them are looked at together, nor on where the rows are stored.
 
 from __future__ import annotations
 
-import sys
-import time
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -15,6 +13,7 @@ import numpy as np
 
 from hybridtrees.core.base._threads import bootstrap_draws, row_bits
 from hybridtrees.core.base.exact_sum import exact_sum
+from hybridtrees.models.shared.progress import Progress
 
 # After so many candidates per row of a precinct, all further ones are accepted: where hardly a row
 # is predicted wrongly, the search for such rows must end.
@@ -166,7 +165,7 @@ def paste(settings: PastingSettings, draws: Draws, votes: Votes) -> Pasted:
     They are accepted by e(k - 1), the last estimate; all of them are for the first two precincts.
     """
     result = Pasted()
-    start = time.perf_counter()
+    report = Progress(settings.verbose, settings.n_members)
     rows = draws.rows(0, 0, settings.size)
     draws.expected = settings.size
     error: float | None = None
@@ -180,8 +179,7 @@ def paste(settings: PastingSettings, draws: Draws, votes: Votes) -> Pasted:
             error = loss if error is None else p * error + (1.0 - p) * loss
         result.curve.append(float("nan") if error is None else error)
         stops = no_longer_falls(result.curve, settings.n_iter_no_change, settings.tol)
-        if settings.verbose:
-            _report(settings, result.curve, stops, time.perf_counter() - start)
+        report(f"oob:{result.curve[-1]:.5f}", "the error no longer falls" if stops else "")
         if stops:
             break
     return result
@@ -196,13 +194,3 @@ def no_longer_falls(curve: list[float], n_rounds: int | None, tol: float) -> boo
         return False
     # A comparison with NaN is false: such an error has not fallen.
     return not bool(np.any(last < (1.0 - tol) * np.nanmin(before)))
-
-
-def _report(settings: PastingSettings, curve: list[float], stops: bool, elapsed: float) -> None:
-    """Print a line every `verbose` members and at the end."""
-    done = len(curve)
-    if done % int(settings.verbose) and done != settings.n_members and not stops:
-        return
-    to_go = elapsed / done * (settings.n_members - done)
-    ending = "the error no longer falls" if stops else f"at most {to_go:.1f} s to go"
-    print(f"[{done}]  oob:{curve[-1]:.5f}  {elapsed:.1f} s, {ending}", file=sys.stdout, flush=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from hybridtrees.core.grow._leaf_passes import feature_gains
 from hybridtrees.core.tree.packed import PackedTrees
-from hybridtrees.core.tree.pruning import collapse_alphas, prune_nodes
+from hybridtrees.core.tree.pruning import prune_at
 from hybridtrees.ensembles.members import Rows, fit_member
 from hybridtrees.models.shared.forest.growing import pack_grown
 from hybridtrees.models.shared.tree_parameters import TreeRecipe
@@ -77,10 +77,7 @@ class TreeVotes:
         weight = None if np.all(counts == 1) else counts.astype(np.float64)
         weight = self._model._weigh_classes(target, weight)
         grown = recipe.grow(values, target, weight, seed)
-        tree = grown.tree
-        if alpha > 0:
-            splits = collapse_alphas(tree, grown.impurity) > alpha
-            tree = prune_nodes(tree, splits, grown.impurity)[0]
+        tree, _ = prune_at(grown.tree, alpha, grown.impurity, grown.leaf)
         gains = np.zeros(len(self.importances))
         feature_gains(tree.nodes, gains)
         self.importances += gains / (gains.sum() or 1.0)

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from hybridtrees._parameters import check_boolean, check_option, is_classifier
-from hybridtrees.base import ClassifierMixin, NotFittedError, RegressorMixin, atomic_fit
+from hybridtrees.base import NotFittedError, RegressorMixin, atomic_fit
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
-from hybridtrees.ensembles.conditional import available_if
+from hybridtrees.ensembles.conditional import OptionalProbabilities, available_if
 from hybridtrees.ensembles.joining import check_names, join
 from hybridtrees.ensembles.members import (
     ConstantClassifier,
@@ -21,15 +21,15 @@ from hybridtrees.ensembles.members import (
     member_codes,
     member_probabilities,
 )
-from hybridtrees.ensembles.out_of_fold import FoldedMembers, joined_folds
+from hybridtrees.ensembles.out_of_fold import joined_folds
+from hybridtrees.ensembles.transforming import TransformingMembers
 from hybridtrees.input._user_tables import open_columns
-from hybridtrees.models.shared.output_names import OutputMixin
 
 PREFIT = "prefit"
 METHODS = ("predict_proba", "decision_function", "predict")
 
 
-class _Stacking(OutputMixin, FoldedMembers):
+class _Stacking(TransformingMembers):
     """What both kinds share.
 
     Parameters
@@ -158,11 +158,7 @@ class _Stacking(OutputMixin, FoldedMembers):
                     f"the member {name!r} has seen fewer classes in some folds: use "
                     "stack_method='predict_proba', fewer folds or other ones"
                 )
-        joined = [
-            joined_folds(len(rows), folds, [answer[k] for answer in answers])[0]
-            for k in range(len(members))
-        ]
-        return joined, tested > 0
+        return joined_folds(len(rows), folds, answers)
 
     def _expected_names(self) -> list[str]:
         """Names of the members' columns, as far as they are known before the fit."""
@@ -203,13 +199,12 @@ class _Stacking(OutputMixin, FoldedMembers):
 
     def _columns(self, X: Any) -> Any:
         """Return what the final model gets."""
-        self._check_is_fitted()
-        answers = [self._answer(k, member, X) for k, member in enumerate(self.estimators_)]
+        table = self._read_columns(X).table
+        answers = [self._answer(k, member, table) for k, member in enumerate(self.estimators_)]
         numbers = np.hstack(answers)
         return join(X, self._column_names(), numbers) if self.passthrough else numbers
 
     def _column_names(self) -> list[str]:
-        """Names of the members' columns."""
         return [
             name if width == 1 else f"{name}{k}"
             for name, width in zip(self._names, self._widths, strict=True)
@@ -232,40 +227,11 @@ class _Stacking(OutputMixin, FoldedMembers):
         columns = self._columns(X)
         return self._wrap(columns, self.get_feature_names_out(), X)
 
-    def fit_transform(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Fit all models and return the predictions of the members; see `fit` and `transform`."""
-        return self.fit(X, y, sample_weight).transform(X)
-
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the columns of `transform`.
-
-        Parameters
-        ----------
-        input_features : array-like of str, optional
-            Names of the features, by default those of `fit`.
-
-        Returns
-        -------
-        names : ndarray of str
-        """
-        self._check_is_fitted()
-        known = getattr(self, "feature_names_in_", None)
-        if input_features is not None:
-            known = self._check_input_features(input_features)
-        prefix = type(self).__name__.lower()
-        names = [f"{prefix}_{name}" for name in self._column_names()]
-        if self.passthrough:
-            passed = [f"x{j}" for j in range(self.n_features_in_)] if known is None else known
-            names += [str(name) for name in passed]
-        return np.array(names, dtype=object)
-
-    def __sklearn_tags__(self) -> Any:
-        """Return the tags of a model that also transforms."""
-        from sklearn.utils import TransformerTags
-
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags = TransformerTags(preserves_dtype=[])
-        return tags
+    def _passed_names(self, known: Any) -> list[str]:
+        if not self.passthrough:
+            return []
+        passed = [f"x{j}" for j in range(self.n_features_in_)] if known is None else known
+        return [str(name) for name in passed]
 
     def _check_fitted(self) -> None:
         super()._check_fitted()
@@ -315,18 +281,7 @@ class StackingRegressor(RegressorMixin, _Stacking):
         return np.asarray(self._final().predict(self._columns(X)))
 
 
-def _has(method: str) -> Any:
-    """Condition of a method that the final model must have."""
-
-    def condition(self: Any) -> bool:
-        fitted = getattr(self, "final_estimator_", None)
-        final = fitted if fitted is not None else self.final_estimator
-        return final is None or hasattr(final, method)
-
-    return condition
-
-
-class StackingClassifier(ClassifierMixin, _Stacking):
+class StackingClassifier(OptionalProbabilities, _Stacking):
     """Classifiers whose predictions a final classifier combines.
 
     Each row's predictions come from members that were fitted without it, by folds, so that a member
@@ -402,38 +357,16 @@ class StackingClassifier(ClassifierMixin, _Stacking):
     def _probabilities(self, X: Any) -> np.ndarray:
         return member_probabilities(self._final(), self._columns(X), self.classes_)
 
-    @available_if(_has("predict_proba"))
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the final model's class probabilities; only if it has them.
+    def _has(self, method: str) -> bool:
+        """Whether the final model has a method."""
+        fitted = getattr(self, "final_estimator_", None)
+        final = fitted if fitted is not None else self.final_estimator
+        return final is None or hasattr(final, method)
 
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+    def _has_probabilities(self) -> bool:
+        return self._has("predict_proba")
 
-        Returns
-        -------
-        proba : ndarray of shape (n_rows, n_classes)
-            Columns in the order of `classes_`.
-        """
-        return self._probabilities(X)
-
-    @available_if(_has("predict_proba"))
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Return the logarithms of the probabilities; only if the final model has these.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_rows, n_classes)
-            -inf for a probability of 0.
-        """
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self._probabilities(X)))
-
-    @available_if(_has("decision_function"))
+    @available_if(lambda self: self._has("decision_function"))
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the final model's scores of the classes; only if it has them.
 

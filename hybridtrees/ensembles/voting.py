@@ -8,17 +8,25 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from hybridtrees._parameters import check_boolean, check_option, check_real, clone
-from hybridtrees.base import ClassifierMixin, RegressorMixin, atomic_fit
+from hybridtrees.base import RegressorMixin, atomic_fit
 from hybridtrees.core.base.exact_sum import exact_mean
-from hybridtrees.ensembles.conditional import available_if
-from hybridtrees.ensembles.members import Rows, member_codes, member_numbers, member_probabilities
-from hybridtrees.ensembles.out_of_fold import FoldedMembers, joined_folds, shares_of, weighted_sum
-from hybridtrees.models.shared.output_names import OutputMixin
+from hybridtrees.ensembles.conditional import OptionalProbabilities
+from hybridtrees.ensembles.members import (
+    USE_HARD,
+    VOTING,
+    Rows,
+    check_probabilities,
+    member_codes,
+    member_numbers,
+    member_probabilities,
+)
+from hybridtrees.ensembles.out_of_fold import joined_folds, shares_of, weighted_sum
+from hybridtrees.ensembles.transforming import TransformingMembers
 
 VALIDATION = "validation"
 
 
-class _Voting(OutputMixin, FoldedMembers):
+class _Voting(TransformingMembers):
     """What both kinds share.
 
     Parameters
@@ -76,18 +84,19 @@ class _Voting(OutputMixin, FoldedMembers):
             return self
         folds = self._make_folds(cv, rows, groups, time)
         answers = self._fit_members(members, rows, folds, self._answer)
-        found = [
-            joined_folds(len(rows), folds, [answer[k] for answer in answers])
-            for k in range(len(members))
-        ]
-        seen = found[0][1]
+        found, seen = joined_folds(len(rows), folds, answers)
         weight = None if rows.weight is None else rows.weight[seen]
-        values = [self._value(one[seen], rows, seen, weight) for one, _ in found]
+        values = [self._value(one[seen], rows, seen, weight) for one in found]
         self.weights_ = shares_of(self._shares(values), len(members))
         return self
 
     def _check_options(self, members: list[tuple[str, Any]]) -> None:
         """Check the parameters of one kind."""
+        if isinstance(self.weights, str) and self.weights != VALIDATION:
+            raise ValueError(
+                f"weights must be {VALIDATION!r}, a number for each estimator or None, got "
+                f"{self.weights!r}"
+            )
 
     def _answer(self, k: int, member: Any, table: Any) -> np.ndarray:
         """Return what a member says of rows that it has not seen."""
@@ -133,43 +142,6 @@ class _Voting(OutputMixin, FoldedMembers):
                 setattr(made, name, getattr(first, name))
         return made
 
-    def fit_transform(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Fit the members and return their predictions; see `fit` and `transform`."""
-        return self.fit(X, y, sample_weight).transform(X)
-
-    def transform(self, X: Any) -> Any:
-        """Return the predictions of the members."""
-        raise NotImplementedError
-
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the columns of `transform`.
-
-        Parameters
-        ----------
-        input_features : array-like of str, optional
-            The names of the features, which are checked only.
-
-        Returns
-        -------
-        names : ndarray of str
-        """
-        self._check_is_fitted()
-        if input_features is not None:
-            self._check_input_features(input_features)
-        prefix = type(self).__name__.lower()
-        return np.array([f"{prefix}_{name}" for name in self._column_names()], dtype=object)
-
-    def _column_names(self) -> list[str]:
-        return list(self._names)
-
-    def __sklearn_tags__(self) -> Any:
-        """Return the tags of a model that also transforms."""
-        from sklearn.utils import TransformerTags
-
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags = TransformerTags(preserves_dtype=[])
-        return tags
-
     def _check_fitted(self) -> None:
         super()._check_fitted()
         self._check_shares()
@@ -204,9 +176,8 @@ class VotingRegressor(RegressorMixin, _Voting):
     average: Literal["mean", "median"] = "mean"
 
     def _check_options(self, members: list[tuple[str, Any]]) -> None:
+        super()._check_options(members)
         check_option("average", self.average, ("mean", "median"))
-        if isinstance(self.weights, str):
-            check_option("weights", self.weights, (VALIDATION,))
 
     def _answer(self, k: int, member: Any, table: Any) -> np.ndarray:
         return member_numbers(member, table)
@@ -232,22 +203,17 @@ class VotingRegressor(RegressorMixin, _Voting):
         predictions : ndarray of shape (n_rows, n_members)
             Or a data frame, if `set_output` asks for one.
         """
-        self._check_is_fitted()
-        return self._wrap(self._all(X), self.get_feature_names_out(), X)
-
-    def _all(self, X: Any) -> np.ndarray:
-        return np.column_stack([member_numbers(member, X) for member in self.estimators_])
+        numbers = np.column_stack(self._ask_members(member_numbers, X))
+        return self._wrap(numbers, self.get_feature_names_out(), X)
 
     def _predictions(self, X: Any) -> np.ndarray:
-        self._check_is_fitted()
+        numbers = self._ask_members(member_numbers, X)
         if self.average == "median":
-            return weighted_median(self._all(X), self.weights_)
-        return weighted_sum(
-            [member_numbers(member, X) for member in self.estimators_], self.weights_
-        )
+            return weighted_median(np.column_stack(numbers), self.weights_)
+        return weighted_sum(numbers, self.weights_)
 
 
-class VotingClassifier(ClassifierMixin, _Voting):
+class VotingClassifier(OptionalProbabilities, _Voting):
     """Committee of classifiers: votes are counted, or probabilities are averaged.
 
     With ``weights="validation"`` the weight of a member is ``log((1 - e) / e) + log(K - 1)``, where
@@ -283,16 +249,11 @@ class VotingClassifier(ClassifierMixin, _Voting):
     flatten_transform: bool = True
 
     def _check_options(self, members: list[tuple[str, Any]]) -> None:
-        check_option("voting", self.voting, ("hard", "soft"))
+        super()._check_options(members)
+        check_option("voting", self.voting, VOTING)
         check_boolean("flatten_transform", self.flatten_transform)
-        if isinstance(self.weights, str):
-            check_option("weights", self.weights, (VALIDATION,))
-        for name, member in members:
-            if self.voting == "soft" and not hasattr(member, "predict_proba"):
-                raise ValueError(
-                    f"the member {name!r}, {type(member).__name__}, has no predict_proba: use "
-                    "voting='hard' or another member"
-                )
+        for name, member in members if self.voting == "soft" else ():
+            check_probabilities(member, f"the member {name!r}", USE_HARD)
 
     def _answer(self, k: int, member: Any, table: Any) -> np.ndarray:
         return member_codes(member, table, self.classes_).astype(np.float64)
@@ -315,7 +276,7 @@ class VotingClassifier(ClassifierMixin, _Voting):
         self._check_is_fitted()
         if self.voting == "soft":
             return super()._class_codes(X)
-        codes = [member_codes(member, X, self.classes_) for member in self.estimators_]
+        codes = self._all_codes(X)
         votes = np.zeros((len(codes[0]), len(self.classes_)))
         at = np.arange(len(votes))
         for code, weight in zip(codes, self.weights_, strict=True):
@@ -323,41 +284,17 @@ class VotingClassifier(ClassifierMixin, _Voting):
         # Sums of the same weights in another order must be ties.
         return np.asarray(votes.round(12).argmax(axis=1))
 
+    def _all_codes(self, X: Any) -> list[np.ndarray]:
+        return self._ask_members(lambda m, table: member_codes(m, table, self.classes_), X)
+
+    def _all_probabilities(self, X: Any) -> list[np.ndarray]:
+        return self._ask_members(lambda m, table: member_probabilities(m, table, self.classes_), X)
+
     def _probabilities(self, X: Any) -> np.ndarray:
-        self._check_is_fitted()
-        parts = [member_probabilities(member, X, self.classes_) for member in self.estimators_]
-        return weighted_sum(parts, self.weights_)
+        return weighted_sum(self._all_probabilities(X), self.weights_)
 
-    @available_if(lambda self: self.voting == "soft")
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the mean of the members' probabilities; only with ``voting="soft"``.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        proba : ndarray of shape (n_rows, n_classes)
-            Columns in the order of `classes_`.
-        """
-        return self._probabilities(X)
-
-    @available_if(lambda self: self.voting == "soft")
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Return the logarithms of the probabilities; only with ``voting="soft"``.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_rows, n_classes)
-            -inf for a probability of 0.
-        """
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self._probabilities(X)))
+    def _has_probabilities(self) -> bool:
+        return self.voting == "soft"
 
     def transform(self, X: Any) -> Any:
         """Return the votes or probabilities of the members.
@@ -375,9 +312,9 @@ class VotingClassifier(ClassifierMixin, _Voting):
         """
         self._check_is_fitted()
         if self.voting == "hard":
-            codes = [member_codes(member, X, self.classes_) for member in self.estimators_]
-            return self._wrap(np.column_stack(codes), self.get_feature_names_out(), X)
-        parts = [member_probabilities(member, X, self.classes_) for member in self.estimators_]
+            codes = np.column_stack(self._all_codes(X))
+            return self._wrap(codes, self.get_feature_names_out(), X)
+        parts = self._all_probabilities(X)
         if not self.flatten_transform:
             return np.stack(parts)
         return self._wrap(np.hstack(parts), self.get_feature_names_out(), X)

@@ -13,6 +13,7 @@ from hybridtrees._parameters import (
     check_integer,
     check_option,
     check_real,
+    check_verbose,
 )
 from hybridtrees._predictor import Predictor
 from hybridtrees.base import RawScoreMixin, atomic_fit
@@ -108,8 +109,7 @@ class RegressionParameters(Predictor):
 
         cv, penalty = check_cv(self.cv), check_penalty(self.penalty, self.alpha, self.l1_ratio)
         check_boolean("missing_indicator", self.missing_indicator)
-        if not isinstance(self.verbose, bool):
-            check_integer("verbose", self.verbose, 0)
+        check_verbose(self.verbose)
         tol = check_real("tol", self.tol, 0, closed="right")
         max_iter = check_integer("max_iter", self.max_iter, 1, 2**31 - 1)
         return Options(

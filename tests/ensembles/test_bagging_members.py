@@ -194,7 +194,7 @@ def test_members_of_scikit_learn(tmp_path):
     assert 0 < model.oob_score_ < model.score(X, y) < 1
     hard = ht.BaggingClassifier(svm.LinearSVC(), 5, random_state=0, voting="hard").fit(X, codes)
     assert hard.score(X, codes) > 0.5
-    with pytest.raises(ValueError, match="voting='soft' needs an estimator with predict_proba"):
+    with pytest.raises(ValueError, match="LinearSVC, which has no predict_proba: use v"):
         ht.BaggingClassifier(svm.LinearSVC()).fit(X, codes)
     with pytest.raises(TypeError, match="cannot be saved"):
         model.save(tmp_path / "model.htree")

@@ -200,7 +200,7 @@ def test_probabilities_of_classes_that_a_member_has_not_seen(labels):
 
 
 def test_a_member_without_probabilities_is_named():
-    with pytest.raises(TypeError, match="CARTRegressor has no predict_proba"):
+    with pytest.raises(TypeError, match="CARTRegressor, which has no predict_proba"):
         member_probabilities(ht.CARTRegressor(), np.eye(2), np.arange(2))
 
 

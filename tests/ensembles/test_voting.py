@@ -213,7 +213,7 @@ def test_members_by_name(rows):
         ({"weights": [1, 2]}, ValueError, "one number for each of the 3 estimators, got 2"),
         ({"weights": [1, -1, 0]}, ValueError, "weights must be a real number of at least 0"),
         ({"weights": [0, 0, 0]}, ValueError, "a positive number"),
-        ({"weights": "best"}, ValueError, "one of 'validation', got 'best'"),
+        ({"weights": "best"}, ValueError, "a number for each estimator or None, got 'best'"),
         ({"average": "mode"}, ValueError, "one of 'mean', 'median'"),
         ({"n_jobs": "two"}, TypeError, "n_jobs"),
         ({"verbose": -1}, ValueError, "verbose"),
@@ -237,7 +237,7 @@ def test_soft_votes_need_probabilities(rows):
 
     X, y = rows
     model = ht.VotingClassifier([("silent", Silent())], voting="soft")
-    with pytest.raises(ValueError, match="'silent', Silent, has no predict_proba"):
+    with pytest.raises(ValueError, match="'silent' is a Silent, which has no predict_proba"):
         model.fit(X, y > 0)
 
 

@@ -102,6 +102,20 @@ def prune_nodes(
     return pruned, new_node
 
 
+def prune_at(
+    tree: Tree, alpha: float, impurity: np.ndarray | None, leaf: np.ndarray
+) -> tuple[Tree, np.ndarray]:
+    """Return the subtree of minimal cost-complexity, and the leaves of rows in it.
+
+    `leaf` has the node of each row, -1 for rows that were not used. As in scikit-learn, an alpha of
+    0 does not prune, not even branches without any gain.
+    """
+    if not alpha > 0:
+        return tree, leaf
+    tree, new_node = prune_nodes(tree, collapse_alphas(tree, impurity) > alpha, impurity)
+    return tree, np.where(leaf < 0, leaf, new_node[leaf]).astype(np.int32)
+
+
 def branch_sizes(tree: Tree) -> np.ndarray:
     """Return the number of nodes of the branch of each node, itself included."""
     return preorder(*_children(tree))[1]

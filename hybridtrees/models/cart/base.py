@@ -13,7 +13,7 @@ from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import table_threads
 from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.tree.paths import leaf_weights
-from hybridtrees.core.tree.pruning import PruningPath, collapse_alphas, prune_nodes, pruning_path
+from hybridtrees.core.tree.pruning import PruningPath, prune_at, pruning_path
 from hybridtrees.core.tree.tree import TreeEnsemble
 from hybridtrees.core.tree.walk import find_values
 from hybridtrees.input.folds import check_cv, make_folds
@@ -108,12 +108,9 @@ class CARTModel(SingleTree, ImpurityTreeParameters):
 
     def _keep_tree(self, grown: Grown, weight: np.ndarray | None) -> None:
         """Prune the tree and keep what predictions and `leaf_weights` need."""
-        tree, impurity, leaf = grown.tree, grown.impurity, grown.leaf
-        # As in scikit-learn, 0 does not prune, not even branches without any gain.
-        if self.ccp_alpha_ > 0:
-            splits = collapse_alphas(tree, impurity) > self.ccp_alpha_
-            tree, new_node = prune_nodes(tree, splits, impurity)
-            leaf = np.where(leaf < 0, leaf, new_node[leaf])
+        tree, leaf = prune_at(grown.tree, self.ccp_alpha_, grown.impurity, grown.leaf)
+        impurity = grown.impurity
+        if tree is not grown.tree:
             assert tree.impurity is not None
             impurity = tree.impurity
         self._trees = TreeEnsemble([tree], self.n_features_in_, tree.values.shape[1])

@@ -10,7 +10,14 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from hybridtrees._parameters import Seed, check_boolean, check_integer, check_option, check_real
+from hybridtrees._parameters import (
+    Seed,
+    check_boolean,
+    check_integer,
+    check_option,
+    check_real,
+    check_verbose,
+)
 from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.checks import check_arrays, check_count, check_numbers, check_type
 from hybridtrees.core.base.random_state import seed_sequence
@@ -298,8 +305,7 @@ class ProximityImputer(Transformer):
         check_boolean("oob", self.oob)
         if self.validation_fraction is not None:
             check_real("validation_fraction", self.validation_fraction, 0, 1, closed="neither")
-        if not isinstance(self.verbose, bool):
-            check_integer("verbose", self.verbose, 0)
+        check_verbose(self.verbose)
 
     def _grow(self, filled: np.ndarray, training: Training, seeds: np.random.SeedSequence) -> Any:
         """Grow a forest on the filled table; without a target, to tell it from a permuted one."""

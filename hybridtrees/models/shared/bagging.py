@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -23,6 +21,7 @@ from hybridtrees.core.base.checks import (
     check_type,
 )
 from hybridtrees.core.base.workers import start_workers
+from hybridtrees.models.shared.progress import Progress
 from hybridtrees.models.shared.row_draws import draw_of, draw_some
 
 # The error has settled when, over so many trees, its mean changed by no more than this share and
@@ -193,7 +192,7 @@ def bag(
     `watch`, which returns the error so far; `earlier` holds the errors of an earlier fit.
     """
     result = BaggingResult(errors=list(earlier or ()))
-    start = time.perf_counter()
+    report = Progress(settings.verbose, settings.n_trees, settings.first)
     with ExitStack() as stack:
         made = _grown_trees(open_grower, grow, sampler, settings, seeds, stack)
         for draw_seed, tree in made:
@@ -203,8 +202,8 @@ def bag(
             if error is not None:
                 result.errors.append(error)
             stops = settings.settle and has_settled(result.errors, settings.grain)
-            if settings.verbose:
-                _report(settings, result, stops, time.perf_counter() - start)
+            fact = f"oob:{result.errors[-1]:.5f}" if result.errors else ""
+            report(fact, "the error has settled" if stops else "")
             if stops:
                 break
     return result
@@ -274,16 +273,3 @@ def _grown_trees(
             yield waiting.popleft().result()
     while waiting:
         yield waiting.popleft().result()
-
-
-def _report(settings: BaggingSettings, result: BaggingResult, stops: bool, elapsed: float) -> None:
-    """Print a line every `verbose` trees and at the end, with elapsed and remaining time."""
-    done, n_trees = len(result.trees), settings.n_trees
-    if done % int(settings.verbose) and done != n_trees and not stops:
-        return
-    parts = [f"[{settings.first + done}]"]
-    if result.errors:
-        parts.append(f"oob:{result.errors[-1]:.5f}")
-    remaining = elapsed / done * (n_trees - done)
-    ending = "the error has settled" if stops else f"at most {remaining:.1f} s to go"
-    print("  ".join([*parts, f"{elapsed:.1f} s, {ending}"]), file=sys.stdout, flush=True)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from hybridtrees._parameters import Seed, check_integer, check_option, check_real
+from hybridtrees._parameters import Seed, check_integer, check_option, check_real, check_verbose
 from hybridtrees._persistence import load
 from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.random_state import seed_sequence
@@ -174,8 +174,7 @@ class BoostedModel(BoostedPrediction):
         check_integer("early_stopping_rounds", self.early_stopping_rounds, 1, allow_none=True)
         check_real("huber_slope", self.huber_slope, 0, closed="neither")
         check_real("tweedie_variance_power", self.tweedie_variance_power, 1, 2, closed="left")
-        if not isinstance(self.verbose, bool):
-            check_integer("verbose", self.verbose, 0)
+        check_verbose(self.verbose)
         step = check_real("max_delta_step", self.max_delta_step, 0)
         # As in xgboost, the steps of a Poisson model are limited by default.
         step = 0.7 if step == 0 and self.objective == "count:poisson" else step
@@ -295,8 +294,7 @@ class BoostedModel(BoostedPrediction):
         params = self._check_parameters()
         callbacks = [] if self.callbacks is None else check_callbacks(self.callbacks)
         period = self.verbose if verbose is None else verbose
-        if not isinstance(period, bool):
-            check_integer("verbose", period, 0)
+        check_verbose(period)
         seeds = seed_sequence(self.random_state)
         before = self._model_before(xgb_model)
         values = self._learn_table(X, before)

@@ -18,6 +18,7 @@ from hybridtrees._parameters import (
     check_option,
     check_real,
     check_rows,
+    check_verbose,
     count_rows,
 )
 from hybridtrees._predictor import Predictor
@@ -92,8 +93,7 @@ class GrowthParameters(Predictor):
         check_integer("max_leaf_nodes", self.max_leaf_nodes, 2, allow_none=True)
         check_real("min_impurity_decrease", self.min_impurity_decrease, 0)
         check_integer("max_bins", self.max_bins, min_bins, MAX_BINS)
-        if not isinstance(self.verbose, bool):
-            check_integer("verbose", self.verbose, 0)
+        check_verbose(self.verbose)
 
     def _check_tree_parameters(self) -> None:
         """Check what can be checked without the data."""

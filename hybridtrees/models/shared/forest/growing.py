@@ -14,7 +14,7 @@ from hybridtrees.core.grow.cart import TargetLeaves, TargetStatistics, cart_para
 from hybridtrees.core.grow.grower import Grower, uses_histograms
 from hybridtrees.core.tree._walk import group_rows
 from hybridtrees.core.tree.packing import PackedTree, pack_tree
-from hybridtrees.core.tree.pruning import collapse_alphas, prune_nodes
+from hybridtrees.core.tree.pruning import prune_at
 from hybridtrees.core.tree.tree import Tree
 from hybridtrees.models.shared.bagging import RowSampler
 from hybridtrees.models.shared.tree_parameters import TreeRecipe
@@ -88,11 +88,7 @@ class ForestFit:
             weight = factor if weight is None else weight * factor
         statistics = TargetStatistics(self.target, weight, recipe.criterion, recipe.n_classes)
         grown = grower.grow(statistics, statistics.rows, seed)
-        tree, leaf = grown.tree, grown.leaf
-        if self.ccp_alpha > 0:
-            splits = collapse_alphas(tree, grown.impurity) > self.ccp_alpha
-            tree, new_node = prune_nodes(tree, splits, grown.impurity)
-            leaf = np.where(leaf < 0, leaf, new_node[leaf]).astype(np.int32)
+        tree, leaf = prune_at(grown.tree, self.ccp_alpha, grown.impurity, grown.leaf)
         packed, values = pack_grown(tree, recipe)
         oob_rows = oob_values = None
         if self.watch_oob:
