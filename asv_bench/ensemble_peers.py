@@ -9,6 +9,8 @@ Cases are dicts in the lists ``CASES`` of the modules in ``ensemble_cases``, wit
     peer   the same for the other library
     unit   what is compared, such as "time ratio"
 
+and, if they differ from the runner's, ``threads``: the numbers of threads that have a goal.
+
 Both are run in turn in this process, and the order changes from repeat to repeat. The ratio is that
 of the minima, ours / peer, so less than 1 is better. Times with one thread are CPU times, which
 other programs on the machine do not disturb.
@@ -40,7 +42,7 @@ SIDES = ["ours", "peer"]
 
 def check_case(case: Case, module: str) -> None:
     """Raise ValueError unless a case has what the runner needs."""
-    if not isinstance(case, dict) or set(case) != KEYS:
+    if not isinstance(case, dict) or set(case) - {"threads"} != KEYS:
         raise ValueError(f"{module}: a case must be a dict with the keys {sorted(KEYS)}")
     if not isinstance(case["name"], str) or not case["name"]:
         raise ValueError(f"{module}: the name of a case must be a string, got {case['name']!r}")
@@ -107,7 +109,7 @@ def make_parser(cases: dict[str, Case]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     count = measuring.positive(int)
     parser.add_argument("--case", nargs="+", choices=cases, default=list(cases), metavar="CASE")
-    parser.add_argument("--threads", nargs="+", type=count, default=[1, 2])
+    parser.add_argument("--threads", nargs="+", type=count, help="default: 1 2, or those of a case")
     parser.add_argument("--repeat", type=count, default=3)
     parser.add_argument("--list", action="store_true", help="print the names of the cases")
     parser.add_argument("--json", type=Path, help="also write every figure to this file")
@@ -124,7 +126,7 @@ def main(arguments: list[str] | None = None, package: str = "ensemble_cases") ->
     facts = measuring.print_machine()
     records, failed = [], not options.case
     for name in options.case:
-        for threads in options.threads:
+        for threads in options.threads or cases[name].get("threads", (1, 2)):
             try:
                 records.append(run_case(cases[name], threads, options.repeat))
             except Exception as error:  # the other cases are still worth running

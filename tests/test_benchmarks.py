@@ -54,6 +54,9 @@ CASES = [{"name": "toy", "goal": 0.1, "limit": 0.5, "ours": work("ours", 1.0, 0.
 """
 
 
+PACKAGES = ("toy_cases", "ensemble_cases", "second_round_cases", "ensemble_peers", "measuring")
+
+
 @pytest.fixture
 def ensemble_peers(benchmarks, tmp_path, monkeypatch):
     """The runner, and a package of one case."""
@@ -64,7 +67,7 @@ def ensemble_peers(benchmarks, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     yield importlib.import_module("ensemble_peers"), folder
     for name in list(sys.modules):
-        if name.partition(".")[0] in ("toy_cases", "ensemble_cases", "ensemble_peers", "measuring"):
+        if name.partition(".")[0] in PACKAGES:
             del sys.modules[name]
 
 
@@ -104,5 +107,14 @@ def test_faulty_cases_of_ensembles_are_named(ensemble_peers, capsys):
 def test_the_cases_of_ensembles_are_whole(ensemble_peers):
     runner, _ = ensemble_peers
     pytest.importorskip("sklearn")
-    for case in runner.discover().values():
+    for case in [*runner.discover().values(), *runner.discover("second_round_cases").values()]:
         assert case["goal"] <= case["limit"]
+
+
+def test_a_case_may_name_its_numbers_of_threads(ensemble_peers):
+    runner, _ = ensemble_peers
+    assert runner.discover("toy_cases")
+    module = importlib.import_module("toy_cases.toy")
+    module.CASES[0]["threads"] = (3,)
+    assert runner.main(["--repeat", "1"], "toy_cases") == 0
+    assert module.calls == [("ours", 3), ("peer", 3)]

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hybridtrees.linear.blas import sequential_blas
+from hybridtrees.linear.sparse_products import is_mostly_zero, sparse_gram
 
 Floats = NDArray[np.float64]
 
@@ -120,8 +121,12 @@ def collect_products(
     y_mean, y_unit = _target_units(y if rows is None else y[rows], w, centred)
     targets = np.ascontiguousarray((y - y_mean) / y_unit)
 
-    def products(table: Any) -> tuple[Floats, Floats, Floats]:
-        found = _passes.gram(table, targets, weight, n_threads) / total
+    def products(*columns: Floats) -> tuple[Floats, Floats, Floats]:
+        if is_mostly_zero(values):
+            found = sparse_gram(values, columns, targets, weight, rows)
+        else:
+            found = _passes.gram(_passes.Table(values, *columns, rows), targets, weight, n_threads)
+        found /= total
         return found, found[:p, -1], np.diag(found)[:p]
 
     with sequential_blas():
@@ -152,7 +157,8 @@ def column_scales(
 
     _, total = _weights(values, weight, rows)
 
-    def sums(table: Any) -> tuple[Floats, Floats, Floats]:
+    def sums(*columns: Floats) -> tuple[Floats, Floats, Floats]:
+        table = _passes.Table(values, *columns, rows)
         found = _passes.column_sums(table, weight, n_threads) / total
         return found, found[0], found[1]
 
@@ -175,7 +181,7 @@ def _weights(
 
 
 def _sums_about_means(
-    sums: Callable[[Any], tuple[Floats, Floats, Floats]],
+    sums: Callable[[Floats, Floats, Floats], tuple[Floats, Floats, Floats]],
     values: Any,
     weight: Floats | None,
     rows: NDArray[np.int64] | None,
@@ -184,23 +190,19 @@ def _sums_about_means(
 ) -> tuple[Floats, Floats, Floats, Floats, Floats | None]:
     """Return sums over a table, drifts from guessed means, and centers, units and fills.
 
-    A second pass is made if a guess is too far off or a value is missing.
+    `sums` takes the center, the inverse unit and the fill of each column. It is called again if a
+    guess is too far off or a value is missing.
     """
-    from hybridtrees.linear._passes import Table
-
     center, unit = _guess(values, rows, centred)
     empty = np.full(values.shape[1], np.nan)
-    found, drift, square = sums(
-        Table(values, center, 1.0 / unit, empty if fill is None else fill, rows)
-    )
+    found, drift, square = sums(center, 1.0 / unit, empty if fill is None else fill)
     if not np.isfinite(found).all():
         center, unit, fill = _careful_units(values, weight, rows, centred, fill)
     elif centred and (drift**2 > _MAX_DRIFT**2 * (square - drift**2)).any():
         center = center + unit * drift
     else:
         return found, drift, center, unit, fill
-    table = Table(values, center, 1.0 / unit, empty if fill is None else fill, rows)
-    found, drift, _ = sums(table)
+    found, drift, _ = sums(center, 1.0 / unit, empty if fill is None else fill)
     return found, drift, center, unit, fill
 
 

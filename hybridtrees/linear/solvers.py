@@ -8,6 +8,7 @@ All of them minimise over b, for correlations R of the columns and r with the ta
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,23 +61,79 @@ def solve_ridge(
     from scipy.linalg import lapack
 
     p = len(corr)
-    system = corr + np.diag(np.broadcast_to(np.asarray(l2, dtype=np.float64), p))
+    system = _with_ridge(corr, l2)
     with sequential_blas():
         factor, info = lapack.dpotrf(system, lower=1)
-        if info == 0:
-            norm = np.abs(system).sum(axis=0).max()
-            rcond, _ = lapack.dpocon(factor, norm, uplo="L")
-            if rcond > _SINGULAR:
-                beta, _ = lapack.dpotrs(factor, xy, lower=1)
-                inverse = None
-                if want_inverse:
-                    lower, _ = lapack.dpotri(factor, lower=1)
-                    inverse = np.tril(lower) + np.tril(lower, -1).T
-                every = np.ones(p, dtype=bool) if want_inverse else None
-                return Solution(beta, p, inverse, every)
+        if info == 0 and _is_sound(factor, system):
+            beta, _ = lapack.dpotrs(factor, xy, lower=1)
+            inverse = None
+            if want_inverse:
+                lower, _ = lapack.dpotri(factor, lower=1)
+                inverse = np.tril(lower) + np.tril(lower, -1).T
+            every = np.ones(p, dtype=bool) if want_inverse else None
+            return Solution(beta, p, inverse, every)
         values, vectors = np.linalg.eigh(system)
         kept = values > 10 * p * _EPS * values[-1]
         return _from_spectrum(vectors, values, vectors.T @ xy, kept, want_inverse)
+
+
+def _with_ridge(corr: Floats, l2: Floats | float) -> Floats:
+    system = corr.copy()
+    system.ravel()[:: len(corr) + 1] += l2
+    return system
+
+
+def _is_sound(factor: Floats, system: Floats) -> bool:
+    """Whether a Cholesky factor is that of a well-conditioned system."""
+    from scipy.linalg import lapack
+
+    norm = np.abs(system).sum(axis=0).max()
+    rcond, _ = lapack.dpocon(factor, norm, uplo="L")
+    return bool(rcond > _SINGULAR)
+
+
+class BorderedRidge:
+    """Ridge regression on columns to which others are appended.
+
+    The Cholesky factor is kept, and gets a row per new column: p^2 operations in place of p^3 / 3.
+    """
+
+    def __init__(self) -> None:
+        self._factor: Floats | None = None
+
+    def solve(self, corr: Floats, xy: Floats, l2: Floats) -> Solution:
+        """Return the same as `solve_ridge`; corr, xy and l2 are those of last time, and more."""
+        from scipy.linalg import lapack
+
+        with sequential_blas():
+            factor = self._extended(corr, l2)
+            if factor is None or not _is_sound(factor, _with_ridge(corr, l2)):
+                self._factor = None
+                return solve_ridge(corr, xy, l2)
+            self._factor = factor
+            beta, _ = lapack.dpotrs(factor, xy, lower=1)
+        return Solution(beta, len(corr))
+
+    def _extended(self, corr: Floats, l2: Floats) -> Floats | None:
+        """Return the factor of all columns; None if they are dependent."""
+        from scipy.linalg import lapack
+
+        p = len(corr)
+        if self._factor is None:
+            factor, info = lapack.dpotrf(_with_ridge(corr, l2), lower=1)
+            return None if info else factor
+        known = len(self._factor)
+        factor = np.zeros((p, p), order="F")
+        factor[:known, :known] = self._factor
+        if p > known:
+            rows, _ = lapack.dtrtrs(self._factor, corr[:known, known:], lower=1)
+            rest = _with_ridge(corr[known:, known:], l2[known:]) - rows.T @ rows
+            own, info = lapack.dpotrf(rest, lower=1)
+            if info:
+                return None
+            factor[known:, :known] = rows.T
+            factor[known:, known:] = own
+        return factor
 
 
 def _from_spectrum(
@@ -171,30 +228,34 @@ def solve_products(
     tol: float = 1e-10,
     max_iter: int = 10_000,
     want_inverse: bool = False,
+    ridge: Callable[[Floats, Floats, Floats], Solution] | None = None,
 ) -> Solution:
     """Solve for standardised columns and targets (see `original_scale`); constants get 0.
 
-    Penalties refer to standardised columns and original targets.
+    Penalties refer to standardised columns and original targets. `ridge` solves the equations if
+    there is no L1 penalty, in place of `solve_ridge`.
     """
     p, k = moments.xy.shape
     varies = moments.varies
     every = varies.all()
     corr = moments.corr if every else moments.corr[np.ix_(varies, varies)]
     xy = moments.xy if every else moments.xy[varies]
-    ridge = np.broadcast_to(np.asarray(l2, dtype=np.float64), p)[varies]
+    squares = np.broadcast_to(np.asarray(l2, dtype=np.float64), p)[varies]
     lasso = np.broadcast_to(np.asarray(l1, dtype=np.float64), p)[varies]
     if not varies.any():
         empty = np.zeros((0, 0))
         return Solution(np.zeros((p, k)), 0, empty, np.ones(0, dtype=bool))
-    if not lasso.any():
-        solution = solve_ridge(corr, xy, ridge, want_inverse=want_inverse)
+    if not lasso.any() and ridge is not None:
+        solution = ridge(corr, xy, squares)
+    elif not lasso.any():
+        solution = solve_ridge(corr, xy, squares, want_inverse=want_inverse)
     else:
         y_scale = np.where(moments.y_scale > 0, moments.y_scale, np.inf)
         solution = solve_elastic_net(
             corr,
             xy,
             lasso[:, None] / y_scale,
-            np.repeat(ridge[:, None], k, axis=1),
+            np.repeat(squares[:, None], k, axis=1),
             yy=(moments.y_scale > 0).astype(np.float64),
             start=None if start is None else start[varies],
             tol=tol,

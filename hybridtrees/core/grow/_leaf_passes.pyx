@@ -418,3 +418,51 @@ def feature_gains(const Node[::1] nodes, float64_t[::1] total):
         for k in range(nodes.shape[0]):
             if nodes[k].left >= 0 and 0 <= nodes[k].feature < total.shape[0]:
                 total[nodes[k].feature] += max(nodes[k].gain, 0.0)
+
+
+# ---- Centred moments of leaves ----------------------------------------------------------------
+
+
+def centre_moments(const float64_t[:, :, :] by_column, const float64_t[:, :] squares,
+                   const int32_t[::1] n_columns, const float64_t[:, ::1] sums, float64_t constant):
+    """Moments of `leaf_moments` about the means of the leaves: means, products, gradients.
+
+    `sums` are those of gradients and hessians, by leaf. Columns with missing values are centred
+    already. A column that keeps at most the share `constant` of its squares has zeros.
+    """
+    cdef intp_t n = by_column.shape[0], width = by_column.shape[1], leaf, i, j, k, at
+    cdef float64_t before, h
+    if (squares.shape[0] != n or n_columns.shape[0] != n or sums.shape[0] != n
+            or sums.shape[1] < 2 or by_column.shape[2] < 6
+            or squares.shape[1] < width * (width + 1) // 2):
+        raise ValueError("the moments do not fit the leaves")
+    for leaf in range(n):
+        if not 0 <= n_columns[leaf] <= width:
+            raise ValueError("a leaf has more columns than its moments")
+    means, products = np.zeros((n, width)), np.zeros((n, width, width))
+    gradients, kept = np.zeros((n, width)), np.zeros(width, dtype=np.uint8)
+    cdef float64_t[:, ::1] center = means, grad = gradients
+    cdef float64_t[:, :, ::1] matrix = products
+    cdef uint8_t[::1] varies = kept
+    with nogil:
+        for leaf in range(n):
+            k, h, at = n_columns[leaf], sums[leaf, 1], 0
+            for i in range(width):
+                if by_column[leaf, i, 0] > 0 and by_column[leaf, i, 5] == 0:
+                    center[leaf, i] = by_column[leaf, i, 1] / by_column[leaf, i, 0]
+            for i in range(k):
+                # The triangle of a leaf is packed for its own number of columns.
+                before = squares[leaf, at]
+                for j in range(i, k):
+                    matrix[leaf, i, j] = (squares[leaf, at]
+                                          - center[leaf, i] * center[leaf, j] * h)
+                    at += 1
+                varies[i] = matrix[leaf, i, i] > constant * before
+            for i in range(k):
+                if varies[i]:
+                    grad[leaf, i] = by_column[leaf, i, 2] - center[leaf, i] * sums[leaf, 0]
+                for j in range(i, k):
+                    if not (varies[i] and varies[j]):
+                        matrix[leaf, i, j] = 0.0
+                    matrix[leaf, j, i] = matrix[leaf, i, j]
+    return means, products, gradients

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from hybridtrees.core.base._types import CONSTANT
-from hybridtrees.core.grow._leaf_passes import add_lines, leaf_moments
+from hybridtrees.core.grow._leaf_passes import add_lines, centre_moments, leaf_moments
 from hybridtrees.core.grow.grower import Grower, LeafModel, newton_values
 from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.grow.params import GrowerParams
@@ -249,7 +249,6 @@ def sum_leaves(
     n_threads: int,
 ) -> LeafMoments:
     """Moments of the regressors of all leaves; `sums` are those of grad and hess, by leaf."""
-    width = leaves.feature.shape[1]
     feature = np.maximum(leaves.feature, 0)
     mean, scale = columns.mean[feature], columns.scale[feature]
     mean, factor = np.ascontiguousarray(mean), np.ascontiguousarray(1 / scale)
@@ -271,29 +270,9 @@ def sum_leaves(
             np.ascontiguousarray(factor[lacking]), grad, hess, n_threads,
         )  # fmt: skip
         by_column[lacking], squares[lacking] = again, new_squares
-    # Centre the columns; those with missing values are centred already.
-    known, total, along = by_column[:, :, 0], by_column[:, :, 1], by_column[:, :, 2]
-    center = np.divide(total, known, out=np.zeros_like(total), where=known > 0)
-    complete = by_column[:, :, 5] == 0
-    center[~complete] = 0.0
-    upper = np.triu_indices(width)
-    matrix = np.zeros((len(feature), width, width))
-    # The triangle of a leaf is packed for its own number of columns.
-    for k in np.unique(leaves.n_columns[leaves.n_columns > 0]):
-        of = np.flatnonzero(leaves.n_columns == k)
-        i, j = upper if k == width else np.triu_indices(int(k))
-        matrix[of[:, None], i, j] = squares[of, : len(i)]
-    diagonal = np.einsum("ijj->ij", matrix)
-    before = diagonal.copy()
-    hessian = sums[:, 1]
-    matrix -= center[:, :, None] * center[:, None, :] * hessian[:, None, None]
-    gradient = along - center * sums[:, :1]
-    used = np.arange(width) < leaves.n_columns[:, None]
-    flat = ~(used & (diagonal > CONSTANT * before))
-    matrix[flat[:, :, None] | flat[:, None, :]] = 0.0
-    lower = np.tril_indices(width, -1)
-    matrix[:, lower[0], lower[1]] = matrix[:, lower[1], lower[0]]
-    gradient[flat] = 0.0
+    center, matrix, gradient = centre_moments(
+        by_column, squares, leaves.n_columns, np.ascontiguousarray(sums), CONSTANT
+    )
     base = mean + shift * scale
     return LeafMoments(
         matrix, gradient, base + center * scale,

@@ -26,7 +26,13 @@ from hybridtrees.linear.cross_products import (
 )
 from hybridtrees.linear.newton import LogisticFit, LogLoss, fit_log_loss
 from hybridtrees.linear.regression import Line, Options, open_regression
-from hybridtrees.linear.solvers import Solution, original_scale, solve_products, solve_ridge
+from hybridtrees.linear.solvers import (
+    BorderedRidge,
+    Solution,
+    original_scale,
+    solve_products,
+    solve_ridge,
+)
 from hybridtrees.linear.wide import is_wide
 from hybridtrees.linear.wide_logistic import LARGEST_HESSIAN
 from hybridtrees.models.eblr.factor import RowFactor
@@ -35,6 +41,8 @@ Floats = NDArray[np.float64]
 
 # A column is dependent if the others explain all but this share of its variance.
 _DEPENDENT = 1e-9
+# With so many columns, the factor of the equations is kept from round to round.
+_MANY_COLUMNS = 256
 
 
 class EnrichedTable:
@@ -163,6 +171,7 @@ class GrowingLeastSquares(GrowingLine):
         )
         self._beta = np.zeros((self.table.n_columns, 1))
         self._factor: RowFactor | None = None
+        self._bordered = BorderedRidge() if values.shape[1] >= _MANY_COLUMNS else None
 
     def append(self, column: Floats) -> None:
         """Add a column of zeros and ones."""
@@ -196,9 +205,9 @@ class GrowingLeastSquares(GrowingLine):
         l1, l2 = self.penalties()
         solution: Solution | None = None
         if self._factor is None:
-            solution = solve_products(
-                moments, l1, l2, start=self._beta, tol=options.tol, max_iter=options.max_iter
-            )
+            ridge = None if self._bordered is None else self._bordered.solve
+            how = {"tol": options.tol, "max_iter": options.max_iter, "ridge": ridge}
+            solution = solve_products(moments, l1, l2, start=self._beta, **how)
             if solution.spectral and options.penalty.alpha == 0:
                 # The moments of nearly collinear columns have lost the difference between them.
                 self._factor = RowFactor(

@@ -30,6 +30,8 @@ Floats = NDArray[np.float64]
 _NOISE = 1e-12
 # Directions with less than this share of a regressor's variation do not count.
 _JITTER = 1e-10
+# Maximum number of entries of the systems that are solved together.
+_MAX_ENTRIES = 1 << 18
 
 
 def prune_by_information(
@@ -133,31 +135,53 @@ def _sizes(
 
     That is the trace of H (H + penalty)^-1, H being the second derivative of the loss.
     """
-    regressors, n_classes = grower.table.regressors, grower.table.recipe.n_classes
-    cells, penalty = grown.grown.cells, grower.node_penalty()
+    penalty = grower.node_penalty()
     used = (grown.theta[:, :, 1:] != 0).any(axis=1)
     sizes = np.full(len(used), float(n_outputs))
-    for node in np.flatnonzero(used.any(axis=1)).tolist():
-        if cells.shape[1]:
-            products, weights = grower.problem.products(cells[node : node + 1])
-            inner = centred_products(products[0], regressors.shape[1] + 1)[0]
-            total = float(weights[0])
-        else:
-            rows, w = _rows_of_node(grown, weight, node)
-            total = float(w.sum())
-            away = regressors[rows] - w @ regressors[rows] / w.sum()
-            inner = (away * w[:, None]).T @ away
-        own = used[node]
-        spread = np.sqrt(np.maximum(np.diag(inner), 0.0) / total)
-        l2 = penalty.parts(spread, total)[1][own]
-        hessian = inner[np.ix_(own, own)] / total
-        if n_classes:
-            hessian = hessian * _curvature(grown, grower, weight, node)
-        unit = np.sqrt(np.maximum(np.diag(hessian), np.finfo(float).tiny))
-        corr = hessian / np.outer(unit, unit)
-        kept = corr + np.diag(l2 / unit**2 + _JITTER)
-        sizes[node] = n_outputs * (1.0 + float(np.trace(np.linalg.solve(kept, corr))))
+    full = used.all(axis=1)
+    p = used.shape[1]
+    # Nodes that use all regressors have systems of the same size, solved together.
+    groups = [] if p == 0 else _chunks(np.flatnonzero(full), max(1, _MAX_ENTRIES // p**2))
+    groups += [np.array([node]) for node in np.flatnonzero(used.any(axis=1) & ~full)]
+    for nodes in groups:
+        inner, total = _centred(grown, grower, weight, nodes)
+        own = np.flatnonzero(used[nodes[0]])
+        spread = np.sqrt(np.maximum(np.einsum("ijj->ij", inner), 0.0) / total[:, None])
+        l2 = np.stack([penalty.parts(s, t)[1] for s, t in zip(spread, total, strict=True)])[:, own]
+        hessian = inner[:, own[:, None], own] / total[:, None, None]
+        if grower.table.recipe.n_classes:
+            curves = [_curvature(grown, grower, weight, int(node)) for node in nodes]
+            hessian = hessian * np.array(curves)[:, None, None]
+        unit = np.sqrt(np.maximum(np.einsum("ijj->ij", hessian), np.finfo(float).tiny))
+        corr = hessian / (unit[:, :, None] * unit[:, None, :])
+        kept = corr.copy()
+        np.einsum("ijj->ij", kept)[...] += l2 / unit**2 + _JITTER
+        trace = np.trace(np.linalg.solve(kept, corr), axis1=1, axis2=2)
+        sizes[nodes] = n_outputs * (1.0 + trace)
     return sizes
+
+
+def _chunks(nodes: NDArray[np.intp], size: int) -> list[NDArray[np.intp]]:
+    return [nodes[start : start + size] for start in range(0, len(nodes), size)]
+
+
+def _centred(
+    grown: GrownTree, grower: LinearTreeGrower, weight: Floats | None, nodes: NDArray[np.intp]
+) -> tuple[Floats, Floats]:
+    """Return the centred products of the regressors of some nodes, and the weights of the nodes."""
+    regressors, cells = grower.table.regressors, grown.grown.cells
+    p = regressors.shape[1]
+    if cells.shape[1]:
+        products, total = grower.problem.products(cells[nodes])
+        return np.stack([centred_products(own, p + 1)[0] for own in products]), total
+    inner, total = np.empty((len(nodes), p, p)), np.empty(len(nodes))
+    for k, node in enumerate(nodes.tolist()):
+        rows, w = _rows_of_node(grown, weight, node)
+        total[k] = w.sum()
+        part = regressors[rows]
+        away = part - w @ part / total[k]
+        inner[k] = (away * w[:, None]).T @ away
+    return inner, total
 
 
 def _curvature(
