@@ -95,7 +95,7 @@ class Blender:
     def _by_validation(
         self, tried: dict[str, list[Prediction]], trials: Sequence[Trial] = ()
     ) -> Blend | None:
-        """Return the ensemble by predictions of validation rows alone; judged if trials are given.
+        """Return the ensemble by predictions of validation rows alone; scored if trials are given.
 
         Those are the best trials of the families.
         """

@@ -66,7 +66,7 @@ def compare(
 
     A last row is an ensemble of the others: their final models, averaged with weights that a
     greedy selection finds on the held-out predictions that ranked them, so that nothing is fitted
-    again. Its own rank comes from weights that have not seen the rows that they are judged by. It
+    again. Its own rank comes from weights that have not seen the rows that they are scored on. It
     is `best_` only if a paired bootstrap of these rows shows it to be better than the best model
     alone, and stands last otherwise.
 

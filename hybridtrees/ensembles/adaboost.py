@@ -83,7 +83,7 @@ class AdaBoostClassifier(ClassWeightMixin, ClassTarget, ScoreClassifierMixin, Ad
 
     # -- fit ------------------------------------------------------------------------------------
 
-    def _judge(self, prediction: np.ndarray, target: np.ndarray, weight: np.ndarray) -> Verdict:
+    def _assess(self, prediction: np.ndarray, target: np.ndarray, weight: np.ndarray) -> Verdict:
         missed = prediction != target
         error = float(exact_sum(missed * weight) / exact_sum(weight))
         if error <= 0:
@@ -112,9 +112,9 @@ class AdaBoostClassifier(ClassWeightMixin, ClassTarget, ScoreClassifierMixin, Ad
     def _kept_trees(self, made: Boosting) -> TreeEnsemble:
         """Return the trees with the weighted votes of their nodes as values."""
         trees = []
-        for (tree, said), alpha in zip(made.members, made.alphas, strict=True):
-            values = np.zeros((len(said), self._n_scores()))
-            self._vote(values, said, alpha)
+        for (tree, by_node), alpha in zip(made.members, made.alphas, strict=True):
+            values = np.zeros((len(by_node), self._n_scores()))
+            self._vote(values, by_node, alpha)
             trees.append(replace(tree, values=values, coef=np.zeros(0), impurity=None))
         return TreeEnsemble(trees, self.n_features_in_, self._n_scores())
 
@@ -341,7 +341,7 @@ class AdaBoostRegressor(RegressionTarget, AdaBoostModel):
         super()._check_parameters()
         check_option("loss", self.loss, R2_LOSSES)
 
-    def _judge(self, prediction: np.ndarray, target: np.ndarray, weight: np.ndarray) -> Verdict:
+    def _assess(self, prediction: np.ndarray, target: np.ndarray, weight: np.ndarray) -> Verdict:
         gap = np.abs(prediction - target.reshape(-1))
         if not np.all(weight > 0):
             gap[weight <= 0] = 0.0  # such rows say nothing about the largest error
@@ -396,12 +396,12 @@ class AdaBoostRegressor(RegressionTarget, AdaBoostModel):
             return
         values, trees = self._read_features(X), self.trees_
         n_threads = self._predict_threads(values.shape[0])
-        said = np.concatenate([trees.node_values(index)[:, 0] for index in range(len(trees))])
+        by_node = np.concatenate([trees.node_values(index)[:, 0] for index in range(len(trees))])
         size = _BLOCK * max(1, n_threads)
         for dense, _ in dense_blocks(values):
             for first in range(0, dense.shape[0], size):
                 leaves = trees.apply(dense[first : first + size], n_threads)
-                yield said.take(leaves + trees.tree_start[:-1])
+                yield by_node.take(leaves + trees.tree_start[:-1])
 
     def _medians(self, values: np.ndarray, n_members: int) -> np.ndarray:
         """Return the weighted medians over the first members."""

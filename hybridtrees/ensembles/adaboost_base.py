@@ -131,7 +131,7 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
     def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:
         raise NotImplementedError
 
-    def _judge(self, prediction: np.ndarray, target: np.ndarray, weight: np.ndarray) -> Verdict:
+    def _assess(self, prediction: np.ndarray, target: np.ndarray, weight: np.ndarray) -> Verdict:
         """Return the error and the weight of a member, and the weights of the next round."""
         raise NotImplementedError
 
@@ -252,13 +252,13 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
         """Fit a member to the weighted rows, or to samples until one is not useless."""
         if not members.resample:
             member, prediction = members.fit_next(weight, tree_seeds(seeds, index)[1])
-            return member, self._judge(prediction, members.target, weight)
+            return member, self._assess(prediction, members.target, weight)
         own = np.random.SeedSequence(seeds.entropy, spawn_key=(*seeds.spawn_key, index))
         for attempt in range(_DRAWS):
             draw, growth = tree_seeds(own, attempt)
             counts = bootstrap_counts(draw, len(weight), len(weight), weight)
             member, prediction = members.fit_next(counts.astype(np.float64), growth)
-            verdict = self._judge(prediction, members.target, weight)
+            verdict = self._assess(prediction, members.target, weight)
             if not verdict.useless:
                 break
         return member, verdict

@@ -87,16 +87,16 @@ class TreeMembers(Members):
         statistics = TargetStatistics(self.target, weight, recipe.criterion, recipe.n_classes)
         grown = self._grower.grow(statistics, statistics.rows, seed)
         tree, leaf = prune_at(grown.tree, self.ccp_alpha, grown.impurity, grown.leaf)
-        said = self._said(tree)
-        prediction = said[leaf]
+        by_node = self._node_predictions(tree)
+        prediction = by_node[leaf]
         if self.resample:
             rest = np.flatnonzero((leaf < 0) & (self.start > 0)).astype(np.uint32)
-            column = said[:, None].astype(np.float64)
+            column = by_node[:, None].astype(np.float64)
             packed = pack_tree(tree, column, recipe.missing == "stop")
-            prediction[rest] = said[packed.walk(self.values, rest)]
-        return (tree, said), prediction
+            prediction[rest] = by_node[packed.walk(self.values, rest)]
+        return (tree, by_node), prediction
 
-    def _said(self, tree: Tree) -> np.ndarray:
+    def _node_predictions(self, tree: Tree) -> np.ndarray:
         """Return the class code or the number of every node."""
         n_classes = self.recipe.n_classes
         if n_classes == 0:

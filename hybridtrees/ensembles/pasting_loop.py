@@ -75,7 +75,7 @@ class Votes(Protocol):
     def fit(self, member: int, rows: np.ndarray, counts: np.ndarray, seed: int) -> None:
         """Fit a member to distinct rows, each of which counts several times."""
 
-    def judge(self, member: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def losses(self, member: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the losses of candidates for a member's precinct, and which of them are known."""
 
 
@@ -121,7 +121,7 @@ def draw_precinct(
     while n_missing:
         step = min(int(1.1 * n_missing / rule.rate(error)) + 16, 16 * size)
         rows = draws.rows(member, first, first + step)
-        loss, known = votes.judge(member, rows)
+        loss, known = votes.losses(member, rows)
         chance = rule(loss, known, error)
         chance[max(0, MOST_CANDIDATES * size - first) :] = 1.0
         accepted = np.flatnonzero(draws.chances(member, first, first + step) < chance)[:n_missing]
@@ -160,7 +160,7 @@ class Pasted:
 def paste(settings: PastingSettings, draws: Draws, votes: Votes) -> Pasted:
     """Fit members to precincts, each drawn by the out-of-bag errors of those before it.
 
-    After member k, the candidates for the next precinct are judged by the members so far that have
+    After member k, the candidates for the next precinct are scored by the members so far that have
     not seen them. Their error rate r(k) gives e(k) = p e(k - 1) + (1 - p) r(k), with e(1) = r(1).
     They are accepted by e(k - 1), the last estimate; all of them are for the first two precincts.
     """

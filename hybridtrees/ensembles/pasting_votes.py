@@ -88,7 +88,7 @@ class TreeVotes:
         self._held_row = np.insert(self._held_row, at, rows)
         self._held_tree = np.insert(self._held_tree, at, np.int32(member))
 
-    def judge(self, member: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def losses(self, member: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return losses of candidates, and which are known: see `Votes`."""
         distinct, back = np.unique(rows, return_inverse=True)
         values, target = self._source.take(member, distinct)
@@ -144,6 +144,6 @@ class MemberVotes:
                 self._votes.sums[part] += self.values_of(made, table)
                 self._votes.counts[part] += 1
 
-    def judge(self, member: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def losses(self, member: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return losses of candidates, and which are known: see `Votes`."""
         return self._votes.losses(rows, self._target[rows])

@@ -105,7 +105,7 @@ class FixedVotes:
         self.loss = loss
         self.n_judged = 0
 
-    def judge(self, member, rows):
+    def losses(self, member, rows):
         self.n_judged += len(rows)
         return self.loss[rows], np.ones(len(rows), dtype=bool)
 

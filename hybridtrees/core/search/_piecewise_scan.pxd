@@ -1,8 +1,8 @@
 """The best cut of a feature if both children are small linear models (PLGB)."""
 
 from hybridtrees.core.base._types cimport (
-    HT_CONSTANT, MAX_REGRESSORS, BinView, Bounds, NodeSums, SplitInfo, SplitRules, StatsView, float64_t,
-    int32_t, int64_t, int8_t,
+    HT_CONSTANT, MAX_REGRESSORS, BinView, Bounds, NodeSums, SplitInfo, SplitRules, StatsView,
+    float64_t, int32_t, int64_t, int8_t,
 )
 
 

@@ -3,8 +3,8 @@
 from libc.math cimport fabs
 
 from hybridtrees.core.base._types cimport (
-    GRAD_ONLY, HT_ZERO_GAIN, BinView, Bounds, NodeSums, SplitInfo, SplitRules, StatsView, float64_t, int32_t,
-    int64_t, int8_t, intp_t, uint32_t, uint8_t,
+    GRAD_ONLY, HT_ZERO_GAIN, BinView, Bounds, NodeSums, SplitInfo, SplitRules, StatsView,
+    float64_t, int32_t, int64_t, int8_t, intp_t, uint32_t, uint8_t,
 )
 
 
