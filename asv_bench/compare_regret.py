@@ -126,10 +126,7 @@ def choices(comparison: Comparison) -> dict[str, str]:
     """Return the family that each rule takes."""
     score = comparison.score
     results = [r for r in comparison.results if r.model is not None]
-    by = {
-        "one split": lambda r: r.trial.validation,
-        "test rows": lambda r: r.test[score.name],
-    }
+    by = {"one split": lambda r: r.trial.validation, "test rows": lambda r: r.test[score.name]}
     found = {
         rule: min(results, key=lambda r, v=value: score.key(v(r))) for rule, value in by.items()
     }
