@@ -317,7 +317,8 @@ def test_calls_that_do_not_fit_are_refused(n_rows):
     assert not raw.any()
 
 
-def test_trees_grown_just_now_predict_the_same_and_skip_the_checks(rng=np.random.default_rng(5)):
+def test_trees_grown_just_now_predict_the_same_and_skip_the_checks():
+    rng = np.random.default_rng(5)
     trees, X = mixed_trees(rng), rng.uniform(0, 3, size=(50, 4))
     grown = TreeEnsemble(trees, 4, grown=True)
     np.testing.assert_array_equal(predictions(grown, X), predictions(TreeEnsemble(trees, 4), X))
