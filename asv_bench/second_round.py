@@ -1,8 +1,8 @@
 """The second round of speed: what was slower than a peer, with its goal.
 
 Cases are like those of ``ensemble_peers.py``, in the modules of ``second_round_cases``: one for
-each topic, a function for each side of a case. A case may have a key ``threads``, the numbers of threads
-that it has a goal for. Where a goal is a time rather than a ratio, `peer` returns (1.0, nan), so
+each topic, a function for each side of a case. A case may have a key ``threads``, the numbers of
+threads that it has a goal for. Where a goal is a time rather than a ratio, `peer` returns (1.0, nan), so
 that the ratio is the time in seconds.
 
     python asv_bench/second_round.py                            # every case

@@ -121,11 +121,12 @@ def collect_products(
     y_mean, y_unit = _target_units(y if rows is None else y[rows], w, centred)
     targets = np.ascontiguousarray((y - y_mean) / y_unit)
 
-    def products(*columns: Floats) -> tuple[Floats, Floats, Floats]:
+    def products(center: Floats, inverse: Floats, fill: Floats) -> tuple[Floats, Floats, Floats]:
         if is_mostly_zero(values):
-            found = sparse_gram(values, columns, targets, weight, rows)
+            found = sparse_gram(values, (center, inverse, fill), targets, weight, rows)
         else:
-            found = _passes.gram(_passes.Table(values, *columns, rows), targets, weight, n_threads)
+            table = _passes.Table(values, center, inverse, fill, rows)
+            found = _passes.gram(table, targets, weight, n_threads)
         found /= total
         return found, found[:p, -1], np.diag(found)[:p]
 
@@ -157,8 +158,8 @@ def column_scales(
 
     _, total = _weights(values, weight, rows)
 
-    def sums(*columns: Floats) -> tuple[Floats, Floats, Floats]:
-        table = _passes.Table(values, *columns, rows)
+    def sums(center: Floats, inverse: Floats, fill: Floats) -> tuple[Floats, Floats, Floats]:
+        table = _passes.Table(values, center, inverse, fill, rows)
         found = _passes.column_sums(table, weight, n_threads) / total
         return found, found[0], found[1]
 

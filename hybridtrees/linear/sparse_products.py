@@ -54,7 +54,7 @@ def sparse_gram(
     dense[:, : len(full)] = (table[:, full].toarray() - center[full]) * inverse[full]
     dense[:, len(full) : -1] = targets
     dense[:, -1] = 1.0
-    thin = table[:, few]
+    thin: Any = table[:, few]
     # An entry of the table is what is stored, minus the center.
     thin.data *= np.repeat(inverse[few], np.diff(thin.indptr))
     shift = center[few] * inverse[few]

@@ -206,7 +206,7 @@ class GrowingLeastSquares(GrowingLine):
         solution: Solution | None = None
         if self._factor is None:
             ridge = None if self._bordered is None else self._bordered.solve
-            how = {"tol": options.tol, "max_iter": options.max_iter, "ridge": ridge}
+            how: dict[str, Any] = {"tol": options.tol, "max_iter": options.max_iter, "ridge": ridge}
             solution = solve_products(moments, l1, l2, start=self._beta, **how)
             if solution.spectral and options.penalty.alpha == 0:
                 # The moments of nearly collinear columns have lost the difference between them.
