@@ -2,8 +2,8 @@
 
 Cases are like those of ``ensemble_peers.py``, in the modules of ``second_round_cases``: one for
 each topic, a function for each side of a case. A case may have a key ``threads``, the numbers of
-threads that it has a goal for. Where a goal is a time rather than a ratio, `peer` returns (1.0, nan), so
-that the ratio is the time in seconds.
+threads that it has a goal for. Where a goal is a time rather than a ratio, `peer` returns
+(1.0, nan), so that the ratio is the time in seconds.
 
     python asv_bench/second_round.py                            # every case
     python asv_bench/second_round.py --case NAME --repeat 1
