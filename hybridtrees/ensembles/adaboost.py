@@ -382,7 +382,7 @@ class AdaBoostRegressor(RegressionTarget, AdaBoostModel):
         trees: PackedTrees = check_type(self, "trees_", PackedTrees)
         if (trees.n_features, trees.n_values, trees.n_classes) != (self.n_features_in_, 1, 0):
             raise ValueError("the trees of AdaBoost have other features or several values")
-        check_categories(trees.category_sets(), self._reader.categories)
+        check_categories(trees.category_sets(), self._reader.coded)
 
     # -- predict --------------------------------------------------------------------------------
 

@@ -223,6 +223,7 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
         target = self._encode_target(y, values.shape[0])
         weight = check_sample_weight(sample_weight, values.shape[0])
         weight = self._weigh_classes(target, weight)
+        values = self._order_categories(values, target, weight)
         recipe = self._recipe(table_threads(self.n_jobs, *values.shape), random_ties=False)
         return TreeMembers(recipe, values, target, weight, resample, float(self.ccp_alpha))
 

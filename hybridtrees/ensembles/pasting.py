@@ -158,6 +158,9 @@ class PastingModel(Ensemble):
             if hasattr(values, "tocsr"):
                 values = values.tocsr()
             target = rows.target if rows.codes is None else rows.codes
+            values = self._reader.add_statistics(
+                values, target, self._n_classes(), rows.weight, member.categorical_statistics
+            )
             self._paste_trees(member, TableRows(values, target), draws, size)
             return self
         self.__dict__.pop("_reader", None)
@@ -341,7 +344,7 @@ class PastingModel(Ensemble):
             raise ValueError("the trees have another number of features or members")
         if trees.n_classes != self._n_classes() or trees.n_values != self._n_values():
             raise ValueError("the trees have other classes or values than the ensemble")
-        check_categories(trees.category_sets(), self._reader.categories)
+        check_categories(trees.category_sets(), self._reader.coded)
         check_arrays(self, {"_importances": ("f8", n_features)})
 
 

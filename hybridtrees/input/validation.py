@@ -19,6 +19,7 @@ from hybridtrees.core.base.checks import Checked, check_array, check_arrays, che
 from hybridtrees.input.arrays import FLOAT32, FLOAT64, _has_infinity
 from hybridtrees.input.columns import column_indices
 from hybridtrees.input.sources import Categories, Source, open_source
+from hybridtrees.input.target_statistics import StatisticsChoice, TargetStatistics
 from hybridtrees.input.targets import (
     check_sample_weight,
     check_target_classification,
@@ -47,7 +48,12 @@ class FeatureReader(Checked):
 
     A label that was not seen in fit is read as missing. A column that held numbers in fit and
     holds text now (or vice versa) is an error.
+
+    Columns with `statistics` hold a mean response in place of a code (`add_statistics`): they are
+    numbers to the engine, `is_categorical` is False and `coded` has no labels for them.
     """
+
+    statistics: TargetStatistics | None = None
 
     def __init__(
         self,
@@ -56,16 +62,32 @@ class FeatureReader(Checked):
         categories: Categories,
         missing: float = math.nan,
         estimator_name: str = "the estimator",
+        statistics: TargetStatistics | None = None,
     ) -> None:
         self.n_features_in = n_features_in
         self.feature_names_in = feature_names_in
         self.categories = categories
         self.missing = missing
         self.estimator_name = estimator_name
-        self.is_categorical = np.array([labels is not None for labels in categories], dtype=bool)
+        self.statistics = statistics
         self._is_plain = (
-            feature_names_in is None and not self.is_categorical.any() and missing != missing
+            feature_names_in is None
+            and all(labels is None for labels in categories)
+            and missing != missing
         )
+
+    @property
+    def coded(self) -> Categories:
+        """The labels of the columns that hold codes in the values that are read."""
+        if self.statistics is None:
+            return self.categories
+        replaced = set(self.statistics.features.tolist())
+        return [None if j in replaced else own for j, own in enumerate(self.categories)]
+
+    @property
+    def is_categorical(self) -> np.ndarray:
+        """Mask of the columns that hold codes in the values that are read."""
+        return np.array([labels is not None for labels in self.coded], dtype=bool)
 
     @classmethod
     def fit(
@@ -96,9 +118,38 @@ class FeatureReader(Checked):
         """Return the values of a table that has the features seen in fit."""
         if self._is_plain and _is_clean(X) and X.shape[1] == self.n_features_in:
             return X
+        return self.with_statistics(self.read_codes(X))
+
+    def with_statistics(self, values: Any) -> Any:
+        """Return the values of rows to predict, given those with codes."""
+        return values if self.statistics is None else self.statistics.apply(_dense(values))
+
+    def read_codes(self, X: Any) -> Any:
+        """Return the values of a table, with codes also where there are statistics."""
         source = open_source(X, self.missing, self._declared)
         self.check_features(source)
         return source.values(self.categories)
+
+    def add_statistics(
+        self,
+        values: Any,
+        target: np.ndarray,
+        n_classes: int,
+        weight: np.ndarray | None,
+        choice: StatisticsChoice,
+    ) -> Any:
+        """Replace codes of a training table by statistics of its target, where `choice` says so."""
+        if choice is False or all(labels is None for labels in self.categories):
+            return values
+        if not isinstance(values, np.ndarray):
+            if choice == "auto":
+                return values  # a statistic of 0 would not be 0: the table would be dense
+            values = values.toarray()
+        made = TargetStatistics.learn(values, self.categories, target, n_classes, weight, choice)
+        if made is None:
+            return values
+        self.statistics, ordered = made
+        return ordered
 
     def check_features(self, source: Any) -> None:
         """Refuse a table, with `shape` and `names`, of other features than those of fit."""
@@ -109,9 +160,18 @@ class FeatureReader(Checked):
                 f"{self.n_features_in} features as input."
             )
 
+    def order_again(
+        self, values: Any, target: np.ndarray, n_classes: int, weight: np.ndarray | None
+    ) -> Any:
+        """Return a training table of the columns that have statistics, with those of its rows."""
+        if self.statistics is None:
+            return values
+        return self.statistics.order(_dense(values), target, n_classes, weight)
+
     def _declared(self, n_features: int) -> np.ndarray:
         """Return the mask of the columns of an array in which text is allowed."""
-        return self.is_categorical if n_features == self.n_features_in else np.zeros(n_features)
+        known = [labels is not None for labels in self.categories]
+        return np.array(known if n_features == self.n_features_in else [False] * n_features)
 
     def _check_names(self, source: Source) -> None:
         names = feature_names(source.names)
@@ -138,12 +198,12 @@ class FeatureReader(Checked):
             check_arrays(self, {"feature_names_in": (object, n_features)})
             if not all(isinstance(name, str) for name in self.feature_names_in):
                 raise ValueError("the feature names of a FeatureReader must be strings")
-        check_arrays(self, {"is_categorical": (bool, n_features)})
-        for labels, categorical in zip(categories, self.is_categorical, strict=True):
-            if (labels is not None) != categorical:
-                raise ValueError("the categories of a FeatureReader are those of other features")
+        for labels in categories:
             if labels is not None:
                 check_array(labels, "categories of FeatureReader", (np.float64, object), ["n"])
+        if self.statistics is not None:
+            check_type(self, "statistics", TargetStatistics)
+            self.statistics.check_categories(categories)
         check_type(self, "missing", Real)
         check_type(self, "estimator_name", str)
 
@@ -159,6 +219,7 @@ class FeatureReader(Checked):
             ],
             "missing": float(self.missing),
             "estimator_name": self.estimator_name,
+            "statistics": self.statistics,
         }
 
     @classmethod
@@ -175,9 +236,15 @@ class FeatureReader(Checked):
             categories,
             state["missing"],
             state["estimator_name"],
+            state.get("statistics"),
         )
         reader._check_state()
         return reader
+
+
+def _dense(values: Any) -> np.ndarray:
+    """Return values as an ndarray, also those of a sparse table."""
+    return values if isinstance(values, np.ndarray) else np.asarray(values.toarray())
 
 
 def _is_clean(X: Any) -> bool:

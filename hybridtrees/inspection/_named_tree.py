@@ -133,9 +133,11 @@ def read_tree(
     n_features = _count_features(estimator, tree)
     names = _feature_names(estimator, feature_names, n_features)
     reader = getattr(estimator, "_reader", None)
-    categories = getattr(reader, "categories", None)
+    categories = getattr(reader, "coded", None)
     if categories is None or len(categories) != n_features:
         categories = [None] * n_features
+    for j in getattr(getattr(reader, "statistics", None), "features", ()):
+        names[j] = f"mean({names[j]})"  # a mean response in place of the category
     names, categories = _with_effects(estimator, names, list(categories))
     check_tree(tree, len(names))
     classes = _class_names(estimator, class_names, tree)

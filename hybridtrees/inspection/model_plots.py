@@ -99,8 +99,11 @@ def _deviations(model: Any, X: Any, n_features: int) -> np.ndarray:
         raise ValueError(f"X must have {n_features} columns, got {columns.shape[1]}")
     reader = getattr(model, "_reader", None)
     found = np.ones(n_features)
+    statistics = None if reader is None else reader.statistics
     for j in range(n_features):
-        if not (columns.is_category(j) if reader is None else reader.is_categorical[j]):
+        if reader is not None and statistics is not None and j in statistics.features:
+            found[j] = reader.read(X)[:, j].std()
+        elif not (columns.is_category(j) if reader is None else reader.is_categorical[j]):
             values = np.asarray(columns.column(j), dtype=float)
             found[j] = values[~np.isnan(values)].std() if not np.isnan(values).all() else 0.0
     return found

@@ -32,7 +32,7 @@ class Design(Checked):
         mask = reader.is_categorical
         self.numeric = np.flatnonzero(~mask).astype(np.int64)
         self.categorical = np.flatnonzero(mask).astype(np.int64)
-        labels = [known for known in reader.categories if known is not None]
+        labels = [known for known in reader.coded if known is not None]
         self.n_codes = np.array([len(known) for known in labels], dtype=np.int64)
         self.first = np.minimum(int(drop_first), np.maximum(self.n_codes - 1, 0))
         self.indicators = _with_missing(values) if indicators else np.zeros(0, dtype=np.int64)
@@ -73,7 +73,7 @@ class Design(Checked):
 
     def check_reader(self, reader: FeatureReader) -> None:
         """Refuse a reader with other features or numbers of categories."""
-        labels = [known for known in reader.categories if known is not None]
+        labels = [known for known in reader.coded if known is not None]
         if not np.array_equal(self.categorical, np.flatnonzero(reader.is_categorical)) or (
             self.n_codes.tolist() != [len(known) for known in labels]
             or len(self.numeric) + len(labels) != reader.n_features_in

@@ -190,7 +190,9 @@ def test_sets_shrink_with_their_nodes(cls, splitter):
     y = (rng.normal(size=q)[codes] + rng.normal(size=n) > 0).astype(int)
     X = np.column_stack([codes, rng.normal(size=n)]).astype(float)
     extra = {"n_estimators": 2, "random_state": 0} if cls is RandomForestRegressor else {}
-    model = cls(splitter=splitter, categorical_features=[0], **extra).fit(X, y)
+    model = cls(
+        splitter=splitter, categorical_features=[0], categorical_statistics=False, **extra
+    ).fit(X, y)
     trees = model.trees_ if cls is RandomForestRegressor else [model.tree_]
     n_sets = 0
     for tree in trees:

@@ -222,9 +222,9 @@ def test_approx_raw_scores(rng, sampled):
 
 def test_equal_hessians_are_binned_once(rng, monkeypatch):
     calls = []
-    fit_transform = BinMapper.fit_transform
+    fit_encode = BinMapper.fit_encode
     monkeypatch.setattr(
-        BinMapper, "fit_transform", lambda self, *a: calls.append(1) or fit_transform(self, *a)
+        BinMapper, "fit_encode", lambda self, *a: calls.append(1) or fit_encode(self, *a)
     )
     X, (grad, hess) = table(rng), statistics(rng, 200)
     with approx_grower(X, KINDS, DEEP, 1, 20) as grower:

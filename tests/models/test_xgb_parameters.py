@@ -19,6 +19,7 @@ NOT_FRACTIONS = (0, 0.0, -0.1, 1.1, math.nan, math.inf, "1", None, True, [0.5])
 NOT_PENALTIES = (-1e-9, -1, math.nan, math.inf, "0", None, True, 1j)
 
 WRONG = {
+    "categorical_statistics": ("yes", 2, None),
     "objective": ("reg:nothing", 3, 0, [], {}, ["binary:logistic"]),
     "n_estimators": NOT_POSITIVE_INTEGERS,
     "max_depth": (-1, 2.5, "6", True, 2**15),

@@ -97,9 +97,19 @@ cpdef enum PackedFlag:
 
 
 cdef struct BinView:
-    # Pointers into a BinnedMatrix, and the position of each feature's cells in a histogram.
-    const uint8_t* records
+    # Pointers into a BinnedMatrix or StoredBins, and the position of each feature's cells in a
+    # histogram.
+    const uint8_t* records         # NULL: StoredBins
     const uint8_t* columns
+    # Entries of StoredBins, by row and by column. One more cell of a histogram, the last, has the
+    # sums of all rows.
+    const int64_t* row_start
+    const uint8_t* row_cells       # uint16, or uint32 if wide_cells
+    bint wide_cells
+    const int64_t* column_start
+    const uint32_t* column_rows
+    const uint8_t* column_codes
+    const uint8_t* default_code
     const int32_t* n_bins          # value bins; the cell after them counts the missing rows
     const uint8_t* has_missing
     const uint8_t* is_categorical

@@ -29,7 +29,11 @@ def encode_table(
     X: Values, codec: BinCodec, records: Codes, columns: Codes, has_missing: Codes, n_threads: int
 ) -> bool: ...
 def encode_csc(
-    data: Values, indices: NDArray[np.integer[Any]], indptr: NDArray[np.integer[Any]],
-    codec: BinCodec, columns: Codes, has_missing: Codes, n_threads: int
+    data: Values, indptr: NDArray[np.integer[Any]], n_rows: int, codec: BinCodec, codes: Codes,
+    zero_codes: Codes, has_missing: Codes, n_threads: int
 ) -> bool: ...
+def cells_of_rows(
+    column_start: Rows, rows: NDArray[np.uint32], codes: Codes, cell_start: NDArray[np.uint32],
+    row_start: Rows, cells: NDArray[np.unsignedinteger[Any]]
+) -> None: ...
 def records_from_columns(columns: Codes, records: Codes, n_threads: int) -> None: ...

@@ -2,7 +2,7 @@
 
 from cython.parallel cimport prange
 from libc.math cimport INFINITY
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
 from libc.string cimport memchr, memcpy, memset
 
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
@@ -308,6 +308,10 @@ EDGE_ROOM = EDGES
 ctypedef fused index_t:
     int32_t
     int64_t
+
+ctypedef fused cell_t:
+    uint16_t
+    uint32_t
 
 
 cdef struct Table:
@@ -664,46 +668,77 @@ def encode_table(
 
 
 cdef bint encode_stored(
-    const real_t* data, const index_t* rows, intp_t n, const Codec* codec, intp_t f,
-    intp_t n_rows, uint8_t* column, uint8_t* block, uint8_t* has_missing,
+    const real_t* data, intp_t n, const Codec* codec, intp_t f, bint any_absent, uint8_t* codes,
+    uint8_t* zero_code, uint8_t* block, uint8_t* has_missing,
 ) noexcept nogil:
-    """Encode a column of a CSC matrix: fill it with the code of 0.0, then the stored values."""
+    """Encode the stored values of a column of a CSC matrix, and 0.0."""
     cdef Scratch scratch = scratch_of(block, has_missing)
-    cdef uint8_t* codes = scratch.codes
     cdef real_t zero = 0
-    cdef intp_t start = 0, i, size
-    if n < n_rows:
-        encode_column(codec, f, &zero, 1, &scratch, codes)
-        memset(column, codes[0], n_rows)
+    cdef intp_t start = 0
+    has_missing[f] = 0
+    encode_column(codec, f, &zero, 1, &scratch, zero_code)
+    if not any_absent:
+        has_missing[f] = 0
     while start < n:
-        size = min(<intp_t> TILE_ROWS, n - start)
-        encode_column(codec, f, data + start, size, &scratch, codes)
-        for i in range(size):
-            column[rows[start + i]] = codes[i]
-        start += size
+        encode_column(codec, f, data + start, min(<intp_t> TILE_ROWS, n - start), &scratch,
+                      codes + start)
+        start += TILE_ROWS
     return scratch.has_infinity
 
 
 def encode_csc(
-    const real_t[::1] data, const index_t[::1] indices, const index_t[::1] indptr,
-    BinCodec codec not None, uint8_t[:, ::1] columns, uint8_t[::1] has_missing, int n_threads,
+    const real_t[::1] data, const index_t[::1] indptr, intp_t n_rows, BinCodec codec not None,
+    uint8_t[::1] codes, uint8_t[::1] zero_codes, uint8_t[::1] has_missing, int n_threads,
 ):
-    """`encode_table` of a canonical CSC matrix; its row indices must be within `columns`."""
-    cdef intp_t f, p = codec.n_features, n_rows = columns.shape[1], n_infinite = 0
+    """OUT codes of the stored values of a canonical CSC matrix, and of 0.0 in every column.
+
+    A column has missing values if one is stored, or if zeros are missing (a category that is not in
+    the table) and not all are stored. Returns whether inf was found.
+    """
+    cdef intp_t f, p = codec.n_features, n_infinite = 0, n_stored
     cdef uint8_t[:, ::1] scratch = np.empty((n_threads, scratch_bytes()), dtype=np.uint8)
     cdef const real_t* values = &data[0] if data.shape[0] > 0 else NULL
-    cdef const index_t* rows = &indices[0] if indices.shape[0] > 0 else NULL
-    if indptr.shape[0] != p + 1 or columns.shape[0] != p or has_missing.shape[0] != p \
-            or indptr[0] < 0 or indptr[p] > min(data.shape[0], indices.shape[0]) \
+    cdef uint8_t* out = &codes[0] if codes.shape[0] > 0 else NULL
+    if indptr.shape[0] != p + 1 or zero_codes.shape[0] != p or has_missing.shape[0] != p \
+            or indptr[0] != 0 or indptr[p] > min(data.shape[0], codes.shape[0]) \
             or codec.is_narrow != (sizeof(real_t) == 4):
-        raise ValueError("matrix, codec and columns have inconsistent shapes")
+        raise ValueError("matrix, codec and codes have inconsistent shapes")
     for f in prange(p, schedule="dynamic", chunksize=1, num_threads=team_of(n_threads), nogil=True):
-        has_missing[f] = 0
+        n_stored = indptr[f + 1] - indptr[f]
         n_infinite += encode_stored(
-            values + indptr[f], rows + indptr[f], indptr[f + 1] - indptr[f], &codec.codec, f,
-            n_rows, &columns[f, 0], &scratch[omp_get_thread_num(), 0], &has_missing[0],
+            values + indptr[f], n_stored, &codec.codec, f, n_stored < n_rows, out + indptr[f],
+            &zero_codes[f], &scratch[omp_get_thread_num(), 0], &has_missing[0],
         )
     return n_infinite > 0
+
+
+def cells_of_rows(
+    const int64_t[::1] column_start, const uint32_t[::1] rows, const uint8_t[::1] codes,
+    const uint32_t[::1] cell_start, int64_t[::1] row_start, cell_t[::1] cells,
+):
+    """OUT the cells ``cell_start[f] + code`` of the entries of each row, ascending.
+
+    Entries come column by column. ``row_start[r]`` is the first cell of row r, its last entry their
+    number.
+    """
+    cdef intp_t f, e, n_entries = rows.shape[0], n_rows = row_start.shape[0] - 1
+    cdef int64_t place
+    if codes.shape[0] != n_entries or cells.shape[0] != n_entries \
+            or column_start.shape[0] != cell_start.shape[0] \
+            or column_start[column_start.shape[0] - 1] != n_entries:
+        raise ValueError("the arrays of entries have inconsistent shapes")
+    row_start[:] = 0
+    with nogil:
+        for e in range(n_entries):
+            row_start[rows[e]] += 1
+        # Ends of the rows, which become their starts while entries are written from the last on.
+        for e in range(n_rows):
+            row_start[e + 1] += row_start[e]
+        for f in range(column_start.shape[0] - 2, -1, -1):
+            for e in range(column_start[f + 1] - 1, column_start[f] - 1, -1):
+                place = row_start[rows[e]] - 1
+                row_start[rows[e]] = place
+                cells[place] = <cell_t> (cell_start[f] + codes[e])
 
 
 def records_from_columns(uint8_t[:, ::1] columns, uint8_t[:, ::1] records, int n_threads):

@@ -15,6 +15,7 @@ from hybridtrees.core.bins import columns as tables
 from hybridtrees.core.bins import shared as shared_bins
 from hybridtrees.core.bins.matrix import BinnedMatrix, empty_codes
 from hybridtrees.core.bins.sketch import QuantileSketch, check_integer, check_weights
+from hybridtrees.core.bins.stored import StoredBins
 
 Floats = NDArray[np.float64]
 
@@ -117,13 +118,19 @@ class BinMapper:
 
     def fit_transform(self, X: Any, sample_weight: ArrayLike | None = None) -> BinnedMatrix:
         """`fit`, then `transform` the same table."""
+        return self.fit_encode(X, sample_weight).dense()
+
+    def fit_encode(
+        self, X: Any, sample_weight: ArrayLike | None = None
+    ) -> BinnedMatrix | StoredBins:
+        """`fit_transform`, but the codes of a sparse table stay sparse."""
         table = tables.as_table(X)
 
-        def fit_encode(table: Any, weight: Any) -> tuple[dict[str, Any], BinnedMatrix]:
+        def fit_encode(table: Any, weight: Any) -> tuple[dict[str, Any], BinnedMatrix | StoredBins]:
             n_threads = self._fit(table, weight)
             return dict(self.__dict__), self._encode(table, n_threads)
 
-        def encode(learned: dict[str, Any], table: Any) -> BinnedMatrix:
+        def encode(learned: dict[str, Any], table: Any) -> BinnedMatrix | StoredBins:
             self.__dict__.update(learned, n_jobs=self.n_jobs)
             return self._encode(table, self._threads(table))
 
@@ -146,7 +153,8 @@ class BinMapper:
         self._settle()
         table = tables.as_table(X)
         self._check_columns(table.shape[1])
-        return self._encode(table, self._threads(table))
+        n_threads = self._threads(table)
+        return self._encode(table, n_threads).dense(n_threads)
 
     def partial_fit(self, X: Any, sample_weight: ArrayLike | None = None) -> BinMapper:
         """Learn from one more batch of rows; a batch that raises an error has no effect.
@@ -288,34 +296,13 @@ class BinMapper:
         self._settled = tables.settle(learned, mask, cuts, self.max_bins)
         return self._settled
 
-    def _encode(self, table: Any, n_threads: int) -> BinnedMatrix:
+    def _encode(self, table: Any, n_threads: int) -> BinnedMatrix | StoredBins:
         settled = self._settle()
-        n_rows, n_features = table.shape
-        records, columns = empty_codes(n_rows, n_features)
-        has_missing = np.zeros(n_features, dtype=np.uint8)
-        if n_rows:
-            codec = self._codecs.get(table.dtype)
-            if codec is None:
-                codec = self._codecs[table.dtype] = settled.codec(table.dtype, self.is_categorical_)
-            if not isinstance(table, np.ndarray):
-                infinite = _bins.encode_csc(
-                    *tables.csc_arrays(table), codec, columns, has_missing, n_threads
-                )
-                _bins.records_from_columns(columns, records, n_threads)
-            else:
-                infinite = _bins.encode_table(
-                    table, codec, records, columns, has_missing, n_threads
-                )
-            if infinite:
-                tables.raise_infinite(table)
-        return BinnedMatrix(
-            records,
-            columns,
-            settled.n_bins.copy(),
-            has_missing,
-            self.is_categorical_.copy(),
-            list(settled.edges),
-        )
+        codec = self._codecs.get(table.dtype)
+        if codec is None:
+            codec = self._codecs[table.dtype] = settled.codec(table.dtype, self.is_categorical_)
+        encode = _encode_dense if isinstance(table, np.ndarray) else _encode_stored
+        return encode(table, codec, settled, self.is_categorical_.copy(), n_threads)
 
     def _threads(self, table: Any) -> int:
         """Return the number of threads for a table."""
@@ -363,3 +350,35 @@ class BinMapper:
             )
         mask[chosen] = 1
         return mask
+
+
+def _encode_dense(
+    table: NDArray,
+    codec: _bins.BinCodec,
+    settled: tables.Settled,
+    is_categorical: NDArray[np.uint8],
+    n_threads: int,
+) -> BinnedMatrix:
+    records, columns = empty_codes(*table.shape)
+    has_missing = np.zeros(table.shape[1], dtype=np.uint8)
+    if len(table) and _bins.encode_table(table, codec, records, columns, has_missing, n_threads):
+        tables.raise_infinite(table)
+    kinds = settled.n_bins.copy(), has_missing, is_categorical
+    return BinnedMatrix(records, columns, *kinds, list(settled.edges))
+
+
+def _encode_stored(
+    table: Any,
+    codec: _bins.BinCodec,
+    settled: tables.Settled,
+    is_categorical: NDArray[np.uint8],
+    n_threads: int,
+) -> StoredBins:
+    data, indices, start = tables.csc_arrays(table)
+    codes = np.empty(len(data), dtype=np.uint8)
+    zero_codes, has_missing = np.zeros((2, table.shape[1]), dtype=np.uint8)
+    n_rows = table.shape[0]
+    if _bins.encode_csc(data, start, n_rows, codec, codes, zero_codes, has_missing, n_threads):
+        tables.raise_infinite(table)
+    kinds = settled.n_bins.copy(), has_missing, is_categorical
+    return StoredBins(table.shape, (start, indices, codes), zero_codes, *kinds, list(settled.edges))

@@ -77,6 +77,14 @@ class BinnedMatrix:
         megabytes = self.nbytes / 1e6
         return f"BinnedMatrix({self.n_rows} x {self.n_features}, {megabytes:.1f} MB)"
 
+    def codes_at(self, rows: NDArray, features: NDArray) -> NDArray[np.uint8]:
+        """Return the codes of pairs of rows and features."""
+        return self.columns[features, rows]
+
+    def dense(self, n_threads: int = 1) -> BinnedMatrix:
+        """Return the matrix itself; `StoredBins.dense` makes one."""
+        return self
+
     def take(self, rows: ArrayLike) -> BinnedMatrix:
         """Matrix of some of the rows.
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hybridtrees.core.base._types import TargetLayout
+from hybridtrees.core.base.exact_sum import group_sums
 from hybridtrees.core.bins.matrix import BinnedMatrix
 from hybridtrees.core.grow._grow import TreeGrower
 from hybridtrees.core.grow.grown import Grown
@@ -98,13 +99,26 @@ class LeafModel:
         """Make the tree; some models also take a `scale` that outputs are multiplied by."""
         raise NotImplementedError
 
+    def replay(
+        self, tree: Tree, leaf: NDArray[np.int32], statistics: Statistics, scale: float
+    ) -> Tree:
+        """Return a tree with the same splits, whose leaves are fitted to other rows.
+
+        `leaf` is the leaf of each of these rows. Leaves without rows stay as they are.
+        """
+        raise NotImplementedError
+
+    def add_replayed(self, tree: Tree, leaf: NDArray[np.int32], raw: NDArray[np.float64]) -> None:
+        """Add the tree that `replay` has just returned to the scores of its rows."""
+        raw += tree.values[leaf, 0]
+
     def add_to(
         self, grower: Grower, tree: Tree, raw: NDArray[np.float64], values: NDArray | None
     ) -> None:
         """Add the last tree to the scores of all rows; see `Grower.add_to`."""
         if not grower.add_values(tree.values[:, 0] if values is None else values, raw):
             table = grower.table
-            ensemble = TreeEnsemble([tree], table.n_features)
+            ensemble = TreeEnsemble([tree], table.n_features, grown=True)
             ensemble.add_raw(table.values, raw.reshape(-1, 1), grower.n_threads)
 
 
@@ -126,6 +140,13 @@ class NewtonLeaves(LeafModel):
         """Make the tree; see `LeafModel.fit`."""
         values = newton_values(grown.sums, self.params, grown)
         return Tree(grown.nodes, values * scale, grown.categories)
+
+    def replay(
+        self, tree: Tree, leaf: NDArray[np.int32], statistics: Statistics, scale: float
+    ) -> Tree:
+        """Fit the leaves to other rows; see `LeafModel.replay`."""
+        values = newton_values(leaf_sums(tree, leaf, statistics), self.params, None) * scale
+        return replace(tree, values=kept_elsewhere(tree, leaf, values))
 
 
 class MeanLeaves(LeafModel):
@@ -149,6 +170,25 @@ def newton_values(sums: NDArray, params: GrowerParams, bounds: Grown | None) -> 
     if params.monotonic is not None and bounds is not None:
         values = np.clip(values, bounds.lower, bounds.upper)
     return values
+
+
+def leaf_sums(tree: Tree, leaf: NDArray[np.int32], statistics: Statistics) -> NDArray[np.float64]:
+    """Return the sums of gradients and hessians of the rows of each leaf, (n_nodes, 2)."""
+    grad, hess = statistics.gradients()
+    constant = isinstance(hess, int | float)
+    sums = np.empty((tree.n_nodes, 2))
+    sums[:, 0] = group_sums(leaf, tree.n_nodes, grad)
+    sums[:, 1] = group_sums(leaf, tree.n_nodes, None if constant else np.asarray(hess))
+    if constant:
+        sums[:, 1] *= hess
+    return sums
+
+
+def kept_elsewhere(
+    tree: Tree, leaf: NDArray[np.int32], values: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return new values where there are rows, else those of the tree."""
+    return np.where(group_sums(leaf, tree.n_nodes) > 0, values, tree.values[:, 0])
 
 
 _tails_in_use: set[int] = set()
@@ -273,7 +313,7 @@ class Grower:
 
     def _take_tail(self) -> bool:
         binned = self.table.binned
-        return binned is not None and self._stack.enter_context(records_tail(binned))
+        return isinstance(binned, BinnedMatrix) and self._stack.enter_context(records_tail(binned))
 
     def _open_given(self, params: GrowerParams, statistics: Any) -> None:
         assert self._open_search is not None

@@ -93,7 +93,7 @@ def grow_linear(
     def open_search(
         table: Table, params: GrowerParams, n_threads: int, statistics: Any, use_tail: bool
     ) -> LinearTreeSearch:
-        assert table.binned is not None
+        assert isinstance(table.binned, BinnedMatrix)
         return LinearTreeSearch(table.binned, statistics.problem, params, n_threads, **how)
 
     params = replace(params, preorder=True)

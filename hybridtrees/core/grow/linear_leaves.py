@@ -8,8 +8,16 @@ from typing import Any, cast
 import numpy as np
 
 from hybridtrees.core.base._types import CONSTANT
+from hybridtrees.core.bins.matrix import BinnedMatrix
 from hybridtrees.core.grow._leaf_passes import add_lines, centre_moments, leaf_moments
-from hybridtrees.core.grow.grower import Grower, LeafModel, newton_values
+from hybridtrees.core.grow.grower import (
+    Grower,
+    LeafModel,
+    Statistics,
+    kept_elsewhere,
+    leaf_sums,
+    newton_values,
+)
 from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.regressor_columns import RegressorColumns
@@ -94,7 +102,7 @@ class LinearLeaves(LeafModel):
     ) -> PiecewiseSearch:
         """Open the search by gains of linear models."""
         rules = self.rules
-        assert table.binned is not None
+        assert isinstance(table.binned, BinnedMatrix)
         return PiecewiseSearch(
             table.binned, params, use_tail, n_threads, rules.fit, rules.max_regressors,
             self.columns.bin_values, rules.sample_rows,
@@ -142,6 +150,29 @@ class LinearLeaves(LeafModel):
         values = self._leaf_values(sums, base)
         self._weighs = None if isinstance(hess, int | float) else hess > 0
         return self._linear_tree(values, moments, fixed + coef, scale)
+
+    def replay(self, tree: Tree, leaf: np.ndarray, statistics: Statistics, scale: float) -> Tree:
+        """Fit the lines of the leaves, with their features, to other rows; see `LeafModel`."""
+        if not (self.rules.refit or self.rules.fit == "full"):
+            raise ValueError("lines that are composed along their paths cannot be fitted again")
+        no_rows, none = np.zeros(0, dtype=np.uint32), np.zeros(0)
+        sums = leaf_sums(tree, leaf, statistics)
+        self._grown = Grown(tree.nodes, sums, no_rows, no_rows, no_rows, none, none, {})
+        self._grown.categories = tree.categories
+        self.leaves = replayed_rows(tree, leaf)
+        grad, hess = statistics.gradients()
+        new = self.refit(grad, hess, sums, scale)
+        lacking = self.leaves.leaves[self.leaves.start == self.leaves.stop]
+        if len(lacking):
+            raise ValueError("a leaf with a line has no rows to fit it to")
+        return replace(new, values=kept_elsewhere(tree, leaf, new.values[:, 0]))
+
+    def add_replayed(self, tree: Tree, leaf: np.ndarray, raw: np.ndarray) -> None:
+        """Add a replayed tree to the scores of its rows."""
+        if len(tree.coef_feature) == 0 and tree.value_range is None:
+            super().add_replayed(tree, leaf, raw)
+        else:
+            self._add(tree, raw)
 
     def _above(self, moments: LeafMoments, parents: np.ndarray) -> np.ndarray:
         """Return the outputs of the parents' functions at the means of the leaves."""
@@ -237,7 +268,28 @@ class LinearLeaves(LeafModel):
             parts = leaves.rows, leaves.start, leaves.stop, leaves.leaves
             add_lines(table, *parts, tree, raw, self.n_threads)
         else:  # the leaves of rows outside the sample are not known
-            TreeEnsemble([tree], table.shape[1]).add_raw(table, raw[:, None], self.n_threads)
+            ensemble = TreeEnsemble([tree], table.shape[1], grown=True)
+            ensemble.add_raw(table, raw[:, None], self.n_threads)
+
+
+def replayed_rows(tree: Tree, leaf: np.ndarray) -> LeafRows:
+    """Leaves of a tree with the features of their lines, and rows by the leaf of each."""
+    leaves = np.flatnonzero(tree.nodes["left"] < 0)
+    order = np.argsort(leaf, kind="stable")
+    ordered = leaf[order]
+    pointers = cast(np.ndarray, tree.coef_ptr)
+    count = np.diff(pointers)[leaves]
+    width = max(1, int(count.max()))
+    feature = np.full((len(leaves), width), -1, dtype=np.int32)
+    feature[np.arange(width) < count[:, None]] = tree.coef_feature
+    return LeafRows(
+        leaves,
+        order.astype(np.uint32),
+        np.searchsorted(ordered, leaves, side="left").astype(np.int64),
+        np.searchsorted(ordered, leaves, side="right").astype(np.int64),
+        count.astype(np.int32),
+        feature,
+    )
 
 
 def sum_leaves(

@@ -13,6 +13,7 @@ from hybridtrees.core.base.dtypes import SORTED_ENTRY_DTYPE, aligned_empty
 from hybridtrees.core.bins.columns import csc_arrays, edges_between, is_sparse
 from hybridtrees.core.bins.mapper import BinMapper
 from hybridtrees.core.bins.matrix import BinnedMatrix
+from hybridtrees.core.bins.stored import StoredBins
 from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.search._sorted import bin_ends, list_codes, sort_columns
 from hybridtrees.core.tree.tree import pack_categories
@@ -38,7 +39,7 @@ class Table:
         self,
         values: Any,
         is_categorical: NDArray,
-        binned: BinnedMatrix | None = None,
+        binned: BinnedMatrix | StoredBins | None = None,
         category_to_bin: Sequence[NDArray | None] | None = None,
         bin_thresholds: BinThresholds | None = None,
         min_range: float = 0.0,
@@ -53,7 +54,7 @@ class Table:
 
     def use_bins(
         self,
-        binned: BinnedMatrix | None,
+        binned: BinnedMatrix | StoredBins | None,
         category_to_bin: Sequence[NDArray | None] | None,
         bin_thresholds: BinThresholds | None = None,
     ) -> None:
@@ -84,10 +85,16 @@ class Table:
         n_threads: int = 1,
         *,
         midpoints: bool = False,
+        dense: bool = False,
     ) -> Table:
-        """Bin a table; `midpoints`: thresholds are midpoints of values, not edges of bins."""
+        """Bin a table; `midpoints`: thresholds are midpoints of values, not edges of bins.
+
+        Bins of a sparse table are `StoredBins`, unless `dense`: for a search that reads all codes.
+        """
         mapper = BinMapper(max_bins=max_bins, categorical_features=is_categorical, n_jobs=n_threads)
-        binned = mapper.fit_transform(values, weight)
+        binned = mapper.fit_encode(values, weight)
+        if dense:
+            binned = binned.dense(n_threads)
         between = BinThresholds(binned, values, n_threads, weight) if midpoints else None
         return cls(values, is_categorical, binned, mapper.category_to_bin_, between)
 
@@ -106,7 +113,8 @@ class Table:
             if self.binned is None:
                 self._sort(self._lists, n_threads)
             else:
-                list_codes(self.binned.columns, self.binned.n_bins, self._lists, n_threads)
+                columns = self.binned.dense(n_threads).columns
+                list_codes(columns, self.binned.n_bins, self._lists, n_threads)
         return self._lists
 
     def drop_lists(self) -> None:
@@ -226,7 +234,7 @@ class ProposedTable(Table):
         weight = None if constant is not None else np.asarray(hess, dtype=np.float64)
         if weight is not None and not np.any(weight > 0):
             weight = None
-        binned = self._mapper.fit_transform(self.values, weight)
+        binned = self._mapper.fit_encode(self.values, weight)
         self.use_bins(binned, self._mapper.category_to_bin_)
         self._proposed_for = constant
         self.version += 1
@@ -242,7 +250,7 @@ class BinThresholds:
 
     def __init__(
         self,
-        binned: BinnedMatrix,
+        binned: BinnedMatrix | StoredBins,
         values: Any = None,
         n_threads: int = 1,
         weight: NDArray[np.float64] | None = None,
@@ -274,29 +282,43 @@ class BinThresholds:
             return thresholds
         known = np.flatnonzero(low_row != high_row)
         feature, low = feature[known], low[known]
-        high = self._binned.columns[feature, high_row[known]]
+        high = self._binned.codes_at(high_row[known], feature)
         least, largest = self._ends
         thresholds[known] = edges_between(largest[feature, low], least[feature, high], True)
         return thresholds
 
 
 def _bin_ends(
-    binned: BinnedMatrix, values: Any, n_threads: int, weight: NDArray[np.float64] | None
+    binned: BinnedMatrix | StoredBins,
+    values: Any,
+    n_threads: int,
+    weight: NDArray[np.float64] | None,
 ) -> tuple[NDArray, NDArray]:
     """Minimum and maximum of each bin, (n_features, 256)."""
     shape = binned.n_features, Limit.N_CODES
     ends = np.full(shape, np.inf), np.full(shape, -np.inf)
-    columns = binned.columns
+    used = None
     if weight is not None and not np.all(weight > 0):
         used = np.flatnonzero(weight > 0)
-        columns = np.ascontiguousarray(columns[:, used])
-        values = values.tocsr()[used] if is_sparse(values) else values[used]
-    if not is_sparse(values):
-        bin_ends(values, columns, *ends, n_threads)
+    if is_sparse(values):
+        _stored_ends(binned.bin_edges, values if used is None else values.tocsr()[used], ends)
         return ends
-    values = values.tocsc()
-    for first in range(0, binned.n_features, SPARSE_COLUMNS):
-        part = slice(first, min(first + SPARSE_COLUMNS, binned.n_features))
-        dense = values[:, part].toarray()
-        bin_ends(dense, columns[part], ends[0][part], ends[1][part], n_threads)
+    assert isinstance(binned, BinnedMatrix)
+    columns = binned.columns if used is None else np.ascontiguousarray(binned.columns[:, used])
+    bin_ends(values if used is None else values[used], columns, *ends, n_threads)
     return ends
+
+
+def _stored_ends(bin_edges: list, values: Any, ends: tuple[NDArray, NDArray]) -> None:
+    """`_bin_ends` of a sparse table, from its stored values; OUT `ends` of numeric columns."""
+    values = values.tocsc()
+    for f, edges in enumerate(bin_edges):
+        if edges is None:
+            continue
+        column = values.data[values.indptr[f] : values.indptr[f + 1]]
+        known = column[~np.isnan(column)].astype(np.float64)
+        if len(column) < values.shape[0]:
+            known = np.append(known, 0.0)
+        codes = np.searchsorted(edges, known)
+        np.minimum.at(ends[0][f], codes, known)
+        np.maximum.at(ends[1][f], codes, known)

@@ -1,19 +1,71 @@
 """Histograms of binned features: integer statistics of rows, sums by bin, a pool of buffers."""
 
 from hybridtrees.core.base._types cimport (
-    BinView, StatsView, float32_t, int32_t, int64_t, intp_t, uint32_t, uint8_t,
+    BinView, StatsView, float32_t, int32_t, int64_t, intp_t, uint16_t, uint32_t,
+    uint8_t,
 )
 
 
 cdef class BinnedView:
     cdef BinView view
     cdef readonly object binned
-    cdef uint8_t[:, ::1] records
+    cdef uint8_t[:, ::1] records             # of a BinnedMatrix
     cdef uint8_t[:, ::1] columns
+    cdef const int64_t[::1] row_start        # of StoredBins
+    cdef const uint8_t[::1] row_cells
+    cdef const int64_t[::1] column_start
+    cdef const uint32_t[::1] column_rows
+    cdef const uint8_t[::1] column_codes
+    cdef const uint8_t[::1] default_code
     cdef const int32_t[::1] n_bins
     cdef const uint8_t[::1] has_missing
     cdef const uint8_t[::1] is_categorical
-    cdef uint32_t[::1] cell_start
+    cdef const uint32_t[::1] cell_start
+    cdef int open_matrix(self, binned) except -1
+    cdef int open_stored(self, binned) except -1
+
+
+cdef inline uint32_t cell_at(const BinView* bins, int64_t entry) noexcept nogil:
+    """Cell of an entry of StoredBins."""
+    if bins.wide_cells:
+        return (<const uint32_t*>bins.row_cells)[entry]
+    return (<const uint16_t*>bins.row_cells)[entry]
+
+
+cdef inline intp_t entry_of(const BinView* bins, intp_t row, int32_t feature) noexcept nogil:
+    """Code of a feature in a row of StoredBins, by bisection of the row's entries."""
+    cdef int64_t first = bins.row_start[row], last = bins.row_start[row + 1], middle
+    cdef uint32_t start = bins.cell_start[feature], cell
+    while first < last:
+        middle = (first + last) >> 1
+        if cell_at(bins, middle) < start:
+            first = middle + 1
+        else:
+            last = middle
+    if first < bins.row_start[row + 1]:
+        cell = cell_at(bins, first)
+        if cell < bins.cell_start[feature + 1]:
+            return cell - start
+    return bins.default_code[feature]
+
+
+cdef inline int32_t feature_of(const BinView* bins, uint32_t cell, int32_t least) noexcept nogil:
+    """Feature that has a cell, at least `least`, by bisection."""
+    cdef int32_t last = bins.n_features, middle
+    while last - least > 1:
+        middle = (least + last) >> 1
+        if bins.cell_start[middle] <= cell:
+            least = middle
+        else:
+            last = middle
+    return least
+
+
+cdef inline int32_t code_at(const BinView* bins, intp_t row, int32_t feature) noexcept nogil:
+    """Code of a feature in a row."""
+    if bins.records != NULL:
+        return bins.columns[feature * bins.n_rows + row]
+    return <int32_t>entry_of(bins, row, feature)
 
 
 cdef struct RowValues:

@@ -44,39 +44,86 @@ def histogram_offsets(n_bins):
 
 
 cdef class BinnedView:
-    """Pointers into a BinnedMatrix, which it keeps alive."""
+    """Pointers into a BinnedMatrix or StoredBins, which it keeps alive."""
 
     def __init__(self, binned):
         self.binned = binned
-        self.records = binned.records
-        self.columns = binned.columns
         self.n_bins = binned.n_bins
         self.has_missing = binned.has_missing
         self.is_categorical = binned.is_categorical
-        self.cell_start = histogram_offsets(binned.n_bins)
-        self.view.record_bytes = self.records.shape[1]
-        self.view.n_rows = self.records.shape[0]
+        self.view.n_rows = binned.n_rows
         self.view.n_features = <int32_t>self.n_bins.shape[0]
-        self.view.n_cells = self.cell_start[self.view.n_features]
         if (
-            self.columns.shape[0] != self.view.n_features
-            or self.columns.shape[1] != self.view.n_rows
-            or self.has_missing.shape[0] != self.view.n_features
+            self.has_missing.shape[0] != self.view.n_features
             or self.is_categorical.shape[0] != self.view.n_features
-            or self.view.record_bytes < self.view.n_features + 4
         ):
             raise ValueError("the arrays of the BinnedMatrix are not consistent")
         if self.view.n_rows == 0 or self.view.n_features == 0:
             raise ValueError("a BinnedMatrix needs at least one row and one feature")
         if self.view.n_rows >= 2**32 - 1:
             raise ValueError("more than 4,294,967,294 rows cannot be indexed")
-        self.view.uniform = bool(np.all(np.diff(self.cell_start) == UNIFORM_CELLS))
-        self.view.records = &self.records[0, 0]
-        self.view.columns = &self.columns[0, 0]
+        if hasattr(binned, "records"):
+            self.open_matrix(binned)
+        else:
+            self.open_stored(binned)
         self.view.n_bins = &self.n_bins[0]
         self.view.has_missing = &self.has_missing[0]
         self.view.is_categorical = &self.is_categorical[0]
         self.view.cell_start = &self.cell_start[0]
+
+    cdef int open_matrix(self, binned) except -1:
+        self.records = binned.records
+        self.columns = binned.columns
+        self.cell_start = histogram_offsets(binned.n_bins)
+        self.view.record_bytes = self.records.shape[1]
+        self.view.n_cells = self.cell_start[self.view.n_features]
+        if (
+            self.columns.shape[0] != self.view.n_features
+            or self.columns.shape[1] != self.view.n_rows
+            or self.records.shape[0] != self.view.n_rows
+            or self.view.record_bytes < self.view.n_features + 4
+        ):
+            raise ValueError("the arrays of the BinnedMatrix are not consistent")
+        self.view.uniform = bool(np.all(np.diff(self.cell_start) == UNIFORM_CELLS))
+        self.view.records = &self.records[0, 0]
+        self.view.columns = &self.columns[0, 0]
+        return 0
+
+    cdef int open_stored(self, binned) except -1:
+        cdef intp_t n_entries
+        row_start, row_cells = binned.by_row
+        self.row_start = row_start
+        self.row_cells = row_cells.view(np.uint8)
+        self.column_start = binned.column_start
+        self.column_rows = binned.rows
+        self.column_codes = binned.codes
+        self.default_code = binned.default_code
+        self.cell_start = binned.cell_start
+        n_entries = self.column_rows.shape[0]
+        if (
+            self.row_start.shape[0] != self.view.n_rows + 1
+            or self.row_start[self.view.n_rows] != n_entries
+            or self.column_start.shape[0] != self.view.n_features + 1
+            or self.column_start[self.view.n_features] != n_entries
+            or self.column_codes.shape[0] != n_entries
+            or self.row_cells.shape[0] != n_entries * row_cells.itemsize
+            or self.default_code.shape[0] != self.view.n_features
+            or self.cell_start.shape[0] != self.view.n_features + 1
+        ):
+            raise ValueError("the arrays of the StoredBins are not consistent")
+        self.view.n_cells = <intp_t>self.cell_start[self.view.n_features] + 1
+        self.view.uniform = False
+        self.view.records = self.view.columns = NULL
+        self.view.record_bytes = 0
+        self.view.wide_cells = row_cells.itemsize == 4
+        self.view.row_start = &self.row_start[0]
+        self.view.column_start = &self.column_start[0]
+        self.view.default_code = &self.default_code[0]
+        if n_entries > 0:
+            self.view.row_cells = &self.row_cells[0]
+            self.view.column_rows = &self.column_rows[0]
+            self.view.column_codes = &self.column_codes[0]
+        return 0
 
 
 # ---- Statistics of rows: gradients and hessians quantised to integers -------------------------
@@ -184,15 +231,16 @@ cdef RowValues row_values(const float32_t[::1] grad, hess, intp_t n) except *:
 
 
 cdef class RowStatistics:
-    """Quantised (grad, hess) of all rows of a BinnedMatrix.
+    """Quantised (grad, hess) of all rows of a BinnedMatrix or StoredBins.
 
     With `use_tail` four-byte statistics are stored in the spare bytes of the records, so that the
-    codes and the gradient share a cache line. Only one user of a BinnedMatrix may do so at a time.
+    codes and the gradient of a BinnedMatrix share a cache line. Only one user of a BinnedMatrix may
+    do so at a time.
     """
 
     def __init__(self, BinnedView bins, bint use_tail):
         self.bins = bins
-        self.use_tail = use_tail
+        self.use_tail = use_tail and bins.view.records != NULL
         self.own = None
         self.blocks = np.empty((bins.view.n_rows // BLOCK + 1) * sizeof(Range), dtype=np.uint8)
 
@@ -339,6 +387,10 @@ cdef void write_tile(
 # there are few rows or many features, they share the features of one histogram instead. In both
 # cases the thread that completes a feature goes on with it (`FeatureWork`): the sibling's cells and
 # the gains of both nodes are computed while the cells are in its cache.
+#
+# Of StoredBins only the entries of a row are added, and to one more cell the row itself. The cell
+# of a feature's rows without an entry is what its other cells lack of that total, so histograms are
+# those of the same table as a BinnedMatrix.
 
 
 cdef extern from "accumulate.h" nogil:
@@ -359,6 +411,19 @@ cdef extern from "accumulate.h" nogil:
         int64_t* hist
 
     void ht_accumulate(const HtAccumulation* work, int layout, int uniform)
+
+    ctypedef struct HtStoredAccumulation:
+        const int64_t* row_start
+        const uint8_t* cells
+        intp_t total
+        const uint8_t* stats
+        intp_t stats_stride
+        int count_bits
+        const uint32_t* rows
+        intp_t row_start_at, row_stop_at
+        int64_t* hist
+
+    void ht_accumulate_stored(const HtStoredAccumulation* work, int layout, int wide)
 
 cdef enum:
     PACKED_BLOCK = 65536
@@ -381,11 +446,21 @@ cdef void accumulate(
     const int32_t* features, int32_t first, int32_t last, int64_t* hist, bint packed,
     const RowValues* values,
 ) noexcept nogil:
-    """Add the rows [row_start, row_stop) of a node to the cells of some features."""
+    """Add the rows [row_start, row_stop) of a node to the cells of some features.
+
+    Of StoredBins, to those of all features and to the total.
+    """
     cdef int layout = HT_PACKED16 if packed else stats.layout
+    cdef HtStoredAccumulation stored
     cdef HtAccumulation work = HtAccumulation(
         bins.records, bins.record_bytes, bins.cell_start, stats.data, stats.stride,
         stats.count_bits, rows, row_start, row_stop, features, first, last, hist)
+    if bins.records == NULL:
+        stored = HtStoredAccumulation(
+            bins.row_start, bins.row_cells, bins.n_cells - 1, stats.data, stats.stride,
+            stats.count_bits, rows, row_start, row_stop, hist)
+        ht_accumulate_stored(&stored, layout, bins.wide_cells)
+        return
     if values == NULL:
         ht_accumulate(&work, layout, bins.uniform)
         return
@@ -414,6 +489,9 @@ cdef void zero_cells(
 ) noexcept nogil:
     cdef int32_t j
     cdef intp_t start
+    if bins.records == NULL:
+        memset(hist, 0, bins.n_cells * n_words * sizeof(int64_t))
+        return
     if features == NULL:
         start = bins.cell_start[first]
         memset(hist + start * n_words, 0,
@@ -430,6 +508,9 @@ cdef void flush_features(
     const int64_t* packed, int64_t* hist,
 ) noexcept nogil:
     cdef int32_t j
+    if bins.records == NULL:
+        flush_packed(packed, hist, 0, bins.n_cells)
+        return
     if features == NULL:
         flush_packed(packed, hist, bins.cell_start[first], bins.cell_start[last])
         return
@@ -451,7 +532,7 @@ cdef void add_rows(
     cdef intp_t start, stop
     cdef int32_t end
     while first < last:
-        end = min(first + FEATURE_BLOCK, last)
+        end = min(first + FEATURE_BLOCK, last) if bins.records != NULL else last
         if packed == NULL:
             accumulate(bins, stats, rows, row_start, row_stop, features, first, end, hist, False,
                        values)
@@ -493,17 +574,33 @@ cdef void build_histogram(
     cdef bint pack = stats.layout == PAIR16 and updates > 4 * bins.n_cells
     cdef bint few = n_rows < FEW_ROWS and values == NULL
     cdef int32_t size = FEATURE_BLOCK, n_blocks, block
-    cdef int64_t* packed = scratch + bins.n_cells * stats.n_words * n_threads if pack else NULL
+    cdef int64_t* packed
+    if bins.records == NULL:
+        updates = n_rows * (1 + bins.row_start[bins.n_rows] // bins.n_rows)
+        # A histogram for each thread is cleared and added up.
+        few = updates < 2 * bins.n_cells
+        pack = stats.layout == PAIR16 and updates > 4 * bins.n_cells
+    packed = scratch + bins.n_cells * stats.n_words * n_threads if pack else NULL
     if then != NULL:
         updates += then.updates
     if n_threads == 1 or updates < PARALLEL_UPDATES:
         add_features(bins, stats, rows, n_rows, features, 0, n_features, hist, packed, values,
                      then)
         return
+    if few and bins.records == NULL:
+        # One thread adds the entries, which are in no order that could be shared.
+        zero_cells(bins, features, 0, n_features, hist, stats.n_words)
+        add_rows(bins, stats, rows, 0, n_rows, features, 0, n_features, hist, packed, values)
+        n_blocks = (n_features + size - 1) // size
+        for block in prange(n_blocks, num_threads=team_of(n_threads), schedule="dynamic",
+                            chunksize=1):
+            complete_features(bins, stats, features, block * size,
+                              min((block + 1) * size, n_features), hist, then)
+        return
     if few:
         size = min(size, (n_features + n_threads - 1) // n_threads)
     n_blocks = (n_features + size - 1) // size
-    if not few and n_blocks < 2 * n_threads:
+    if not few and (n_blocks < 2 * n_threads or bins.records == NULL):
         add_in_chunks(bins, stats, rows, n_rows, features, n_features, hist, scratch, packed,
                       min(n_threads, MAX_THREADS), values, then)
         return
@@ -521,8 +618,37 @@ cdef void add_features(
     """OUT histogram of all rows over some features."""
     zero_cells(bins, features, first, last, hist, stats.n_words)
     add_rows(bins, stats, rows, 0, n_rows, features, first, last, hist, packed, values)
+    complete_features(bins, stats, features, first, last, hist, then)
+
+
+cdef void complete_features(
+    const BinView* bins, const StatsView* stats, const int32_t* features, int32_t first,
+    int32_t last, int64_t* hist, const FeatureWork* then,
+) noexcept nogil:
+    """Complete the cells of some features, and go on with them."""
+    cdef int32_t j
+    if bins.records == NULL:
+        for j in range(first, last):
+            fill_default(bins, stats, features[j] if features != NULL else j, hist)
     if then != NULL:
         then.run(then.context, features, first, last, omp_get_thread_num())
+
+
+cdef inline void fill_default(
+    const BinView* bins, const StatsView* stats, int32_t feature, int64_t* hist
+) noexcept nogil:
+    """OUT the cell of the rows without an entry: the total less the cells of the entries."""
+    cdef intp_t first = bins.cell_start[feature], last = bins.cell_start[feature + 1], cell
+    cdef intp_t n_words = stats.n_words, word
+    cdef int64_t sums[2]
+    for word in range(n_words):
+        sums[word] = hist[(bins.n_cells - 1) * n_words + word]
+    for cell in range(first, last):
+        for word in range(n_words):
+            sums[word] -= hist[cell * n_words + word]
+    cell = first + bins.default_code[feature]
+    for word in range(n_words):
+        hist[cell * n_words + word] = sums[word]
 
 
 cdef struct Part:
@@ -542,8 +668,8 @@ cdef void add_in_chunks(
     """OUT histogram of a node; threads share the rows."""
     cdef Part[MAX_THREADS] parts
     cdef intp_t chunk, n_chunks
-    cdef int32_t j, first, last
-    cdef int thread
+    cdef int32_t j, first, last, feature
+    cdef int thread, _once
     for thread in range(n_threads):
         parts[thread].hist = scratch + thread * bins.n_cells * stats.n_words if thread else hist
         parts[thread].packed = packed + thread * bins.n_cells if packed != NULL else NULL
@@ -556,13 +682,17 @@ cdef void add_in_chunks(
             add_chunk(bins, stats, rows, n_rows * chunk // n_chunks,
                       n_rows * (chunk + 1) // n_chunks, features, n_features,
                       &parts[omp_get_thread_num()], values)
+        if bins.records == NULL:
+            for _once in prange(1, schedule="static"):
+                add_parts(bins, stats, bins.n_cells - 1, bins.n_cells, parts, n_threads)
         for thread in prange(n_threads, schedule="static", chunksize=1):
             first = n_features * thread // n_threads
             last = n_features * (thread + 1) // n_threads
             for j in range(first, last):
-                add_parts(bins, stats, features[j] if features != NULL else j, parts, n_threads)
-            if then != NULL:
-                then.run(then.context, features, first, last, omp_get_thread_num())
+                feature = features[j] if features != NULL else j
+                add_parts(bins, stats, bins.cell_start[feature], bins.cell_start[feature + 1],
+                          parts, n_threads)
+            complete_features(bins, stats, features, first, last, hist, then)
 
 
 cdef void add_chunk(
@@ -591,11 +721,11 @@ cdef void add_chunk(
 
 
 cdef void add_parts(
-    const BinView* bins, const StatsView* stats, int32_t feature, const Part* parts,
+    const BinView* bins, const StatsView* stats, intp_t first, intp_t last, const Part* parts,
     int n_threads,
 ) noexcept nogil:
-    """Add the cells of one feature of all threads to the histogram of the first thread."""
-    cdef intp_t first = bins.cell_start[feature], last = bins.cell_start[feature + 1], i
+    """Add the cells [first, last) of all threads to the histogram of the first thread."""
+    cdef intp_t i
     cdef int64_t* hist = parts[0].hist
     cdef const int64_t* more
     cdef int thread

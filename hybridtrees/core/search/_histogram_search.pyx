@@ -12,7 +12,7 @@ from hybridtrees.core.base._types cimport (
     N_CODES, PAIR32, SplitInfo, float64_t, int32_t, int64_t, intp_t, uint32_t, uint8_t,
 )
 from hybridtrees.core.search._histogram cimport (
-    BinnedView, FeatureWork, HistogramPool, RowStatistics, build_histogram, row_values,
+    BinnedView, FeatureWork, HistogramPool, RowStatistics, build_histogram, code_at, row_values,
     scratch_words, subtract_cells,
 )
 from hybridtrees.core.search._search cimport (
@@ -20,7 +20,7 @@ from hybridtrees.core.search._search cimport (
 )
 from hybridtrees.core.search._split cimport (
     SCAN_WORDS, bounded_weight, choose_split, fill_direction, find_split, larger_left, open_scan,
-    scan_gain, split_rows, sums_from_histogram,
+    scan_gain, split_rows, split_stored, sums_from_histogram,
 )
 
 import numpy as np
@@ -58,7 +58,7 @@ cdef void finish_features(
 
 
 cdef class HistogramSearch(SplitSearch):
-    """Searches the nodes of trees on one BinnedMatrix.
+    """Searches the nodes of trees on one BinnedMatrix or StoredBins.
 
     `use_tail`: whether statistics may be stored in the spare bytes of the records.
     """
@@ -282,11 +282,16 @@ cdef class HistogramSearch(SplitSearch):
         cdef GrowNode* child
         cdef intp_t n_left
         fill_direction(&self.bins.view, &n.split, goes_left)
-        n_left = split_rows(
-            self.bins.view.columns + n.split.feature * self.bins.view.n_rows, goes_left,
-            &self.rows[0] + n.start, n.stop - n.start, &self.row_scratch[0] + n.start,
-            &self.row_scratch[self.n_rows] + n.start if self.n_threads > 2 else NULL,
-            self.n_threads)
+        if self.bins.view.records == NULL:
+            n_left = split_stored(
+                &self.bins.view, n.split.feature, goes_left, &self.rows[0] + n.start,
+                n.stop - n.start, &self.row_scratch[0] + n.start)
+        else:
+            n_left = split_rows(
+                self.bins.view.columns + n.split.feature * self.bins.view.n_rows, goes_left,
+                &self.rows[0] + n.start, n.stop - n.start, &self.row_scratch[0] + n.start,
+                &self.row_scratch[self.n_rows] + n.start if self.n_threads > 2 else NULL,
+                self.n_threads)
         n.stay = n.stop
         if self.target.data != NULL and not self.any_missing(n):
             n.split.missing_left = larger_left(<int64_t>n_left, <int64_t>(n.stop - n.start))
@@ -313,11 +318,10 @@ cdef class HistogramSearch(SplitSearch):
     cdef bint any_missing(self, const GrowNode* node) noexcept nogil:
         """Whether the split feature is missing in a row of the node."""
         cdef int32_t f = node.split.feature
-        cdef const uint8_t* codes = self.bins.view.columns + f * self.bins.view.n_rows
         cdef intp_t i
         if self.bins.view.has_missing[f]:
             for i in range(node.start, node.stop):
-                if codes[self.rows[i]] == self.bins.view.n_bins[f]:
+                if code_at(&self.bins.view, self.rows[i], f) == self.bins.view.n_bins[f]:
                     return True
         return False
 
@@ -354,13 +358,12 @@ cdef class HistogramSearch(SplitSearch):
     cdef int32_t leaf_of(self, intp_t row) noexcept nogil:
         """Walk down the tree by codes."""
         cdef int32_t k = 0, code
-        cdef const uint8_t* record = self.bins.view.records + row * self.bins.view.record_bytes
         cdef GrowNode* nodes = self.store.nodes
         cdef SplitInfo* split
         cdef bint go_left
         while nodes[k].left >= 0:
             split = &nodes[k].split
-            code = record[split.feature]
+            code = code_at(&self.bins.view, row, split.feature)
             if code == self.bins.view.n_bins[split.feature]:
                 go_left = split.missing_left
             elif split.is_categorical:

@@ -19,6 +19,7 @@ from hybridtrees.core.search._criteria cimport (
     SIDES, Cut, NodeView, ScanScratch, add_row, best_cut, draw_tied, list_median, no_cut,
     order_rows, row_weight, side_score, sum_rows,
 )
+from hybridtrees.core.search._histogram cimport cell_at, feature_of
 from hybridtrees.core.search._search cimport GrowNode, SplitSearch, sum_targets
 from hybridtrees.core.search._sorted cimport divide_ids, divide_list
 from hybridtrees.core.search._split cimport (
@@ -714,8 +715,7 @@ cdef class SmallNodeSearch(SortedSearch):
     cdef uint8_t* codes               # of the task's rows, feature by feature
     cdef intp_t code_stride           # from one feature to the next
     cdef const int32_t* missing_code  # of each feature
-    cdef const uint8_t* records       # codes of the table, row by row
-    cdef intp_t record_bytes
+    cdef const BinView* bins          # the table
     cdef const uint32_t* origin       # rows of the task in the table
     cdef float64_t* node_stats        # targets of the node's rows, contiguous
     cdef bint pairs                   # whether the kernels for pairs apply
@@ -738,11 +738,13 @@ cdef class SmallNodeSearch(SortedSearch):
         self.pairs = (self.rules.criterion == SQUARES and self.rules.monotone == NULL
                       and self.target.layout in (TARGET_UNWEIGHTED, TARGET_PAIR))
         self.missing_code = bins.n_bins
-        self.records = bins.records
-        self.record_bytes = bins.record_bytes
+        self.bins = bins
         self.origin = rows
         # An odd number of cache lines, so that columns use different cache sets.
         self.code_stride = (n + 63) // 64 * 64 | 64
+        if bins.records == NULL:
+            self.take_entries(n)
+            return 0
         # Transposed in blocks of rows, so that source and target stay in the cache.
         while first < n:
             last = min(n, first + COPIED_ROWS)
@@ -753,6 +755,22 @@ cdef class SmallNodeSearch(SortedSearch):
                     target[i] = source[rows[i] * bins.record_bytes]
             first = last
         return 0
+
+    cdef void take_entries(self, intp_t n) noexcept nogil:
+        """`take_codes` of StoredBins."""
+        cdef const BinView* bins = self.bins
+        cdef int32_t k
+        cdef intp_t i
+        cdef int64_t entry
+        cdef uint32_t cell
+        for k in range(self.n_features):
+            memset(self.codes + k * self.code_stride, bins.default_code[k], n)
+        for i in range(n):
+            k = 0
+            for entry in range(bins.row_start[self.origin[i]], bins.row_start[self.origin[i] + 1]):
+                cell = cell_at(bins, entry)
+                k = feature_of(bins, cell, k)
+                self.codes[k * self.code_stride + i] = <uint8_t>(cell - bins.cell_start[k])
 
     cdef const SortedEntry* entries_of(self, const GrowNode* node, int32_t feature) noexcept nogil:
         ht_list_codes(self.codes + feature * self.code_stride, &self.rows[node.start],
@@ -803,16 +821,24 @@ cdef class SmallNodeSearch(SortedSearch):
     cdef int32_t first_that_cuts(self, const NodeView* view, int32_t node) noexcept nogil:
         """As with lists, but without a search if all rows have the same codes."""
         cdef GrowNode* n = &self.store.nodes[node]
-        cdef const uint8_t* first = self.record_of(self.rows[n.start])
         cdef intp_t i
         for i in range(n.start + 1, n.stop):
-            if memcmp(first, self.record_of(self.rows[i]), self.n_features) != 0:
+            if not self.same_codes(self.rows[n.start], self.rows[i]):
                 return SortedSearch.first_that_cuts(self, view, node)
         return -1
 
-    cdef const uint8_t* record_of(self, uint32_t row) noexcept nogil:
-        """Codes of a row of the task."""
-        return self.records + <intp_t>self.origin[row] * self.record_bytes
+    cdef bint same_codes(self, uint32_t one, uint32_t other) noexcept nogil:
+        """Whether two rows of the task have the same codes."""
+        cdef const BinView* bins = self.bins
+        cdef intp_t a = self.origin[one], b = self.origin[other]
+        cdef intp_t size = bins.row_start[a + 1] - bins.row_start[a] if bins.records == NULL else 0
+        cdef intp_t width = 4 if bins.wide_cells else 2
+        if bins.records != NULL:
+            return memcmp(bins.records + a * bins.record_bytes,
+                          bins.records + b * bins.record_bytes, self.n_features) == 0
+        return size == bins.row_start[b + 1] - bins.row_start[b] and memcmp(
+            bins.row_cells + bins.row_start[a] * width,
+            bins.row_cells + bins.row_start[b] * width, size * width) == 0
 
     cdef void scan_features(
         self, const NodeView* view, const GrowNode* node, const int32_t* features, int32_t n

@@ -2,7 +2,7 @@
 
 from cython.parallel cimport parallel, prange
 from libc.math cimport INFINITY, fabs
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy, memmove, memset
 
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
 from hybridtrees.core.base._simd cimport (
@@ -13,6 +13,7 @@ from hybridtrees.core.base._types cimport (
     GRAD_ONLY, HT_ROUNDING, HT_TIE_BINNED, N_CODES, BinView, Bounds, NodeSums, SplitInfo,
     SplitRules, StatsView, float64_t, int32_t, int64_t, int8_t, intp_t, uint32_t, uint8_t,
 )
+from hybridtrees.core.search._histogram cimport entry_of
 
 
 # ---- Best split of a node from its histogram: the Newton gain ---------------------------------
@@ -723,6 +724,112 @@ cdef intp_t split_rows(
         memcpy(rows + to_right[chunk], right + start,
                (to_right[chunk + 1] - to_right[chunk]) * sizeof(uint32_t))
     return total
+
+
+# ---- The same for a feature of StoredBins -------------------------------------------------------
+#
+# Most rows have no entry and go to one side. Only rows with an entry that goes to the other side
+# move; the others close ranks by copies of whole stretches.
+
+
+cdef enum:
+    NEAR_ROWS = 64               # compared at a time to find a row
+    SHORT_STRETCH = 8
+
+
+cdef inline intp_t find_row(
+    const uint32_t* rows, intp_t at, intp_t n, uint32_t row
+) noexcept nogil:
+    """First place from `at` on with an id of at least `row`; ids are ascending."""
+    cdef intp_t k, n_less
+    while at + NEAR_ROWS <= n and rows[at + NEAR_ROWS - 1] < row:
+        at += NEAR_ROWS
+    if at + NEAR_ROWS <= n:
+        n_less = 0
+        for k in range(NEAR_ROWS):       # no branch, so that compilers use vectors
+            n_less += rows[at + k] < row
+        return at + n_less
+    while at < n and rows[at] < row:
+        at += 1
+    return at
+
+
+cdef intp_t find_movers(
+    const BinView* bins, int32_t feature, const uint8_t* goes_left, const uint32_t* rows,
+    intp_t n_rows, uint32_t* places
+) noexcept nogil:
+    """OUT places of the rows that do not go to the side of rows without an entry; returns n."""
+    cdef bint side = goes_left[bins.default_code[feature]]
+    cdef const uint32_t* listed = bins.column_rows
+    cdef intp_t first = bins.column_start[feature], last = bins.column_start[feature + 1]
+    cdef intp_t at = 0, n = 0, i, middle, end = last
+    # Entries before the first row of the node.
+    while first < end:
+        middle = (first + end) >> 1
+        if listed[middle] < rows[0]:
+            first = middle + 1
+        else:
+            end = middle
+    if n_rows * 4 < last - first:
+        # A small node: its rows look for their entries.
+        for i in range(n_rows):
+            places[n] = <uint32_t>i
+            n += goes_left[entry_of(bins, rows[i], feature)] != side
+        return n
+    for i in range(first, last):
+        if goes_left[bins.column_codes[i]] == side:
+            continue
+        at = find_row(rows, at, n_rows, listed[i])
+        if at == n_rows:
+            break
+        places[n] = <uint32_t>at
+        n += rows[at] == listed[i]
+    return n
+
+
+cdef inline void shift_rows(uint32_t* to, const uint32_t* source, intp_t n) noexcept nogil:
+    cdef intp_t i
+    if n > SHORT_STRETCH or to > source:
+        memmove(to, source, n * sizeof(uint32_t))
+    else:
+        for i in range(n):
+            to[i] = source[i]
+
+
+cdef intp_t split_stored(
+    const BinView* bins, int32_t feature, const uint8_t* goes_left, uint32_t* rows, intp_t n_rows,
+    uint32_t* scratch,
+) noexcept nogil:
+    """Partition rows[:n_rows] by a feature of StoredBins; returns how many go left."""
+    cdef intp_t n = find_movers(bins, feature, goes_left, rows, n_rows, scratch)
+    cdef intp_t i, stop, size, to
+    cdef uint32_t row
+    if n == 0:
+        return n_rows if goes_left[bins.default_code[feature]] else 0
+    if goes_left[bins.default_code[feature]]:
+        to = scratch[0]
+        for i in range(n):
+            row = rows[scratch[i]]
+            stop = scratch[i + 1] if i + 1 < n else n_rows
+            size = stop - scratch[i] - 1
+            shift_rows(rows + to, rows + scratch[i] + 1, size)
+            to += size
+            scratch[i] = row
+        memcpy(rows + to, scratch, n * sizeof(uint32_t))
+        return to
+    # From the last one on, towards the end.
+    to = n_rows
+    stop = n_rows
+    for i in range(n - 1, -1, -1):
+        row = rows[scratch[i]]
+        size = stop - scratch[i] - 1
+        to -= size
+        shift_rows(rows + to, rows + scratch[i] + 1, size)
+        stop = scratch[i]
+        scratch[i] = row
+    shift_rows(rows + n, rows, stop)
+    memcpy(rows, scratch, n * sizeof(uint32_t))
+    return n
 
 
 def partition_rows(const uint8_t[::1] codes, const uint8_t[::1] goes_left, uint32_t[::1] rows,

@@ -72,6 +72,7 @@ class CARTModel(SingleTree, ImpurityTreeParameters):
         target = self._encode_target(y, values.shape[0])
         weight = check_sample_weight(sample_weight, values.shape[0])
         weight = self._weigh_classes(target, weight)
+        values = self._order_categories(values, target, weight)
         recipe = self._recipe(n_threads)
         alpha = self.ccp_alpha
         folds = None

@@ -125,6 +125,7 @@ class EBLRModel(OutputMixin, RuleReports, RawScoreMixin, RegressionParameters):
 
     def _check_parameters(self, X_val: Any, y_val: Any) -> tuple[int | None, ...]:
         """Check what can be checked without the data; return the depths of the trees."""
+        self._check_statistics()
         depths = check_depths(self.max_depth)
         check_rows("min_samples_split", self.min_samples_split, 2, closed="right")
         check_rows("min_samples_leaf", self.min_samples_leaf, 1, closed="neither")
@@ -213,6 +214,7 @@ class EBLRModel(OutputMixin, RuleReports, RawScoreMixin, RegressionParameters):
         n_rows, n_features = values.shape
         target = self._encode_target(y, n_rows)
         weight = self._weigh_classes(target, check_sample_weight(sample_weight, n_rows))
+        values = self._order_categories(values, target, weight)
         sample = Sample(values, self._fit_design(values), target, weight)
         n_threads = table_threads(self.n_jobs, n_rows, n_features)
         job = Job(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._parameters import attribute, check_integer
-from hybridtrees._predictor import Predictor
+from hybridtrees._predictor import CategoryPredictor
 from hybridtrees.linear._base import TermCoefficients
 from hybridtrees.linear.design import Design
 from hybridtrees.models.eblr.rules import Rule, RuleTree, rule_text
@@ -18,7 +18,7 @@ _WIDTH = 96
 _DIGITS = 4
 
 
-class RuleReports(TermCoefficients, Predictor):
+class RuleReports(TermCoefficients, CategoryPredictor):
     """The rules of a fitted model as objects, text and bars."""
 
     rule_names_: list[str] = attribute()
@@ -37,7 +37,7 @@ class RuleReports(TermCoefficients, Predictor):
         """Return the conditions of the rules; thresholds have all digits by default."""
         reader, given = self._reader, self._reader.feature_names_in
         names = [f"x{f}" for f in range(self.n_features_in_)] if given is None else list(given)
-        about = names, self.rule_names_, reader.categories, self._with_missing, digits
+        about = names, self.rule_names_, reader.coded, self._with_missing, digits
         return [rule_text(tree, *about) for tree in self._trees]
 
     @property

@@ -240,7 +240,7 @@ def check_enriched(model: Any) -> None:
     for k, rule in enumerate(rules):
         if not isinstance(rule, RuleTree):
             raise ValueError(f"rule {k} is a {type(rule).__name__}")
-        rule.check_columns(k, model._reader.categories)
+        rule.check_columns(k, model._reader.coded)
     lists = model._support, model._share, model._rule_residual, model.rule_names_
     sizes = [len(own) for own in lists]
     # Missing in files of the first versions, where every round has one rule.

@@ -324,6 +324,7 @@ class ProximityImputer(Transformer):
             splitter=self.splitter,
             min_samples_leaf=self.min_samples_leaf,
             categorical_features=self._reader.is_categorical,
+            categorical_statistics=False,  # rows of one category are to be near each other
             keep_rows=False,
             random_state=seeds,
             n_jobs=self.n_jobs,

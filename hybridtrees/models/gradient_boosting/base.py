@@ -235,7 +235,7 @@ class GradientBoostingModel(FittedGB, TreeParameters):
                 "number of rounds already fitted, with warm_start=True"
             )
         if again:
-            values = self._read_features(X)
+            values = self._reader.read_codes(X)
         else:
             seeds = seed_sequence(self.random_state)
             # Kept as plain numbers, for a warm start.
@@ -256,12 +256,17 @@ class GradientBoostingModel(FittedGB, TreeParameters):
             )
         metrics = read_loss_metrics(self._loss, self.eval_metric)
         last = (X_val, y_val, sample_weight_val)
-        eval_sets = read_eval_sets(self, self._loss, eval_set, sample_weight_eval_set, last)
-        if self.n_iter_no_change is not None and not eval_sets:
+        given = X_val is not None or not isinstance(eval_set, list | tuple | None) or eval_set
+        out = None
+        if self.n_iter_no_change is not None and not given:
             held = self._draw_validation(np.random.default_rng(holding), part.y)
             kept = np.setdiff1d(np.arange(len(part.y)), held)
             part, out = part.take(kept), part.take(held)
-            eval_sets = [EvalSet("validation_0", out.values, out.y, out.weight, X=out.X)]
+        part.values = self._order_categories(part.values, part.y, part.weight, again)
+        eval_sets = read_eval_sets(self, self._loss, eval_set, sample_weight_eval_set, last)
+        if out is not None:
+            seen = self._reader.with_statistics(out.values)
+            eval_sets = [EvalSet("validation_0", seen, out.y, out.weight, X=out.X)]
         if not again:
             self._start(part)
         for table in eval_sets:

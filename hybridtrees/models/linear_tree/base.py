@@ -294,6 +294,7 @@ class LinearTreeModel(RawScoreMixin, LinearTreeReports, LinearTreeParameters):
         n_threads = table_threads(self.n_jobs, *values.shape)
         target = self._encode_target(y, n_rows)
         weight = self._weigh_classes(target, check_sample_weight(sample_weight, n_rows))
+        values = self._order_categories(values, target, weight)
         self._columns = self._read_columns(n_rows)
         values = self._columns.expand(values)
         seed = int(seeds.generate_state(1, np.uint64)[0])

@@ -66,7 +66,7 @@ class LinearColumns(Checked):
         if effects == "auto" and linear_features is None:
             with_effects = _affordable(reader, linear, n_rows)
         for f in with_effects:
-            labels = reader.categories[f]
+            labels = reader.coded[f]
             for code, label in enumerate(() if labels is None else labels):
                 pairs.append((f, code))
                 names.append(f"{names[f]}={label}")
@@ -129,7 +129,7 @@ def _affordable(reader: FeatureReader, linear: Indices, n_rows: int) -> Indices:
     """Return categorical features, those of few categories first, as far as the rows suffice."""
     mask = reader.is_categorical
     most = min(n_rows // _ROWS_PER_REGRESSOR, _MAX_WITH_EFFECTS)
-    sizes = {int(f): len(labels) for f in linear if (labels := reader.categories[f]) is not None}
+    sizes = {int(f): len(labels) for f in linear if (labels := reader.coded[f]) is not None}
     total, chosen = int((~mask[linear]).sum()), []
     for f in sorted(sizes, key=lambda f: (sizes[f], f)):
         total += sizes[f]

@@ -95,10 +95,9 @@ class LinearForestModel(Forest, LinearTreeParameters):
 
     max_features: MaxFeatures = 1.0
 
-    def _fit_table(self, X: Any) -> Any:
-        features = super()._fit_table(X)
-        self._columns = self._read_columns(features.shape[0])
-        return self._columns.expand(features)
+    def _make_table(self, values: Any) -> Any:
+        self._columns = self._read_columns(values.shape[0])
+        return self._columns.expand(values)
 
     def _growing_threads(self, table: Any) -> int:
         in_python = self.criterion == "absolute_error" or self.penalty in ("lasso", "elasticnet")

@@ -110,7 +110,9 @@ class LinearTable:
         if recipe.candidates == "quantiles":
             self.splits = Table.of_bins(_root_quantiles(split, recipe.max_bins, mask))
         else:
-            self.splits = Table.in_bins(split, mask, recipe.max_bins, weight, recipe.n_threads)
+            self.splits = Table.in_bins(
+                split, mask, recipe.max_bins, weight, recipe.n_threads, dense=True
+            )
 
     @cached_property
     def units(self) -> Floats:
@@ -394,7 +396,7 @@ class LinearTreeGrower:
 
     def _make_fitter(self, weight: Floats | None, total: float, unit: float) -> NodeFitter:
         recipe, table, penalty = self.table.recipe, self.table, self.node_penalty()
-        assert table.splits.binned is not None
+        assert isinstance(table.splits.binned, BinnedMatrix)
         shared: dict[str, Any] = {
             "regressors": table.regressors,
             "weight": weight,

@@ -182,7 +182,7 @@ class LinearTreeReports(LinearTreeState, SingleTree):
             One entry per leaf; print it, or use `to_dict` or `to_frame`.
         """
         tree, facts, columns = self.tree_, self._facts, self._columns
-        leaves, labels = facts.leaves, self._reader.categories
+        leaves, labels = facts.leaves, self._reader.coded
         paths = [node_path(tree, columns.names, labels, int(leaf)) for leaf in leaves]
         coef, intercept = node_lines(tree, columns.n_columns)
         n_outputs = coef.shape[1]
@@ -276,7 +276,7 @@ class LinearTreeReports(LinearTreeState, SingleTree):
             }
             if nodes["category_start"][i] >= 0:
                 del out[i]["th"]
-                labels = self._reader.categories[f]
+                labels = self._reader.coded[f]
                 assert labels is not None
                 out[i]["categories"] = [labels[c] for c in tree.category_set(i) if c < len(labels)]
         return out

@@ -16,6 +16,7 @@ from hybridtrees._parameters import (
     check_real,
 )
 from hybridtrees.core.base.checks import check_count
+from hybridtrees.core.bins.matrix import BinnedMatrix
 from hybridtrees.core.grow.grower import Grower
 from hybridtrees.core.grow.linear_leaves import LeafRules, LinearLeaves, linear_leaf_grower
 from hybridtrees.core.grow.params import GrowerParams
@@ -167,7 +168,8 @@ class PiecewiseLinearModel(BoostedModel):
         )
         if self.max_leaf_features == 0:
             return super()._open_grower(values, weight, params, n_threads)
-        table = self._bin_table(values, weight, n_threads)
+        # Moments of regressors are sums over all rows of a node, whatever their codes.
+        table = self._bin_table(values, weight, n_threads, dense=True)
         dense = values.toarray() if hasattr(values, "toarray") else values
         rules = LeafRules(
             fit=self.leaf_fit,
@@ -182,7 +184,7 @@ class PiecewiseLinearModel(BoostedModel):
             sample_rows=int(self.search_rows or 0),
         )
         allowed = np.isin(np.arange(n_features), lines)
-        assert table.binned is not None
+        assert isinstance(table.binned, BinnedMatrix)
         columns = RegressorColumns(dense, table.binned, allowed, weight, n_threads)
         return linear_leaf_grower(table, params, rules, columns, n_threads)
 

@@ -93,7 +93,7 @@ def boosted_leaf_table(model: Any, tree_index: int | None) -> BoostedLeafTable:
     for k in numbers:
         own = ensemble[int(k)]
         for leaf in nodes[tree == k] - starts[k]:
-            words = node_path(own, names, reader.categories, int(leaf))
+            words = node_path(own, names, reader.coded, int(leaf))
             paths.append(" and ".join(words) or "all rows")
     first, stop = ensemble.coef_ptr[nodes], ensemble.coef_ptr[nodes + 1]
     ends = np.append(0, np.cumsum(stop - first))

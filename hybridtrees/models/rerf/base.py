@@ -151,6 +151,7 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
         target = self._encode_target(y, values.shape[0])
         weight = check_sample_weight(sample_weight, values.shape[0])
         weight = self._weigh_classes(target, weight)
+        values = self._order_categories(values, target, weight)
         # Candidates have the same seed: they should differ by parameters alone.
         seed = int(seed_sequence(self.random_state).generate_state(1, np.uint64)[0])
         rows = self._open_rows(ReadTable(values, self._reader), target, weight)

@@ -58,6 +58,11 @@ class ResidualForest(PackedRegressionForest):
             self.feature_names_in_ = X.reader.feature_names_in
         return X.values
 
+    def _order_categories(
+        self, values: Any, target: np.ndarray, weight: np.ndarray | None, again: bool = False
+    ) -> Any:
+        return values  # the regression has done it, by the target
+
     def _read_features(self, X: Any) -> Any:
         return X.values if isinstance(X, ReadTable) else super()._read_features(X)
 

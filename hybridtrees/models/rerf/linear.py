@@ -86,7 +86,7 @@ class RegressionColumns(Checked):
     def check_reader(self, reader: FeatureReader) -> None:
         """Refuse columns that do not match the features of a reader."""
         check_numbers(self.features, "features of RegressionColumns", 0, reader.n_features_in)
-        categories = [reader.categories[f] for f in self.features]
+        categories = [reader.coded[f] for f in self.features]
         widths = [1 if mean is None else mean.shape[1] for mean in self.means]
         for labels, mean in zip(categories, self.means, strict=True):
             if mean is not None and (labels is None or len(labels) != len(mean)):
@@ -111,7 +111,7 @@ class RegressionColumns(Checked):
         """Learn the columns of a table; `target` is for the means of categories."""
         given = reader.feature_names_in
         names = [f"x{f}" if given is None else str(given[f]) for f in features]
-        categories = [reader.categories[f] for f in features]
+        categories = [reader.coded[f] for f in features]
         own = _take(values, features)
         means: list[Floats | None] = [None] * len(features)
         shares: list[Floats | None] = [None] * len(features)

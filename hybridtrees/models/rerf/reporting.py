@@ -63,7 +63,7 @@ class RERFPredictions(RERFState, TermCoefficients, RawScoreMixin, Predictor):
         forest = check_type(self, "forest_", ResidualForest)
         if forest.n_features_in_ != self.n_features_in_:
             raise ValueError("the forest of the model has other features")
-        check_categories(forest._trees.category_sets(), self._reader.categories)
+        check_categories(forest._trees.category_sets(), self._reader.coded)
 
     # -- predict --------------------------------------------------------------------------------
 

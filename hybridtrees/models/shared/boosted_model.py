@@ -161,6 +161,7 @@ class BoostedModel(BoostedPrediction):
 
     def _check_parameters(self) -> GrowerParams:
         """Check what can be checked without the data; return the parameters of the engine."""
+        self._check_statistics()
         check_base_score(self.base_score)
         for name in ("quantile_alpha", "expectile_alpha"):
             if getattr(self, name) is not None:
@@ -213,9 +214,11 @@ class BoostedModel(BoostedPrediction):
         table = self._bin_table(values, weight, n_threads)
         return Grower(table, params, NewtonLeaves(params), n_threads)
 
-    def _bin_table(self, values: Any, weight: np.ndarray | None, n_threads: int) -> Table:
+    def _bin_table(
+        self, values: Any, weight: np.ndarray | None, n_threads: int, *, dense: bool = False
+    ) -> Table:
         mask, max_bins = self._reader.is_categorical, min(self.max_bin, 255)
-        return Table.in_bins(values, mask, max_bins, weight, n_threads)
+        return Table.in_bins(values, mask, max_bins, weight, n_threads, dense=dense)
 
     def _takes_smooth_losses(self) -> bool:
         """Whether robust losses are smoothed, so that leaves can be Newton steps."""
@@ -310,6 +313,7 @@ class BoostedModel(BoostedPrediction):
         weight = self._weigh_classes(target, check_sample_weight(sample_weight, n_rows))
         if self.scale_pos_weight != 1:
             weight = self._scale_positives(loss, target, weight)
+        values = self._order_categories(values, target, weight, before is not None)
         last = (X_val, y_val, sample_weight_val)
         eval_sets = read_eval_sets(self, loss, eval_set, sample_weight_eval_set, last)
         margin = read_margin(base_margin, n_rows, loss.n_outputs)
@@ -370,7 +374,7 @@ class BoostedModel(BoostedPrediction):
         self.__dict__.pop("feature_names_in_", None)
         if hasattr(before, "feature_names_in_"):
             self.feature_names_in_ = before.feature_names_in_
-        return self._reader.read(X)
+        return self._reader.read_codes(X)
 
     def _constrained(self, params: GrowerParams) -> GrowerParams:
         """Add the constraints on features, which may be given by name."""

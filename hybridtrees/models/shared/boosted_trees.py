@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hybridtrees._parameters import attribute, check_integer
-from hybridtrees._predictor import Predictor
+from hybridtrees._predictor import CategoryPredictor
 from hybridtrees.base import RawScoreMixin, ScoreClassifierMixin
 from hybridtrees.core.base.threads import FEW_ROWS_TREES, predict_threads
 from hybridtrees.core.tree.tree import TreeEnsemble
@@ -18,7 +18,7 @@ from hybridtrees.losses import Loss
 from hybridtrees.models.shared.importance import importance_lines
 
 
-class BoostedTrees(RawScoreMixin, Predictor):
+class BoostedTrees(RawScoreMixin, CategoryPredictor):
     """Base of all boosted models; a family adds the initial scores.
 
     Attributes

@@ -21,7 +21,7 @@ from hybridtrees._parameters import (
     check_verbose,
     count_rows,
 )
-from hybridtrees._predictor import Predictor
+from hybridtrees._predictor import CategoryPredictor
 from hybridtrees.core.base._types import Limit
 from hybridtrees.core.base.exact_sum import exact_sum
 from hybridtrees.core.base.threads import FEW_ROWS_TREES, predict_threads
@@ -44,7 +44,7 @@ MAX_BINS = int(Limit.MAX_BINS)
 _DEEPEST = 2**15 - 1
 
 
-class GrowthParameters(Predictor):
+class GrowthParameters(CategoryPredictor):
     """Parameters of all trees; a family overrides the defaults that differ.
 
     Parameters
@@ -86,6 +86,7 @@ class GrowthParameters(Predictor):
 
     def _check_growth(self, min_bins: int = 2, auto_leaf: bool = False) -> None:
         """Check what can be checked without the data."""
+        self._check_statistics()
         check_integer("max_depth", self.max_depth, 1, allow_none=True)
         check_rows("min_samples_split", self.min_samples_split, 2, closed="right")
         check_rows("min_samples_leaf", self.min_samples_leaf, 1, closed="neither", auto=auto_leaf)

@@ -96,12 +96,33 @@ HT_INLINE void ht_add_listed(const HtAccumulation *a, const uint8_t *record, int
     }
 }
 
+/* OUT the words that a row adds to its cells. */
+HT_INLINE void ht_row_words(const uint8_t *stats, int layout, int count_bits, int64_t *word0,
+                            int64_t *word1) {
+    const int64_t scale = (int64_t) 1 << (layout == HT_PACKED16 ? 32 : count_bits);
+    if (layout == HT_GRAD_ONLY) {
+        int32_t grad;
+        memcpy(&grad, stats, 4);
+        *word0 = (int64_t) grad * scale + 1;
+    } else if (layout == HT_PAIR32) {
+        int32_t pair[2];
+        memcpy(pair, stats, 8);
+        *word0 = pair[0];
+        *word1 = (int64_t) pair[1] * scale + (count_bits > 0);
+    } else {
+        int16_t grad;
+        uint16_t hess;
+        memcpy(&grad, stats, 2);
+        memcpy(&hess, stats + 2, 2);
+        *word0 = layout == HT_PACKED16 ? (int64_t) grad * scale + hess : grad;
+        *word1 = hess;
+    }
+}
+
 HT_INLINE void ht_accumulate_rows(const HtAccumulation *given, int layout, int use_rows,
                                   int use_list, int uniform) {
     /* A local copy, so that its fields can stay in registers across the stores. */
     const HtAccumulation a = *given;
-    const int64_t scale = (int64_t) 1 << (layout == HT_PACKED16 ? 32 : a.count_bits);
-    const int64_t one = a.count_bits > 0;
     const int two_words = layout == HT_PAIR16 || layout == HT_PAIR32;
     const int wide = a.record_bytes > 64; /* the codes may lie in two cache lines */
     const ptrdiff_t in_order = (wide ? HT_AHEAD_WIDE : HT_AHEAD_NARROW) * a.record_bytes;
@@ -123,23 +144,7 @@ HT_INLINE void ht_accumulate_rows(const HtAccumulation *given, int layout, int u
             if (wide)
                 HT_PREFETCH((const void *) (ahead + a.last - 1));
         }
-        if (layout == HT_GRAD_ONLY) {
-            int32_t grad;
-            memcpy(&grad, stats, 4);
-            word0 = (int64_t) grad * scale + 1;
-        } else if (layout == HT_PAIR32) {
-            int32_t pair[2];
-            memcpy(pair, stats, 8);
-            word0 = pair[0];
-            word1 = (int64_t) pair[1] * scale + one;
-        } else {
-            int16_t grad;
-            uint16_t hess;
-            memcpy(&grad, stats, 2);
-            memcpy(&hess, stats + 2, 2);
-            word0 = layout == HT_PACKED16 ? (int64_t) grad * scale + hess : grad;
-            word1 = hess;
-        }
+        ht_row_words(stats, layout, a.count_bits, &word0, &word1);
         if (use_list)
             ht_add_listed(&a, record, word0, word1, two_words);
         else
@@ -177,6 +182,86 @@ static void ht_accumulate(const HtAccumulation *a, int layout, int uniform) {
         ht_accumulate_HT_PAIR32(a, uniform);
     else
         ht_accumulate_HT_PACKED16(a, uniform);
+}
+
+/* ---- Entries of rows -------------------------------------------------------------------- */
+
+typedef struct {
+    const int64_t *row_start;   /* first entry of each row */
+    const uint8_t *cells;       /* cells of the entries, uint16 or uint32 */
+    ptrdiff_t total;            /* the cell that all rows are added to */
+    const uint8_t *stats;
+    ptrdiff_t stats_stride;
+    int count_bits;
+    const uint32_t *rows;       /* row ids, NULL: the row numbers themselves */
+    ptrdiff_t row_start_at, row_stop_at;
+    int64_t *hist;
+} HtStoredAccumulation;
+
+HT_INLINE size_t ht_cell(const uint8_t *cells, int64_t entry, int wide) {
+    return wide ? ((const uint32_t *) cells)[entry] : ((const uint16_t *) cells)[entry];
+}
+
+HT_INLINE void ht_add_entries(const HtStoredAccumulation *given, int layout, int use_rows,
+                              int wide) {
+    const HtStoredAccumulation a = *given;
+    const int two_words = layout == HT_PAIR16 || layout == HT_PAIR32;
+    int64_t total0 = 0, total1 = 0;
+    for (ptrdiff_t i = a.row_start_at; i < a.row_stop_at; i++) {
+        ptrdiff_t row = use_rows ? (ptrdiff_t) a.rows[i] : i;
+        int64_t entry = a.row_start[row], last = a.row_start[row + 1], word0, word1 = 0;
+        if (use_rows && i + 2 * HT_PREFETCH_ROWS < a.row_stop_at) {
+            ptrdiff_t ahead = (ptrdiff_t) a.rows[i + HT_PREFETCH_ROWS];
+            HT_PREFETCH(a.row_start + a.rows[i + 2 * HT_PREFETCH_ROWS]);
+            HT_PREFETCH(a.cells + a.row_start[ahead] * (wide ? 4 : 2));
+            HT_PREFETCH(a.stats + ahead * a.stats_stride);
+        }
+        ht_row_words(a.stats + row * a.stats_stride, layout, a.count_bits, &word0, &word1);
+        total0 += word0;
+        total1 += word1;
+        /* Four cells are read before the first is added to: as far as the compiler knows, a store
+         * to the histogram may change the next ones. */
+        for (; entry + 4 <= last; entry += 4) {
+            size_t cell[4];
+            for (int k = 0; k < 4; k++)
+                cell[k] = ht_cell(a.cells, entry + k, wide);
+            for (int k = 0; k < 4; k++)
+                ht_add(a.hist, cell[k], word0, word1, two_words);
+        }
+        for (; entry < last; entry++)
+            ht_add(a.hist, ht_cell(a.cells, entry, wide), word0, word1, two_words);
+    }
+    ht_add(a.hist, (size_t) a.total, total0, total1, two_words);
+}
+
+#define HT_ADD_ENTRIES(layout)                                                                \
+    static void ht_add_entries_##layout(const HtStoredAccumulation *a, int wide)              \
+    {                                                                                         \
+        if (a->rows == NULL && wide)                                                          \
+            ht_add_entries(a, layout, 0, 1);                                                  \
+        else if (a->rows == NULL)                                                             \
+            ht_add_entries(a, layout, 0, 0);                                                  \
+        else if (wide)                                                                        \
+            ht_add_entries(a, layout, 1, 1);                                                  \
+        else                                                                                  \
+            ht_add_entries(a, layout, 1, 0);                                                  \
+    }
+
+HT_ADD_ENTRIES(HT_GRAD_ONLY)
+HT_ADD_ENTRIES(HT_PAIR16)
+HT_ADD_ENTRIES(HT_PAIR32)
+HT_ADD_ENTRIES(HT_PACKED16)
+
+/* Add the entries of rows, and the rows to the total. */
+HT_UNUSED static void ht_accumulate_stored(const HtStoredAccumulation *a, int layout, int wide) {
+    if (layout == HT_GRAD_ONLY)
+        ht_add_entries_HT_GRAD_ONLY(a, wide);
+    else if (layout == HT_PAIR16)
+        ht_add_entries_HT_PAIR16(a, wide);
+    else if (layout == HT_PAIR32)
+        ht_add_entries_HT_PAIR32(a, wide);
+    else
+        ht_add_entries_HT_PACKED16(a, wide);
 }
 
 #endif

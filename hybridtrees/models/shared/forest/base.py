@@ -82,9 +82,9 @@ class Forest(TreeModel, BaggingParameters):
         if self._asks_oob():
             self._metric()
 
-    def _fit_table(self, X: Any) -> Any:
-        """Learn the features of `X` and return the table that trees are grown on."""
-        return self._fit_features(X, categorical_features=self.categorical_features)
+    def _make_table(self, values: Any) -> Any:
+        """Return the table that trees are grown on."""
+        return values
 
     def _n_classes(self) -> int:
         """Return the number of classes, 0 in regression."""
@@ -188,10 +188,11 @@ class Forest(TreeModel, BaggingParameters):
 
     def _read_data(self, X: Any, y: Any, sample_weight: Any) -> ForestData:
         """Validate the input of a fit."""
-        table = self._fit_table(X)
-        n_rows = table.shape[0]
+        values = self._fit_features(X, categorical_features=self.categorical_features)
+        n_rows = values.shape[0]
         target = self._encode_target(y, n_rows)
         weight = self._weigh_classes(target, check_sample_weight(sample_weight, n_rows))
+        table = self._make_table(self._order_categories(values, target, weight))
         factor = self._class_factor(target)
         n_threads = self._growing_threads(table)
         drawn = weight if factor is None else drawable_weight(factor, target, weight)

@@ -452,7 +452,7 @@ class ForestReports(Forest):
         rows = np.array([row for row, _ in chosen])
         lower, middle, upper = np.stack(found, axis=1)
         labels = None if classes is None else classes[[label for _, label in chosen]]
-        return Prototypes(rows, middle, lower, upper, labels, list(self._reader.categories))
+        return Prototypes(rows, middle, lower, upper, labels, list(self._reader.coded))
 
     def _quartiles(self, values: np.ndarray) -> np.ndarray:
         """Return quartiles of the columns, (3, n_features); for categories, the mode."""
