@@ -190,6 +190,14 @@ def named_ensembles() -> Iterator[Work]:
     yield ht.ModelAverageClassifier(classes, **bagged, n_jobs=2), "binary", {}
 
 
+def automatic() -> Iterator[Work]:
+    """Models that choose among others."""
+    own: dict[str, Any] = {"random_state": 0, "n_jobs": 2}
+    yield ht.AutoRegressor(quality=3, **own), "real", {"weighted": True}
+    yield ht.AutoClassifier(quality=1, **own), "classes", {}
+    yield ht.AutoClassifier(quality=2, **own), "binary", {}
+
+
 def friedman_boosting() -> Iterator[Work]:
     """Gradient boosting by Friedman's steps."""
     cats: dict[str, Any] = {"categorical_features": CATEGORIES}
@@ -247,6 +255,9 @@ def newton_boosting() -> Iterator[Work]:
         yield ht.XGBClassifier(**own, **cats), "classes", {}
         smooth: dict[str, Any] = {"cat_smooth": 2.0, "cat_l2": 1.0, "min_data_per_group": 5}
         yield ht.XGBRegressor(**smooth, **own, **cats), "real", {}
+        means: dict[str, Any] = {"categorical_statistics": True, **own, **cats}
+        yield ht.XGBRegressor(**means), "real", {"weighted": True}
+        yield ht.XGBClassifier(**means), "classes", {}
         yield ht.XGBClassifier(scale_pos_weight=2.0, **own), "binary", {}
         sampled = {"subsample": 0.7, "colsample_bytree": 0.6, "colsample_bynode": 0.7}
         yield ht.XGBRegressor(**sampled, **own), "real", {}
@@ -393,6 +404,7 @@ def main() -> None:
         forests,
         bags,
         named_ensembles,
+        automatic,
         friedman_boosting,
         adaptive_boosting,
         newton_boosting,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hybridtrees import callbacks, datasets, inspection, metrics
     from hybridtrees._compare import compare
     from hybridtrees._persistence import load
+    from hybridtrees.auto.estimators import AutoClassifier, AutoRegressor
     from hybridtrees.core.bins.mapper import BinMapper
     from hybridtrees.core.bins.matrix import BinnedMatrix
     from hybridtrees.core.bins.sketch import QuantileSketch
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 _LAZY_MODULES = {
     "_compare": ("compare",),
     "_persistence": ("load",),
+    "auto.estimators": ("AutoClassifier", "AutoRegressor"),
     "core.bins.mapper": ("BinMapper",),
     "core.bins.matrix": ("BinnedMatrix",),
     "core.bins.sketch": ("QuantileSketch",),
@@ -83,6 +85,8 @@ _MODULE_OF = {name: module for module, names in _LAZY_MODULES.items() for name i
 __all__ = [
     "AdaBoostClassifier",
     "AdaBoostRegressor",
+    "AutoClassifier",
+    "AutoRegressor",
     "BaggingClassifier",
     "BaggingRegressor",
     "BinMapper",

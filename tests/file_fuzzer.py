@@ -28,6 +28,7 @@ from hybridtrees._persistence import ModelFileError
 # Parameters, where an estimator has them, that make a small model with a bit of everything.
 SMALL = {
     "n_estimators": 3,
+    "quality": 1,
     "max_rules": 3,
     "max_depth": 3,
     "alpha": 0.1,

@@ -23,6 +23,7 @@ def expected_failures(estimator):
     draws = getattr(estimator, "bootstrap", False) or getattr(estimator, "subsample", 1) < 1
     draws = draws or getattr(estimator, "resample", False)
     draws = draws or hasattr(estimator, "precinct_size")
+    draws = draws or hasattr(estimator, "quality")  # rows are held out at random
     if isinstance(estimator, ht.GradientBoostingRegressor | ht.GradientBoostingClassifier):
         draws = draws or estimator.n_iter_no_change is not None
     expected = EXPECTED_WITH_DRAWS if draws else {}
@@ -146,6 +147,8 @@ TWO_FOR_CLASSES = [("line", ht.LogisticClassifier(n_jobs=1)), ("tree", CLASS_TRE
         ht.ModelAverageRegressor(TWO, cv=2, n_jobs=1),
         ht.ModelAverageRegressor(TWO, weights="bic", n_jobs=1),
         ht.ModelAverageClassifier(TWO_FOR_CLASSES, weights="greedy", cv=2, n_jobs=1),
+        ht.AutoRegressor(quality=1, n_jobs=1),
+        ht.AutoClassifier(quality=1, n_jobs=1),
         ht.MixtureOfExpertsRegressor(n_restarts=2, random_state=0, n_jobs=1),
         ht.MixtureOfExpertsRegressor(expert="tree", n_restarts=1, random_state=0, n_jobs=1),
         ht.MixtureOfExpertsClassifier(n_restarts=2, random_state=0, n_jobs=1),

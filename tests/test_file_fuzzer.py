@@ -31,6 +31,7 @@ VARIANTS = {
         {"resample": True},
         {"estimator": hybridtrees.CARTClassifier(max_depth=2), "max_depth": 1},
     ),
+    "AutoClassifier": ({"quality": 2},),
     "BaggingRegressor": ({"estimator": hybridtrees.LinearRegressor(), "max_features": 3},),
     "BaggingClassifier": ({"prune": True, "bootstrap_features": True},),
     "PastingRegressor": ({"votes": "importance", "precinct_size": 50},),

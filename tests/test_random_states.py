@@ -18,6 +18,8 @@ _SAMPLED = {"n_estimators": 2, "subsample": 0.5}
 DRAWING = {
     "AdaBoostClassifier": {"resample": True, **_FEW},
     "AdaBoostRegressor": _FEW,
+    "AutoClassifier": {"quality": 1},
+    "AutoRegressor": {"quality": 1},
     "BaggingClassifier": _FEW,
     "BaggingRegressor": _FEW,
     "BinMapper": {"subsample": 60, "max_bins": 16},

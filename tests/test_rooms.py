@@ -25,6 +25,7 @@ ROOMS = (
     ("inspection",),
     ("selection", "prepare"),
     ("ensembles",),
+    ("auto",),
     ("_compare",),
 )
 RANK = {f"hybridtrees.{room}": rank for rank, row in enumerate(ROOMS) for room in row}

@@ -50,6 +50,7 @@ RECIPES = {
     "voting": Recipe("Voting", {}, 100_000, classes=False),
     "stacking": Recipe("Stacking", {}, 100_000, classes=False),
     "average": Recipe("ModelAverage", {}, 100_000, classes=False),
+    "auto": Recipe("Auto", {"quality": 2, "random_state": 0}, 10_000, classes=False),
     "mixture": Recipe(
         "MixtureOfExperts", {"n_restarts": 1, "random_state": 0}, 100_000, classes=False
     ),

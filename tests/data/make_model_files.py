@@ -77,6 +77,8 @@ def estimators():
         "stacking_classifier": (ht.StackingClassifier(classes), "classes"),
         "model_average_regressor": (ht.ModelAverageRegressor(numbers), "real"),
         "model_average_classifier": (ht.ModelAverageClassifier(classes, weights="bic"), "classes"),
+        "auto_regressor": (ht.AutoRegressor(quality=2, random_state=0), "real"),
+        "auto_classifier": (ht.AutoClassifier(quality=1, random_state=0), "classes"),
         "mixture_of_experts_regressor": (ht.MixtureOfExpertsRegressor(n_experts=3, **runs), "real"),
         "mixture_of_experts_classifier": (
             ht.MixtureOfExpertsClassifier(expert="tree", **runs),

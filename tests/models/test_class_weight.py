@@ -27,6 +27,7 @@ CLASSIFIERS = {
     "eblr": lambda **own: ht.EBLRClassifier(
         n_rules=4, early_stopping="validation", random_state=0, **own
     ),
+    "auto": lambda **own: ht.AutoClassifier(quality=1, random_state=0, **own),
     "mixture": lambda **own: ht.MixtureOfExpertsClassifier(
         n_restarts=1, max_iter=1000, random_state=0, **own
     ),

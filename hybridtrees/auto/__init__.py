@@ -1,0 +1,1 @@
+"""Models that choose, weigh and stop other models by rows that these have not seen."""
