@@ -6,7 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from hybridtrees._parameters import check_boolean
 from hybridtrees.base import Estimator
+from hybridtrees.input.target_statistics import StatisticsChoice
 
 
 class Predictor(Estimator):
@@ -23,3 +25,46 @@ class Predictor(Estimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R2 of a regressor, the accuracy of a classifier."""
         raise NotImplementedError
+
+
+class CategoryPredictor(Predictor):
+    """A predictor whose categories may become statistics of the target.
+
+    Parameters
+    ----------
+    categorical_statistics : bool or "auto"
+        Replace the categories of a column by the mean response of their rows, with one row of the
+        mean of all rows added; of several classes or targets, by the combination of means that
+        differs most between the categories. A training row gets the mean of those rows of its
+        category that come before it in a random order, so that nothing is known of its own target;
+        a row to predict gets the mean of all. Missing values are a category of their own, and
+        values that `fit` has not seen are treated as missing. "auto" does so for columns of more
+        than 30 categories, unless the means are known almost without noise (a reliability of 0.98).
+        Sparse tables are left as they are under "auto" and become dense under True.
+    """
+
+    categorical_statistics: StatisticsChoice = "auto"
+
+    def _check_statistics(self) -> None:
+        given = self.categorical_statistics
+        if not (isinstance(given, str) and given == "auto"):
+            if isinstance(given, str):
+                raise ValueError(
+                    f"categorical_statistics must be True, False or 'auto', got {given!r}"
+                )
+            check_boolean("categorical_statistics", given)
+
+    def _order_categories(
+        self, values: Any, target: np.ndarray, weight: np.ndarray | None, again: bool = False
+    ) -> Any:
+        """Return the training table with statistics in place of categories; the reader keeps them.
+
+        `target` holds the codes of `classes_`, or numbers. A model that is trained further
+        (`again`) keeps its statistics, and its rows get ordered ones of their own target.
+        """
+        given = self.categorical_statistics
+        choice: StatisticsChoice = "auto" if isinstance(given, str) else bool(given)
+        n_classes = len(vars(self).get("classes_", ()))
+        if again:
+            return self._reader.order_again(values, target, n_classes, weight)
+        return self._reader.add_statistics(values, target, n_classes, weight, choice)

@@ -31,7 +31,15 @@ def make(name, **params):
     kind, own = MODELS[name]
     if kind is not GradientBoostingRegressor and params.get("min_data_per_group") == 1:
         params = {"cat_l2": 0, **params}
-    return kind(n_estimators=5, max_depth=4, categorical_features=[0], n_jobs=1, **own, **params)
+    return kind(
+        n_estimators=5,
+        max_depth=4,
+        categorical_features=[0],
+        categorical_statistics=False,
+        n_jobs=1,
+        **own,
+        **params,
+    )
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -76,7 +84,8 @@ def test_histograms_and_lists_make_the_same_splits(params, missing):
     X[:, 1] = np.round(2 * X[:, 1])
     models = [
         XGBRegressor(
-            n_estimators=1, max_depth=3, base_score=0.0, categorical_features=[0], n_jobs=1,
+            n_estimators=1, max_depth=3, base_score=0.0, categorical_features=[0],
+            categorical_statistics=False, n_jobs=1,
             tree_method=method, **params,
         ).fit(X, y)
         for method in ("hist", "exact")
@@ -97,8 +106,12 @@ def test_few_categories_are_split_as_before(name):
 def test_threads_change_nothing():
     X, y = table(6000)
     for kind, target in ((XGBClassifier, y > 0), (PLGBRegressor, y)):
-        one = kind(n_estimators=5, categorical_features=[0], n_jobs=1).fit(X, target)
-        two = kind(n_estimators=5, categorical_features=[0], n_jobs=2).fit(X, target)
+        one = kind(
+            n_estimators=5, categorical_features=[0], categorical_statistics=False, n_jobs=1
+        ).fit(X, target)
+        two = kind(
+            n_estimators=5, categorical_features=[0], categorical_statistics=False, n_jobs=2
+        ).fit(X, target)
         assert one.trees_.nodes.tobytes() == two.trees_.nodes.tobytes()
 
 
