@@ -31,6 +31,7 @@ DIFFERENT = {
 OWN = {
     "class_weight",
     "categorical_features",
+    "categorical_statistics",
     "sketch",
     "verbose",
     "cat_smooth",
