@@ -64,5 +64,5 @@ def mistakes() -> None:
     """What an editor and mypy must mark."""
     ht.XGBRegressor(n_estimator=5)  # type: ignore[call-arg]
     ht.CARTRegressor(max_depth="three")  # type: ignore[arg-type]
-    ht.RandomForestRegressor(5)  # type: ignore[call-arg]
+    ht.RandomForestRegressor(5)  # type: ignore[call-arg, arg-type]
     print(ht.no_such_name)  # type: ignore[attr-defined]
