@@ -22,7 +22,12 @@ from hybridtrees.core.base.exact_sum import exact_sum
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads, table_threads
 from hybridtrees.ensembles.adaboost_members import MemberCopies, Members, TreeMembers
-from hybridtrees.ensembles.members import Ensemble, check_fitted_members, check_member, takes_weight
+from hybridtrees.ensembles.members import (
+    Ensemble,
+    check_fitted_members,
+    check_member,
+    check_takes_weight,
+)
 from hybridtrees.input.targets import check_sample_weight
 from hybridtrees.models.shared.bagging import bootstrap_counts, tree_seeds
 from hybridtrees.models.shared.importance import importance_lines, shares
@@ -163,11 +168,9 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
         if self.estimator is None:
             return
         check_member(self.estimator, "estimator", self)
-        if not self.resample and not takes_weight(self.estimator):
-            raise ValueError(
-                f"estimator is a {type(self.estimator).__name__}, whose fit takes no "
-                "sample_weight: set resample=True, or use another estimator"
-            )
+        if not self.resample:
+            advice = "set resample=True, or use another estimator"
+            check_takes_weight(self.estimator, "estimator", advice)
         defaults = self._parameter_defaults()
         for name in declared_parameters(ImpurityTreeParameters):
             if name not in _SHARED and differs(getattr(self, name), defaults[name]):
@@ -214,8 +217,6 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
         resample = bool(self.resample)
         if self.estimator is not None:
             rows = self._learn_rows(X, y, sample_weight)
-            if rows.codes is not None:
-                rows = rows.weighted(self._weigh_classes(rows.codes, rows.weight))
             n_threads = effective_threads(self.n_jobs)
             classes = self._member_classes()
             return MemberCopies(self.estimator, rows, classes, resample, n_threads)

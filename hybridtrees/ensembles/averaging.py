@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from hybridtrees._class_weight import ClassWeightMixin
 from hybridtrees._parameters import attribute, check_integer, check_option, is_classifier
 from hybridtrees.base import ClassifierMixin, RegressorMixin, atomic_fit
 from hybridtrees.core.base.checks import check_arrays, check_one_of
@@ -104,6 +105,7 @@ class _ModelAverage(FoldedMembers):
         self._check_options(members)
         cv = None if self.weights == "bic" else self._checked_cv()
         rows = self._learn_rows(X, y, sample_weight)
+        self._check_weights(members, rows.weight)
         if self.weights == "bic":
             self._fit_members(members, rows)
             told = np.stack([self._tell(member, X) for member in self.estimators_])
@@ -264,7 +266,7 @@ class ModelAverageRegressor(RegressorMixin, _ModelAverage):
         check_arrays(self, {"variances_": ("f8", len(self.estimators_))})
 
 
-class ModelAverageClassifier(ClassifierMixin, _ModelAverage):
+class ModelAverageClassifier(ClassWeightMixin, ClassifierMixin, _ModelAverage):
     """Weighted mean of classifiers' probabilities, by posterior probabilities or held-out rows.
 
     A model has ``BIC = -2 log-likelihood + p log(n)`` with p the number of its coefficients that

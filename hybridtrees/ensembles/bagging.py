@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from hybridtrees._class_weight import ClassWeightMixin
 from hybridtrees._parameters import check_option
 from hybridtrees.base import ClassifierMixin, RegressorMixin
 from hybridtrees.ensembles.bagging_base import BaggingModel
@@ -69,7 +70,7 @@ class BaggingRegressor(RegressorMixin, BaggingModel):
         return tags
 
 
-class BaggingClassifier(ClassifierMixin, BaggingModel):
+class BaggingClassifier(ClassWeightMixin, ClassifierMixin, BaggingModel):
     """Bagging for classification (Breiman 1996): models fitted to bootstrap samples vote.
 
     Takes the parameters of scikit-learn's ``BaggingClassifier``.
@@ -78,6 +79,10 @@ class BaggingClassifier(ClassifierMixin, BaggingModel):
     ----------
     voting : {"soft", "hard"}
         Average the probabilities of the members, or count their votes.
+    class_weight : dict, "balanced" or None
+        Factors on the weights of the rows of each class, 1 for those that a dict does not name;
+        "balanced" gives every class the same total weight. The same as passing these factors as
+        `sample_weight`: with `bootstrap` rows are drawn in proportion to them.
 
     Attributes
     ----------

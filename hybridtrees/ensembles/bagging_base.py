@@ -40,6 +40,7 @@ from hybridtrees.ensembles.members import (
     Rows,
     check_fitted_members,
     check_member,
+    check_takes_weight,
     fit_member,
     run_members,
     takes_weight,
@@ -173,7 +174,7 @@ class BaggingModel(Ensemble):
         whole = draws.max_features == n_features and not draws.replace
         if can_pack(member) and (draws_like_forest(member) or self.prune):
             settings = None if whole and not self.prune else draws
-            self._fit_forest(X, y, sample_weight, member, settings, seeds)
+            self._fit_forest(X, y, rows.weight, member, settings, seeds)
         else:
             self._fit_members(rows, member, draws, seeds)
         self.n_estimators_ = int(self.n_estimators)
@@ -249,11 +250,9 @@ class BaggingModel(Ensemble):
                 "oob_score=True needs out-of-bag rows: set bootstrap=True, or max_samples below "
                 "the number of rows"
             )
-        if not takes_weight(member) and sampler.weight is not None and not sampler.replace:
-            raise ValueError(
-                f"estimator is a {type(member).__name__}, whose fit takes no sample_weight: leave "
-                "the weights out, or set bootstrap=True"
-            )
+        if sampler.weight is not None and not sampler.replace:
+            advice = "leave the weights out, or set bootstrap=True"
+            check_takes_weight(member, "estimator", advice, self)
         whole = draws.max_features == self.n_features_in_ and not draws.replace
         shares_bins = whole and bins_table(member) and is_large(sampler)
         report = Progress(self.verbose, int(self.n_estimators))

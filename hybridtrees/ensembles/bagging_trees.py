@@ -19,7 +19,7 @@ from hybridtrees.core.grow.cart import grow_cart
 from hybridtrees.core.tree.pruning import collapse_alphas, prune_nodes
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 from hybridtrees.core.tree.walk import find_leaves
-from hybridtrees.models.cart.base import CARTModel
+from hybridtrees.models.cart.estimators import CARTClassifier, CARTRegressor
 from hybridtrees.models.forest.estimators import RandomForestClassifier, RandomForestRegressor
 from hybridtrees.models.shared.bagging import RowSampler
 from hybridtrees.models.shared.forest.base import ForestData
@@ -34,8 +34,10 @@ _OWN = ("cv", "cv_rule", "random_state", "n_jobs", "verbose")
 
 def can_pack(estimator: Any) -> bool:
     """Whether bagged copies of an estimator are trees that a packed forest can hold."""
-    # A random state of its own would give all members the same draws.
-    return isinstance(estimator, CARTModel) and estimator.random_state is None
+    # A class derived from CART may fit in its own way. A random state of its own would give all
+    # members the same draws.
+    is_cart = type(estimator) in (CARTRegressor, CARTClassifier)
+    return is_cart and estimator.random_state is None
 
 
 def draws_like_forest(estimator: Any) -> bool:

@@ -34,6 +34,7 @@ from hybridtrees.input.validation import FeatureReader, feature_names
 NO_PROBABILITIES = "which has no predict_proba"
 VOTING = ("soft", "hard")
 USE_HARD = "use voting='hard' or another one"
+LEAVE_OUT = "leave the weights or this member out"
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -77,7 +78,7 @@ class Ensemble(Predictor):
     _takes_several_targets = False
 
     def _learn_rows(self, X: Any, y: Any, sample_weight: Any) -> Rows:
-        """Check the input of `fit`, and learn features and classes."""
+        """Check the input of `fit`, and learn features and classes; rows weigh as these do."""
         columns = open_columns(X)
         n_rows = columns.shape[0]
         name = type(self).__name__
@@ -91,6 +92,8 @@ class Ensemble(Predictor):
             several = self._takes_several_targets
             target = check_target_regression(y, n_rows, multi_output=several, estimator_name=name)
         weight = check_sample_weight(sample_weight, n_rows)
+        if codes is not None:
+            weight = self._weigh_classes(codes, weight)
         self.n_features_in_ = columns.shape[1]
         names = feature_names(columns.names)
         self.__dict__.pop("feature_names_in_", None)
@@ -186,6 +189,19 @@ def takes_weight(estimator: Any) -> bool:
     return "sample_weight" in inspect.signature(estimator.fit).parameters
 
 
+def check_takes_weight(estimator: Any, name: str, advice: str, owner: Any = None) -> None:
+    """Refuse a member that takes no weights; the parameters of `owner` may ask for them."""
+    if takes_weight(estimator):
+        return
+    reason = ""
+    if getattr(owner, "class_weight", None) is not None:
+        reason = f", which class_weight of {type(owner).__name__} needs"
+    raise ValueError(
+        f"{name} is a {type(estimator).__name__}, whose fit takes no sample_weight{reason}: "
+        f"{advice}"
+    )
+
+
 def fit_member(
     estimator: Any, rows: Rows, n_threads: int, seed: int | None = None, name: str = "estimator"
 ) -> Any:
@@ -213,13 +229,9 @@ def fit_member(
         member.set_params(**threads)
     if rows.weight is None:
         member.fit(rows.columns.table, rows.target)
-    elif takes_weight(member):
-        member.fit(rows.columns.table, rows.target, sample_weight=rows.weight)
     else:
-        raise ValueError(
-            f"{name} is a {type(member).__name__}, whose fit takes no sample_weight: leave the "
-            "weights or this member out"
-        )
+        check_takes_weight(member, name, LEAVE_OUT)
+        member.fit(rows.columns.table, rows.target, sample_weight=rows.weight)
     if threads:  # the share of threads was that of this fit only
         member.set_params(**dict.fromkeys(threads))
     return member

@@ -25,7 +25,7 @@ from hybridtrees.ensembles.members import (
     check_fitted_members,
     check_member,
     check_probabilities,
-    takes_weight,
+    check_takes_weight,
 )
 from hybridtrees.ensembles.mixture_em import (
     Blocks,
@@ -180,9 +180,7 @@ class MixtureOfExperts(Ensemble):
                 raise ValueError(f"expert must be {allowed} or an estimator, got {self.expert!r}")
         else:
             check_member(self.expert, "expert", self)
-            if not takes_weight(self.expert):
-                name = type(self.expert).__name__
-                raise ValueError(f"expert is a {name}, whose fit takes no sample_weight")
+            check_takes_weight(self.expert, "expert", "use another one")
             if is_classifier(self):
                 needs = f"{type(self).__name__} needs probabilities"
                 check_probabilities(self.expert, "expert", needs)

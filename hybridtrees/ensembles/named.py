@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 from hybridtrees._parameters import attribute
-from hybridtrees.ensembles.members import Ensemble, check_member
+from hybridtrees.ensembles.members import LEAVE_OUT, Ensemble, check_member, check_takes_weight
 
 DROP = "drop"
 
@@ -145,6 +145,11 @@ class NamedMembers(Ensemble):
             check_member(member, f"the member {name!r}", self)
         self._names = [name for name, _ in kept]
         return kept
+
+    def _check_weights(self, members: Sequence[tuple[str, Any]], weight: Any) -> None:
+        """Refuse weights of rows if a member takes none, before any member is fitted."""
+        for name, member in members if weight is not None else ():
+            check_takes_weight(member, f"the member {name!r}", LEAVE_OUT, self)
 
 
 def _former(member: Any, values: dict[str, Any], prefix: str = "") -> tuple[Any, dict[str, Any]]:

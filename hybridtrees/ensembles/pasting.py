@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from hybridtrees._class_weight import ClassWeightMixin
 from hybridtrees._parameters import (
     Seed,
     attribute,
@@ -207,8 +208,9 @@ class PastingModel(Ensemble):
             self.feature_names_in_ = info.reader.feature_names_in
         if info.classes is not None:
             self.classes_, self.n_classes_ = info.classes, len(info.classes)
+        weight = info.weight if info.codes is None else self._weigh_classes(info.codes, info.weight)
         size = min(int(self.precinct_size), info.n_rows)
-        draws = Draws(seed_sequence(self.random_state), info.n_rows, info.weight)
+        draws = Draws(seed_sequence(self.random_state), info.n_rows, weight)
         self._paste_trees(member, BatchRows(batches, info, draws.ahead, size), draws, size)
         return self
 
@@ -384,7 +386,7 @@ class PastingRegressor(RegressorMixin, PastingModel):
         return self._finish(self._mean_values(X))
 
 
-class PastingClassifier(ClassifierMixin, PastingModel):
+class PastingClassifier(ClassWeightMixin, ClassifierMixin, PastingModel):
     """Pasting small votes for classification (Breiman 1999).
 
     Parameters
@@ -396,6 +398,10 @@ class PastingClassifier(ClassifierMixin, PastingModel):
         to predict. "random" (Rvotes) accepts all.
     voting : {"hard", "soft"}
         Count the votes of the members, or average their probabilities.
+    class_weight : dict, "balanced" or None
+        Factors on the weights of the rows of each class, 1 for those that a dict does not name;
+        "balanced" gives every class the same total weight. The same as passing these factors as
+        `sample_weight`: rows are drawn in proportion to them.
 
     Examples
     --------

@@ -48,6 +48,7 @@ class BatchInfo:
     classes: np.ndarray | None
     reader: FeatureReader
     dtype: Any  # of the values
+    codes: np.ndarray | None = None  # positions of the labels, for weights of classes
 
     @property
     def n_rows(self) -> int:
@@ -79,6 +80,7 @@ def scan_batches(batches: Any, owner: Any) -> BatchInfo:
     info: BatchInfo | None = None
     sizes: list[int] = []
     weights: list[np.ndarray | None] = []
+    codes: list[np.ndarray] = []  # among the labels of the batch
     labels: list[np.ndarray] = []
     for columns, y, given in open_batches(batches):
         n_rows = int(columns.shape[0])
@@ -93,7 +95,10 @@ def scan_batches(batches: Any, owner: Any) -> BatchInfo:
                 f"an array of shape {weight.shape}"
             )
         if is_classifier(owner):
-            labels.append(check_target_classification(y, n_rows, estimator_name=name)[1])
+            own, seen = check_target_classification(y, n_rows, estimator_name=name)
+            labels.append(seen)
+            if getattr(owner, "class_weight", None) is not None:
+                codes.append(own)
         else:
             check_target_regression(y, n_rows, estimator_name=name)
         sizes.append(n_rows)
@@ -107,7 +112,12 @@ def scan_batches(batches: Any, owner: Any) -> BatchInfo:
         joined = np.concatenate([weight for weight in weights if weight is not None])
         info.weight = check_sample_weight(joined, sum(sizes))
     info.sizes = sizes
-    info.classes = np.unique(np.concatenate(labels)) if labels else None
+    if labels:
+        info.classes = classes = np.unique(np.concatenate(labels))
+        if codes:
+            places = [np.searchsorted(classes, own) for own in labels]
+            parts = [place[own] for place, own in zip(places, codes, strict=True)]
+            info.codes = np.concatenate(parts)
     return info
 
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from hybridtrees._class_weight import ClassWeightMixin
 from hybridtrees._parameters import check_boolean, check_option, is_classifier
 from hybridtrees.base import NotFittedError, RegressorMixin, atomic_fit
 from hybridtrees.core.base.random_state import seed_sequence
@@ -14,9 +15,11 @@ from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.ensembles.conditional import OptionalProbabilities, available_if
 from hybridtrees.ensembles.joining import check_names, join
 from hybridtrees.ensembles.members import (
+    LEAVE_OUT,
     ConstantClassifier,
     Rows,
     check_member,
+    check_takes_weight,
     fit_member,
     member_codes,
     member_probabilities,
@@ -92,6 +95,9 @@ class _Stacking(TransformingMembers):
         if prefit:
             self._check_prefit(members)
         rows = self._learn_rows(X, y, sample_weight)
+        self._check_weights(() if prefit else members, rows.weight)
+        if rows.weight is not None:
+            check_takes_weight(final, "final_estimator", LEAVE_OUT, self)
         if self.passthrough:
             check_names(rows.columns, self._expected_names())
         if prefit:
@@ -281,7 +287,7 @@ class StackingRegressor(RegressorMixin, _Stacking):
         return np.asarray(self._final().predict(self._columns(X)))
 
 
-class StackingClassifier(OptionalProbabilities, _Stacking):
+class StackingClassifier(ClassWeightMixin, OptionalProbabilities, _Stacking):
     """Classifiers whose predictions a final classifier combines.
 
     Each row's predictions come from members that were fitted without it, by folds, so that a member

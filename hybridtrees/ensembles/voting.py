@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from hybridtrees._class_weight import ClassWeightMixin
 from hybridtrees._parameters import check_boolean, check_option, check_real, clone
 from hybridtrees.base import RegressorMixin, atomic_fit
 from hybridtrees.core.base.exact_sum import exact_mean
@@ -78,6 +79,7 @@ class _Voting(TransformingMembers):
         given = None if validates else self._given_weights()
         cv = self._checked_cv() if validates else None
         rows = self._learn_rows(X, y, sample_weight)
+        self._check_weights(members, rows.weight)
         if given is not None:
             self._fit_members(members, rows)
             self.weights_ = given
@@ -213,7 +215,7 @@ class VotingRegressor(RegressorMixin, _Voting):
         return weighted_sum(numbers, self.weights_)
 
 
-class VotingClassifier(OptionalProbabilities, _Voting):
+class VotingClassifier(ClassWeightMixin, OptionalProbabilities, _Voting):
     """Committee of classifiers: votes are counted, or probabilities are averaged.
 
     With ``weights="validation"`` the weight of a member is ``log((1 - e) / e) + log(K - 1)``, where

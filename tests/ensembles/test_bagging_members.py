@@ -293,3 +293,15 @@ def test_progress(capsys):
     ht.BaggingRegressor(ht.LinearRegressor(), 6, verbose=3).fit(X, y)
     lines = capsys.readouterr().out.splitlines()
     assert [line[:3] for line in lines] == ["[3]", "[6]"]
+
+
+def test_a_class_derived_from_cart_fits_in_its_own_way():
+    class Shallow(ht.CARTRegressor):
+        def fit(self, X, y, sample_weight=None):
+            return super().fit(X, np.zeros(len(y)), sample_weight)
+
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    for cls in (ht.BaggingRegressor, ht.PastingRegressor):
+        model = cls(Shallow(), 3, random_state=0).fit(X, X[:, 0])
+        assert all(isinstance(member, Shallow) for member in model.estimators_)
+        assert not model.predict(X).any()

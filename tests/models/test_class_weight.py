@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import hybridtrees as ht
-from hybridtrees.ensembles.members import Ensemble
 
 CLASSIFIERS = {
     "adaboost": lambda **own: ht.AdaBoostClassifier(n_estimators=5, max_depth=2, **own),
@@ -31,7 +30,44 @@ CLASSIFIERS = {
     "mixture": lambda **own: ht.MixtureOfExpertsClassifier(
         n_restarts=1, max_iter=1000, random_state=0, **own
     ),
+    "bagged_trees": lambda **own: ht.BaggingClassifier(n_estimators=5, random_state=0, **own),
+    "bagging": lambda **own: ht.BaggingClassifier(
+        ht.LogisticClassifier(), 3, random_state=0, bootstrap=False, max_samples=0.8, **own
+    ),
+    "pasted_trees": lambda **own: ht.PastingClassifier(
+        n_estimators=5, precinct_size=80, voting="soft", random_state=0, **own
+    ),
+    "pasting": lambda **own: ht.PastingClassifier(
+        ht.LogisticClassifier(), 3, precinct_size=80, voting="soft", random_state=0, **own
+    ),
+    "voting": lambda **own: ht.VotingClassifier(
+        members(), voting="soft", weights="validation", random_state=0, **own
+    ),
+    "stacking": lambda **own: ht.StackingClassifier(members(), random_state=0, **own),
+    "average": lambda **own: ht.ModelAverageClassifier(members(), random_state=0, **own),
 }
+
+
+def members():
+    return [("line", ht.LogisticClassifier()), ("tree", ht.CARTClassifier(max_depth=3))]
+
+
+FITS = []
+
+
+class Counted(ht.LogisticClassifier):
+    """A model that tells of its fits."""
+
+    def fit(self, X, y, sample_weight=None):
+        FITS.append(self)
+        return super().fit(X, y, sample_weight)
+
+
+class Unweighted(Counted):
+    """One whose fit takes no weights."""
+
+    def fit(self, X, y):
+        return super().fit(X, y)
 
 
 @pytest.fixture(scope="module", params=[2, 3])
@@ -44,17 +80,11 @@ def table(request):
 
 
 def test_every_classifier_has_it():
-    names = [name for name in ht.__all__ if name.endswith("Classifier")]
-    # In ensembles of any models it is the members that have it.
-    names = [
-        name
-        for name in names
-        if name in ("AdaBoostClassifier", "MixtureOfExpertsClassifier")
-        or not issubclass(getattr(ht, name), Ensemble)
-    ]
-    assert len(names) == len(CLASSIFIERS)
-    for name in names:
-        assert getattr(ht, name)().class_weight is None
+    public = {getattr(ht, name) for name in ht.__all__ if name.endswith("Classifier")}
+    assert public == {type(make()) for make in CLASSIFIERS.values()}
+    for cls in public:
+        assert cls().class_weight is None
+        assert "class_weight" in cls().get_params()
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
@@ -97,3 +127,64 @@ def test_beside_scale_pos_weight(table):
     alone = ht.XGBClassifier(n_estimators=5, scale_pos_weight=2)
     expected = alone.fit(X, y, np.where(y, 1.0, 0.5)).predict_proba(X)
     np.testing.assert_array_equal(both.fit(X, y).predict_proba(X), expected)
+
+
+@pytest.mark.parametrize("kind", ["dict", "balanced"])
+def test_batches_weigh_as_the_table(table, kind):
+    X, y, weight = table
+    given = {"b": 3.0} if kind == "dict" else kind
+    order = np.argsort(y, kind="stable")  # a batch shows one class, or two
+    X, y, weight = X[order], y[order], weight[order]
+    parts = np.array_split(np.arange(len(y)), 3)
+    batches = [(X[rows], y[rows], weight[rows]) for rows in parts]
+    make = lambda: CLASSIFIERS["pasted_trees"](class_weight=given)  # noqa: E731
+    expected = make().fit(X, y, weight).predict_proba(X)
+    np.testing.assert_array_equal(make().fit_batches(batches).predict_proba(X), expected)
+    plain = CLASSIFIERS["pasted_trees"]().fit_batches(batches).predict_proba(X)
+    assert not np.array_equal(plain, expected)
+
+
+def test_members_without_weights_are_refused_before_any_fit(table):
+    X, y, _ = table
+    mixed = [("line", Counted()), ("plain", Unweighted())]
+    last = Unweighted()
+    FITS.clear()
+    for model, words in (
+        (ht.VotingClassifier(mixed), "the member 'plain' is a Unweighted"),
+        (ht.StackingClassifier(mixed), "the member 'plain' is a Unweighted"),
+        (ht.StackingClassifier(mixed[:1], last), "final_estimator is a Unweighted"),
+        (ht.ModelAverageClassifier(mixed), "the member 'plain' is a Unweighted"),
+        (ht.BaggingClassifier(last, bootstrap=False), "estimator is a Unweighted"),
+    ):
+        words += f".*which class_weight of {type(model).__name__} needs"
+        with pytest.raises(ValueError, match=words):
+            model.set_params(class_weight="balanced").fit(X, y)
+        assert not hasattr(model, "classes_")  # a failed fit leaves nothing
+    assert not FITS
+
+
+def test_members_without_weights_of_drawn_rows(table):
+    X, y, _ = table
+    factor = np.where(y == "b", 5.0, 1.0)
+    for make in (ht.BaggingClassifier, ht.PastingClassifier):
+        own = {"random_state": 0, "n_estimators": 4}
+        found = make(Unweighted(), class_weight={"b": 5.0}, **own).fit(X, y).predict_proba(X)
+        expected = make(Unweighted(), **own).fit(X, y, factor).predict_proba(X)
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_fitted_members_need_no_weights(table):
+    X, y, _ = table
+    members = [("plain", Unweighted().fit(X, y))]
+    model = ht.StackingClassifier(members, cv="prefit", class_weight="balanced").fit(X, y)
+    assert model.score(X, y) > 0.5
+
+
+def test_beside_the_weights_of_members(table):
+    X, y, _ = table
+    line = ht.LogisticClassifier(class_weight={"b": 2.0})
+    both = ht.VotingClassifier([("line", line)], voting="soft", class_weight={"b": 3.0})
+    alone = ht.LogisticClassifier(class_weight={"b": 6.0})
+    np.testing.assert_allclose(
+        both.fit(X, y).predict_proba(X), alone.fit(X, y).predict_proba(X), rtol=1e-6
+    )
