@@ -9,6 +9,7 @@ import numpy as np
 from hybridtrees._class_weight import ClassWeightMixin
 from hybridtrees._parameters import attribute, check_real
 from hybridtrees.base import ClassifierMixin, RegressorMixin
+from hybridtrees.core.base._types import CONSTANT_SCALED
 from hybridtrees.ensembles.members import member_numbers, member_probabilities
 from hybridtrees.ensembles.mixture_base import MixtureOfExperts, Training
 from hybridtrees.ensembles.mixture_em import Experts, Fitted, Floats, Schedule, log_softmax
@@ -268,4 +269,4 @@ def _centre_and_scale(target: Floats, weight: Floats) -> tuple[float, float]:
     # In this unit squares of very small numbers do not vanish.
     unit = float(np.abs(target - mean).max()) or 1.0
     spread = unit * float(np.sqrt(weight @ ((target - mean) / unit) ** 2 / total))
-    return mean, spread if spread > 1e-13 * abs(mean) else 1.0
+    return mean, spread if spread > CONSTANT_SCALED * abs(mean) else 1.0

@@ -17,6 +17,7 @@ import numpy as np
 
 from hybridtrees._persistence import register
 from hybridtrees.core.base._threads import row_bits
+from hybridtrees.core.base._types import TINY
 from hybridtrees.core.base.checks import Checked, check_arrays
 from hybridtrees.core.base.exact_sum import exact_mean, exact_sum, group_sums
 from hybridtrees.input.sources import Categories
@@ -222,7 +223,7 @@ class _Between:
         if self.sums.shape[1] == 1:
             return np.ones(1)
         spread = self.sums.T @ (self.sums / self.rows[:, None])
-        top = np.linalg.eigh(spread / max(np.abs(spread).max(), 1e-300))[1][:, -1]
+        top = np.linalg.eigh(spread / max(np.abs(spread).max(), TINY))[1][:, -1]
         top = top * np.sign(top[np.argmax(np.abs(top).round(6))])
         return np.asarray(top.round(6) / np.array(self.scales))
 

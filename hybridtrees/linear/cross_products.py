@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hybridtrees.core.base._types import CONSTANT_SCALED
 from hybridtrees.linear.blas import sequential_blas
 from hybridtrees.linear.sparse_products import is_mostly_zero, sparse_gram
 
 Floats = NDArray[np.float64]
 
-# A column is constant if it deviates from its mean by no more than this share of the mean,
-CONSTANT = 1e-13
-# or by less than this, whose inverse is about the largest float64.
+# A column that deviates from its mean by less is constant: 1 / this is about the largest float64.
 _SMALLEST = float(np.finfo(np.float64).tiny)
 _SAMPLE_ROWS = 512
 # Sums are computed again if a guessed mean is off by more than this many standard deviations.
@@ -255,7 +254,7 @@ def column_ranges(
 
 def _deviates(deviation: Floats, mean: Floats) -> NDArray[np.bool_]:
     """Whether columns deviate from their means by more than rounding."""
-    return (deviation > CONSTANT * np.abs(mean)) & (deviation >= _SMALLEST)
+    return (deviation > CONSTANT_SCALED * np.abs(mean)) & (deviation >= _SMALLEST)
 
 
 def _unit(largest: Floats) -> Floats:
@@ -272,7 +271,7 @@ def _target_units(y: Floats, w: Floats | None, centred: bool) -> tuple[Floats, F
         mean = mean * largest
     mean = mean if centred else np.zeros(y.shape[1])
     spread = np.abs(y - mean).max(axis=0, initial=0.0)
-    return mean, np.where(spread > CONSTANT * np.abs(mean), spread, 1.0)
+    return mean, np.where(spread > CONSTANT_SCALED * np.abs(mean), spread, 1.0)
 
 
 def _guess(values: Any, rows: NDArray[np.int64] | None, centred: bool) -> tuple[Floats, Floats]:
@@ -308,7 +307,7 @@ def _standardise(
     varies = _deviates(spread * unit, mean if centred else np.zeros(len(mean)))
     spread = np.where(varies, spread, 0.0)
     y_spread = np.sqrt(np.maximum(yy, 0.0))
-    y_spread = np.where(y_spread * y_unit <= CONSTANT * np.abs(y_mean), 0.0, y_spread)
+    y_spread = np.where(y_spread * y_unit <= CONSTANT_SCALED * np.abs(y_mean), 0.0, y_spread)
     with np.errstate(divide="ignore"):
         inverse = np.where(spread > 0, 1.0 / spread, 0.0)
         y_inverse = np.where(y_spread > 0, 1.0 / y_spread, 0.0)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hybridtrees.core.base._types import DECREASE, SMALLEST_STEP, TINY
 from hybridtrees.linear.blas import sequential_blas
 from hybridtrees.linear.solvers import solve_elastic_net
 
@@ -197,7 +198,7 @@ class Newton:
             return hess
         unpenalised = (self.l1 + self.l2 == 0)[: self.width] & self.free[: self.width]
         columns = np.flatnonzero(unpenalised)
-        level = max(float(np.mean(np.diag(hess))), 1e-300) / k
+        level = max(float(np.mean(np.diag(hess))), TINY) / k
         hess = hess.copy()
         for a in range(k):
             for b in range(k):
@@ -268,7 +269,7 @@ class Newton:
             while True:
                 trial = theta + size * step
                 new = self.evaluate(trial, 1 if small and factor is not None else 2)
-                if new[0] <= objective - 1e-4 * size * gain or size < 1e-10:
+                if new[0] <= objective - DECREASE * size * gain or size < SMALLEST_STEP:
                     break
                 size *= 0.5
                 factor = None

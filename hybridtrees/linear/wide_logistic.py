@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hybridtrees.core.base._types import DECREASE
 from hybridtrees.linear.blas import sequential_blas
 from hybridtrees.linear.newton import LogisticFit, LogLoss, fit_log_loss
 from hybridtrees.linear.solvers import solve_elastic_net
@@ -129,7 +130,7 @@ def _newton_cg(
             trial = theta + size * step
             loss, p_new = problem.probabilities(problem.scores(trial))
             new = loss + problem.penalty(trial)
-            if new <= objective - 1e-4 * size * gain or (gain / 2 <= tol and new <= objective):
+            if new <= objective - DECREASE * size * gain or (gain / 2 <= tol and new <= objective):
                 moved = True
                 break
             size *= 0.5
@@ -193,7 +194,7 @@ def _proximal(
                 loss, p_new = problem.probabilities(trial_scores)
                 new = loss + problem.penalty(trial)
                 slack = 1e-15 * abs(objective)
-                if new <= objective - 1e-4 * size * expected + slack:
+                if new <= objective - DECREASE * size * expected + slack:
                     theta, scores, p, objective = trial, trial_scores, p_new, new
                     break
                 size *= 0.5

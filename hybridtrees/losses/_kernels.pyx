@@ -9,7 +9,9 @@ from hybridtrees.core.base._exact_sum cimport (
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
 from hybridtrees.core.base._simd cimport ht_exp, ht_logistic, ht_vector_bytes
 from hybridtrees.core.base._threads cimport ExactSum, team_of, threads_for
-from hybridtrees.core.base._types cimport float32_t, float64_t, int32_t, int64_t, intp_t, uint32_t
+from hybridtrees.core.base._types cimport (
+    HT_MIN_HESSIAN, float32_t, float64_t, int32_t, int64_t, intp_t, uint32_t,
+)
 from hybridtrees.losses._order cimport max_depth, select, sort
 
 import numpy as np
@@ -35,7 +37,6 @@ cdef enum:
     BLOCK = 4096
 
 cdef float64_t[2] NO_PARAMETERS = [0.0, 0.0]
-cdef float64_t MIN_HESSIAN = 1e-16    # a leaf of confident predictions still has a weight
 # Diverged raw scores have finite statistics, with room for weights. Targets and weights too large
 # for float32 do not: the grower refuses infinite statistics.
 cdef float64_t MAX_STATISTIC = 1e30
@@ -96,7 +97,7 @@ cdef void elementwise(
             grad[k * stride + i] = <float32_t>d.grad
             if hess != NULL:
                 hess[k * stride + i] = <float32_t>(
-                    d.hess if d.hess > MIN_HESSIAN else MIN_HESSIAN)
+                    d.hess if d.hess > HT_MIN_HESSIAN else HT_MIN_HESSIAN)
 
 
 cdef void block_statistics(

@@ -45,7 +45,7 @@ HT_TARGET static void HT_NAME(softmax)(
                 float *h = hess + k * stride + start;
                 for (ptrdiff_t i = 0; i < m; i++) {
                     double second = 2.0 * share[i] * (1.0 - share[i]);
-                    h[i] = (float) (second > 1e-16 ? second : 1e-16);
+                    h[i] = (float) (second > HT_MIN_HESSIAN ? second : HT_MIN_HESSIAN);
                 }
             }
         }

@@ -22,20 +22,95 @@ ENUMS = [_types.Criterion, _types.Frontier, _types.Limit, _types.PackedFlag, _ty
          _types.Stream, _types.TargetLayout]  # fmt: skip
 
 
-def test_python_sees_the_numbers_of_the_header():
-    in_header = dict(re.findall(r"HT_(\w+)(?: =)? (0x\w+|[\d.e-]+)", HEADER))
-    own = {"N_CODES": in_header.pop("CODES")}
-    own |= {name: in_header[name] for name in ("MAX_BINS", "UNIFORM_CELLS", "MAX_REGRESSORS")}
-    for name, number in own.items():
-        assert int(number) == _types.Limit[name]
-    for name in ("GRAD_ONLY", "PAIR16", "PAIR32"):
-        assert int(in_header[name]) == _types.StatsLayout[name]
-    for name in ("TIE_BINNED", "TIE_SORTED", "ROUNDING", "CONSTANT"):
-        assert float(in_header[name]) == getattr(_types, name)
-    for name in ("MISSING_KEY", "ALL_KEYS"):
-        assert int(in_header[name].rstrip("u"), 16) == getattr(_types, name)
-    assert np.iinfo(np.uint8).max + 1 == _types.Limit.N_CODES == _types.Limit.MAX_BINS + 1
+# The numbers themselves: a change of one changes models, so it is made here too.
+NUMBERS = {
+    "StatsLayout": {"GRAD_ONLY": 0, "PAIR16": 1, "PAIR32": 2},
+    "Limit": {
+        "N_CODES": 256, "MAX_BINS": 255, "UNIFORM_CELLS": 272, "MAX_REGRESSORS": 16,
+        "MISSING_STAYS": 2, "SHORT_SET": 8,
+    },
+    "Stream": {
+        "STREAM_BINS": 0, "STREAM_TREE": 1, "STREAM_LEVEL": 2, "STREAM_NODE": 3,
+        "STREAM_CHILD": 4, "STREAM_TIE": 5, "STREAM_CUT": 6, "STREAM_REST": 7,
+        "STREAM_SAMPLE": 8, "STREAM_ROWS": 9, "STREAM_BOOTSTRAP": 10,
+    },
+    "Frontier": {"DEPTH_WISE": 0, "BEST_FIRST": 1, "DEPTH_FIRST": 2},
+    "PackedFlag": {
+        "FEATURE_MASK": 0x0FFFFFFF, "MISSING_LEFT": 1 << 28, "MISSING_STOPS": 1 << 29,
+        "HAS_SET": 1 << 30,
+    },
+    "Criterion": {
+        "NEWTON": 0, "SQUARES": 1, "ENTROPY": 2, "MISCLASSIFIED": 3, "POISSON": 4, "ABSOLUTE": 5,
+    },
+    "TargetLayout": {
+        "TARGET_UNWEIGHTED": 0, "TARGET_PAIR": 1, "TARGET_VECTOR": 2, "TARGET_CLASS": 3,
+        "TARGET_CLASS_WEIGHTED": 4,
+    },
+}  # fmt: skip
+CONSTANTS = {
+    "MISSING_KEY": 0xFFFFFFFF,
+    "ALL_KEYS": 0xFFFFFFFE,
+    "TIE_BINNED": 1e-7,
+    "TIE_SORTED": 1e-11,
+    "TIE_DRAWN": 1e-10,
+    "TIE_CUTS": 1e-13,
+    "TIE_FEATURES": 1e-14,
+    "TIE_SQUARES": 1e-22,
+    "ROUNDING": 1e-12,
+    "EQUAL_RATIO": 8e-16,
+    "WHOLE": 1e-9,
+    "DEPENDENT": 1e-7,
+    "CONSTANT": 1e-10,
+    "CONSTANT_SCALED": 1e-13,
+    "ZERO_GAIN": 1e-9,
+    "TINY": 1e-300,
+    "MIN_HESSIAN": 1e-16,
+    "DECREASE": 1e-4,
+    "SMALLEST_STEP": 1e-10,
+}
+
+
+def test_python_sees_the_constants_of_the_header():
+    in_header = re.findall(r"^#define HT_(\w+) (0x\w+|[\d.e-]+)", HEADER, re.M)
+    seen = {
+        name: int(text.rstrip("u"), 16) if text.startswith("0x") else float(text)
+        for name, text in in_header
+    }
+    assert seen == CONSTANTS
+    exported = {name: number for name, number in vars(_types).items() if name in CONSTANTS}
+    assert exported == CONSTANTS
     assert np.iinfo(np.uint32).max == _types.MISSING_KEY == _types.ALL_KEYS + 1
+
+
+def test_python_sees_the_enums_of_the_header():
+    in_header = re.findall(r"\bHT_(\w+) = (\d+)", HEADER)
+    seen = {name: int(text) for name, text in in_header}
+    assert seen.pop("PACKED16") not in list(_types.StatsLayout)  # a format of C alone
+    seen["N_CODES"] = seen.pop("CODES")
+    assert seen == NUMBERS["StatsLayout"] | NUMBERS["Limit"]
+    assert np.iinfo(np.uint8).max + 1 == _types.Limit.N_CODES == _types.Limit.MAX_BINS + 1
+
+
+@pytest.mark.parametrize("enum", ENUMS, ids=lambda enum: enum.__name__)
+def test_members_have_their_numbers(enum):
+    assert {name: int(member) for name, member in enum.__members__.items()} == (
+        NUMBERS[enum.__name__]
+    )
+
+
+def test_every_enum_is_listed():
+    declared = re.findall(r"cpdef enum (\w+):", (ROOT / "core/base/_types.pxd").read_text())
+    assert sorted(declared) == sorted(NUMBERS) == sorted(enum.__name__ for enum in ENUMS)
+
+
+def test_the_stub_declares_what_the_module_has():
+    stub = (ROOT / "core/base/_types.pyi").read_text()
+    classes = {
+        name: re.findall(r"^    (\w+) = ", body, re.M)
+        for name, body in re.findall(r"^class (\w+)\(IntEnum\):\n((?:    .*\n)+)", stub, re.M)
+    }
+    assert classes == {name: list(members) for name, members in NUMBERS.items()}
+    assert re.findall(r"^(\w+): (?:int|float)$", stub, re.M) == list(CONSTANTS)
 
 
 @pytest.mark.parametrize("enum", ENUMS, ids=lambda enum: enum.__name__)

@@ -61,10 +61,21 @@ cdef extern from "constants.h" nogil:
     const uint32_t HT_ALL_KEYS
     const double HT_TIE_BINNED
     const double HT_TIE_SORTED
+    const double HT_TIE_DRAWN
+    const double HT_TIE_CUTS
+    const double HT_TIE_FEATURES
+    const double HT_TIE_SQUARES
     const double HT_ROUNDING
+    const double HT_EQUAL_RATIO
+    const double HT_WHOLE
     const double HT_DEPENDENT
     const double HT_CONSTANT
+    const double HT_CONSTANT_SCALED
     const double HT_ZERO_GAIN
+    const double HT_TINY
+    const double HT_MIN_HESSIAN
+    const double HT_DECREASE
+    const double HT_SMALLEST_STEP
 
 
 cpdef enum Stream:

@@ -7,9 +7,10 @@ from libc.string cimport memcpy, memset
 
 from hybridtrees.core.base._rng cimport keyed, uniform
 from hybridtrees.core.base._types cimport (
-    ABSOLUTE, ENTROPY, HT_TIE_SORTED, NEWTON, POISSON, SQUARES, TARGET_CLASS,
-    TARGET_CLASS_WEIGHTED, TARGET_PAIR, TARGET_UNWEIGHTED, Bounds, SortedEntry, SplitRules,
-    TargetView, float64_t, int32_t, int8_t, intp_t, uint32_t, uint64_t,
+    ABSOLUTE, ENTROPY, HT_EQUAL_RATIO, HT_TIE_CUTS, HT_TIE_DRAWN, HT_TIE_SORTED, HT_TIE_SQUARES,
+    NEWTON, POISSON, SQUARES, TARGET_CLASS, TARGET_CLASS_WEIGHTED, TARGET_PAIR, TARGET_UNWEIGHTED,
+    Bounds, SortedEntry, SplitRules, TargetView, float64_t, int32_t, int8_t, intp_t, uint32_t,
+    uint64_t,
 )
 from hybridtrees.core.search._sorted cimport count_present
 from hybridtrees.core.search._split cimport node_score, pair_score, zero_gain
@@ -112,7 +113,7 @@ cdef bint sum_rows(
         for k in range(n_sums):
             # For equal y, the ratio of the w y is that of the weights, up to rounding.
             differs |= fabs(row[k] * first[n_sums] - first[k] * row[n_sums]) > (
-                8e-16 * fabs(first[k] * row[n_sums]))
+                HT_EQUAL_RATIO * fabs(first[k] * row[n_sums]))
             if row[n_sums] > 0:
                 square += row[k] * row[k] / row[n_sums]
     totals[n_sums + 1] = square
@@ -485,7 +486,7 @@ cdef intp_t cut_general(
     cdef float64_t* left = search.scratch.sides
     cdef float64_t* right = left + n_numbers
     cdef intp_t i, best = -1
-    cdef float64_t gain, noise = 1e-13 * abs(search.parent_score)
+    cdef float64_t gain, noise = HT_TIE_CUTS * abs(search.parent_score)
     cdef float64_t step = search.rules.candidate_share * search.totals[n_numbers - 2]
     cdef float64_t next_weight = search.start[n_numbers - 2] + step
     memcpy(left, search.start, n_numbers * sizeof(float64_t))
@@ -595,7 +596,7 @@ cdef intp_t cut_fast(
     scan.least_weight = max(least, DBL_MIN)
     if target.layout == TARGET_UNWEIGHTED or target.layout == TARGET_PAIR:
         # Smaller differences from the mean are rounding errors.
-        scan.noise = 1e-22 * totals[n_sums + 1] / weight
+        scan.noise = HT_TIE_SQUARES * totals[n_sums + 1] / weight
         scan.bar = best_gain[0] / weight
         if target.layout == TARGET_UNWEIGHTED:
             best = ht_cut_unit(&scan, search.far)
@@ -771,7 +772,8 @@ cdef intp_t draw_tied(
         for i in range(search.n_present, n):
             add_row(target, target.data + <intp_t>entries[i].row * target.width, missing)
         search.n_start = search.n_missing
-    draw.least = cut.gain - 1e-10 * abs(cut.gain) - 1e-13 * abs(search.parent_score)
+    draw.least = (cut.gain - HT_TIE_DRAWN * abs(cut.gain)
+                  - HT_TIE_CUTS * abs(search.parent_score))
     draw.key = key
     draw.n_tied = 0
     draw.chosen = -1

@@ -9,7 +9,8 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 
 from hybridtrees.core.base._types cimport (
-    N_CODES, PAIR32, SplitInfo, float64_t, int32_t, int64_t, intp_t, uint32_t, uint8_t,
+    HT_EQUAL_RATIO, N_CODES, PAIR32, SplitInfo, float64_t, int32_t, int64_t, intp_t, uint32_t,
+    uint8_t,
 )
 from hybridtrees.core.search._histogram cimport (
     BinnedView, FeatureWork, HistogramPool, RowStatistics, build_histogram, code_at, row_values,
@@ -211,7 +212,8 @@ cdef class HistogramSearch(SplitSearch):
             if width == 1:
                 if row[0] != first[0]:
                     return False
-            elif fabs(row[0] * first[1] - first[0] * row[1]) > 8e-16 * fabs(first[0] * row[1]):
+            elif fabs(row[0] * first[1] - first[0] * row[1]) > (
+                    HT_EQUAL_RATIO * fabs(first[0] * row[1])):
                 return False
         return True
 

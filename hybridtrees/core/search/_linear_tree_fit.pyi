@@ -6,7 +6,6 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 TOLERANCE: float
-CONSTANT: float
 
 class LinearProblem:
     table: Floats

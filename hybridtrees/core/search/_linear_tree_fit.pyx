@@ -3,7 +3,9 @@
 from libc.math cimport exp, fabs, isfinite, log, log1p, sqrt
 from libc.string cimport memcpy, memset
 
-from hybridtrees.core.base._types cimport float64_t, int32_t, intp_t, uint32_t
+from hybridtrees.core.base._types cimport (
+    HT_CONSTANT_SCALED, HT_DECREASE, HT_SMALLEST_STEP, HT_TINY, float64_t, int32_t, intp_t, uint32_t,
+)
 from hybridtrees.core.search._linear_kernels cimport (
     ht_add_moments, ht_cell_at, ht_cell_size, ht_fill_triangle, ht_lasso_losses,
     ht_lasso_scratch, ht_padded, ht_ridge_losses, ht_ridge_scratch, ht_triangle_size,
@@ -17,8 +19,6 @@ from hybridtrees.core.base.dtypes import aligned_empty
 
 # A regressor is left out of a fit if at most this share of it is not explained by others.
 TOLERANCE = 1e-10
-# A regressor is constant if its variation, in units of that in the table, is at most this.
-CONSTANT = 1e-13
 
 
 cdef class LinearProblem:
@@ -53,7 +53,7 @@ cdef class LinearProblem:
         self.at = np.empty(ht_triangle_size(p, k), dtype=np.int32)
         ht_fill_triangle(self.n_padded, p, k, &self.at[0])
         total = float(n) if weight is None else float(np.sum(weight))
-        self.least = np.append(0.0, np.full(p - 1, CONSTANT * total))
+        self.least = np.append(0.0, np.full(p - 1, HT_CONSTANT_SCALED * total))
         self.per_weight = np.append(0.0, np.broadcast_to(penalty.l2_per_weight, p - 1))
         self.absolute = np.append(0.0, np.broadcast_to(penalty.l2_absolute, p - 1))
         self.l1_per_weight = np.append(0.0, np.broadcast_to(penalty.l1_per_weight, p - 1))
@@ -436,7 +436,7 @@ cdef class LogLossNodes:
             return
         for j in range(self.size):
             level += fit.hess[j * self.size + j]
-        level = max(level / self.size, 1e-300) / self.n_outputs
+        level = max(level / self.size, HT_TINY) / self.n_outputs
         for a in range(self.n_outputs):
             for b in range(a + 1):
                 fit.hess[a * self.n_columns * self.size + b * self.n_columns] += level
@@ -505,7 +505,7 @@ cdef class LogLossNodes:
                 for j in range(self.size):
                     fit.trial[j] = fit.theta[j] + size * fit.step[j]
                 trial = self.score(fit, fit.trial)
-                if trial <= objective - 1e-4 * size * gain or size < 1e-10:
+                if trial <= objective - HT_DECREASE * size * gain or size < HT_SMALLEST_STEP:
                     break
                 size *= 0.5
             if not trial < objective:
@@ -548,7 +548,7 @@ cdef class LogLossNodes:
                     if proba[k] > proba[best]:
                         best = k
             if self.criterion == LOG_LOSS:
-                loss -= fit.weight[i] * log(max(own, 1e-300))
+                loss -= fit.weight[i] * log(max(own, HT_TINY))
             elif self.criterion == GINI:
                 loss += fit.weight[i] * (1.0 - 2.0 * own + squares)
             elif best != <int>fit.own[i]:

@@ -10,10 +10,10 @@ from hybridtrees.core.base._openmp cimport omp_get_thread_num
 from hybridtrees.core.base._rng cimport keyed, uniform
 from hybridtrees.core.base._threads cimport raise_stop, team_of
 from hybridtrees.core.base._types cimport (
-    ABSOLUTE, HT_ALL_KEYS, HT_MISSING_KEY, HT_ROUNDING, HT_TIE_SORTED, MISSING_STAYS, NEWTON,
-    SHORT_SET, SQUARES, STREAM_CUT, STREAM_REST, STREAM_TIE, TARGET_PAIR, TARGET_UNWEIGHTED,
-    BinView, SortedEntry, SplitRules, TargetView, float64_t, int32_t, int64_t, int8_t, intp_t,
-    uint32_t, uint8_t,
+    ABSOLUTE, HT_ALL_KEYS, HT_MISSING_KEY, HT_ROUNDING, HT_TIE_CUTS, HT_TIE_FEATURES,
+    HT_TIE_SORTED, HT_TIE_SQUARES, MISSING_STAYS, NEWTON, SHORT_SET, SQUARES, STREAM_CUT,
+    STREAM_REST, STREAM_TIE, TARGET_PAIR, TARGET_UNWEIGHTED, BinView, SortedEntry, SplitRules,
+    TargetView, float64_t, int32_t, int64_t, int8_t, intp_t, uint32_t, uint8_t,
 )
 from hybridtrees.core.search._criteria cimport (
     SIDES, Cut, NodeView, ScanScratch, add_row, best_cut, draw_tied, list_median, no_cut,
@@ -548,7 +548,7 @@ cdef class SortedSearch(SortedLists):
             self.target.layout not in (TARGET_UNWEIGHTED, TARGET_PAIR)
         ):
             # Gains are small differences of large scores.
-            margin = 1e-14 * abs(parent)
+            margin = HT_TIE_FEATURES * abs(parent)
         features = self.draw_node_features(node, 0, &n_features)
         self.scan_features(&view, n, features, n_features)
         raise_stop(self.stopped)
@@ -864,9 +864,9 @@ cdef class SmallNodeSearch(SortedSearch):
         pairs.sum = view.totals[0]
         pairs.weight = view.totals[1]
         pairs.least_weight = max(self.rules.min_child_weight, DBL_MIN)
-        # Tolerances as in `best_cut`, `cut_fast` and `draw_tied`.
-        pairs.noise = 1e-22 * view.totals[2] / pairs.weight
-        pairs.slack = 2e-13 * abs(view.parent_score) / pairs.weight
+        # As in `best_cut`, `cut_fast` and `draw_tied`, twice as wide: what may tie is drawn there.
+        pairs.noise = HT_TIE_SQUARES * view.totals[2] / pairs.weight
+        pairs.slack = 2 * HT_TIE_CUTS * abs(view.parent_score) / pairs.weight
         pairs.bar = 0
         if self.rules.any_gain:
             pairs.bar = zero_gain(view.parent_score) / pairs.weight

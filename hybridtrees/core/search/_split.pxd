@@ -3,8 +3,8 @@
 from libc.math cimport fabs
 
 from hybridtrees.core.base._types cimport (
-    GRAD_ONLY, HT_ZERO_GAIN, BinView, Bounds, NodeSums, SplitInfo, SplitRules, StatsView,
-    float64_t, int32_t, int64_t, int8_t, intp_t, uint32_t, uint8_t,
+    GRAD_ONLY, HT_TINY, HT_WHOLE, HT_ZERO_GAIN, BinView, Bounds, NodeSums, SplitInfo, SplitRules,
+    StatsView, float64_t, int32_t, int64_t, int8_t, intp_t, uint32_t, uint8_t,
 )
 
 
@@ -120,7 +120,7 @@ cdef inline bint larger_left(amount_t left, amount_t both) noexcept nogil:
 
 cdef inline float64_t zero_gain(float64_t score) noexcept nogil:
     """The least gain of a split that counts as 0: it may be negative by rounding."""
-    return -HT_ZERO_GAIN * fabs(score) - 1e-300
+    return -HT_ZERO_GAIN * fabs(score) - HT_TINY
 
 
 cdef inline void insert_by_key(
@@ -156,7 +156,7 @@ cdef inline bint ends_group(
     `both` and the others count rows whose value is known.
     """
     # Sums of hessians that stand for rows are not quite whole numbers.
-    cdef float64_t need = (1 - 1e-9) * rules.min_data_per_group
+    cdef float64_t need = (1 - HT_WHOLE) * rules.min_data_per_group
     # One row is no group: its hessian may be less than the mean.
     return need < 1 or (left - before >= need and both - left >= need)
 

@@ -333,7 +333,7 @@ cdef extern from "compiler.h" nogil:
     int HT_POPCOUNT(uint64_t word)
 
 # Sums of weights that are this close to a level have reached it.
-cdef float64_t TOLERANCE = 1e-10
+cdef float64_t LEVEL_TOLERANCE = 1e-10
 
 
 cdef int compare(const void* a, const void* b) noexcept nogil:
@@ -517,7 +517,7 @@ cdef void quantiles_of_row(
         reached += sums[met[j]]
         sums[met[j]] = 0.0
         while k < levels.shape[0] and (
-            j == n_met - 1 or reached >= (levels[k] - TOLERANCE) * all_trees
+            j == n_met - 1 or reached >= (levels[k] - LEVEL_TOLERANCE) * all_trees
         ):
             out[k] = ordered[met[j]]
             k += 1

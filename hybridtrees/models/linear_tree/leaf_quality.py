@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hybridtrees.core.base._types import CONSTANT_SCALED, TINY
 from hybridtrees.linear.solvers import solve_ridge
 from hybridtrees.models.linear_tree.growing import GrownTree, LinearTreeGrower
 from hybridtrees.models.linear_tree.node_fitters import probabilities
@@ -26,7 +27,7 @@ def regression_errors(
     p = len(mean)
     errors, intercepts = np.full((len(loss), p), np.nan), np.full(len(loss), np.nan)
     variation = np.maximum(np.diag(inner), 0.0)
-    varies = variation > 1e-13 * total
+    varies = variation > CONSTANT_SCALED * total
     unit = np.sqrt(variation[varies])
     corr = inner[np.ix_(varies, varies)] / np.outer(unit, unit)
     solution = solve_ridge(corr, np.zeros((len(unit), 0)), want_inverse=True)
@@ -99,7 +100,7 @@ def leaf_facts(
             part = table.regressors[rows]
             scores = part @ theta[leaf, :, 1:].T + theta[leaf, :, 0]
             own = probabilities(scores)[np.arange(len(rows)), y]
-            quality[k] = -2.0 * (w @ np.log(np.maximum(own, 1e-300)))
+            quality[k] = -2.0 * (w @ np.log(np.maximum(own, TINY)))
             present[k] = np.bincount(y, minlength=recipe.n_classes) > 0
             if defined and theta[leaf, :, 1:].any():
                 errors[k], intercepts[k] = logistic_errors(part, w, theta[leaf], origin)

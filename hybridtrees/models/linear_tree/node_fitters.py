@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hybridtrees.core.base._types import TINY
 from hybridtrees.core.search._linear_tree_fit import LogLossNodes
 from hybridtrees.linear.cross_products import standardised
 from hybridtrees.linear.newton import LogLoss, fit_log_loss
@@ -288,7 +289,7 @@ def criterion_loss(criterion: str, scores: Floats, codes: NDArray[Any], weight: 
     proba = probabilities(scores)
     own = proba[np.arange(len(codes)), codes]
     if criterion == "log_loss":
-        return float(-weight @ np.log(np.maximum(own, 1e-300)))
+        return float(-weight @ np.log(np.maximum(own, TINY)))
     if criterion == "gini":
         return float(weight @ (1.0 - 2.0 * own + (proba**2).sum(axis=1)))
     return float(weight @ (proba.argmax(axis=1) != codes))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hybridtrees.core.base._types import CONSTANT_SCALED
 from hybridtrees.core.grow.linear import LinearPenalty
 from hybridtrees.core.search._linear_tree_fit import LinearProblem
 from hybridtrees.linear.solvers import solve_elastic_net, solve_ridge
@@ -14,7 +15,7 @@ from hybridtrees.linear.solvers import solve_elastic_net, solve_ridge
 Floats = NDArray[np.float64]
 
 # A regressor with a smaller spread, relative to that in the whole table, counts as constant.
-CONSTANT_SPREAD = 10 ** (-13 / 2)
+CONSTANT_SPREAD = CONSTANT_SCALED**0.5
 
 
 @dataclass(frozen=True)

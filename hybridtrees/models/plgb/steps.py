@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from hybridtrees.core.base._types import TINY
 from hybridtrees.core.base.exact_sum import exact_mean, exact_sum
 from hybridtrees.core.grow.grower import Statistics
 from hybridtrees.core.grow.linear_leaves import LeafRows, LinearLeaves
@@ -99,7 +100,7 @@ class ReweightedSteps(NewtonSteps):
         weight = np.zeros(len(distance))
         for start, stop in zip(leaves.start, leaves.stop, strict=True):
             of = leaves.rows[start:stop]
-            smallest = _NEAREST * exact_mean(size[of]) + 1e-300
+            smallest = _NEAREST * exact_mean(size[of]) + TINY
             side = np.where(distance[of] > 0, above, below)
             part = own[of] * side / np.maximum(size[of], smallest)
             mean = exact_mean(part)

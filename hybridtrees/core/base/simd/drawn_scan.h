@@ -11,7 +11,6 @@
 #include "sorted_scan.h"
 
 #define HT_FEW_ROWS 64            /* up to so many rows are sorted by comparing all pairs */
-#define HT_NEAR 2e-10             /* twice the relative tolerance of a draw among equal cuts */
 
 #if defined(__GNUC__)
 typedef int16_t ht_lanes __attribute__((vector_size(16)));
@@ -133,7 +132,7 @@ HT_INLINE void ht_offer(ht_found *found, const ht_pairs *node, double mean, doub
     const double score = d * d / (weight * (node->weight - weight));
     /* Most candidates fail this test. */
     if (score >= found->near) {
-        const double least = score - HT_NEAR * score - node->slack;
+        const double least = score - 2 * HT_TIE_DRAWN * score - node->slack;
         found->tied = found->n_left > 0 && (score <= found->bar || found->score >= least);
         if (score > found->bar) {
             found->bar = score + score * HT_TIE_SORTED + node->noise;
@@ -261,7 +260,7 @@ static int ht_sum_pairs(const double *stats, const uint32_t *rows, intptr_t n, d
         copy[2 * i + 1] = row[1];
         sum += row[0];
         weight += row[1];
-        differs |= fabs(row[0] * first[1] - other) > 8e-16 * fabs(other);
+        differs |= fabs(row[0] * first[1] - other) > HT_EQUAL_RATIO * fabs(other);
         if (row[1] > 0)
             square += row[0] * row[0] / row[1];
     }

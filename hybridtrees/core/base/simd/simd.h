@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "constants.h"
+
 /* exp(x) to about one unit in the last place, in a form that compilers can vectorise:
  * x = k ln 2 + r, |r| <= ln 2 / 2; the series of exp(r) to the 13th power; 2^k by its exponent
  * bits. Arguments are clipped to +-708, where exp is still a normal number. NaN gives NaN. */

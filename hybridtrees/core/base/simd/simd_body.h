@@ -83,6 +83,6 @@ HT_TARGET static void HT_NAME(logistic)(const double *restrict raw, const double
         double p = 1.0 / (1.0 + ht_exp(-raw[i]));
         double h = p * (1.0 - p);
         grad[i] = (float) (p - y[i]);
-        hess[i] = (float) (h > 1e-16 ? h : 1e-16);
+        hess[i] = (float) (h > HT_MIN_HESSIAN ? h : HT_MIN_HESSIAN);
     }
 }
