@@ -23,31 +23,31 @@ def right_probabilities(proba: np.ndarray, codes: np.ndarray) -> np.ndarray:
     return np.asarray(np.clip(proba[..., np.arange(len(codes)), codes], FLOOR, 1.0))
 
 
-def row_losses(told: np.ndarray, target: np.ndarray, classify: bool) -> np.ndarray:
+def row_losses(predictions: np.ndarray, target: np.ndarray, classify: bool) -> np.ndarray:
     """Return the loss of each row."""
     if classify:
-        return np.asarray(-np.log(right_probabilities(told, target)))
-    return np.asarray(np.square(told - target))
+        return np.asarray(-np.log(right_probabilities(predictions, target)))
+    return np.asarray(np.square(predictions - target))
 
 
 def held_out_losses(
-    told: np.ndarray, target: np.ndarray, weight: np.ndarray | None, classify: bool
+    predictions: np.ndarray, target: np.ndarray, weight: np.ndarray | None, classify: bool
 ) -> np.ndarray:
     """Return the mean squared error, or the log-loss, of each candidate's predictions."""
     if classify:
-        return np.asarray(log_losses(weight)(right_probabilities(told, target)))
-    return np.asarray(squared_losses(target, weight)(told))
+        return np.asarray(log_losses(weight)(right_probabilities(predictions, target)))
+    return np.asarray(squared_losses(target, weight)(predictions))
 
 
 def blend(
-    told: np.ndarray, target: np.ndarray, weight: np.ndarray | None, classify: bool
+    predictions: np.ndarray, target: np.ndarray, weight: np.ndarray | None, classify: bool
 ) -> np.ndarray:
-    """Return the weights of the candidates by greedy selection; `told` is by candidate and row."""
-    if len(told) == 1:
+    """Return weights of the candidates by greedy selection; predictions are by candidate, row."""
+    if len(predictions) == 1:
         return np.ones(1)
     if classify:
-        return greedy_weights(right_probabilities(told, target), log_losses(weight), _ROUNDS)
-    return greedy_weights(told, squared_losses(target, weight), _ROUNDS)
+        return greedy_weights(right_probabilities(predictions, target), log_losses(weight), _ROUNDS)
+    return greedy_weights(predictions, squared_losses(target, weight), _ROUNDS)
 
 
 def heated(proba: np.ndarray, temperature: float) -> np.ndarray:

@@ -88,7 +88,7 @@ class _Auto(Predictor):
         groups : array-like of shape (n_rows,), optional
             Rows of one group are never divided between training and held-out rows.
         time : array-like of shape (n_rows,), optional
-            Numbers or dates. Models are judged on rows after those that they were fitted to, and
+            Numbers or dates. Models are evaluated on rows after those that they were fitted to, and
             in the end fitted to all rows.
 
         Returns
@@ -166,12 +166,12 @@ class _Auto(Predictor):
         done = folds[: len(bags[0].models)]
         by_fold = list(zip(*(bag.answers for bag in bags), strict=True))
         joined, seen = joined_folds(len(table.target), done, by_fold)
-        told = np.stack([one[seen] for one in joined])
+        predictions = np.stack([one[seen] for one in joined])
         target = table.target[seen]
         weight = None if table.weight is None else table.weight[seen]
-        losses = held_out_losses(told, target, weight, table.classify)
-        shares = blend(told, target, weight, table.classify)
-        mixed = weighted_sum(list(told), shares)
+        losses = held_out_losses(predictions, target, weight, table.classify)
+        shares = blend(predictions, target, weight, table.classify)
+        mixed = weighted_sum(list(predictions), shares)
         self._calibrate(mixed, target, weight)
         loss = float(held_out_losses(self._final(mixed)[None], target, weight, table.classify)[0])
         self._record = make_record(bags, shares, losses, loss, len(done), bool(table.n_classes))
@@ -199,8 +199,8 @@ class _Auto(Predictor):
         """Return the weighted mean of the predictions of all models."""
         self._check_is_fitted()
         values = self._read_features(X)
-        told = [self._tell(model, values) for model in self.estimators_]
-        return weighted_sum(told, self.weights_)
+        predictions = [self._tell(model, values) for model in self.estimators_]
+        return weighted_sum(predictions, self.weights_)
 
     def _tell(self, model: Any, values: Any) -> np.ndarray:
         raise NotImplementedError

@@ -4,7 +4,8 @@ from libc.math cimport exp, fabs, isfinite, log, log1p, sqrt
 from libc.string cimport memcpy, memset
 
 from hybridtrees.core.base._types cimport (
-    HT_CONSTANT_SCALED, HT_DECREASE, HT_SMALLEST_STEP, HT_TINY, float64_t, int32_t, intp_t, uint32_t,
+    HT_CONSTANT_SCALED, HT_DECREASE, HT_SMALLEST_STEP, HT_TINY, float64_t, int32_t, intp_t,
+    uint32_t,
 )
 from hybridtrees.core.search._linear_kernels cimport (
     ht_add_moments, ht_cell_at, ht_cell_size, ht_fill_triangle, ht_lasso_losses,
