@@ -82,7 +82,7 @@ class BinnedMatrix:
         return self.columns[features, rows]
 
     def dense(self, n_threads: int = 1) -> BinnedMatrix:
-        """Return the matrix itself; `StoredBins.dense` makes one."""
+        """Return the matrix itself; that of stored bins makes one."""
         return self
 
     def take(self, rows: ArrayLike) -> BinnedMatrix:
