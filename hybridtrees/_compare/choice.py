@@ -21,7 +21,7 @@ from hybridtrees._compare.progress import Progress
 from hybridtrees._compare.resampling import UNKNOWN, Interval, interval, resamples
 from hybridtrees._compare.scores import Prediction, Score, predict
 from hybridtrees._compare.search import SMALL_TABLE, Limits, Trial
-from hybridtrees._compare.splits import Fold, Split, repeated_folds
+from hybridtrees.selection.splits import Fold, Split, repeated_folds
 
 FOLDS = 5
 # In the order of time the first folds train on few rows.

@@ -19,7 +19,6 @@ from hybridtrees._compare.families import BASELINE
 from hybridtrees._compare.resampling import interval, resamples
 from hybridtrees._compare.scores import Prediction, Score
 from hybridtrees._compare.search import Trial
-from hybridtrees._compare.splits import Split
 from hybridtrees.ensembles.greedy import (
     Losses,
     absolute_losses,
@@ -27,6 +26,7 @@ from hybridtrees.ensembles.greedy import (
     log_losses,
     squared_losses,
 )
+from hybridtrees.selection.splits import Split
 
 _ROUNDS = 25
 # One validation part is divided into so many.

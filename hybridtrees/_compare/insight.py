@@ -14,7 +14,6 @@ from hybridtrees._compare.fitting import Fit, FitJob, Part, in_package
 from hybridtrees._compare.helpers import Helpers
 from hybridtrees._compare.result import Comparison
 from hybridtrees._compare.scores import Prediction
-from hybridtrees._compare.splits import nested_parts
 from hybridtrees.inspection import (
     PartialDependence,
     PermutationImportance,
@@ -22,6 +21,7 @@ from hybridtrees.inspection import (
     permutation_importance,
 )
 from hybridtrees.metrics import roc_curve
+from hybridtrees.selection.splits import nested_parts
 
 _SHARES = (0.125, 0.25, 0.5, 1.0)
 # Rows are bounded, because a drawing is not worth minutes.

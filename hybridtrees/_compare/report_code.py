@@ -42,7 +42,7 @@ def snippet(comparison: Comparison, result: Result) -> str | None:
     lines = [
         "import numpy as np",
         *sorted({f"from {_home(member)} import {type(member).__name__}" for member in members}),
-        "from hybridtrees._compare.splits import split_rows",
+        "from hybridtrees import split_rows",
         *_data_lines(comparison),
         *_date_lines(data.dates),
         "y = np.asarray(y)",

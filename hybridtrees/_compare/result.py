@@ -15,10 +15,10 @@ from hybridtrees._compare.families import ENSEMBLE, Family, Setting
 from hybridtrees._compare.resampling import COVERAGE, UNKNOWN, Interval
 from hybridtrees._compare.scores import Prediction, Score
 from hybridtrees._compare.search import Limits, Trial
-from hybridtrees._compare.splits import Split
 from hybridtrees._compare.text import OVERFITS, TIED, number, table_text, terminal_width, wrapped
 from hybridtrees._outputs import write_text
 from hybridtrees.inspection.plots import pyplot
+from hybridtrees.selection.splits import Split
 
 __all__ = ["Comparison", "Result", "Table", "number"]
 

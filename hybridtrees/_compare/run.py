@@ -21,10 +21,10 @@ from hybridtrees._compare.resampling import interval, resampled_scores
 from hybridtrees._compare.result import Comparison, Result
 from hybridtrees._compare.scores import Prediction, Score, choose_score, predict, scores_of
 from hybridtrees._compare.search import SEARCHES, Limits, Search, Trial
-from hybridtrees._compare.splits import Split, split_rows
 from hybridtrees._parameters import check_integer, check_option, check_real
 from hybridtrees.core.base.random_state import seed_sequence, spawn_seeds
 from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.selection.splits import Split, split_rows
 
 # The quickest of several calls is reported: one call is too short to time.
 _PREDICT_REPEATS, _PREDICT_SECONDS = 5, 1.0

@@ -16,8 +16,8 @@ from hybridtrees._compare.fitting import Fit, FitJob, Fitted, Part, in_package
 from hybridtrees._compare.helpers import Helpers
 from hybridtrees._compare.progress import Progress
 from hybridtrees._compare.scores import Prediction, Score
-from hybridtrees._compare.splits import Split, nested_parts
 from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.selection.splits import Split, nested_parts
 
 SEARCHES = ("halving", "grid")
 # A rung of halving has a third of the next one's rows and hands on a third of its settings.

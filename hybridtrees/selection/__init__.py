@@ -1,5 +1,6 @@
-"""Choosing between models: cross-validation."""
+"""Choosing between models: cross-validation, and which rows are held out."""
 
 from hybridtrees.selection.cross_validation import CrossValidation, cv
+from hybridtrees.selection.splits import Split, split_rows
 
-__all__ = ["CrossValidation", "cv"]
+__all__ = ["CrossValidation", "Split", "cv", "split_rows"]

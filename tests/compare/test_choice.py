@@ -12,7 +12,7 @@ from hybridtrees._compare.families import Family, choose_families
 from hybridtrees._compare.run import compare_data
 from hybridtrees._compare.scores import SCORES
 from hybridtrees._compare.search import Limits
-from hybridtrees._compare.splits import Split, split_rows
+from hybridtrees.selection.splits import Split, split_rows
 
 
 class Level:

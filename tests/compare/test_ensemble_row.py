@@ -16,9 +16,9 @@ from hybridtrees._compare.report import make_report
 from hybridtrees._compare.report_code import snippet
 from hybridtrees._compare.scores import SCORES, Prediction
 from hybridtrees._compare.search import Trial
-from hybridtrees._compare.splits import split_rows
 from hybridtrees.cli import main
 from hybridtrees.datasets import load_heart_failure
+from hybridtrees.selection.splits import split_rows
 
 BY_KEY = {family.key: family for family in FAMILIES}
 SOME = ["linear", "cart", "baseline", "ensemble"]

@@ -242,6 +242,7 @@ def check_snippets(comparison, printed, **given):
         if result.family.key == "baseline":
             assert code is None
             continue
+        assert "hybridtrees._" not in code and "._" not in code  # public names alone
         model = run(code, **given)["model"]
         X = held_out(comparison)
         np.testing.assert_array_equal(model.predict(X), result.model.predict(X))

@@ -12,7 +12,7 @@ from hybridtrees._compare.progress import Progress, clock
 from hybridtrees._compare.run import compare_data
 from hybridtrees._compare.scores import SCORES
 from hybridtrees._compare.search import Limits, Search
-from hybridtrees._compare.splits import split_rows
+from hybridtrees.selection.splits import split_rows
 
 BY_KEY = {family.key: family for family in FAMILIES}
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hybridtrees._compare.splits import nested_parts, split_rows
+from hybridtrees.selection.splits import nested_parts, split_rows
 
 
 def check_partition(plan, n):

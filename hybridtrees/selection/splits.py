@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from hybridtrees._parameters import Seed, check_integer
 from hybridtrees.core.base.random_state import seed_sequence
-from hybridtrees.input.folds import make_folds
+from hybridtrees.input.folds import check_per_row, check_times, make_folds
 
 TRAIN, VALIDATION = 0.70, 0.15  # the rest tests
 FEWEST_ROWS = 10
@@ -40,16 +41,43 @@ class Split:
 def split_rows(
     n_rows: int,
     *,
-    strata: np.ndarray | None = None,
-    time: np.ndarray | None = None,
+    strata: Any = None,
+    time: Any = None,
     n_folds: int | None = None,
-    random_state: object = 0,
+    random_state: Seed = 0,
 ) -> Split:
-    """Divide rows into 70 % training, 15 % validation and 15 % test, class by class with `strata`.
+    """Divide rows into 70 % training, 15 % validation and 15 % test, as `compare` does.
 
-    With `n_folds`, the 85 % that do not test are cut into folds. With `time`, the earliest rows
-    train and the latest test; a fold then trains on what lies before the rows it validates on.
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows, at least 10.
+    strata : array-like of shape (n_rows,), optional
+        Classes; each is divided on its own, so that all parts have the same shares of them.
+    time : array-like of shape (n_rows,), optional
+        Numbers or dates. The earliest rows train and the latest test; a fold trains on what lies
+        before the rows that it validates on.
+    n_folds : int, optional
+        Cut the 85 % that do not test into this number of folds.
+    random_state : int, Generator, RandomState, SeedSequence or None
+        Seed of the shuffle; without effect if `time` is given.
+
+    Returns
+    -------
+    plan : Split
+        Row numbers: `rest` and `test`, and `folds` with `train` and `validation`.
+
+    Examples
+    --------
+    >>> from hybridtrees import split_rows
+    >>> plan = split_rows(20, random_state=0)
+    >>> plan.sizes
+    (14, 3, 3)
+    >>> len(plan.rest), len(plan.folds)
+    (17, 1)
     """
+    check_integer("n_rows", n_rows, 0)
+    strata, time = check_per_row(strata, "strata", n_rows), check_times(time, n_rows)
     if n_rows < FEWEST_ROWS:
         raise ValueError(f"a comparison needs at least {FEWEST_ROWS} rows, got {n_rows}")
     if n_folds is not None and not 2 <= n_folds <= n_rows // 3:
