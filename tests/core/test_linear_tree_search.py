@@ -91,10 +91,11 @@ def test_every_candidate(name):
             assert np.isclose(grown.nodes["gain"][0], node - sum(sides), rtol=1e-9)
 
 
+@pytest.mark.parametrize("n", [60, 160], ids=["from rows", "from sums of bins"])
 @given(st.integers(0, 10**6), st.sampled_from(list(RIDGES)), st.sampled_from([0.0, 0.15]))
-def test_best_split(seed, name, missing):
+def test_best_split(n, seed, name, missing):
     penalty, ridge = RIDGES[name]
-    X, Z, y, w = make(seed, missing=missing)
+    X, Z, y, w = make(seed, n, missing=missing)
     edges = quantile_edges(X)
     expected = oracle.best_split(X, Z, y, w, edges, 5, ridge)
     grown, _ = grow(X, Z, y, w, edges, penalty)
@@ -104,11 +105,15 @@ def test_best_split(seed, name, missing):
         assert (node["feature"], node["threshold"]) == (expected.feature, expected.edge)
 
 
+@pytest.mark.parametrize("n_edges", [5, 12])
 @pytest.mark.parametrize("seed", range(4))
-def test_whole_trees(seed):
-    """The larger child's sums are what is left of the parent's: several levels show it."""
-    X, Z, y, w = make(seed, n=200, n_features=3, p=3)
-    edges = quantile_edges(X, 12)
+def test_whole_trees(seed, n_edges):
+    """The larger child's sums are what is left of the parent's: several levels show it.
+
+    Nodes of at most 16 rows per bin have no sums of bins: with 12 edges, all but the root.
+    """
+    X, Z, y, w = make(seed, n=400 if n_edges == 5 else 200, n_features=3, p=3)
+    edges = quantile_edges(X, n_edges)
     grown, _ = grow(X, Z, y, w, edges, max_depth=3, min_samples_leaf=12)
     found = [
         (

@@ -28,7 +28,7 @@ cdef extern from "linear_kernels.h" nogil:
     void ht_combine(int width, double* target, const double* other, intp_t n, double sign)
     void ht_ridge_losses(
         int width, const LinearRules* rules, const double* cells, intp_t stride,
-        const double* total, int n, double* scratch, double* loss, double* coef)
+        const double* total, int n, double* scratch, double* left, double* right, double* coef)
     void ht_lasso_losses(
         const LinearRules* rules, const double* cells, intp_t stride, const double* total, int n,
         const double* start, double* scratch, double* loss, double* coef)

@@ -17,7 +17,8 @@ cdef class LinearProblem:
     cdef void add_rows(self, const uint32_t* rows, intp_t n, float64_t* cell) noexcept nogil
     cdef void losses(
         self, const float64_t* cells, intp_t stride, const float64_t* total, int n,
-        const float64_t* start, float64_t* scratch, float64_t* loss, float64_t* coef,
+        const float64_t* start, float64_t* scratch, float64_t* left, float64_t* right,
+        float64_t* coef,
     ) noexcept nogil
 
 

@@ -107,13 +107,20 @@ cdef class LinearProblem:
 
     cdef void losses(
         self, const float64_t* cells, intp_t stride, const float64_t* total, int n,
-        const float64_t* start, float64_t* scratch, float64_t* loss, float64_t* coef,
+        const float64_t* start, float64_t* scratch, float64_t* left, float64_t* right,
+        float64_t* coef,
     ) noexcept nogil:
-        """OUT losses and coefficients of n fits: to cells, or to `total` minus each cell."""
-        if self.rules.has_lasso:
-            ht_lasso_losses(&self.rules, cells, stride, total, n, start, scratch, loss, coef)
-        else:
-            ht_ridge_losses(self.width, &self.rules, cells, stride, total, n, scratch, loss, coef)
+        """OUT losses of n fits to cells, and to `total` minus each cell unless `right` is NULL.
+
+        OUT `coef`, unless NULL: coefficients of the fits to the cells.
+        """
+        if not self.rules.has_lasso:
+            ht_ridge_losses(self.width, &self.rules, cells, stride, total, n, scratch, left, right,
+                            coef)
+            return
+        ht_lasso_losses(&self.rules, cells, stride, NULL, n, start, scratch, left, coef)
+        if right != NULL:
+            ht_lasso_losses(&self.rules, cells, stride, total, n, start, scratch, right, NULL)
 
     # ---- for Python ---------------------------------------------------------------------------
 
@@ -142,7 +149,7 @@ cdef class LinearProblem:
         cdef float64_t[:, :, ::1] coef_view = coef
         if n:
             self.losses(&cells[0, 0], cells.shape[1], NULL, n, &begin[0], &scratch[0],
-                        &loss_view[0], &coef_view[0, 0, 0])
+                        &loss_view[0], NULL, &coef_view[0, 0, 0])
         return loss, coef
 
     def products(self, const float64_t[:, ::1] cells):

@@ -46,6 +46,7 @@ from hybridtrees.core.base.dtypes import aligned_empty
 cdef enum:
     UNDECIDED = 2            # missing_left if the node has no missing values; set in `divide`
     SORT_BLOCK = 2048        # rows that are sorted by bin at a time, in the cache
+    DIRECT_ROWS = 16         # rows per bin up to which a node is searched without sums of its bins
 
 
 cdef struct ScanNode:
@@ -56,6 +57,13 @@ cdef struct ScanNode:
     float64_t least_rows       # minimum number of rows of a child
     float64_t least_weight     # minimum weight of a child
     float64_t least_gain       # gains must be larger
+
+
+cdef struct BinSums:
+    # The sums of a feature's bins, or the rows to sum them from.
+    const float64_t* cells         # or NULL
+    const uint32_t* sorted_rows    # by bin
+    const int32_t* start           # of each bin in them
 
 
 cdef inline void sort_by_code(
@@ -131,7 +139,8 @@ cdef class LinearScan:
 
     cdef void fit(self, ScanNode* at) noexcept nogil:
         """Fit the node; `coef` is the start of the descent, and OUT."""
-        self.problem.losses(at.total, 0, NULL, 1, at.coef, &self.scratch[0, 0], &at.loss, at.coef)
+        self.problem.losses(at.total, 0, NULL, 1, at.coef, &self.scratch[0, 0], &at.loss, NULL,
+                            at.coef)
 
     cdef float64_t variation(self, const float64_t* total) noexcept nogil:
         """Squared deviations of the targets from their means."""
@@ -145,81 +154,118 @@ cdef class LinearScan:
 
     # ---- cuts ---------------------------------------------------------------------------------
 
+    cdef void search_few(
+        self, const ScanNode* at, int32_t feature, const uint32_t* rows, intp_t n, int thread,
+        SplitInfo* out, intp_t n_kept,
+    ) noexcept nogil:
+        """The same as `collect` and `search` for numbers, in few rows: without sums of bins.
+
+        Most bins of a small node hold a row or two, and their sums would be larger than the rows.
+        """
+        cdef uint32_t sorted_rows[SORT_BLOCK]
+        cdef int32_t start[258]
+        cdef int32_t order[N_CODES]
+        cdef BinSums sums
+        cdef int32_t b, n_bins = self.bins.view.n_bins[feature]
+        cdef intp_t k
+        for k in range(n_kept):
+            out[k].feature = -1
+        for b in range(n_bins):
+            order[b] = b
+        sort_by_code(self.bins.view.columns + feature * self.bins.view.n_rows, rows, n, n_bins + 1,
+                     start, sorted_rows)
+        sums.cells, sums.sorted_rows, sums.start = NULL, sorted_rows, start
+        self.search_order(at, feature, &sums, thread, order, n_bins, out, n_kept)
+
     cdef void search(
         self, const ScanNode* at, int32_t feature, const float64_t* cells, int thread,
         SplitInfo* out, intp_t n_kept,
     ) noexcept nogil:
         """OUT the best cuts of a feature; feature -1: none."""
         cdef int32_t order[N_CODES]
+        cdef BinSums sums
         cdef int32_t b, n_bins = self.bins.view.n_bins[feature]
         cdef int t
         cdef intp_t k
         for k in range(n_kept):
             out[k].feature = -1
+        sums.cells, sums.sorted_rows, sums.start = cells, NULL, NULL
         if not self.bins.view.is_categorical[feature]:
             for b in range(n_bins):
                 order[b] = b
-            self.search_order(at, feature, cells, thread, order, n_bins, out, n_kept)
+            self.search_order(at, feature, &sums, thread, order, n_bins, out, n_kept)
             return
         for t in range(self.problem.rules.n_targets):
             self.order_by_residual(at, feature, cells, t, order)
-            self.search_order(at, feature, cells, thread, order, n_bins, out, n_kept)
+            self.search_order(at, feature, &sums, thread, order, n_bins, out, n_kept)
+
+    cdef bint add_bin(self, const BinSums* bins, int32_t b, float64_t* running) noexcept nogil:
+        """Add the sums of a bin, unless it is empty; whether it is not."""
+        cdef intp_t size = self.problem.cell_size, n
+        if bins.cells == NULL:
+            n = bins.start[b + 1] - bins.start[b]
+            if n > 0:
+                self.problem.add_rows(bins.sorted_rows + bins.start[b], n, running)
+            return n > 0
+        if bins.cells[b * size + self.problem.rules.tail] == 0:
+            return False
+        ht_combine(self.problem.width, running, bins.cells + b * size, size, 1.0)
+        return True
 
     cdef void search_order(
-        self, const ScanNode* at, int32_t feature, const float64_t* cells, int thread,
+        self, const ScanNode* at, int32_t feature, const BinSums* bins, int thread,
         const int32_t* order, int32_t n, SplitInfo* out, intp_t n_kept,
     ) noexcept nogil:
         """Try all cuts of bins in the given order, with missing rows on both sides."""
         cdef int32_t cuts[257]
-        cdef int32_t k, n_cuts, side, n_sides = 1
+        cdef int32_t k, n_cuts, side, n_sides = 1, missing = self.bins.view.n_bins[feature]
         cdef intp_t size = self.problem.cell_size
-        cdef const float64_t* missing = cells + self.bins.view.n_bins[feature] * size
         cdef float64_t* left = &self.losses[thread, 0]
         cdef float64_t* right = left + self.most_cells
         cdef float64_t* sums = &self.sums[thread, 0]
         cdef float64_t gain
         cdef SplitInfo split
         cdef int tail = self.problem.rules.tail
-        if missing[tail] > 0:
+        if (bins.start[missing + 1] > bins.start[missing] if bins.cells == NULL
+                else bins.cells[missing * size + tail] > 0):
             n_sides = 2
         for side in range(n_sides):
-            n_cuts = self.list_cuts(at, cells, missing if side else NULL, thread, order, n, cuts)
+            n_cuts = self.list_cuts(at, bins, missing if side else -1, thread, order, n, cuts)
             if n_cuts == 0:
                 continue
-            self.problem.losses(sums, size, NULL, n_cuts, at.coef, &self.scratch[thread, 0], left,
-                                NULL)
             self.problem.losses(sums, size, at.total, n_cuts, at.coef, &self.scratch[thread, 0],
-                                right, NULL)
+                                left, right, NULL)
             for k in range(n_cuts):
                 gain = at.loss - left[k] - right[k]
                 if gain > at.least_gain and (
                     out[n_kept - 1].feature < 0 or gain > out[n_kept - 1].gain
                 ):
-                    self.fill_split(feature, cells, order, cuts[k],
+                    self.fill_split(feature, bins.cells, order, cuts[k],
                                     larger_left(sums[k * size + tail], at.total[tail]), &split)
                     split.gain = gain
                     split.missing_left = UNDECIDED if n_sides == 1 else side
                     keep_best(out, n_kept, &split)
 
     cdef int32_t list_cuts(
-        self, const ScanNode* at, const float64_t* cells, const float64_t* before, int thread,
+        self, const ScanNode* at, const BinSums* bins, int32_t before, int thread,
         const int32_t* order, int32_t n, int32_t* cuts,
     ) noexcept nogil:
-        """OUT positions of the cuts with large enough sides, and their left sums."""
+        """OUT positions of the cuts with large enough sides, and their left sums.
+
+        The bin `before`, unless it is -1, is on the left of all cuts.
+        """
         cdef intp_t size = self.problem.cell_size
         cdef int tail = self.problem.rules.tail
         cdef float64_t* sums = &self.sums[thread, 0]
         cdef float64_t* running = sums + self.most_cells * size
         cdef int32_t c, n_cuts = 0
         cdef float64_t rows_right, weight_right
-        if before == NULL:
-            memset(running, 0, size * sizeof(float64_t))
-        else:
-            memcpy(running, before, size * sizeof(float64_t))
+        memset(running, 0, size * sizeof(float64_t))
+        if before >= 0:
+            self.add_bin(bins, before, running)
         for c in range(n):
-            if cells[order[c] * size + tail] == 0:
+            if not self.add_bin(bins, order[c], running):
                 continue
-            ht_combine(self.problem.width, running, cells + order[c] * size, size, 1.0)
             rows_right = at.total[tail] - running[tail]
             weight_right = at.total[tail + 1] - running[tail + 1]
             if rows_right < at.least_rows or rows_right < 1:
@@ -458,6 +504,7 @@ cdef class LinearTreeSearch(SplitSearch):
     cdef intp_t n_kept                       # number of them per feature
     cdef intp_t n_tried                      # maximum number of candidates for a fitter
     cdef bint exhaustive                     # whether the fitter gets all candidates
+    cdef intp_t few_rows                     # nodes with at most so many have no sums of bins
     cdef bint keeps                          # whether sums of all bins are kept for the children
     cdef int32_t n_screened
     cdef int32_t[::1] chosen                 # features that passed the screening
@@ -505,9 +552,10 @@ cdef class LinearTreeSearch(SplitSearch):
                       and 4 * 8 * slot <= params.histogram_bytes)
         self.pool = HistogramPool(params.histogram_bytes)
         self.pool.reset(slot if self.keeps else 1)
+        self.few_rows = min(<intp_t>SORT_BLOCK,
+                            DIRECT_ROWS * self.first_cell[self.n_features] // self.n_features)
         self.thread_cells = aligned_empty(
-            (1, 1) if self.keeps else (n_threads, int(cells.max()) * problem.cell_size),
-            np.float64)
+            (n_threads, int(cells.max()) * problem.cell_size), np.float64)
         if self.n_screened:
             self.scores = np.empty(self.n_features)
             self.screening = LinearScreen(self.bins, problem, n_threads)
@@ -666,6 +714,22 @@ cdef class LinearTreeSearch(SplitSearch):
                 worst = j
         return worst
 
+    cdef bint is_small(self, int32_t node) noexcept nogil:
+        """Whether a node is searched by its rows, even if sums of bins are kept."""
+        return self.store.nodes[node].stop - self.store.nodes[node].start <= self.few_rows
+
+    cdef void search_feature(self, ScanNode* at, int32_t node, int32_t feature, int thread) \
+            noexcept nogil:
+        """Search a feature by the rows of a node."""
+        cdef GrowNode* n = &self.store.nodes[node]
+        cdef float64_t* cells = &self.thread_cells[thread, 0]
+        if self.is_small(node) and not self.bins.view.is_categorical[feature]:
+            self.scan.search_few(at, feature, &self.rows[0] + n.start, n.stop - n.start, thread,
+                                 self.found_for(0, feature), self.n_kept)
+            return
+        self.collect(node, feature, cells)
+        self.scan.search(at, feature, cells, thread, self.found_for(0, feature), self.n_kept)
+
     cdef int search_rows(self, int32_t node) except -1 nogil:
         """Search a node by its rows, feature by feature."""
         cdef int32_t n = 0, j
@@ -685,15 +749,13 @@ cdef class LinearTreeSearch(SplitSearch):
             features = &self.chosen[0]
         for j in prange(n, num_threads=team_of(self.n_threads), schedule="dynamic", chunksize=1):
             thread = omp_get_thread_num()
-            self.collect(node, features[j], &self.thread_cells[thread, 0])
-            self.scan.search(&at, features[j], &self.thread_cells[thread, 0], thread,
-                             self.found_for(0, features[j]), self.n_kept)
+            self.search_feature(&at, node, features[j], thread)
         return self.pick(node, 0, features, n)
 
     cdef int evaluate_root(self) except -1 nogil:
         if not self.may_split(0):
             return 0
-        return self.search_alone(0) if self.keeps else self.search_rows(0)
+        return self.search_by_size(0) if self.keeps else self.search_rows(0)
 
     cdef int evaluate_children(self, int32_t node, bint left, bint right) except -1 nogil:
         cdef int32_t small = self.store.nodes[node].left, large = self.store.nodes[node].right
@@ -702,7 +764,8 @@ cdef class LinearTreeSearch(SplitSearch):
                 > self.store.nodes[large].stop - self.store.nodes[large].start):
             small, large = large, small
             want_small, want_large = right, left
-        if not self.keeps:
+        if not self.keeps or self.is_small(large):
+            self.forget(node)
             if want_small:
                 self.search_rows(small)
             if want_large:
@@ -712,10 +775,13 @@ cdef class LinearTreeSearch(SplitSearch):
             return self.search_pair(node, small, large, want_small)
         self.forget(node)
         if want_small:
-            self.search_alone(small)
+            self.search_by_size(small)
         if want_large:
-            self.search_alone(large)
+            self.search_by_size(large)
         return 0
+
+    cdef int search_by_size(self, int32_t node) except -1 nogil:
+        return self.search_rows(node) if self.is_small(node) else self.search_alone(node)
 
     cdef int search_alone(self, int32_t node) except -1 nogil:
         """Collect the sums of a node from its rows, and search it."""

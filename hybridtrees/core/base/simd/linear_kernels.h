@@ -71,9 +71,9 @@ static inline void ht_fill_triangle(int m, int n_columns, int n_targets, int32_t
     }
 }
 
-/* Doubles of scratch of ht_ridge_losses: the triangle and the vectors of all lanes. */
+/* Doubles of scratch of ht_ridge_losses: two triangles and the vectors of all lanes. */
 static inline int ht_ridge_scratch(int n_columns, int n_targets) {
-    return 8 * (ht_triangle_size(n_columns, n_targets) + 4 * n_columns);
+    return 8 * (2 * ht_triangle_size(n_columns, n_targets) + 5 * (n_columns + n_targets));
 }
 
 /* Doubles of scratch of ht_lasso_losses. */
@@ -126,8 +126,9 @@ static inline double ht_descend(int p, const double *gram, const double *xy, dou
     return loss;
 }
 
-/* Elastic net of one candidate after the other; arguments as for ht_ridge_losses. A fit starts from
- * the solution of the one before, the first from `start` (n_targets, n_columns). */
+/* Elastic net of one candidate after the other: fits to the cells, or with `total` to total - cell.
+ * A fit starts from the solution of the one before, the first from `start` (n_targets, n_columns).
+ * Other arguments as for ht_ridge_losses. */
 static inline void ht_lasso_losses(
     const ht_linear_rules *rules, const double *cells, ptrdiff_t stride, const double *total, int n,
     const double *start, double *scratch, double *loss, double *coef) {
@@ -221,8 +222,9 @@ static inline void ht_factor(const ht_linear_rules *rules, const double *cell, d
 #define ht_add_scores(width, ...) HT_DISPATCH(width, add_scores, __VA_ARGS__)
 #define ht_forward(width, ...) HT_DISPATCH(width, forward, __VA_ARGS__)
 
-/* OUT losses of the fits to n cells that are `stride` doubles apart; with `total`, of the fits to
- * total - cell. coef: (n, n_targets, n_columns) or NULL. loss: (n,), sums over the targets. */
+/* OUT losses of the fits to n cells that are `stride` doubles apart, and of those to total - cell.
+ * left, right: (n,), sums over the targets; `right` may be NULL. coef of the fits to the cells:
+ * (n, n_targets, n_columns) or NULL. */
 #define ht_ridge_losses(width, ...) HT_DISPATCH(width, ridge_losses, __VA_ARGS__)
 
 #endif
