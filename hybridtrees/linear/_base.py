@@ -24,6 +24,7 @@ from hybridtrees.linear.design import Design
 
 # The solvers are imported where they are used, to keep `import hybridtrees` fast.
 if TYPE_CHECKING:
+    from hybridtrees.core.tree.additive import AdditiveForm
     from hybridtrees.linear.path import AlphaChoice
     from hybridtrees.linear.regression import Line, Options
 
@@ -335,6 +336,23 @@ class LinearModel(TermCoefficients, RawScoreMixin, RegressionParameters):
         values = self._design.expand(self._read_features(X))
         n_threads = predict_threads(self.n_jobs, values.shape[0])
         return self._line().predict(values, None, n_threads)
+
+    def _additive_form(self) -> AdditiveForm:
+        from hybridtrees.core.tree.additive import AdditiveForm, Link, feature_columns, joined
+        from hybridtrees.linear.terms import design_terms, terms_tree
+
+        columns = list(feature_columns(self._reader))
+        constant, terms = design_terms(self._design, self._line(), columns)
+        trees = [terms_tree(terms, columns, len(constant))]
+        loss = vars(self).get("_loss")
+        return AdditiveForm(
+            constant,
+            joined(trees, len(columns), len(constant)),
+            tuple(columns),
+            Link() if loss is None else loss.output_link(),
+            self._reader,
+            vars(self).get("classes_"),
+        )
 
     def _coef_table(self, k: int) -> tuple[list[str], np.ndarray, np.ndarray]:
         """Return names, coefficients and standard errors of output `k`, the intercept first."""

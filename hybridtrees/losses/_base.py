@@ -7,8 +7,18 @@ from typing import Any
 import numpy as np
 
 from hybridtrees.core.base.exact_sum import exact_sum
+from hybridtrees.core.tree.additive import Link, LinkKind
 from hybridtrees.losses import _kernels
 from hybridtrees.metrics import Metric, get_metric
+
+# What turns raw scores into predictions, by `Loss.score_scale`.
+_LINKS: dict[str, LinkKind] = {
+    "identity": "identity",
+    "log": "exp",
+    "odds": "logistic",
+    "side": "side",
+    "shares": "softmax",
+}
 
 
 class Loss:
@@ -170,6 +180,10 @@ class Loss:
     def predict(self, raw: np.ndarray) -> np.ndarray:
         """Return predictions from raw scores of shape (n_rows, n_outputs)."""
         return raw[:, 0] if self.n_outputs == 1 else raw
+
+    def output_link(self) -> Link:
+        """Return how raw scores become predictions, for exports and explanations."""
+        return Link(_LINKS[self.score_scale])
 
     def score_input(self, raw: np.ndarray) -> np.ndarray:
         """Return the predictions in the form that metrics take."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._parameters import check_option
+from hybridtrees.core.tree.additive import Link
 from hybridtrees.losses._base import Loss
 from hybridtrees.losses.registry import Logistic, Softmax, SquaredError
 from hybridtrees.metrics import takes_weight
@@ -110,6 +111,10 @@ class CallableLoss(Loss):
     def predict(self, raw: np.ndarray) -> np.ndarray:
         """Return predictions from raw scores."""
         return self._like.predict(raw)
+
+    def output_link(self) -> Link:
+        """Return how raw scores become predictions."""
+        return self._like.output_link()
 
     def score_input(self, raw: np.ndarray) -> np.ndarray:
         """Return the predictions in the form that metrics take."""

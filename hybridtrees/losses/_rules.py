@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from hybridtrees._parameters import check_option, check_real
 from hybridtrees.core.base.exact_sum import exact_mean, group_sums
+from hybridtrees.core.tree.additive import Link
 from hybridtrees.losses import _kernels
 from hybridtrees.losses._base import Loss, reject_targets
 from hybridtrees.losses._groups import leaf_quantiles, quantile
@@ -127,6 +129,10 @@ class SeveralLevels(Loss):
     def predict(self, raw: np.ndarray) -> np.ndarray:
         """Return the predictions, (n_rows,) for one level, else (n_rows, n_levels)."""
         return rearranged(raw, self.alpha)
+
+    def output_link(self) -> Link:
+        """Return the link, which sorts the scores of several levels."""
+        return Link("sorted", levels=self.alpha) if len(self.alpha) > 1 else Link()
 
     def metric(self, name: str) -> Metric:
         """Return a metric by name; with several levels only the one of the loss is defined."""
@@ -247,6 +253,10 @@ class TwoClasses(Loss):
         """Return the probabilities of both classes; of the second if there are several targets."""
         positive = self._positive(raw)
         return positive if self.n_outputs > 1 else np.column_stack([1.0 - positive, positive])
+
+    def output_link(self) -> Link:
+        """Return the link from scores to probabilities."""
+        return replace(super().output_link(), scale=1.0 / self.odds_scale)
 
     def score_input(self, raw: np.ndarray) -> np.ndarray:
         """Return the probability of the second class."""

@@ -230,6 +230,9 @@ class TreeEnsemble(Checked):
             value_range=None if self.value_range is None else self.value_range[part],
         )
 
+    def __iter__(self) -> Iterator[Tree]:
+        return (self[index] for index in range(self.n_trees))
+
     def category_sets(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Feature, number of words and limit of every split on categories, in all trees."""
         found = self.nodes[self.nodes["category_start"] >= 0]

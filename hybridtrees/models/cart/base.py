@@ -12,6 +12,7 @@ from hybridtrees.core.base.checks import check_arrays, check_numbers
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import table_threads
 from hybridtrees.core.grow.grown import Grown
+from hybridtrees.core.tree.additive import AdditiveForm, Link, feature_columns, joined
 from hybridtrees.core.tree.paths import leaf_weights
 from hybridtrees.core.tree.pruning import PruningPath, prune_at, pruning_path
 from hybridtrees.core.tree.tree import TreeEnsemble
@@ -132,6 +133,16 @@ class CARTModel(SingleTree, ImpurityTreeParameters):
         """Return the values of the nodes where rows end, (n_rows, n_values)."""
         values = self._read_features(X)
         return find_values(self._trees, values, self._predict_threads(values.shape[0]))
+
+    def _additive_form(self) -> AdditiveForm:
+        return AdditiveForm(
+            np.zeros(self._trees.values.shape[1]),
+            joined([self._trees[0]], self.n_features_in_, self._trees.values.shape[1]),
+            feature_columns(self._reader),
+            Link("shares" if self._n_classes() else "identity"),
+            self._reader,
+            vars(self).get("classes_"),
+        )
 
     def leaf_weights(self, X: Any) -> scipy.sparse.csr_array:
         """Return the weights of the training rows in the predictions.

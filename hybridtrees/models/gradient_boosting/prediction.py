@@ -70,6 +70,14 @@ class FittedGB(BoostedTrees):
         self._check_is_fitted()
         return super()._read_features(X)
 
+    def _constant_start(self) -> np.ndarray:
+        if not isinstance(self.init_, np.ndarray):
+            raise TypeError(
+                f"this {type(self).__name__} starts from another estimator, "
+                f"init={type(self.init_).__name__}: it is not a sum of trees"
+            )
+        return self.init_
+
     def _start_raw(self, X: Any, n_rows: int, *, base_margin: Any = None) -> np.ndarray:
         return init_scores(self.init_, X, self._loss, n_rows)
 

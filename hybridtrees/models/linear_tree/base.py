@@ -13,6 +13,7 @@ from hybridtrees.base import RawScoreMixin
 from hybridtrees.core.base.checks import check_arrays, check_type
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import table_threads
+from hybridtrees.core.tree.additive import AdditiveForm, Link, LinkKind, joined
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.linear._base import PenaltyName
@@ -201,6 +202,19 @@ class LinearTreeParameters(GrowthParameters):
             raise ValueError("the columns of the model belong to other features")
         return columns, (1 if k == 2 else k) or self.n_outputs_
 
+    def _form_of(self, trees: list[Tree]) -> AdditiveForm:
+        """Return trees whose values are added up, with the link of a single tree."""
+        n_outputs, n_classes = trees[0].values.shape[1], self._n_classes()
+        several: LinkKind = "softmax" if n_outputs > 1 else "logistic"
+        return AdditiveForm(
+            np.zeros(n_outputs),
+            joined(trees, self._columns.n_columns, n_outputs),
+            self._columns.forms(self._reader),
+            Link(several if n_classes else "identity"),
+            self._reader,
+            vars(self).get("classes_"),
+        )
+
     def _read_table(self, X: Any) -> Any:
         """Return the table that the trees read, for rows to predict."""
         values = self._read_features(X)  # first: it refuses a model that is not fitted
@@ -326,6 +340,9 @@ class LinearTreeModel(RawScoreMixin, LinearTreeReports, LinearTreeParameters):
         # Missing in files of the first versions, whose importances are those of splits alone.
         vars(self).setdefault("_line_gains", np.zeros(self.n_features_in_))
         check_arrays(self, {"_line_gains": ("f8", self.n_features_in_)})
+
+    def _additive_form(self) -> AdditiveForm:
+        return self._form_of([self._trees[0]])
 
     def _line_decrease(self) -> np.ndarray:
         decrease: np.ndarray = self._line_gains / self._trees.nodes["weight"][0]

@@ -15,6 +15,7 @@ from hybridtrees.core.base.checks import (
     check_numbers,
     check_type,
 )
+from hybridtrees.core.tree.additive import Column, feature_columns
 from hybridtrees.input.columns import column_indices
 from hybridtrees.input.validation import FeatureReader
 
@@ -112,6 +113,11 @@ class LinearColumns(Checked):
         feature = np.append(np.arange(self.n_features), self.effects[:, 0])[self.linear]
         sums = np.bincount(feature, weights=gains, minlength=self.n_features)
         return sums.astype(np.float64, copy=False)
+
+    def forms(self, reader: FeatureReader) -> tuple[Column, ...]:
+        """Return what each column is made of."""
+        indicators = [Column(int(f), "indicator", int(code)) for f, code in self.effects]
+        return (*feature_columns(reader), *indicators)
 
     def expand(self, values: Any) -> Any:
         """Return the columns for a table of features."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
+from hybridtrees.core.tree.additive import AdditiveForm, Link
 from hybridtrees.models.linear_tree.base import LinearClassTarget, LinearRegressionTarget
 from hybridtrees.models.linear_tree.forest_base import LinearForestModel
 from hybridtrees.models.linear_tree.node_fitters import probabilities
@@ -53,3 +55,11 @@ class LinearForestClassifier(LinearClassTarget, ClassificationForest, LinearFore
             trees.add_raw(table, scores, n_threads, tree, tree + 1)
             proba = probabilities(scores)
             raw += proba[:, 1:] if proba.shape[1] == 2 else proba
+
+    def _additive_form(self) -> AdditiveForm:
+        share = 1.0 / len(self._trees)
+        inner = tuple((share, self._form_of([tree])) for tree in self._trees)
+        n_scores = inner[0][1].n_scores
+        return replace(
+            inner[0][1], base=np.zeros(n_scores), trees=None, link=Link("shares"), inner=inner
+        )

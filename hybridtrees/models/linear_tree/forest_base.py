@@ -12,6 +12,7 @@ import numpy as np
 from hybridtrees._parameters import attribute
 from hybridtrees.core.base.checks import check_arrays
 from hybridtrees.core.base.threads import FEW_ROWS_TREES
+from hybridtrees.core.tree.additive import AdditiveForm, scaled
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 from hybridtrees.linear.blas import sequential_blas
 from hybridtrees.models.linear_tree.base import LinearTreeParameters
@@ -143,6 +144,10 @@ class LinearForestModel(Forest, LinearTreeParameters):
         trees = check_ensemble(self, "_trees", n_outputs, columns.n_columns)
         check_samples(self, len(trees))
         check_arrays(self, {"_tree_importances": ("f8", len(trees), "n_features")})
+
+    def _additive_form(self) -> AdditiveForm:
+        share = 1.0 / len(self._trees)
+        return self._form_of([scaled(tree, share) for tree in self._trees])
 
     # -- reading the forest ---------------------------------------------------------------------
 

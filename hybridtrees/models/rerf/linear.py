@@ -8,7 +8,7 @@ r_i / (1 - h_i). Other regressions are cross-validated on a few folds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ from hybridtrees.core.base.checks import (
     check_type,
 )
 from hybridtrees.core.base.exact_sum import exact_mean, group_sums
+from hybridtrees.core.tree.additive import Column
 from hybridtrees.input.folds import Folds, make_folds
 from hybridtrees.input.validation import FeatureReader
 from hybridtrees.linear.blas import sequential_blas
@@ -153,6 +154,17 @@ class RegressionColumns(Checked):
             own = slice(start, start + mean.shape[1])
             found[:, f], start = level_spread(mean @ coef[own], share), own.stop
         return found
+
+    def forms(self, columns: Sequence[Column]) -> list[Column]:
+        """Return what the columns that `design` expands are made of, given those of the table."""
+        made = []
+        for f, mean in zip(self.features, self.means, strict=True):
+            if mean is None:
+                made.append(columns[f])
+                continue
+            for own in mean.T:
+                made.append(Column(int(f), "table", table=np.append(np.nan, own)))
+        return made
 
     def make(self, values: Any) -> Any:
         """Return the columns of a table: dense, or CSR."""

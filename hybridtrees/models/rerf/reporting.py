@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,8 +13,10 @@ from hybridtrees._predictor import Predictor
 from hybridtrees.base import RawScoreMixin
 from hybridtrees.core.base.checks import check_type
 from hybridtrees.core.base.threads import predict_threads
+from hybridtrees.core.tree.additive import AdditiveForm, Link, feature_columns, joined
 from hybridtrees.linear._base import PenaltyName, TermCoefficients, check_line
 from hybridtrees.linear.regression import Line
+from hybridtrees.linear.terms import design_terms, terms_tree
 from hybridtrees.models.rerf.forest import ReadTable, ResidualForest
 from hybridtrees.models.rerf.linear import RegressionColumns
 from hybridtrees.models.shared.fitted_checks import check_categories
@@ -79,6 +82,26 @@ class RERFPredictions(RERFState, TermCoefficients, RawScoreMixin, Predictor):
         """Return the sum of both parts; in classification it may be below 0 or above 1."""
         linear, forest = self._both(X)
         return np.asarray(linear + forest)
+
+    def _additive_form(self) -> AdditiveForm:
+        forest, columns = self.forest_._additive_form(), list(feature_columns(self._reader))
+        own = self._columns.forms(columns)
+        constant, terms = design_terms(self._columns.design, Line(*self._line), own)
+        line = terms_tree(terms, columns, len(constant))
+        classes = vars(self).get("classes_")
+        assert forest.trees is not None
+        if classes is None:
+            trees = joined([*forest.trees, line], len(columns), len(constant))
+            return replace(
+                forest, base=constant, trees=trees, columns=tuple(columns), reader=self._reader
+            )
+        link = Link("softmax" if len(constant) > 1 else "logistic")
+        trees = joined([line], len(columns), len(constant))
+        levels = AdditiveForm(constant, trees, tuple(columns), link, self._reader)
+        shares = Link("shares")
+        return replace(
+            forest, link=shares, reader=self._reader, classes=classes, inner=((1.0, levels),)
+        )
 
     def partial(self, X: Any) -> Parts:
         """Return the contributions of the regression and of the forest.

@@ -41,6 +41,9 @@ class BoostedPrediction(BoostedTrees):
     def _best_round(self) -> int | None:
         return self._best_iteration
 
+    def _constant_start(self) -> np.ndarray:
+        return self._base_raw_
+
     def _start_raw(self, X: Any, n_rows: int, *, base_margin: Any = None) -> np.ndarray:
         margin = read_margin(base_margin, n_rows, len(self._base_raw_))
         if margin is not None:

@@ -12,6 +12,7 @@ from hybridtrees._parameters import attribute, check_integer
 from hybridtrees._predictor import CategoryPredictor
 from hybridtrees.base import RawScoreMixin, ScoreClassifierMixin
 from hybridtrees.core.base.threads import FEW_ROWS_TREES, predict_threads
+from hybridtrees.core.tree.additive import AdditiveForm, feature_columns
 from hybridtrees.core.tree.tree import TreeEnsemble
 from hybridtrees.input.validation import check_target_classification
 from hybridtrees.losses import Loss
@@ -43,6 +44,10 @@ class BoostedTrees(RawScoreMixin, CategoryPredictor):
 
     def _best_round(self) -> int | None:
         """Return the last round that predictions use, None for all."""
+        raise NotImplementedError
+
+    def _constant_start(self) -> np.ndarray:
+        """Return the scores before the first tree, (n_outputs,); TypeError if rows differ."""
         raise NotImplementedError
 
     def _from_raw(self, raw: np.ndarray) -> np.ndarray:
@@ -80,6 +85,20 @@ class BoostedTrees(RawScoreMixin, CategoryPredictor):
         for first in range(0, self._tree_range(None)[1], n_outputs):
             self.trees_.add_raw(values, raw, n_threads, first, first + n_outputs)
             yield raw
+
+    def _additive_form(self) -> AdditiveForm:
+        trees, (_, last) = self.trees_, self._tree_range(None)
+        if last < len(trees):
+            used = [trees[k] for k in range(last)]
+            trees = TreeEnsemble(used, trees.n_features, trees.n_outputs, trees.tree_output[:last])
+        return AdditiveForm(
+            np.array(self._constant_start(), dtype=np.float64),
+            trees,
+            feature_columns(self._reader),
+            self._loss.output_link(),
+            self._reader,
+            vars(self).get("classes_"),
+        )
 
     def _leaves(self, X: Any, iteration_range: tuple[int, int] | None = None) -> np.ndarray:
         """Return the leaf of each row in each tree that `predict` uses, (n_rows, n_trees)."""

@@ -11,6 +11,14 @@ import scipy.sparse
 from hybridtrees._parameters import attribute, check_real
 from hybridtrees._persistence import register
 from hybridtrees.core.base.criteria import REGRESSION_CRITERIA
+from hybridtrees.core.tree.additive import (
+    AdditiveForm,
+    Link,
+    feature_columns,
+    joined,
+    scaled,
+    with_values,
+)
 from hybridtrees.core.tree.packed import PackedTrees
 from hybridtrees.core.tree.paths import decision_path
 from hybridtrees.input.validation import check_target_regression
@@ -18,6 +26,7 @@ from hybridtrees.models.shared.bagging import RowSampler
 from hybridtrees.models.shared.forest.base import ForestData, RegressionForest
 from hybridtrees.models.shared.forest.growing import ForestFit, ForestTree
 from hybridtrees.models.shared.forest.leaves import quantiles, sizes_of_branches
+from hybridtrees.models.shared.forest.out_of_bag import as_votes
 from hybridtrees.models.shared.forest.parameters import MAX_TREES, BaggingParameters
 from hybridtrees.models.shared.forest.reporting import ForestReports, in_c_order
 from hybridtrees.models.shared.forest.warm_start import checksum, columns_checksum, target_checksum
@@ -167,6 +176,20 @@ class PackedForest(ForestReports, ForestParameters):
 
     def _predict_tree(self, trees: Any, table: Any, tree: int, rows: np.ndarray) -> np.ndarray:
         return np.asarray(trees.values_of(table, tree, rows))
+
+    def _additive_form(self) -> AdditiveForm:
+        n_classes, share, trees = self._n_classes(), 1.0 / len(self._trees), list(self._trees)
+        if self._votes():
+            trees = [with_values(tree, as_votes(tree.values)) for tree in trees]
+        n_outputs = trees[0].values.shape[1]
+        return AdditiveForm(
+            np.zeros(n_outputs),
+            joined([scaled(tree, share) for tree in trees], self.n_features_in_, n_outputs),
+            feature_columns(self._reader),
+            Link("shares" if n_classes else "identity"),
+            self._reader,
+            vars(self).get("classes_"),
+        )
 
     def decision_path(self, X: Any) -> tuple[scipy.sparse.csr_matrix, np.ndarray]:
         """Return the nodes on the path of each row, in all trees.
