@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from hybridtrees._parameters import check_boolean
 from hybridtrees.base import Estimator
 from hybridtrees.input.target_statistics import StatisticsChoice
 
@@ -26,6 +25,10 @@ class Predictor(Estimator):
         """Return R2 of a regressor, the accuracy of a classifier."""
         raise NotImplementedError
 
+    def _weigh_classes(self, target: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
+        """Return row weights with those of the classes, which `ClassWeightMixin` multiplies."""
+        return weight
+
 
 class CategoryPredictor(Predictor):
     """A predictor whose categories may become statistics of the target.
@@ -44,15 +47,6 @@ class CategoryPredictor(Predictor):
     """
 
     categorical_statistics: StatisticsChoice = "auto"
-
-    def _check_statistics(self) -> None:
-        given = self.categorical_statistics
-        if not (isinstance(given, str) and given == "auto"):
-            if isinstance(given, str):
-                raise ValueError(
-                    f"categorical_statistics must be True, False or 'auto', got {given!r}"
-                )
-            check_boolean("categorical_statistics", given)
 
     def _order_categories(
         self, values: Any, target: np.ndarray, weight: np.ndarray | None, again: bool = False

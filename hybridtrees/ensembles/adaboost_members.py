@@ -86,7 +86,7 @@ class TreeMembers(Members):
         recipe = self.recipe
         statistics = TargetStatistics(self.target, weight, recipe.criterion, recipe.n_classes)
         grown = self._grower.grow(statistics, statistics.rows, seed)
-        tree, leaf = prune_at(grown.tree, self.ccp_alpha, grown.impurity, grown.leaf)
+        tree, leaf = prune_at(grown.tree, self.ccp_alpha, grown.leaf)
         by_node = self._node_predictions(tree)
         prediction = by_node[leaf]
         if self.resample:

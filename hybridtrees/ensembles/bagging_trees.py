@@ -176,9 +176,9 @@ class _SubsetFit:
         tree, inner = grown.tree, grown.tree.nodes["left"] >= 0
         tree.nodes["feature"][inner] = features[tree.nodes["feature"][inner]]
         if self.settings.prune:
-            alphas = collapse_alphas(tree, grown.impurity)
+            alphas = collapse_alphas(tree)
             alpha = self._best_alpha(tree, alphas)
-            tree = prune_nodes(tree, alphas > alpha, grown.impurity)[0]
+            tree = prune_nodes(tree, alphas > alpha)[0]
         return tree
 
     def _best_alpha(self, tree: Tree, alphas: np.ndarray) -> float:
