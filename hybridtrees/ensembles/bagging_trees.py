@@ -41,7 +41,7 @@ def can_pack(estimator: Any) -> bool:
 
 
 def draws_like_forest(estimator: Any) -> bool:
-    """Whether the trees differ from those of a random forest in nothing."""
+    """Whether the trees are those of a random forest."""
     return can_pack(estimator) and not isinstance(estimator.ccp_alpha, str)
 
 
