@@ -1,4 +1,4 @@
-"""What regressors and classifiers have in common, for type checkers and readers."""
+"""What regressors and classifiers have in common: methods, class weights, category statistics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hybridtrees.input.target_statistics import StatisticsChoice
 
 
 class Predictor(Estimator):
-    """An estimator that predicts a target; families and mixins bring the methods."""
+    """An estimator that predicts a target; families and mixins define the methods."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model."""

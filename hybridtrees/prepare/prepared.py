@@ -1,4 +1,4 @@
-"""A model together with what makes dates into its features."""
+"""A model together with the transformer that turns dates into its features."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ class _Prepared(Estimator):
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """Importances of the columns of `fit`, those of all that is made of a date added up.
+        """Importances of the columns of `fit`: that of a date is the sum over its features.
 
-        Only there if the model has importances.
+        Only defined if the model has importances.
         """
         self._check_is_fitted()
         places = [j for j, _ in self.dates_._columns_out()]
