@@ -197,6 +197,16 @@ def check_boolean(name: str, value: Any) -> bool:
     return bool(value)
 
 
+def check_boolean_or_auto(name: str, value: Any) -> bool | Literal["auto"]:
+    """Check a boolean or "auto"."""
+    if isinstance(value, str) and value == "auto":
+        return "auto"
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    error = ValueError if isinstance(value, str) else TypeError
+    raise error(f"{name} must be True, False or 'auto', got {value!r}")
+
+
 def check_verbose(value: Any) -> None:
     """Check a number of steps between two lines of progress; a boolean is allowed."""
     if not isinstance(value, bool | np.bool_):

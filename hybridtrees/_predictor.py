@@ -1,4 +1,4 @@
-"""What regressors and classifiers have in common, for type checkers and readers."""
+"""What regressors and classifiers have in common: methods, class weights, category statistics."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from hybridtrees._parameters import check_boolean
 from hybridtrees.base import Estimator
 from hybridtrees.input.target_statistics import StatisticsChoice
 
 
 class Predictor(Estimator):
-    """An estimator that predicts a target; families and mixins bring the methods."""
+    """An estimator that predicts a target; families and mixins define the methods."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model."""
@@ -25,6 +24,10 @@ class Predictor(Estimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R2 of a regressor, the accuracy of a classifier."""
         raise NotImplementedError
+
+    def _weigh_classes(self, target: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
+        """Return row weights with those of the classes, which `ClassWeightMixin` multiplies."""
+        return weight
 
 
 class CategoryPredictor(Predictor):
@@ -44,15 +47,6 @@ class CategoryPredictor(Predictor):
     """
 
     categorical_statistics: StatisticsChoice = "auto"
-
-    def _check_statistics(self) -> None:
-        given = self.categorical_statistics
-        if not (isinstance(given, str) and given == "auto"):
-            if isinstance(given, str):
-                raise ValueError(
-                    f"categorical_statistics must be True, False or 'auto', got {given!r}"
-                )
-            check_boolean("categorical_statistics", given)
 
     def _order_categories(
         self, values: Any, target: np.ndarray, weight: np.ndarray | None, again: bool = False

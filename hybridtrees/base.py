@@ -203,10 +203,6 @@ class Estimator(RoutingMixin):
             self.__dict__.pop("feature_names_in_", None)
         return values
 
-    def _weigh_classes(self, target: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
-        """Return row weights with those of the classes, which `ClassWeightMixin` multiplies."""
-        return weight
-
     def _read_features(self, X: Any) -> Any:
         """Return the values of `X` in the form learned in fit: see `FeatureReader.read`."""
         try:

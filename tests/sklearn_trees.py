@@ -33,7 +33,9 @@ def convert_tree(theirs) -> tuple[Tree, np.ndarray]:
     split = nodes[inner]
     nodes["gain"][inner] = cost[inner] - cost[split["left"]] - cost[split["right"]]
     values = theirs.value.reshape(theirs.node_count, -1)
-    return reorder(Tree(nodes, values), theirs.impurity)
+    tree = Tree(nodes, values)
+    tree.impurity = theirs.impurity
+    return reorder(tree)
 
 
 def assert_same_tree(ours: Tree, theirs: Tree, *, rtol: float = 1e-9, gains: bool = True) -> None:
@@ -111,6 +113,6 @@ def prune(tree, alpha):
     return prune_nodes(tree, collapse_alphas(tree) > alpha)[0]
 
 
-def reorder(tree, impurity=None):
+def reorder(tree):
     """Return the tree in preorder, and the new number of every old node."""
-    return prune_nodes(tree, np.ones(tree.n_nodes, dtype=bool), impurity)
+    return prune_nodes(tree, np.ones(tree.n_nodes, dtype=bool))

@@ -21,7 +21,7 @@ from hybridtrees.core.tree.packed import PackedTrees
 from hybridtrees.core.tree.packing import pack_tree
 from hybridtrees.core.tree.tree import TreeEnsemble, dense_blocks
 from hybridtrees.ensembles.adaboost_base import AdaBoostModel, Boosting, Verdict
-from hybridtrees.ensembles.adaboost_members import member_answers
+from hybridtrees.ensembles.adaboost_members import member_predictions
 from hybridtrees.losses import ExponentialLoss, Loss, Softmax
 from hybridtrees.metrics import accuracy_score, r2_score
 from hybridtrees.models.shared.fitted_checks import check_categories, check_ensemble
@@ -155,7 +155,7 @@ class AdaBoostClassifier(ClassWeightMixin, ClassTarget, ScoreClassifierMixin, Ad
             columns = self._read_columns(X)
             raw = np.zeros((columns.shape[0], self._n_scores()))
             for member, alpha in zip(self.estimators_, self.estimator_weights_, strict=True):
-                codes = member_answers(member, columns.table, self.classes_)
+                codes = member_predictions(member, columns.table, self.classes_)
                 self._vote(raw, codes, float(alpha))
                 yield raw
             return
@@ -391,8 +391,8 @@ class AdaBoostRegressor(RegressionTarget, AdaBoostModel):
         self._check_is_fitted()
         if "trees_" not in vars(self):
             table = self._read_columns(X).table
-            answers = [member_answers(member, table, None) for member in self.estimators_]
-            yield np.column_stack(answers)
+            predictions = [member_predictions(member, table, None) for member in self.estimators_]
+            yield np.column_stack(predictions)
             return
         values, trees = self._read_features(X), self.trees_
         n_threads = self._predict_threads(values.shape[0])

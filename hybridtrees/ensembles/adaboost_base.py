@@ -34,14 +34,14 @@ from hybridtrees.models.shared.importance import importance_lines, shares
 from hybridtrees.models.shared.progress import Progress
 from hybridtrees.models.shared.tree_parameters import ImpurityTreeParameters, Splitter
 
-# What a fit learns, which another fit may not.
+# Fitted attributes that only some fits set: the next fit removes them.
 _LEARNED = ("trees_", "estimators_", "_reader")
 
 # Parameters of the trees that an ensemble of other members uses too.
 _SHARED = ("random_state", "n_jobs", "verbose")
 
-# No row that boosting moves loses more than this: its weight would vanish for good. It is the
-# smallest weight of scikit-learn too.
+# The smallest weight that a round gives to a row: with 0 it would be out of all further rounds.
+# It is the smallest weight of scikit-learn too.
 _LEAST_WEIGHT = float(np.finfo(np.float64).eps)
 
 # Samples that are drawn for a member until one is good enough: a useless one may be bad luck.

@@ -47,7 +47,7 @@ class Members:
 class TreeMembers(Members):
     """Trees on one table, which is binned or sorted once.
 
-    The member is a pair of the tree and what its nodes say, a class code or a number each.
+    The member is a pair of the tree and the predictions of its nodes, class codes or numbers.
     """
 
     def __init__(
@@ -82,11 +82,11 @@ class TreeMembers(Members):
         self._grower.__exit__(*error)
 
     def fit_next(self, weight: np.ndarray, seed: int) -> tuple[Any, np.ndarray]:
-        """Grow a tree; rows say what their leaf in the growth says."""
+        """Grow a tree; the prediction of a row is that of the leaf where it ended."""
         recipe = self.recipe
         statistics = TargetStatistics(self.target, weight, recipe.criterion, recipe.n_classes)
         grown = self._grower.grow(statistics, statistics.rows, seed)
-        tree, leaf = prune_at(grown.tree, self.ccp_alpha, grown.impurity, grown.leaf)
+        tree, leaf = prune_at(grown.tree, self.ccp_alpha, grown.leaf)
         by_node = self._node_predictions(tree)
         prediction = by_node[leaf]
         if self.resample:
@@ -128,10 +128,10 @@ class MemberCopies(Members):
             # Penalties of members mean the same as in a fit without weights.
             rows = rows.weighted(weight * len(weight))
         member = fit_member(self.estimator, rows, self.n_threads, seed)
-        return member, member_answers(member, self.rows.columns.table, self.classes)
+        return member, member_predictions(member, self.rows.columns.table, self.classes)
 
 
-def member_answers(member: Any, X: Any, classes: np.ndarray | None) -> np.ndarray:
+def member_predictions(member: Any, X: Any, classes: np.ndarray | None) -> np.ndarray:
     """Return the class codes that a member predicts, or numbers if there are no classes."""
     if classes is not None:
         return member_codes(member, X, classes)

@@ -108,14 +108,16 @@ class _ModelAverage(FoldedMembers):
         self._check_weights(members, rows.weight)
         if self.weights == "bic":
             self._fit_members(members, rows)
-            told = np.stack([self._tell(member, X) for member in self.estimators_])
-            self._weigh_by_bic(told, rows)
+            predictions = np.stack([self._predict_member(member, X) for member in self.estimators_])
+            self._weigh_by_bic(predictions, rows)
         else:
             folds = self._make_folds(cv, rows, groups, time)
-            answers = self._fit_members(members, rows, folds, lambda k, m, X: self._tell(m, X))
-            joined, seen = joined_folds(len(rows), folds, answers)
-            told = np.stack([one[seen] for one in joined])
-            self._weigh(told, rows.target[seen], rows, seen)
+            by_fold = self._fit_members(
+                members, rows, folds, lambda k, m, X: self._predict_member(m, X)
+            )
+            joined, seen = joined_folds(len(rows), folds, by_fold)
+            predictions = np.stack([one[seen] for one in joined])
+            self._weigh(predictions, rows.target[seen], rows, seen)
         self._kind = str(self.weights)
         return self
 
@@ -132,18 +134,20 @@ class _ModelAverage(FoldedMembers):
             if self.weights == "bic":
                 check_countable(member, name)
 
-    def _tell(self, member: Any, X: Any) -> np.ndarray:
+    def _predict_member(self, member: Any, X: Any) -> np.ndarray:
         """Return what a member predicts: numbers or probabilities."""
         raise NotImplementedError
 
-    def _log_scores(self, told: np.ndarray, rows: Rows, seen: Any, weight: Any) -> np.ndarray:
+    def _log_scores(
+        self, predictions: np.ndarray, rows: Rows, seen: Any, weight: Any
+    ) -> np.ndarray:
         """Log-density of the target of each row under each member, (n_members, n_rows)."""
         raise NotImplementedError
 
-    def _weigh_by_bic(self, told: np.ndarray, rows: Rows) -> None:
+    def _weigh_by_bic(self, predictions: np.ndarray, rows: Rows) -> None:
         """Posterior probabilities of the members by their BIC, under equal prior ones."""
         total = float(len(rows)) if rows.weight is None else float(exact_sum(rows.weight))
-        scores = self._log_scores(told, rows, slice(None), rows.weight)
+        scores = self._log_scores(predictions, rows, slice(None), rows.weight)
         n_free = [
             count_parameters(member, name)
             for name, member in zip(self._names, self.estimators_, strict=True)
@@ -152,17 +156,17 @@ class _ModelAverage(FoldedMembers):
         self.criterion_ = fit + np.array(n_free) * np.log(total)
         self.weights_ = _softmax(-0.5 * self.criterion_)
 
-    def _weigh(self, told: np.ndarray, target: Any, rows: Rows, seen: np.ndarray) -> None:
+    def _weigh(self, predictions: np.ndarray, target: Any, rows: Rows, seen: np.ndarray) -> None:
         """Weights by predictions of rows that members have not seen."""
         weight = None if rows.weight is None else rows.weight[seen]
         if self.weights == "greedy":
-            given, losses = self._losses(told, rows, seen, weight)
+            given, losses = self._losses(predictions, rows, seen, weight)
             self.criterion_ = np.asarray(losses(given), dtype=np.float64)
             rng = np.random.default_rng(seed_sequence(self.random_state))
             found = greedy_weights(given, losses, int(self.n_rounds), int(self.n_bags), rng)
-            self.weights_ = shares_of(found, len(told))
+            self.weights_ = shares_of(found, len(predictions))
             return
-        scores = self._log_scores(told, rows, seen, weight)
+        scores = self._log_scores(predictions, rows, seen, weight)
         self.criterion_ = np.asarray(exact_sum(scores.T, weight))
         if self.weights == "likelihood":
             self.weights_ = _softmax(self.criterion_)
@@ -170,13 +174,13 @@ class _ModelAverage(FoldedMembers):
             self.weights_ = mixture_weights(scores.T, weight)
 
     def _losses(
-        self, told: np.ndarray, rows: Rows, seen: np.ndarray, weight: Any
+        self, predictions: np.ndarray, rows: Rows, seen: np.ndarray, weight: Any
     ) -> tuple[np.ndarray, Losses]:
         """Return what the greedy selection averages, and the losses of such averages."""
         raise NotImplementedError
 
     def summary(self) -> str:
-        """Return a table of the members, the weightiest first.
+        """Return a table of the members, the largest weight first.
 
         Returns
         -------
@@ -233,33 +237,35 @@ class ModelAverageRegressor(RegressorMixin, _ModelAverage):
 
     variances_: np.ndarray = attribute()
 
-    def _tell(self, member: Any, X: Any) -> np.ndarray:
+    def _predict_member(self, member: Any, X: Any) -> np.ndarray:
         return member_numbers(member, X)
 
-    def _weigh(self, told: np.ndarray, target: Any, rows: Rows, seen: np.ndarray) -> None:
+    def _weigh(self, predictions: np.ndarray, target: Any, rows: Rows, seen: np.ndarray) -> None:
         weight = None if rows.weight is None else rows.weight[seen]
-        self.variances_ = np.asarray(exact_mean(np.square(told - target).T, weight))
-        super()._weigh(told, target, rows, seen)
+        self.variances_ = np.asarray(exact_mean(np.square(predictions - target).T, weight))
+        super()._weigh(predictions, target, rows, seen)
 
-    def _log_scores(self, told: np.ndarray, rows: Rows, seen: Any, weight: Any) -> np.ndarray:
-        squares = np.square(told - rows.target[seen])
+    def _log_scores(
+        self, predictions: np.ndarray, rows: Rows, seen: Any, weight: Any
+    ) -> np.ndarray:
+        squares = np.square(predictions - rows.target[seen])
         self.variances_ = np.asarray(exact_mean(squares.T, weight))
         variance = np.maximum(self.variances_, _SMALLEST)[:, None]
         scores: np.ndarray = -0.5 * (np.log(2.0 * np.pi * variance) + squares / variance)
         return scores
 
     def _losses(
-        self, told: np.ndarray, rows: Rows, seen: np.ndarray, weight: Any
+        self, predictions: np.ndarray, rows: Rows, seen: np.ndarray, weight: Any
     ) -> tuple[np.ndarray, Losses]:
         metric, target = read_metric(self.scoring, False), rows.target[seen]
         if metric is None or metric.name in ("mse", "rmse"):
-            return told, squared_losses(target, weight)
+            return predictions, squared_losses(target, weight)
         if metric.name == "mae":
-            return told, absolute_losses(target, weight)
-        return told, metric_losses(metric, target, weight)
+            return predictions, absolute_losses(target, weight)
+        return predictions, metric_losses(metric, target, weight)
 
     def _predictions(self, X: Any) -> np.ndarray:
-        return weighted_sum(self._ask_members(self._tell, X), self.weights_)
+        return weighted_sum(self._predict_members(self._predict_member, X), self.weights_)
 
     def _check_fitted(self) -> None:
         super()._check_fitted()
@@ -290,30 +296,32 @@ class ModelAverageClassifier(ClassWeightMixin, ClassifierMixin, _ModelAverage):
     True
     """
 
-    def _tell(self, member: Any, X: Any) -> np.ndarray:
+    def _predict_member(self, member: Any, X: Any) -> np.ndarray:
         return member_probabilities(member, X, self.classes_)
 
-    def _right(self, told: np.ndarray, rows: Rows, seen: Any) -> np.ndarray:
-        """Probabilities of the classes that came."""
+    def _right(self, predictions: np.ndarray, rows: Rows, seen: Any) -> np.ndarray:
+        """Probability that each member gives to the class of each row."""
         assert rows.codes is not None
         codes = rows.codes[seen]
-        right: np.ndarray = told[:, np.arange(len(codes)), codes]
+        right: np.ndarray = predictions[:, np.arange(len(codes)), codes]
         return right
 
-    def _log_scores(self, told: np.ndarray, rows: Rows, seen: Any, weight: Any) -> np.ndarray:
-        return np.asarray(np.log(np.clip(self._right(told, rows, seen), _EPSILON, 1.0)))
+    def _log_scores(
+        self, predictions: np.ndarray, rows: Rows, seen: Any, weight: Any
+    ) -> np.ndarray:
+        return np.asarray(np.log(np.clip(self._right(predictions, rows, seen), _EPSILON, 1.0)))
 
     def _losses(
-        self, told: np.ndarray, rows: Rows, seen: np.ndarray, weight: Any
+        self, predictions: np.ndarray, rows: Rows, seen: np.ndarray, weight: Any
     ) -> tuple[np.ndarray, Losses]:
         metric = read_metric(self.scoring, True)
         if metric is None or metric.name in ("logloss", "mlogloss"):
-            return self._right(told, rows, seen), log_losses(weight)
+            return self._right(predictions, rows, seen), log_losses(weight)
         assert rows.codes is not None
-        return told, metric_losses(metric, rows.codes[seen], weight)
+        return predictions, metric_losses(metric, rows.codes[seen], weight)
 
     def _probabilities(self, X: Any) -> np.ndarray:
-        return weighted_sum(self._ask_members(self._tell, X), self.weights_)
+        return weighted_sum(self._predict_members(self._predict_member, X), self.weights_)
 
 
 def _softmax(scores: np.ndarray) -> np.ndarray:

@@ -311,7 +311,7 @@ class BaggingModel(Ensemble):
         features = self._features()
         whole = [len(own) == self.n_features_in_ for own in features]
 
-        def ask(index: int, _: int) -> np.ndarray:
+        def predict_member(index: int, _: int) -> np.ndarray:
             columns = table(index)
             if not columns.shape[0]:
                 return np.zeros((0, 1))
@@ -321,7 +321,7 @@ class BaggingModel(Ensemble):
         step = 4 * effective_threads(self.n_jobs)
         for first in range(0, len(self._members), step):
             group = range(first, min(first + step, len(self._members)))
-            yield from zip(group, run_members(ask, group, self.n_jobs), strict=True)
+            yield from zip(group, run_members(predict_member, group, self.n_jobs), strict=True)
 
     def _mean_values(self, X: Any) -> np.ndarray:
         """Return the mean of the members' predictions."""

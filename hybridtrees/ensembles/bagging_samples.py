@@ -18,7 +18,7 @@ _LEAST_SHARE = 0.25
 def sample_rows(
     rows: Rows, sampler: RowSampler, counts: np.ndarray, weighted: bool, whole: bool
 ) -> Rows:
-    """Return the rows of a sample: weighted by how often each is in it, or as often as it is."""
+    """Return the rows of a sample: weighted by their counts, or repeated as often."""
     if not weighted:
         return Rows.take(rows.weighted(None), np.repeat(np.arange(len(rows)), counts))
     weight = sampler.row_weight(counts)

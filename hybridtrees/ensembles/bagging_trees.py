@@ -41,7 +41,7 @@ def can_pack(estimator: Any) -> bool:
 
 
 def draws_like_forest(estimator: Any) -> bool:
-    """Whether the trees differ from those of a random forest in nothing."""
+    """Whether the trees are those of a random forest."""
     return can_pack(estimator) and not isinstance(estimator.ccp_alpha, str)
 
 
@@ -176,9 +176,9 @@ class _SubsetFit:
         tree, inner = grown.tree, grown.tree.nodes["left"] >= 0
         tree.nodes["feature"][inner] = features[tree.nodes["feature"][inner]]
         if self.settings.prune:
-            alphas = collapse_alphas(tree, grown.impurity)
+            alphas = collapse_alphas(tree)
             alpha = self._best_alpha(tree, alphas)
-            tree = prune_nodes(tree, alphas > alpha, grown.impurity)[0]
+            tree = prune_nodes(tree, alphas > alpha)[0]
         return tree
 
     def _best_alpha(self, tree: Tree, alphas: np.ndarray) -> float:

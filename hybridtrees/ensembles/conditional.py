@@ -12,10 +12,10 @@ from hybridtrees.base import ClassifierMixin
 
 
 class available_if:  # noqa: N801 - a decorator
-    """Decorator: the method is there only while a condition holds, so that `hasattr` tells it.
+    """Decorator: the method exists, for `hasattr` too, only while a condition holds.
 
-    The condition takes the estimator. It returns whether the method is there, or raises an error
-    that says why it is not.
+    The condition takes the estimator. It returns whether the method exists, or raises an error
+    that says why it does not.
     """
 
     def __init__(self, condition: Callable[[Any], Any]) -> None:

@@ -60,7 +60,7 @@ def _select(predictions: np.ndarray, losses: Losses, n_rounds: int) -> np.ndarra
     best, lowest = counts, np.inf
     for n_added in range(1, n_rounds + 1):
         found = losses((total + predictions) / n_added)
-        # A loss that is not defined is none to choose by.
+        # An undefined loss is never the smallest.
         found = np.where(np.isnan(found), np.inf, found)
         pick = int(np.argmin(found))
         total = total + predictions[pick]

@@ -20,11 +20,11 @@ from hybridtrees.input._user_tables import (
 
 
 def check_names(columns: Columns, names: Sequence[str]) -> None:
-    """Refuse new columns that are called as columns of the table are."""
+    """Refuse new columns with the names of columns of the table."""
     taken = {str(name) for name in columns.names or ()}.intersection(names)
     if taken:
         raise ValueError(
-            f"passthrough=True needs members that are not called as columns of X are, got "
+            f"passthrough=True needs members with other names than the columns of X, got "
             f"{sorted(taken)[0]!r} twice: rename the member"
         )
 

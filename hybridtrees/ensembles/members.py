@@ -1,4 +1,4 @@
-"""What all ensembles share: members are checked, copied, fitted in parallel, and asked.
+"""What all ensembles share: members are checked, copied and fitted in parallel, and predict.
 
 A member is any estimator with `fit`, `predict` and `get_params`, of this package or another. It
 gets the table as the user gave it, so that names, categories and data frames reach it unchanged.
@@ -73,12 +73,12 @@ class Rows:
 
 
 class Ensemble(Predictor):
-    """Base of the ensembles: reads the training rows; mixins of the base bring the rest."""
+    """Base of the ensembles: reads the training rows; `RegressorMixin` and others have the rest."""
 
     _takes_several_targets = False
 
     def _learn_rows(self, X: Any, y: Any, sample_weight: Any) -> Rows:
-        """Check the input of `fit`, and learn features and classes; rows weigh as these do."""
+        """Check the input of `fit`, and learn features and classes."""
         columns = open_columns(X)
         n_rows = columns.shape[0]
         name = type(self).__name__
@@ -168,7 +168,7 @@ def check_fitted_members(owner: Any, members: Any, widths: Any, labels: Any = No
     """Refuse fitted members of a model file that do not fit the ensemble.
 
     `widths` has the number of features of each member. Members of other packages come from pickles
-    only. They answer for themselves: some forget what they were fitted to.
+    only, and are not checked further: some do not store what they were fitted to.
     """
     labels = ["a member"] * len(members) if labels is None else labels
     for member, width, label in zip(members, widths, labels, strict=True):

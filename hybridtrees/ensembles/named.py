@@ -74,7 +74,7 @@ class NamedMembers(Ensemble):
         undo: list[tuple[Any, dict[str, Any]]] = []
         try:
             self._set_params(params, undo)
-        except BaseException:  # a call that fails changes nothing, of the members neither
+        except BaseException:  # a call that fails changes nothing, members included
             for member, values in reversed(undo):
                 member.set_params(**values)
             vars(self).clear()

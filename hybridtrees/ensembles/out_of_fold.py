@@ -18,7 +18,7 @@ from hybridtrees.ensembles.members import Rows, check_fitted_members, fit_member
 from hybridtrees.ensembles.named import NamedMembers
 from hybridtrees.input.folds import Folds, check_cv, check_per_row, check_times, make_folds
 
-Ask = Callable[[int, Any, Any], np.ndarray]
+PredictMember = Callable[[int, Any, Any], np.ndarray]
 
 
 class FoldedMembers(NamedMembers):
@@ -75,12 +75,12 @@ class FoldedMembers(NamedMembers):
         members: Sequence[tuple[str, Any]],
         rows: Rows,
         folds: Folds = (),  # type: ignore[assignment]
-        ask: Ask | None = None,
+        predict: PredictMember | None = None,
     ) -> list[list[np.ndarray]]:
         """Fit all members to all rows and to each fold, and keep the former.
 
-        Returns what ``ask(number of the member, fitted member, table)`` says of the test rows of
-        each fold, by fold and member.
+        Returns, by fold and member, ``predict(number of the member, fitted member, table)`` for the
+        test rows of the fold.
         """
         seeds = spawn_seeds(self.random_state, (1 + len(folds)) * len(members))
         seed_of = seeds.reshape(1 + len(folds), len(members))
@@ -113,20 +113,24 @@ class FoldedMembers(NamedMembers):
                     return [fit(rows, 0, k, n_threads) for k in range(len(members))]
                 train, test = folds[number - 1]
                 part, held_out = _frozen(rows.take(train)), rows.columns.take(test).table
-                answers = []
+                predictions = []
                 for k in range(len(members)):
                     member = fit(part, number, k, n_threads)
-                    answers.append(ask(k, member, held_out) if ask is not None else np.empty(0))
-                return answers
+                    predictions.append(
+                        predict(k, member, held_out) if predict is not None else np.empty(0)
+                    )
+                return predictions
 
         # All rows, the longest work, come first.
-        self.estimators_, *answers = run_members(fold_of, range(1 + len(folds)), self.n_jobs)
-        return answers
+        self.estimators_, *predictions = run_members(fold_of, range(1 + len(folds)), self.n_jobs)
+        return predictions
 
-    def _ask_members(self, ask: Callable[[Any, Any], np.ndarray], X: Any) -> list[np.ndarray]:
-        """Return ``ask(member, table)`` of each fitted member."""
+    def _predict_members(
+        self, predict: Callable[[Any, Any], np.ndarray], X: Any
+    ) -> list[np.ndarray]:
+        """Return ``predict(member, table)`` of each fitted member."""
         table = self._read_columns(X).table
-        return [ask(member, table) for member in self.estimators_]
+        return [predict(member, table) for member in self.estimators_]
 
     def _check_fitted(self) -> None:
         names, members = check_type(self, "_names", list), check_type(self, "estimators_", list)
@@ -162,11 +166,11 @@ def _frozen(rows: Rows) -> Rows:
 
 
 def joined_folds(
-    n_rows: int, folds: Folds, answers: Sequence[Sequence[np.ndarray]]
+    n_rows: int, folds: Folds, predictions: Sequence[Sequence[np.ndarray]]
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """Join what each member says of each fold, as `_fit_members` returns it.
+    """Join the predictions of the test rows of all folds, as `_fit_members` returns them.
 
-    Returns for each member its mean answer for each row over the folds that test the row, and
+    Returns for each member its mean prediction for each row over the folds that test the row, and
     which rows are tested.
     """
     counts = np.zeros(n_rows)
@@ -174,10 +178,10 @@ def joined_folds(
         np.add.at(counts, test, 1.0)  # a row may be in a test part twice
     seen = counts > 0
     joined = []
-    for own in zip(*answers, strict=True):
+    for own in zip(*predictions, strict=True):
         sums = np.zeros((n_rows, *own[0].shape[1:]))
-        for (_, test), answer in zip(folds, own, strict=True):
-            np.add.at(sums, test, answer)
+        for (_, test), prediction in zip(folds, own, strict=True):
+            np.add.at(sums, test, prediction)
         sums[seen] /= counts[seen].reshape(-1, *(1 for _ in sums.shape[1:]))
         joined.append(sums)
     return joined, seen

@@ -70,7 +70,7 @@ class Draws:
 
 
 class Votes(Protocol):
-    """Members so far, and what they say of rows that they have not seen."""
+    """Members so far, and their predictions of rows that they have not seen."""
 
     def fit(self, member: int, rows: np.ndarray, counts: np.ndarray, seed: int) -> None:
         """Fit a member to distinct rows, each of which counts several times."""

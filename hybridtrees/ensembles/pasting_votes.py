@@ -77,7 +77,7 @@ class TreeVotes:
         weight = None if np.all(counts == 1) else counts.astype(np.float64)
         weight = self._model._weigh_classes(target, weight)
         grown = recipe.grow(values, target, weight, seed)
-        tree, _ = prune_at(grown.tree, alpha, grown.impurity, grown.leaf)
+        tree, _ = prune_at(grown.tree, alpha, grown.leaf)
         gains = np.zeros(len(self.importances))
         feature_gains(tree.nodes, gains)
         self.importances += gains / (gains.sum() or 1.0)

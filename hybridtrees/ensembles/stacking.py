@@ -1,4 +1,4 @@
-"""Stacking (Wolpert 1992): a final model learns from what members say of rows not seen."""
+"""Stacking (Wolpert 1992): a final model learns from members' predictions of rows not seen."""
 
 from __future__ import annotations
 
@@ -103,12 +103,12 @@ class _Stacking(TransformingMembers):
         if prefit:
             self._check_prefit_classes(members)
             self.estimators_ = [member for _, member in members]
-            answers = [self._answer(k, m, X) for k, m in enumerate(self.estimators_)]
+            predictions = [self._predict_member(k, m, X) for k, m in enumerate(self.estimators_)]
             seen = np.ones(len(rows), dtype=bool)
         else:
-            answers, seen = self._out_of_fold(members, rows, cv, groups, time)
-        self._widths = [answer.shape[1] for answer in answers]
-        self._fit_final(final, rows, np.hstack(answers), seen)
+            predictions, seen = self._out_of_fold(members, rows, cv, groups, time)
+        self._widths = [prediction.shape[1] for prediction in predictions]
+        self._fit_final(final, rows, np.hstack(predictions), seen)
         return self
 
     def _check_final(self) -> Any:
@@ -157,14 +157,14 @@ class _Stacking(TransformingMembers):
                 "cv tests a row twice, but labels have no mean: use other folds, or members with "
                 "predict_proba or decision_function"
             )
-        answers = self._fit_members(members, rows, folds, self._answer)
+        predictions = self._fit_members(members, rows, folds, self._predict_member)
         for k, (name, _) in enumerate(members):
-            if len({answer[k].shape[1] for answer in answers}) > 1:
+            if len({prediction[k].shape[1] for prediction in predictions}) > 1:
                 raise ValueError(
                     f"the member {name!r} has seen fewer classes in some folds: use "
                     "stack_method='predict_proba', fewer folds or other ones"
                 )
-        return joined_folds(len(rows), folds, answers)
+        return joined_folds(len(rows), folds, predictions)
 
     def _expected_names(self) -> list[str]:
         """Names of the members' columns, as far as they are known before the fit."""
@@ -195,7 +195,7 @@ class _Stacking(TransformingMembers):
         n_threads = effective_threads(self.n_jobs)
         self.final_estimator_ = fit_member(final, part, n_threads, seed, "final_estimator")
 
-    def _answer(self, k: int, member: Any, table: Any) -> np.ndarray:
+    def _predict_member(self, k: int, member: Any, table: Any) -> np.ndarray:
         """Columns that one member gives the final model, (n_rows, n_columns)."""
         raise NotImplementedError
 
@@ -206,8 +206,10 @@ class _Stacking(TransformingMembers):
     def _columns(self, X: Any) -> Any:
         """Return what the final model gets."""
         table = self._read_columns(X).table
-        answers = [self._answer(k, member, table) for k, member in enumerate(self.estimators_)]
-        numbers = np.hstack(answers)
+        predictions = [
+            self._predict_member(k, member, table) for k, member in enumerate(self.estimators_)
+        ]
+        numbers = np.hstack(predictions)
         return join(X, self._column_names(), numbers) if self.passthrough else numbers
 
     def _column_names(self) -> list[str]:
@@ -279,7 +281,7 @@ class StackingRegressor(RegressorMixin, _Stacking):
 
         return LinearRegressor(penalty="ridge", alpha="cv")
 
-    def _answer(self, k: int, member: Any, table: Any) -> np.ndarray:
+    def _predict_member(self, k: int, member: Any, table: Any) -> np.ndarray:
         found = np.asarray(member.predict(table), dtype=np.float64)
         return found[:, None] if found.ndim == 1 else found
 
@@ -341,13 +343,13 @@ class StackingClassifier(ClassWeightMixin, OptionalProbabilities, _Stacking):
             "another stack_method"
         )
 
-    def _answer(self, k: int, member: Any, table: Any) -> np.ndarray:
+    def _predict_member(self, k: int, member: Any, table: Any) -> np.ndarray:
         method = self.stack_method_[k]
         if method == "predict":
             return member_codes(member, table, self.classes_)[:, None].astype(np.float64)
         if method == "predict_proba":
             proba = member_probabilities(member, table, self.classes_)
-            # Of two classes one column says all.
+            # Of two classes one column is enough: the other is 1 minus it.
             return proba[:, 1:] if proba.shape[1] == 2 else proba
         if isinstance(member, ConstantClassifier):
             raise ValueError(

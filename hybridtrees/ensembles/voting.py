@@ -85,8 +85,8 @@ class _Voting(TransformingMembers):
             self.weights_ = given
             return self
         folds = self._make_folds(cv, rows, groups, time)
-        answers = self._fit_members(members, rows, folds, self._answer)
-        found, seen = joined_folds(len(rows), folds, answers)
+        predictions = self._fit_members(members, rows, folds, self._predict_member)
+        found, seen = joined_folds(len(rows), folds, predictions)
         weight = None if rows.weight is None else rows.weight[seen]
         values = [self._value(one[seen], rows, seen, weight) for one in found]
         self.weights_ = shares_of(self._shares(values), len(members))
@@ -100,12 +100,12 @@ class _Voting(TransformingMembers):
                 f"{self.weights!r}"
             )
 
-    def _answer(self, k: int, member: Any, table: Any) -> np.ndarray:
-        """Return what a member says of rows that it has not seen."""
+    def _predict_member(self, k: int, member: Any, table: Any) -> np.ndarray:
+        """Return the predictions of a member for rows that it has not seen."""
         raise NotImplementedError
 
-    def _value(self, answers: np.ndarray, rows: Rows, seen: np.ndarray, weight: Any) -> float:
-        """Return the error of these answers."""
+    def _value(self, predictions: np.ndarray, rows: Rows, seen: np.ndarray, weight: Any) -> float:
+        """Return the error of the predictions of the rows `seen`."""
         raise NotImplementedError
 
     def _shares(self, errors: list[float]) -> np.ndarray:
@@ -181,11 +181,11 @@ class VotingRegressor(RegressorMixin, _Voting):
         super()._check_options(members)
         check_option("average", self.average, ("mean", "median"))
 
-    def _answer(self, k: int, member: Any, table: Any) -> np.ndarray:
+    def _predict_member(self, k: int, member: Any, table: Any) -> np.ndarray:
         return member_numbers(member, table)
 
-    def _value(self, answers: np.ndarray, rows: Rows, seen: np.ndarray, weight: Any) -> float:
-        return float(exact_mean(np.square(rows.target[seen] - answers), weight))
+    def _value(self, predictions: np.ndarray, rows: Rows, seen: np.ndarray, weight: Any) -> float:
+        return float(exact_mean(np.square(rows.target[seen] - predictions), weight))
 
     def _shares(self, errors: list[float]) -> np.ndarray:
         values = np.array(errors)
@@ -205,11 +205,11 @@ class VotingRegressor(RegressorMixin, _Voting):
         predictions : ndarray of shape (n_rows, n_members)
             Or a data frame, if `set_output` asks for one.
         """
-        numbers = np.column_stack(self._ask_members(member_numbers, X))
+        numbers = np.column_stack(self._predict_members(member_numbers, X))
         return self._wrap(numbers, self.get_feature_names_out(), X)
 
     def _predictions(self, X: Any) -> np.ndarray:
-        numbers = self._ask_members(member_numbers, X)
+        numbers = self._predict_members(member_numbers, X)
         if self.average == "median":
             return weighted_median(np.column_stack(numbers), self.weights_)
         return weighted_sum(numbers, self.weights_)
@@ -257,16 +257,16 @@ class VotingClassifier(ClassWeightMixin, OptionalProbabilities, _Voting):
         for name, member in members if self.voting == "soft" else ():
             check_probabilities(member, f"the member {name!r}", USE_HARD)
 
-    def _answer(self, k: int, member: Any, table: Any) -> np.ndarray:
+    def _predict_member(self, k: int, member: Any, table: Any) -> np.ndarray:
         return member_codes(member, table, self.classes_).astype(np.float64)
 
-    def _value(self, answers: np.ndarray, rows: Rows, seen: np.ndarray, weight: Any) -> float:
+    def _value(self, predictions: np.ndarray, rows: Rows, seen: np.ndarray, weight: Any) -> float:
         assert rows.codes is not None
         n_rows = float(np.count_nonzero(seen))
         if weight is not None:  # the sum of small weights, such as shares, counts no rows
             n_rows = max(float(np.count_nonzero(weight)), float(weight.sum()))
         half = 0.5 / n_rows
-        share = float(exact_mean(answers != rows.codes[seen], weight))
+        share = float(exact_mean(predictions != rows.codes[seen], weight))
         return min(max(share, half), 1.0 - half)
 
     def _shares(self, errors: list[float]) -> np.ndarray:
@@ -287,10 +287,12 @@ class VotingClassifier(ClassWeightMixin, OptionalProbabilities, _Voting):
         return np.asarray(votes.round(12).argmax(axis=1))
 
     def _all_codes(self, X: Any) -> list[np.ndarray]:
-        return self._ask_members(lambda m, table: member_codes(m, table, self.classes_), X)
+        return self._predict_members(lambda m, table: member_codes(m, table, self.classes_), X)
 
     def _all_probabilities(self, X: Any) -> list[np.ndarray]:
-        return self._ask_members(lambda m, table: member_probabilities(m, table, self.classes_), X)
+        return self._predict_members(
+            lambda m, table: member_probabilities(m, table, self.classes_), X
+        )
 
     def _probabilities(self, X: Any) -> np.ndarray:
         return weighted_sum(self._all_probabilities(X), self.weights_)

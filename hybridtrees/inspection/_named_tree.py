@@ -10,9 +10,10 @@ from typing import Any, cast
 import numpy as np
 
 from hybridtrees._parameters import check_integer
+from hybridtrees.core.base._types import Limit
 from hybridtrees.core.tree.tree import Tree
 
-MISSING_RIGHT, MISSING_LEFT, MISSING_STOPS = 0, 1, 2
+MISSING_RIGHT, MISSING_LEFT, MISSING_STOPS = 0, 1, int(Limit.MISSING_STAYS)
 
 
 @dataclass

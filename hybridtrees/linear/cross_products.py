@@ -120,8 +120,10 @@ def collect_products(
     y_mean, y_unit = _target_units(y if rows is None else y[rows], w, centred)
     targets = np.ascontiguousarray((y - y_mean) / y_unit)
 
+    mostly_zero = is_mostly_zero(values)
+
     def products(center: Floats, inverse: Floats, fill: Floats) -> tuple[Floats, Floats, Floats]:
-        if is_mostly_zero(values):
+        if mostly_zero:
             found = sparse_gram(values, (center, inverse, fill), targets, weight, rows)
         else:
             table = _passes.Table(values, center, inverse, fill, rows)

@@ -17,7 +17,7 @@ DATE = np.dtype("datetime64[us]")
 _DAY = 86_400_000_000  # microseconds
 _OBJECTS = (datetime.date, datetime.time, np.datetime64)
 
-# 2024-05-31, perhaps with a time, and with a zone, which is left out: the clock on the wall counts.
+# 2024-05-31, perhaps with a time and a time zone, which is ignored: parts are those of local time.
 _CLOCK = r"(\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)"
 _ISO = re.compile(rf"(\d{{4}})[-/](\d\d)[-/](\d\d)(?:[ T]{_CLOCK}(?:Z| ?[+-]\d\d:?\d\d)?)?")
 
@@ -137,7 +137,7 @@ def _within_day(microseconds: int, modulus: int) -> Callable[[np.ndarray], np.nd
     return lambda dates: dates.astype(np.int64) // microseconds % modulus
 
 
-# From the name of a part to its function, and the length of its round where it comes again.
+# From the name of a part to its function, and its period if it repeats.
 PARTS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float | None]] = {
     "year": (lambda dates: dates.astype("datetime64[Y]").astype(np.int64) + 1970, None),
     "month": (_month, 12),

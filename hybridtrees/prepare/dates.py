@@ -32,7 +32,7 @@ class DateFeatures(Transformer):
     """Turn dates and times into numbers that models can use.
 
     Each column of dates is replaced by its calendar parts and by the days since the first date
-    of `fit`, named ``<column>_<part>``. They follow behind the other columns, which stay as they
+    of `fit`, named ``<column>_<part>``. They follow the other columns, which stay as they
     are. A missing date is missing in all of its parts. Of the parts only those are made that have
     more than one value in `fit`. A date that never changes leaves no feature.
 
@@ -265,7 +265,7 @@ class DateFeatures(Transformer):
 
     @staticmethod
     def _parsed(table: Columns, j: int, required: bool) -> np.ndarray | None:
-        """Dates from text; None for what is none."""
+        """Dates from text; None if the column holds no text."""
         name = f"x{j}" if table.names is None else table.names[j]
         column = table.column(j)
         cells = [value if isinstance(value, str) else None for value in column.tolist()]

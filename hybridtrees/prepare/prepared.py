@@ -1,4 +1,4 @@
-"""A model together with what makes dates into its features."""
+"""A model together with the transformer that turns dates into its features."""
 
 from __future__ import annotations
 
@@ -60,17 +60,17 @@ class _Prepared(Estimator):
         self._keep(dates, model)
         return self
 
-    def _ask(self, method: str, X: Any) -> np.ndarray:
-        """Return what a method of the model says of a table with dates."""
+    def _call(self, method: str, X: Any) -> np.ndarray:
+        """Return what a method of the model returns for a table with dates."""
         self._check_is_fitted()
-        answer: np.ndarray = getattr(self.estimator_, method)(self.dates_.transform(X))
-        return answer
+        found: np.ndarray = getattr(self.estimator_, method)(self.dates_.transform(X))
+        return found
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """Importances of the columns of `fit`, those of all that is made of a date added up.
+        """Importances of the columns of `fit`: that of a date is the sum over its features.
 
-        Only there if the model has importances.
+        Only defined if the model has importances.
         """
         self._check_is_fitted()
         places = [j for j, _ in self.dates_._columns_out()]
@@ -94,7 +94,7 @@ class _Prepared(Estimator):
 class PreparedRegressor(RegressorMixin, _Prepared):
     """A regressor for tables with dates: `DateFeatures` and a model in one.
 
-    It is fitted, asked and saved as one model, which is what ``best_`` of a comparison is if the
+    It is fitted, used and saved as one model, which is what ``best_`` of a comparison is if the
     table has dates.
 
     Parameters
@@ -132,7 +132,7 @@ class PreparedRegressor(RegressorMixin, _Prepared):
     """
 
     def _predictions(self, X: Any) -> np.ndarray:
-        return self._ask("predict", X)
+        return self._call("predict", X)
 
 
 class PreparedClassifier(ClassifierMixin, _Prepared):
@@ -161,8 +161,8 @@ class PreparedClassifier(ClassifierMixin, _Prepared):
     """
 
     def _probabilities(self, X: Any) -> np.ndarray:
-        return self._ask("predict_proba", X)
+        return self._call("predict_proba", X)
 
     def _class_codes(self, X: Any) -> np.ndarray:
-        labels = self._ask("predict", X)
+        labels = self._call("predict", X)
         return np.searchsorted(self.classes_, labels)

@@ -1,4 +1,4 @@
-"""Tables of any library with columns taken out and others put behind."""
+"""Tables of any library with columns removed and others appended."""
 
 from __future__ import annotations
 

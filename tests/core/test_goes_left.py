@@ -51,6 +51,8 @@ CODES = [
     (INFINITY, MISSING),
     (np.nan, MISSING),
 ]
+# The first code beyond the set.
+END = {"bits": 64.0, "left_list": 400.0, "right_list": 400.0}
 
 SPLITS = ["number", *N_CATEGORIES]
 
@@ -125,6 +127,13 @@ def by_packed_values(tree, X):
     return _node_of(raw[:, 0])
 
 
+def by_many_packed(tree, X):
+    # Many rows at a time are divided node by node, instead of walking one by one.
+    many = _packed(tree).apply(np.repeat(X, 300, axis=0), 1)[:, 0].reshape(len(X), 300)
+    assert (many == many[:, :1]).all()
+    return many[:, 0]
+
+
 def by_packed_rows(tree, X):
     rows = np.arange(len(X), dtype=np.uint32)
     return np.asarray(_packed(tree).walk(0, np.ascontiguousarray(X), rows))
@@ -139,7 +148,7 @@ def by_wide_packed(tree, X):
 
 
 WALKS = [by_oracle, by_ensemble, by_walk, by_quickscorer, by_single_rows, by_packed_apply,
-         by_packed_values, by_packed_rows, by_wide_packed]  # fmt: skip
+         by_packed_values, by_many_packed, by_packed_rows, by_wide_packed]  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -147,7 +156,7 @@ WALKS = [by_oracle, by_ensemble, by_walk, by_quickscorer, by_single_rows, by_pac
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("walk", WALKS, ids=lambda walk: walk.__name__)
 def test_every_walk_follows_the_table(walk, split, missing_left, dtype):
-    cases = NUMBERS if split == "number" else CODES
+    cases = NUMBERS if split == "number" else [*CODES, (END[split], MISSING)]
     X = np.array([[value] for value, _ in cases], dtype=dtype)
     missing = {0: 2, 1: 1, Limit.MISSING_STAYS: 0}[missing_left]
     expected = [missing if side is MISSING else 2 - side for _, side in cases]

@@ -192,8 +192,10 @@ def test_deep_chain_is_pruned_link_by_link():
 
 def test_pruning_needs_impurities_and_a_sound_tree():
     tree = make_tree({0: (1, 2)}, [3.0, 1.0, 1.0])
+    impurity, tree.impurity = tree.impurity, np.zeros(2)
     with pytest.raises(ValueError, match="impurity of each of the 3 nodes"):
-        pruning_path(tree, np.zeros(2))
+        pruning_path(tree)
+    tree.impurity = impurity
     tree.nodes["right"][0] = 7
     with pytest.raises(ValueError, match="follow its parent"):
         prune(tree, 1.0)

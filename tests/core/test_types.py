@@ -13,7 +13,7 @@ import pytest
 from strategies import grow_tree, make_binned, random_tree
 
 import hybridtrees.core.base.dtypes as dtypes
-from hybridtrees.core.base.dtypes import NODE_DTYPE, aligned_empty
+from hybridtrees.core.base.dtypes import NODE_DTYPE, SORTED_ENTRY_DTYPE, aligned_empty
 from hybridtrees.core.tree._layout import EnsembleLayout
 from hybridtrees.core.tree.tree import TreeEnsemble
 
@@ -48,6 +48,13 @@ def test_node_has_the_same_fields_on_both_sides():
         assert offset == getattr(Node, name).offset, name
         assert field == np.dtype(C_TYPES[kind]), name
     assert NODE_DTYPE.itemsize == ctypes.sizeof(Node) == dtypes.CACHE_LINE
+
+
+def test_an_entry_of_a_sorted_list_has_the_same_fields_on_both_sides():
+    header = Path(dtypes.__file__).with_name("simd") / "entry.h"
+    declared = re.findall(r"^    (\w+) (\w+);", header.read_text(), re.MULTILINE)
+    fields = [(name, np.dtype(C_TYPES[kind])) for kind, name in declared]
+    assert np.dtype(fields) == SORTED_ENTRY_DTYPE
 
 
 def test_the_grower_writes_that_type():

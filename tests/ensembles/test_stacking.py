@@ -288,7 +288,7 @@ def test_a_member_called_as_a_column(rng):
     pd = pytest.importorskip("pandas")
     table, y = mixed_table(rng)
     model = ht.StackingRegressor([("x", ht.LinearRegressor())], passthrough=True)
-    with pytest.raises(ValueError, match="called as columns of X are, got 'x' twice"):
+    with pytest.raises(ValueError, match="other names than the columns of X, got 'x' twice"):
         model.fit(pd.DataFrame(table), y)
     assert not hasattr(model, "estimators_")
 

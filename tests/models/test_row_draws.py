@@ -8,6 +8,7 @@ from scipy import stats
 
 from hybridtrees import GradientBoostingRegressor, RandomForestRegressor, XGBRegressor
 from hybridtrees.core.base._threads import bootstrap_draws, count_bits, row_bits, rows_below
+from hybridtrees.core.base._types import Stream
 from hybridtrees.models.shared.bagging import RowSampler, bootstrap_counts
 from hybridtrees.models.shared.boosting import RoundDraws, draw_each, draw_share
 from hybridtrees.models.shared.row_draws import draw_by_share, draw_of, draw_some
@@ -32,6 +33,28 @@ def test_any_part_of_the_table_draws_its_own_rows():
     np.testing.assert_array_equal(counts, count_bits(5, 0, n))
     pieces = [bootstrap_draws(5, a, b, 123) for a, b in zip(cuts, cuts[1:], strict=False)]
     np.testing.assert_array_equal(np.concatenate(pieces), bootstrap_draws(5, 0, n, 123))
+
+
+def keyed(seed, stream, index):
+    """The hash of _rng.pxd, written once more for Python's integers."""
+
+    def mix(value):
+        value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+        value = (value ^ (value >> 27)) * 0x94D049BB133111EB % 2**64
+        return value ^ (value >> 31)
+
+    first = mix((seed + 0x9E3779B97F4A7C15) % 2**64)
+    return mix((mix((first + stream) % 2**64) + index) % 2**64)
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**64 - 1])
+def test_draws_are_hashes_of_seed_stream_and_row(seed):
+    """Models of a seed stay the same: neither the hash nor the number of a stream may change."""
+    rows = range(50)
+    expected = [keyed(seed, Stream.STREAM_ROWS, row) for row in rows]
+    assert row_bits(seed, np.array(rows, dtype="u4")).tolist() == expected
+    shares = [(keyed(seed, Stream.STREAM_BOOTSTRAP, row) >> 11) / 2**53 for row in rows]
+    assert bootstrap_draws(seed, 0, 50, 1000).tolist() == [int(1000 * share) for share in shares]
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.5, 0.999])

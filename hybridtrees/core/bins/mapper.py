@@ -12,8 +12,8 @@ from hybridtrees.core.base.errors import NotFittedError
 from hybridtrees.core.base.random_state import spawn_seeds
 from hybridtrees.core.bins import _bins
 from hybridtrees.core.bins import columns as tables
-from hybridtrees.core.bins import shared as shared_bins
 from hybridtrees.core.bins.matrix import BinnedMatrix, empty_codes
+from hybridtrees.core.bins.shared import BIN_STORE
 from hybridtrees.core.bins.sketch import QuantileSketch, check_integer, check_weights
 from hybridtrees.core.bins.stored import StoredBins
 
@@ -124,7 +124,9 @@ class BinMapper:
         self, X: Any, sample_weight: ArrayLike | None = None
     ) -> BinnedMatrix | StoredBins:
         """`fit_transform`, but the codes of a sparse table stay sparse."""
-        table = tables.as_table(X)
+        table, store = tables.as_table(X), BIN_STORE.get()
+        if store is None or not isinstance(table, np.ndarray):
+            return self._encode(table, self._fit(table, sample_weight))
 
         def fit_encode(table: Any, weight: Any) -> tuple[dict[str, Any], BinnedMatrix | StoredBins]:
             n_threads = self._fit(table, weight)
@@ -135,7 +137,7 @@ class BinMapper:
             return self._encode(table, self._threads(table))
 
         recipe = (self.max_bins, self.subsample, self.random_state, self.categorical_features)
-        learned, binned = shared_bins.fetch(recipe, table, sample_weight, fit_encode, encode)
+        learned, binned = store.fetch(recipe, table, sample_weight, fit_encode, encode)
         self.__dict__.update(learned, n_jobs=self.n_jobs)
         return binned
 

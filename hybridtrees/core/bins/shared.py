@@ -50,8 +50,12 @@ class BinStore:
         """Return what ``make(table, weight)`` does: what is learned, and the binned table.
 
         For a sample of a whole table, what is learned from that; ``encode(learned, table)`` bins a
-        sample of fewer rows.
+        sample of fewer rows. Recipes with a random generator, which changes with each use, are not
+        shared.
         """
+        if not all(part is None or isinstance(part, int | np.ndarray) for part in recipe):
+            return make(table, weight)
+        recipe = tuple(part.tobytes() if isinstance(part, np.ndarray) else part for part in recipe)
         whole = self._whole
         if whole is None:
             return self._find(recipe, table, weight, make)
@@ -106,26 +110,8 @@ def _equal(one: np.ndarray | None, other: np.ndarray | None) -> bool:
     )
 
 
-_store: ContextVar[BinStore | None] = ContextVar("hybridtrees_bin_store", default=None)
-
-
-def fetch(
-    recipe: tuple,
-    table: Any,
-    weight: Any,
-    make: Callable[[Any, Any], Any],
-    encode: Callable[[Any, Any], Any],
-) -> Any:
-    """`BinStore.fetch` within `sharing_bins`; otherwise the result of ``make(table, weight)``.
-
-    Sparse tables, and recipes with a random generator, which changes with each use, are not shared.
-    """
-    store = _store.get()
-    plain = all(part is None or isinstance(part, int | np.ndarray) for part in recipe)
-    if store is None or not plain or not isinstance(table, np.ndarray):
-        return make(table, weight)
-    key = tuple(part.tobytes() if isinstance(part, np.ndarray) else part for part in recipe)
-    return store.fetch(key, table, weight, make, encode)
+# The store of the fits within `sharing_bins`.
+BIN_STORE: ContextVar[BinStore | None] = ContextVar("hybridtrees_bin_store", default=None)
 
 
 @contextmanager
@@ -147,8 +133,8 @@ def sharing_bins_of(whole: WholeTable) -> Iterator[BinStore]:
 
 @contextmanager
 def _using(store: BinStore) -> Iterator[BinStore]:
-    token = _store.set(store)
+    token = BIN_STORE.set(store)
     try:
         yield store
     finally:
-        _store.reset(token)
+        BIN_STORE.reset(token)

@@ -27,9 +27,3 @@ class Grown:
     categories: NDArray[np.uint32] = field(init=False)  # the same in the format of `Tree`
     leaf: NDArray[np.int32] = field(init=False)  # of each row, -1: none; set by `TargetLeaves`
     tree: Tree = field(init=False)
-
-    @property
-    def impurity(self) -> NDArray[np.float64]:
-        """Impurity of every node, if the leaf model computes it."""
-        assert self.tree.impurity is not None
-        return self.tree.impurity

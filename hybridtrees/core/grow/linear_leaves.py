@@ -220,6 +220,14 @@ class LinearLeaves(LeafModel):
             coef_low=low,
             coef_high=high,
         )
+        params = self.params
+        if (
+            params.monotonic is None
+            and params.max_delta_step == 0
+            and self.longest_step == np.inf
+            and rules.extrapolation != "bounded"
+        ):
+            return tree
         limits = self._value_limits(tree, scale)
         return tree if limits is None else replace(tree, value_range=limits[:, :, None])
 

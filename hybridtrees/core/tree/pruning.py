@@ -52,27 +52,24 @@ def collapse_alphas(tree: Tree, impurity: np.ndarray | None = None) -> np.ndarra
     return _collapse(tree, impurity)[0]
 
 
-def pruning_path(tree: Tree, impurity: np.ndarray | None = None) -> PruningPath:
+def pruning_path(tree: Tree) -> PruningPath:
     """Return the alphas at which a tree changes, and the impurities of its subtrees."""
-    alphas, collapsed = _collapse(tree, impurity)
+    alphas, collapsed = _collapse(tree)
     events = np.flatnonzero(~np.isnan(collapsed))
     events = events[np.argsort(alphas[events], kind="stable")]
     # The cost of the tree is that of its root minus all decreases: this includes rows that stay
     # at inner nodes.
-    root = _node_cost(tree, impurity)[0]
-    whole = max(0.0, root - impurity_decrease(tree, impurity).sum())
+    root = _node_cost(tree)[0]
+    whole = max(0.0, root - impurity_decrease(tree).sum())
     impurities = whole + np.concatenate([[0.0], np.cumsum(collapsed[events])])
     return PruningPath(np.concatenate([[0.0], alphas[events]]), impurities)
 
 
-def prune_nodes(
-    tree: Tree, splits: np.ndarray, impurity: np.ndarray | None = None
-) -> tuple[Tree, np.ndarray]:
+def prune_nodes(tree: Tree, splits: np.ndarray) -> tuple[Tree, np.ndarray]:
     """Turn all nodes but those of `splits` into leaves, and drop the nodes below leaves.
 
     Returns the tree in preorder, and for every old node its new number or that of its leaf.
     """
-    impurity = tree.impurity if impurity is None else impurity
     nodes = tree.nodes
     place, size = preorder(*_children(tree))
     order = np.argsort(place)  # old numbers in preorder
@@ -98,13 +95,11 @@ def prune_nodes(
         made[name][~inner] = 0
     categories = _gather_sets(made, tree.categories)
     pruned = Tree(made, tree.values[kept], categories, **_gather_terms(tree, kept))
-    pruned.impurity = None if impurity is None else np.asarray(impurity)[kept]
+    pruned.impurity = None if tree.impurity is None else tree.impurity[kept]
     return pruned, new_node
 
 
-def prune_at(
-    tree: Tree, alpha: float, impurity: np.ndarray | None, leaf: np.ndarray
-) -> tuple[Tree, np.ndarray]:
+def prune_at(tree: Tree, alpha: float, leaf: np.ndarray) -> tuple[Tree, np.ndarray]:
     """Return the subtree of minimal cost-complexity, and the leaves of rows in it.
 
     `leaf` has the node of each row, -1 for rows that were not used. As in scikit-learn, an alpha of
@@ -112,7 +107,7 @@ def prune_at(
     """
     if not alpha > 0:
         return tree, leaf
-    tree, new_node = prune_nodes(tree, collapse_alphas(tree, impurity) > alpha, impurity)
+    tree, new_node = prune_nodes(tree, collapse_alphas(tree) > alpha)
     return tree, np.where(leaf < 0, leaf, new_node[leaf]).astype(np.int32)
 
 
@@ -121,12 +116,12 @@ def branch_sizes(tree: Tree) -> np.ndarray:
     return preorder(*_children(tree))[1]
 
 
-def _collapse(tree: Tree, impurity: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def _collapse(tree: Tree, impurity: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     decrease = impurity_decrease(tree, impurity)
     return collapse_branches(*_children(tree), decrease, ROUNDING)
 
 
-def _node_cost(tree: Tree, impurity: np.ndarray | None) -> np.ndarray:
+def _node_cost(tree: Tree, impurity: np.ndarray | None = None) -> np.ndarray:
     """Impurity of the nodes times their share of the weight."""
     impurity = tree.impurity if impurity is None else np.asarray(impurity, dtype=np.float64)
     if impurity is None or impurity.shape != (tree.n_nodes,):

@@ -110,13 +110,10 @@ class CARTModel(SingleTree, ImpurityTreeParameters):
 
     def _keep_tree(self, grown: Grown, weight: np.ndarray | None) -> None:
         """Prune the tree and keep what predictions and `leaf_weights` need."""
-        tree, leaf = prune_at(grown.tree, self.ccp_alpha_, grown.impurity, grown.leaf)
-        impurity = grown.impurity
-        if tree is not grown.tree:
-            assert tree.impurity is not None
-            impurity = tree.impurity
+        tree, leaf = prune_at(grown.tree, self.ccp_alpha_, grown.leaf)
+        assert tree.impurity is not None
         self._trees = TreeEnsemble([tree], self.n_features_in_, tree.values.shape[1])
-        self._impurity = impurity
+        self._impurity = tree.impurity
         self._train_leaves = leaf
         self._train_weight = weight
 

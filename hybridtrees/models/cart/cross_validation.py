@@ -64,7 +64,7 @@ _REGRESSION_LOSSES: dict[str, RowLoss] = {
 
 def distinct_alphas(grown: Grown) -> np.ndarray:
     """Return the alphas at which pruning changes a tree, ascending; the first is 0."""
-    alphas = collapse_alphas(grown.tree, grown.impurity)
+    alphas = collapse_alphas(grown.tree)
     alphas = np.unique(np.append(np.maximum(alphas[np.isfinite(alphas)], 0.0), 0.0))
     # Of alphas that differ by rounding the largest stays: there, all of their nodes collapse.
     last = np.append(np.diff(alphas) > _TOLERANCE * alphas[1:], True)
@@ -101,7 +101,7 @@ def validation_errors(
     inner = np.flatnonzero(nodes["left"] >= 0)
     split = nodes[inner]
     saved = cost[inner] - cost[split["left"]] - cost[split["right"]] - ended[inner]
-    collapse = collapse_alphas(tree, grown.impurity)[inner]
+    collapse = collapse_alphas(tree)[inner]
     order = np.argsort(collapse)
     # What the splits that collapse later than each place in the order save together.
     beyond = np.append(np.cumsum(saved[order][::-1])[::-1], 0.0)

@@ -12,6 +12,7 @@ import numpy as np
 from hybridtrees._parameters import (
     Seed,
     attribute,
+    check_boolean_or_auto,
     check_integer,
     check_option,
     check_real,
@@ -128,8 +129,8 @@ class EBLRModel(OutputMixin, RuleReports, RawScoreMixin, RegressionParameters):
 
     def _check_parameters(self, X_val: Any, y_val: Any) -> tuple[int | None, ...]:
         """Check what can be checked without the data; return the depths of the trees."""
-        self._check_statistics()
         depths = check_depths(self.max_depth)
+        check_boolean_or_auto("categorical_statistics", self.categorical_statistics)
         check_rows("min_samples_split", self.min_samples_split, 2, closed="right")
         check_rows("min_samples_leaf", self.min_samples_leaf, 1, closed="neither")
         check_integer("n_rules", self.n_rules, 0, 2**20)
@@ -210,8 +211,8 @@ class EBLRModel(OutputMixin, RuleReports, RawScoreMixin, RegressionParameters):
         -------
         self : estimator
         """
-        options = self._options()
         depths = self._check_parameters(X_val, y_val)
+        options = self._options()
         seeds = seed_sequence(self.random_state)
         values = self._fit_features(X, categorical_features=self.categorical_features)
         n_rows, n_features = values.shape
@@ -222,11 +223,11 @@ class EBLRModel(OutputMixin, RuleReports, RawScoreMixin, RegressionParameters):
         n_threads = table_threads(self.n_jobs, n_rows, n_features)
         job = Job(
             n_rules=int(self.n_rules),
+            is_categorical=self._reader.is_categorical,
             n_outputs=self._n_outputs(),
             options=replace(options, n_threads=n_threads),
             params=self._grower_params,
             depths=depths,
-            is_categorical=self._reader.is_categorical,
             residual=self._residuals[self.residual],
             criterion=self.early_stopping,
             patience=int(self.n_iter_no_change),
@@ -314,10 +315,11 @@ class EBLRModel(OutputMixin, RuleReports, RawScoreMixin, RegressionParameters):
         self._rule_residual = [rule.residual for rule in found]
         if not len(self.stopping_scores_):
             del self.stopping_scores_
-        n_rules = [len(line.coef) - self._design.n_columns for line in rounds.lines]
+        names = self._design.names
+        n_rules = [len(line.coef) - len(names) for line in rounds.lines]
         self._stages = np.array([n for n in n_rules if n <= rounds.best])
         self._lines = [_pack(line) for line in rounds.lines[: len(self._stages)]]
-        self.rule_names_ = _rule_names(rounds.best, self._design.names)
+        self.rule_names_ = _rule_names(rounds.best, names)
         self._with_missing = _missing_features(sample.values)
         self._column_spread = rounds.spreads
         self.n_iter_ = len(rounds.losses)

@@ -92,8 +92,9 @@ class EBLRRegressor(RegressorMixin, EBLRModel):
         return choose_regression_alpha(*data, open_regression(*data, options)).alpha
 
     def _keep_line(self, line: Line) -> None:
+        single = self._single_output()
         intercept = line.intercept if self.fit_intercept else np.zeros(line.coef.shape[1])
-        self.intercept_ = float(intercept[0]) if self._single_output() else intercept
+        self.intercept_ = float(intercept[0]) if single else intercept
 
     def _single_output(self) -> bool:
         return "_rule_target" not in vars(self)

@@ -169,6 +169,8 @@ class GrowingLeastSquares(GrowingLine):
         self._moments = collect_products(
             values, self._y, weight, centred=options.fit_intercept, n_threads=options.n_threads
         )
+        m = self._moments
+        self.spreads = m.scale if m.centred else np.sqrt(np.maximum(m.scale**2 - m.fill**2, 0.0))
         self._beta = np.zeros((self.table.n_columns, 1))
         self._factor: RowFactor | None = None
         self._bordered = BorderedRidge() if values.shape[1] >= _MANY_COLUMNS else None
@@ -184,13 +186,6 @@ class GrowingLeastSquares(GrowingLine):
         self._moments = moments.append(new, cross[:, None])
         self.table.append(column)
         self._beta = np.vstack([self._beta, [[0.0]]])
-
-    @property
-    def spreads(self) -> Floats:  # type: ignore[override]
-        """Standard deviations of the columns without rules."""
-        m = self._moments
-        scale = m.scale if m.centred else np.sqrt(np.maximum(m.scale**2 - m.fill**2, 0.0))
-        return scale[: self.table.n_own]
 
     def penalties(self) -> tuple[Floats, Floats]:
         """Return L1 and L2 penalties of the coefficients of standardised columns."""

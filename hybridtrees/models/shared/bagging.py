@@ -192,7 +192,9 @@ def bag(
     `watch`, which returns the error so far; `earlier` holds the errors of an earlier fit.
     """
     result = BaggingResult(errors=list(earlier or ()))
-    report = Progress(settings.verbose, settings.n_trees, settings.first)
+    report = None
+    if settings.verbose:
+        report = Progress(settings.verbose, settings.n_trees, settings.first)
     with ExitStack() as stack:
         made = _grown_trees(open_grower, grow, sampler, settings, seeds, stack)
         for draw_seed, tree in made:
@@ -202,8 +204,9 @@ def bag(
             if error is not None:
                 result.errors.append(error)
             stops = settings.settle and has_settled(result.errors, settings.grain)
-            fact = f"oob:{result.errors[-1]:.5f}" if result.errors else ""
-            report(fact, "the error has settled" if stops else "")
+            if report is not None:
+                fact = f"oob:{result.errors[-1]:.5f}" if result.errors else ""
+                report(fact, "the error has settled" if stops else "")
             if stops:
                 break
     return result

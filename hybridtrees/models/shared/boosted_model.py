@@ -10,7 +10,14 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from hybridtrees._parameters import Seed, check_integer, check_option, check_real, check_verbose
+from hybridtrees._parameters import (
+    Seed,
+    check_boolean_or_auto,
+    check_integer,
+    check_option,
+    check_real,
+    check_verbose,
+)
 from hybridtrees._persistence import load
 from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.random_state import seed_sequence
@@ -161,8 +168,8 @@ class BoostedModel(BoostedPrediction):
 
     def _check_parameters(self) -> GrowerParams:
         """Check what can be checked without the data; return the parameters of the engine."""
-        self._check_statistics()
         check_base_score(self.base_score)
+        check_boolean_or_auto("categorical_statistics", self.categorical_statistics)
         for name in ("quantile_alpha", "expectile_alpha"):
             if getattr(self, name) is not None:
                 check_levels(name, getattr(self, name))
@@ -299,7 +306,7 @@ class BoostedModel(BoostedPrediction):
         period = self.verbose if verbose is None else verbose
         check_verbose(period)
         seeds = seed_sequence(self.random_state)
-        before = self._model_before(xgb_model)
+        before = None if xgb_model is None else self._model_before(xgb_model)
         values = self._learn_table(X, before)
         n_rows, n_features = values.shape
         params = params.grouped_in(n_rows)
@@ -351,12 +358,10 @@ class BoostedModel(BoostedPrediction):
         self._best_iteration, self._best_score = best.best_round, best.best_score
         return self
 
-    def _model_before(self, given: Any) -> Self | None:
-        """Return the model to continue."""
+    def _model_before(self, given: Any) -> Self:
+        """Return the model to continue, which may be given as a file."""
         if isinstance(given, str | PathLike):
             given = load(given)
-        if given is None:
-            return None
         if type(given) is not type(self):
             raise TypeError(
                 f"xgb_model must be a fitted {type(self).__name__} or a file of one, got {given!r}"

@@ -20,7 +20,7 @@ _STRIDE = 0x9E3779B97F4A7C15F39CC0605CEDC835
 _DIVERGED = 1e6
 
 # (seed, number of rows) -> sampled rows, None for all
-Sampler = Callable[[int, int], np.ndarray | None]
+RowDraw = Callable[[int, int], np.ndarray | None]
 
 
 @dataclass
@@ -72,7 +72,7 @@ def boost(
     steps: BoostingSteps,
     rounds: range,
     *,
-    sampler: Sampler,
+    sampler: RowDraw,
     seeds: np.random.SeedSequence,
     eval_sets: Sequence[EvalSet] = (),
     watchers: Sequence[Watcher] = (),
@@ -147,12 +147,12 @@ class RoundDraws:
         return self._generator.integers(0, 2**64, size=n_trees, dtype=np.uint64)
 
 
-def draw_each(share: float) -> Sampler:
+def draw_each(share: float) -> RowDraw:
     """Return a sampler that takes each row with the probability `share`, at least one row."""
     return lambda seed, n: None if share >= 1 else draw_by_share(seed, n, share)
 
 
-def draw_share(share: float) -> Sampler:
+def draw_share(share: float) -> RowDraw:
     """Return a sampler that takes this share of the rows, at least one row."""
     return lambda seed, n: None if share >= 1 else draw_some(seed, n, max(1, int(share * n)))
 

@@ -13,6 +13,7 @@ import numpy as np
 from hybridtrees._parameters import (
     Seed,
     attribute,
+    check_boolean_or_auto,
     check_integer,
     check_max_features,
     check_option,
@@ -86,7 +87,7 @@ class GrowthParameters(CategoryPredictor):
 
     def _check_growth(self, min_bins: int = 2, auto_leaf: bool = False) -> None:
         """Check what can be checked without the data."""
-        self._check_statistics()
+        check_boolean_or_auto("categorical_statistics", self.categorical_statistics)
         check_integer("max_depth", self.max_depth, 1, allow_none=True)
         check_rows("min_samples_split", self.min_samples_split, 2, closed="right")
         check_rows("min_samples_leaf", self.min_samples_leaf, 1, closed="neither", auto=auto_leaf)

@@ -152,16 +152,15 @@ max_cat_threshold, device : None
         self, values: Any, weight: np.ndarray | None, params: GrowerParams, n_threads: int
     ) -> Grower:
         """Return the grower of the tree method, not opened yet."""
+        if self.tree_method not in ("approx", "exact"):
+            return super()._open_grower(values, weight, params, n_threads)
         mask, max_bins = self._reader.is_categorical, min(self.max_bin, 255)
-        local = self.tree_method == "approx" and self.sketch == "local"
-        if self.tree_method == "approx" and not local:
+        if self.tree_method == "approx" and self.sketch == "global":
             table: Table = ProposedTable(values, mask, max_bins, n_threads)
-        elif local or self.tree_method == "exact":
+        else:
             table, params = Table(values, mask), params.in_subtrees()
-            if local:
+            if self.tree_method == "approx":
                 params = replace(params, candidate_share=1.0 / max_bins)
             else:
                 params = params.pruned_afterwards()
-        else:
-            return super()._open_grower(values, weight, params, n_threads)
         return Grower(table, params, NewtonLeaves(params), n_threads)

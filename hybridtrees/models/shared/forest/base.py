@@ -145,11 +145,11 @@ class Forest(TreeModel, BaggingParameters):
         """Grow the forest."""
         self._check_parameters()
         earlier = self.__dict__.copy() if self.warm_start and "_trees" in self.__dict__ else None
-        data = self._read_data(X, y, sample_weight)
-        recipe = self._make_recipe(data)
         n_first = 0 if earlier is None else len(earlier["_trees"])
         n_trees, settle = self._n_trees(n_first)
         asks_oob = self._asks_oob()
+        data = self._read_data(X, y, sample_weight)
+        recipe = self._make_recipe(data)
         seeds = self._root_seeds(earlier)
         self._grown_with = self._growth(recipe, data)
         if earlier is not None:

@@ -88,7 +88,9 @@ class ForestFit:
             weight = factor if weight is None else weight * factor
         statistics = TargetStatistics(self.target, weight, recipe.criterion, recipe.n_classes)
         grown = grower.grow(statistics, statistics.rows, seed)
-        tree, leaf = prune_at(grown.tree, self.ccp_alpha, grown.impurity, grown.leaf)
+        tree, leaf = grown.tree, grown.leaf
+        if self.ccp_alpha > 0:
+            tree, leaf = prune_at(tree, self.ccp_alpha, leaf)
         packed, values = pack_grown(tree, recipe)
         oob_rows = oob_values = None
         if self.watch_oob:

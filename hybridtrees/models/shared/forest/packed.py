@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse
 
-from hybridtrees._parameters import attribute, check_real
+from hybridtrees._parameters import attribute, check_boolean_or_auto, check_real
 from hybridtrees._persistence import register
 from hybridtrees.core.base.criteria import REGRESSION_CRITERIA
 from hybridtrees.core.tree.additive import (
@@ -66,9 +66,7 @@ class ForestParameters(BaggingParameters, ImpurityTreeParameters):
     def _check_tree_parameters(self) -> None:
         super()._check_tree_parameters()
         check_real("ccp_alpha", self.ccp_alpha, 0)
-        auto = isinstance(self.keep_rows, str) and self.keep_rows == "auto"
-        if not auto and not isinstance(self.keep_rows, bool | np.bool_):
-            raise ValueError(f"keep_rows must be True, False or 'auto', got {self.keep_rows!r}")
+        check_boolean_or_auto("keep_rows", self.keep_rows)
 
 
 class PackedForest(ForestReports, ForestParameters):
