@@ -119,7 +119,7 @@ class Isotonic(Checked):
 
     def check_classes(self, n_classes: int) -> None:
         """Refuse another number of classes."""
-        if len(self.points) != (1 if n_classes == 2 else n_classes):
+        if n_classes < 2 or len(self.points) != (1 if n_classes == 2 else n_classes):
             raise ValueError("the isotonic regressions are about other classes")
 
     def _check_state(self) -> None:

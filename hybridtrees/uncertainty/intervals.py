@@ -152,8 +152,8 @@ class Intervals(Checked):
         first = -below.upper(left, -low, scale)
         last = above.upper(right, high, scale)
         crossed = first > last
-        middle = np.where(crossed, (first + last) / 2.0, 0.0)
-        return np.where(crossed, middle, first), np.where(crossed, middle, last)
+        first[crossed] = last[crossed] = (first[crossed] + last[crossed]) / 2.0
+        return first, last
 
     def check_owner(self, owner: Any) -> None:
         """Refuse models about other features, or of another kind, than the owner's."""

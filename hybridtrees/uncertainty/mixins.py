@@ -36,7 +36,7 @@ _WAYS = ("auto", "oob", "cv", "cv+", None)
 _OWN_WAYS = ("split", "cv", "cv+")
 
 # With fewer members out-of-bag predictions, by a third of them, err more than the model.
-_FEW_MEMBERS = 50
+_FEW_MEMBERS = 100
 
 # What is learned from held-out rows.
 _LEARNED = ("_uncertainty", "_calibrator")
@@ -332,7 +332,7 @@ class SetMixin(HeldOutMixin):
         assert request.codes is not None
         codes = request.codes[held.rows].astype(np.intp)
         weight = None if request.weight is None else request.weight[held.rows]
-        if self.calibrate is not None:
+        if self.calibrate is not None and len(self.classes_) > 1:
             self._calibrator = learn_calibration(self.calibrate, held.answers[0], codes, weight)
         if learns_sets:
             self._uncertainty = sets.Sets.learn(held, codes, weight)

@@ -284,7 +284,7 @@ class PackedRegressionForest(RegressionForest, PackedForest):
 
         With `conformal`, or after `conformalize`, a share `coverage` of new rows has its target in
         the interval, on average over rows like those held out. Quantiles of the forest promise
-        nothing; on most tables they are too wide.
+        nothing of the kind.
 
         Parameters
         ----------
