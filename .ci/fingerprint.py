@@ -115,6 +115,8 @@ def single_trees() -> Iterator[Work]:
         yield ht.CARTRegressor(monotonic_cst={0: 1, 3: 1}, **shared), "real", {}
         yield ht.CARTClassifier(class_weight="balanced", ccp_alpha="cv", **shared), "binary", {}
         yield ht.CARTRegressor(missing="stop", min_samples_leaf=5, **shared), "real", {}
+        for calibrate in ("temperature", "isotonic"):
+            yield ht.CARTClassifier(calibrate=calibrate, **shared), "classes", {"weighted": True}
 
 
 def forests() -> Iterator[Work]:

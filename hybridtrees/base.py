@@ -11,13 +11,13 @@ import inspect
 import math
 import warnings
 from collections import defaultdict
-from collections.abc import Callable
 from os import PathLike
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
 
 from hybridtrees import _docstrings, _persistence
+from hybridtrees._atomic_fit import atomic_fit
 from hybridtrees._parameters import attribute, declared_parameters, estimator_repr, make_init
 from hybridtrees._routing import RoutingMixin
 from hybridtrees._version import __version__
@@ -25,6 +25,7 @@ from hybridtrees.core.base.checks import check_arrays, check_count, check_type
 from hybridtrees.core.base.errors import NotFittedError, not_fitted_error
 from hybridtrees.input.validation import FeatureReader
 from hybridtrees.metrics import accuracy_score, r2_score
+from hybridtrees.uncertainty.mixins import Calibrate, Conformal, IntervalMixin, SetMixin
 
 __all__ = [
     "ClassifierMixin", "DecisionMixin", "Estimator", "NotFittedError", "RawScoreMixin",
@@ -32,33 +33,6 @@ __all__ = [
 ]  # fmt: skip
 
 _VERSION_KEY = "_hybridtrees_version"
-
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-def atomic_fit(method: Method) -> Method:
-    """Decorate a `fit` so that an error leaves the estimator as it was.
-
-    Attributes are restored by reference, so the method must replace objects and not modify them.
-    An error about the arguments themselves names the class of the estimator.
-    """
-
-    @functools.wraps(method)
-    def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before = self.__dict__.copy()
-        try:
-            return method(self, *args, **kwargs)
-        except BaseException as error:  # an interrupt, too, must not leave a half-fitted model
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            trace = error.__traceback__
-            if isinstance(error, TypeError) and trace is not None and trace.tb_next is None:
-                # Not raised within the method: Python names the base class that has it.
-                own = f"{type(self).__name__}.{method.__name__}"
-                raise TypeError(str(error).replace(method.__qualname__, own)) from None
-            raise
-
-    return guarded  # type: ignore[return-value]
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(attribute,))
@@ -277,13 +251,24 @@ class Estimator(RoutingMixin):
         )
 
 
-class RegressorMixin:
-    """`predict`, `score` and tags of regressors; to be listed before `Estimator`.
+class RegressorMixin(IntervalMixin, Estimator):
+    """`predict`, `score`, intervals and tags of regressors; to be listed before the family.
 
     A subclass defines `_predictions`, or its own `predict`.
+
+    Parameters
+    ----------
+    conformal : {"auto", "oob", "cv", "cv+"} or None
+        How `fit` gets predictions of rows that a model has not seen, for `predict_interval`. "oob":
+        the out-of-bag predictions of a bagged model. "cv": five copies are fitted to folds. "cv+":
+        these copies are kept and all predict (Barber et al. 2021). "auto": rows that the model
+        holds out anyway, else "oob" where there are such rows, else "cv". None: none, and
+        `conformalize` can be called.
     """
 
     _estimator_type = "regressor"
+
+    conformal: Conformal = None
 
     def _predictions(self, X: Any) -> np.ndarray:
         raise NotImplementedError
@@ -328,16 +313,30 @@ quantiles
         """Return the tags of a regressor."""
         from sklearn.utils import RegressorTags
 
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags = super().__sklearn_tags__()
         tags.estimator_type = "regressor"
         tags.regressor_tags = RegressorTags()
         return tags
 
 
-class ClassifierMixin:
-    """Prediction methods, `score` and tags of classifiers; to be listed before `Estimator`.
+class ClassifierMixin(SetMixin, Estimator):
+    """Prediction methods, `score` and tags of classifiers; to be listed before the family.
 
     A subclass defines `_probabilities`, and `_class_codes` if it finds the class in another way.
+
+    Parameters
+    ----------
+    conformal : {"auto", "oob", "cv", "cv+"} or None
+        How `fit` gets probabilities of rows that a model has not seen, for `predict_set`. "oob":
+        those of the members of a bagged model that have not. "cv": five copies are fitted to folds.
+        "cv+": these copies are kept and all predict (Romano, Sesia and Candes 2020). "auto": rows
+        that the model holds out anyway, else "oob" where there are such rows, else "cv". None:
+        none, and `conformalize` can be called.
+    calibrate : {"temperature", "isotonic"} or None
+        What makes the probabilities agree with how often classes came among rows not seen, which
+        are held out as `conformal` says ("auto" if that is None). "temperature": their logarithms
+        are divided by one number. "isotonic": a step function for each class, for a thousand rows
+        and more. Classes and their probabilities follow, raw scores do not.
 
     Attributes
     ----------
@@ -347,7 +346,10 @@ class ClassifierMixin:
 
     _estimator_type = "classifier"
 
-    classes_: np.ndarray
+    conformal: Conformal = None
+    calibrate: Calibrate = None
+
+    classes_: np.ndarray = attribute()
 
     def _probabilities(self, X: Any) -> np.ndarray:
         raise NotImplementedError
@@ -371,7 +373,8 @@ class ClassifierMixin:
         labels : ndarray of shape (n_rows,)
             Ties are resolved in favour of the first class.
         """
-        codes = self._class_codes(X)
+        calibrated = self._is_calibrated()
+        codes = self.predict_proba(X).argmax(axis=1) if calibrated else self._class_codes(X)
         return np.asarray(self.classes_[codes])
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -386,7 +389,7 @@ class ClassifierMixin:
         proba : ndarray of shape (n_rows, n_classes)
             Columns in the order of `classes_`.
         """
-        return self._probabilities(X)
+        return self._calibrated(self._probabilities(X))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Predict the logarithms of the class probabilities.
@@ -422,7 +425,7 @@ class ClassifierMixin:
         """Return the tags of a classifier."""
         from sklearn.utils import ClassifierTags
 
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags = super().__sklearn_tags__()
         tags.estimator_type = "classifier"
         tags.classifier_tags = ClassifierTags()
         return tags
@@ -477,7 +480,7 @@ class ScoreClassifierMixin(DecisionMixin, ClassifierMixin):
     A subclass defines `predict_raw`, and `_loss`, which turns scores into probabilities.
     """
 
-    _loss: Any
+    _loss: Any = attribute()
 
     def _raw_codes(self, raw: np.ndarray) -> np.ndarray:
         """Return the position of the class with the highest score in `classes_`."""

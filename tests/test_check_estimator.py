@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 
 # Checks that are expected to fail, by name, and why. The estimators as they come have none.
 DRAWN = "rows are drawn: weight two and a row twice agree in distribution only"
+UNDONE = "calibrated probabilities are those of the rows as they are"
 OTHERS = "the check sets a parameter of trees, which an ensemble of other members refuses"
 EXPECTED_WITH_DRAWS = {
     "check_sample_weight_equivalence_on_dense_data": DRAWN,
@@ -26,7 +27,10 @@ def expected_failures(estimator):
     draws = draws or hasattr(estimator, "quality")  # rows are held out at random
     if isinstance(estimator, ht.GradientBoostingRegressor | ht.GradientBoostingClassifier):
         draws = draws or estimator.n_iter_no_change is not None
-    expected = EXPECTED_WITH_DRAWS if draws else {}
+    calibrated = getattr(estimator, "calibrate", None) is not None  # by rows held out at random
+    expected = EXPECTED_WITH_DRAWS if draws or calibrated else {}
+    if calibrated and estimator.calibrate == "isotonic":
+        expected = {**expected, "check_class_weight_classifiers": UNDONE}
     if isinstance(estimator, ht.AdaBoostClassifier) and estimator.estimator is not None:
         expected = {**expected, "check_class_weight_classifiers": OTHERS}
     return expected
@@ -48,6 +52,10 @@ TWO_FOR_CLASSES = [("line", ht.LogisticClassifier(n_jobs=1)), ("tree", CLASS_TRE
             subsample=0.8, colsample_bytree=0.9,
         ),
         ht.CARTRegressor(n_jobs=1),
+        ht.CARTRegressor(conformal="cv", n_jobs=1),
+        ht.LinearRegressor(conformal="cv+", n_jobs=1),
+        ht.LogisticClassifier(conformal="cv", calibrate="temperature", n_jobs=1),
+        ht.CARTClassifier(max_depth=3, calibrate="isotonic", n_jobs=1),
         ht.CARTRegressor(criterion="absolute_error", max_leaf_nodes=8, missing="stop", n_jobs=1),
         ht.CARTRegressor(splitter="hist", ccp_alpha=0.01, n_jobs=1),
         ht.CARTClassifier(n_jobs=1),

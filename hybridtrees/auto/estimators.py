@@ -11,7 +11,7 @@ from hybridtrees._class_weight import ClassWeightMixin
 from hybridtrees._parameters import Seed, attribute, check_integer, check_real, is_classifier
 from hybridtrees._predictor import Predictor
 from hybridtrees.auto.audition import Audition, Bag, Deadline, Table
-from hybridtrees.auto.blend import blend, find_temperature, heated, held_out_losses
+from hybridtrees.auto.blend import blend, held_out_losses
 from hybridtrees.auto.candidates import make_candidates
 from hybridtrees.auto.finish import refit_bags, replay_bags
 from hybridtrees.auto.plan import Plan, make_plan
@@ -28,6 +28,7 @@ from hybridtrees.input.targets import (
     check_target_classification,
     check_target_regression,
 )
+from hybridtrees.uncertainty.calibration import find_temperature, heated
 
 
 class _Auto(Predictor):
@@ -70,6 +71,8 @@ class _Auto(Predictor):
     estimators_: list[Any] = attribute()
     weights_: np.ndarray = attribute()
     _record: dict[str, Any] = attribute()
+    # Rows held out in the audition, and what the weighted models said of them; during a fit only.
+    _held_out: tuple[np.ndarray, np.ndarray] = attribute()
 
     @atomic_fit
     def fit(
@@ -124,6 +127,8 @@ class _Auto(Predictor):
             replay_bags(bags, table, self.n_jobs, deadline)
         else:
             refit_bags(bags, table, last_seed, self.n_jobs, deadline)
+        if used is not None:
+            self._held_out = used[self._held_out[0]], self._held_out[1]
         self._keep(bags)
         self._record["cut"] = not deadline.was_met
         if not deadline.was_met:
@@ -173,7 +178,9 @@ class _Auto(Predictor):
         shares = blend(predictions, target, weight, table.classify)
         mixed = weighted_sum(list(predictions), shares)
         self._calibrate(mixed, target, weight)
-        loss = float(held_out_losses(self._final(mixed)[None], target, weight, table.classify)[0])
+        final = self._final(mixed)
+        self._held_out = np.flatnonzero(seen), final
+        loss = float(held_out_losses(final[None], target, weight, table.classify)[0])
         self._record = make_record(bags, shares, losses, loss, len(done), bool(table.n_classes))
         self._shares = shares[shares > 0]
         return [bag for bag, share in zip(bags, shares, strict=True) if share > 0]
@@ -255,6 +262,8 @@ class AutoRegressor(RegressorMixin, _Auto):
     True
     """
 
+    _has_held_out = True
+
     def _predictions(self, X: Any) -> np.ndarray:
         return self._mixed(X)
 
@@ -290,6 +299,8 @@ class AutoClassifier(ClassifierMixin, ClassWeightMixin, _Auto):
     >>> bool(model.score(data.data[400:], data.target[400:]) > 0.9)
     True
     """
+
+    _has_held_out = True
 
     temperature_: float = attribute()
 

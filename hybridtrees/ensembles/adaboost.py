@@ -132,7 +132,7 @@ class AdaBoostClassifier(ClassWeightMixin, ClassTarget, ScoreClassifierMixin, Ad
 
     # -- predict --------------------------------------------------------------------------------
 
-    @property
+    @property  # type: ignore[misc]
     def _loss(self) -> Loss:
         """The loss whose link turns scores into probabilities."""
         return ExponentialLoss() if self.n_classes_ <= 2 else Softmax(self.n_classes_)
@@ -229,7 +229,7 @@ class AdaBoostClassifier(ClassWeightMixin, ClassTarget, ScoreClassifierMixin, Ad
         proba : ndarray of shape (n_rows, n_classes)
             Columns in the order of `classes_`.
         """
-        return self._probabilities(X)
+        return self._calibrated(self._probabilities(X))
 
     def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
         """Yield the decision function after each round.

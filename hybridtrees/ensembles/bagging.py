@@ -36,6 +36,7 @@ class BaggingRegressor(RegressorMixin, BaggingModel):
     True
     """
 
+    _has_oob = True
     _takes_several_targets = True
 
     def _default_member(self) -> Any:
@@ -99,6 +100,8 @@ class BaggingClassifier(ClassWeightMixin, ClassifierMixin, BaggingModel):
     >>> model.predict([[2.0], [17.0]])
     array(['a', 'b'], dtype='<U1')
     """
+
+    _has_oob = True
 
     voting: Literal["soft", "hard"] = "soft"
 

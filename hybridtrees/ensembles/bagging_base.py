@@ -245,9 +245,10 @@ class BaggingModel(Ensemble):
         """Fit copies of the model to samples."""
         forest = RandomForestRegressor(bootstrap=self.bootstrap, max_samples=self.max_samples)
         sampler = forest._make_sampler(len(rows), rows.weight)
-        if self.oob_score and not sampler.leaves_out:
+        if self._asks_oob() and not sampler.leaves_out:
+            purpose = "oob_score=True" if self.oob_score else "conformal='oob'"
             raise ValueError(
-                "oob_score=True needs out-of-bag rows: set bootstrap=True, or max_samples below "
+                f"{purpose} needs out-of-bag rows: set bootstrap=True, or max_samples below "
                 "the number of rows"
             )
         if sampler.weight is not None and not sampler.replace:
@@ -273,8 +274,12 @@ class BaggingModel(Ensemble):
         with sharing_bins_of(whole_table) if shares_bins else nullcontext():
             self._members = run_members(fit_one, range(int(self.n_estimators)), self.n_jobs)
         self._forest, self._sampler = None, sampler
-        if self.oob_score:
+        if self._asks_oob():
             self._score_out_of_bag(rows)
+
+    def _asks_oob(self) -> bool:
+        """Whether `fit` makes out-of-bag predictions, for `oob_score` or for held-out rows."""
+        return bool(self.oob_score) or bool(self._wants_oob())  # type: ignore[attr-defined]
 
     def _score_out_of_bag(self, rows: Rows) -> None:
         """Predict each row by the members that have not seen it."""

@@ -60,7 +60,7 @@ class OptionalProbabilities(ClassifierMixin):
         proba : ndarray of shape (n_rows, n_classes)
             Columns in the order of `classes_`.
         """
-        return self._probabilities(X)
+        return self._calibrated(self._probabilities(X))
 
     @available_if(lambda self: self._has_probabilities())
     def predict_log_proba(self, X: Any) -> np.ndarray:
@@ -76,4 +76,4 @@ class OptionalProbabilities(ClassifierMixin):
             -inf for a probability of 0.
         """
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self._probabilities(X)))
+            return np.asarray(np.log(self._calibrated(self._probabilities(X))))

@@ -134,6 +134,12 @@ class PreparedRegressor(RegressorMixin, _Prepared):
     def _predictions(self, X: Any) -> np.ndarray:
         return self._call("predict", X)
 
+    def _spread_table(self, X: Any) -> Any:
+        return self.dates_.transform(X)
+
+    def _spread_width(self) -> int:
+        return int(self.estimator_.n_features_in_)
+
 
 class PreparedClassifier(ClassifierMixin, _Prepared):
     """A classifier for tables with dates: `DateFeatures` and a model in one.

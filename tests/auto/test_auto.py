@@ -7,9 +7,9 @@ import pytest
 
 import hybridtrees as ht
 from hybridtrees.auto.audition import Table
-from hybridtrees.auto.blend import find_temperature, heated
 from hybridtrees.auto.estimators import deal_out
 from hybridtrees.auto.plan import learning_rate, make_plan
+from hybridtrees.uncertainty.calibration import find_temperature, heated
 
 
 def problem(n=200, seed=0, n_features=5):

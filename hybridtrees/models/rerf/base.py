@@ -39,7 +39,15 @@ from hybridtrees.models.shared.targets import SupervisedFit
 from hybridtrees.models.shared.tree_parameters import RegressionCriterion
 
 # Parameters that RERF sets in its forest itself, and those it passes on, which `tune` may name.
-_OWN = ("oob_score", "categorical_features", "warm_start", "random_state", "n_jobs", "verbose")
+_OWN = (
+    "conformal",
+    "oob_score",
+    "categorical_features",
+    "warm_start",
+    "random_state",
+    "n_jobs",
+    "verbose",
+)
 FOREST = tuple(name for name in declared_parameters(ResidualForest) if name not in _OWN)
 _TUNED = ("best_params_", "best_score_", "tune_results_")
 _OOB = ("oob_score_", "oob_curve_", "oob_prediction_", "oob_decision_function_")
@@ -124,6 +132,11 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
     categorical_encoding: Literal["onehot", "target_mean"] = "onehot"
     tune: bool | dict[str, Any] | Sequence[dict[str, Any]] = False
     tune_by: Any = "oob"
+
+    def _oob_purpose(self) -> str:
+        if self.oob_score or self._tunes():
+            return "oob_score" if self.oob_score else "tune_by='oob'"
+        return super()._oob_purpose()
 
     # -- hooks for targets ----------------------------------------------------------------------
 
@@ -264,7 +277,8 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
         line, own_options = self._fit_line(rows, candidate, options)
         line.fitted_with = growth = self._growth(rows, line, own_options)
         by_oob = self._tunes() and isinstance(self.tune_by, str)
-        forest = self._forest(candidate, seed, scored and (bool(self.oob_score) or by_oob))
+        asks_oob = bool(self.oob_score) or self._wants_oob()  # type: ignore[attr-defined]
+        forest = self._forest(candidate, seed, scored and (asks_oob or by_oob))
         if earlier is not None:
             same = "the forest on the residuals of the same regression"
             check_same_growth(earlier["_fitted_with"], growth, same)
@@ -273,11 +287,7 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
             forest = copy.copy(earlier["forest_"]).set_params(**params)
         truth = self._indicators(rows.target)
         raw = line.line.predict(rows.fits.columns, None, options.n_threads)
-        table = replace(
-            rows.table,
-            oob_purpose="oob_score" if self.oob_score else "tune_by='oob'",
-            target_checksum=growth["y"],
-        )
+        table = replace(rows.table, oob_purpose=self._oob_purpose(), target_checksum=growth["y"])
         if scored and (forest.oob_score or forest.n_estimators == "auto"):
             honest = honest_level(rows.fits, line, own_options, self._level)
             table = replace(table, oob_target=truth - honest)

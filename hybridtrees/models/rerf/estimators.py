@@ -70,6 +70,8 @@ class RERFRegressor(RegressorMixin, RERFModel):
     True
     """
 
+    _has_oob = True
+
     max_features: MaxFeatures = 1.0
 
     def _encode_target(self, y: Any, n_rows: int) -> np.ndarray:

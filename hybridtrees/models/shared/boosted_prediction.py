@@ -110,6 +110,10 @@ quantiles or expectiles
         raw = self._raw_scores(X, iteration_range, base_margin=base_margin)
         if output_margin:
             return raw[:, 0] if raw.shape[1] == 1 else raw
+        return self._final(raw)
+
+    def _final(self, raw: np.ndarray) -> np.ndarray:
+        """Turn the scores of all rounds into predictions."""
         return self._from_raw(raw)
 
     def staged_predict(self, X: Any, *, base_margin: Any = None) -> Iterator[np.ndarray]:

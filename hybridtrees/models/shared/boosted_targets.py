@@ -137,7 +137,13 @@ class BoostedClassifier(ClassWeightMixin, StagedClassifierMixin, BoostedModel):
             Columns in the order of `classes_`.
         """
         raw = self._raw_scores(X, iteration_range, base_margin=base_margin)
-        return np.asarray(self._loss.predict(raw))
+        return self._calibrated(np.asarray(self._loss.predict(raw)))
+
+    def _final(self, raw: np.ndarray) -> np.ndarray:
+        if not self._is_calibrated():
+            return self._from_raw(raw)
+        proba = self._calibrated(np.asarray(self._loss.predict(raw)))
+        return np.asarray(self.classes_[proba.argmax(axis=1)])
 
     def staged_predict_proba(self, X: Any, *, base_margin: Any = None) -> Iterator[np.ndarray]:
         """Predict probabilities after every round; see `staged_predict`."""

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from hybridtrees._parameters import attribute
 from hybridtrees.base import ClassifierMixin, RegressorMixin, atomic_fit
 from hybridtrees.input.validation import check_target_classification, check_target_regression
 
@@ -31,7 +32,7 @@ def read_regression_target(
 class SeveralTargets(RegressorMixin):
     """A boosted regressor of one or more targets, with trees for each; goes before the family."""
 
-    _n_targets: int
+    _n_targets: int = attribute()
 
     def _read_targets(self, y: Any, n_rows: int, limit: float) -> np.ndarray:
         """Return the target of `fit`, whose magnitude is limited, and count its columns."""
@@ -104,8 +105,8 @@ class RegressionTarget(RegressorMixin):
         Number of targets.
     """
 
-    n_outputs_: int
-    criterion: Any
+    n_outputs_: int = attribute()
+    criterion: Any = attribute()
 
     def _takes_several(self) -> bool:
         """Whether `y` may have several columns."""
@@ -166,8 +167,8 @@ class ClassTarget(ClassifierMixin):
         Always 1.
     """
 
-    classes_: np.ndarray
-    n_classes_: int
+    classes_: np.ndarray = attribute()
+    n_classes_: int = attribute()
 
     def _n_classes(self) -> int:
         return self.n_classes_

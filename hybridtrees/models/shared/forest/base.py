@@ -345,6 +345,7 @@ class RegressionForest(RegressionTarget):
         are none.
     """
 
+    _has_oob = True
     _default_metric = "mse"
 
     def _default_score(self, oob: OutOfBag) -> float:
@@ -373,6 +374,7 @@ class ClassificationForest(ClassTarget):
         for.
     """
 
+    _has_oob = True
     _default_metric = "error"
     _metric_names: ClassVar[tuple[str, ...]] = (
         "error", "merror", "logloss", "mlogloss", "brier", "auc", "aucpr",

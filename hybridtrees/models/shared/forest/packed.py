@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse
 
-from hybridtrees._parameters import attribute, check_boolean_or_auto, check_real
+from hybridtrees._parameters import attribute, check_boolean_or_auto, check_option
 from hybridtrees._persistence import register
 from hybridtrees.core.base.criteria import REGRESSION_CRITERIA
 from hybridtrees.core.tree.additive import (
@@ -37,6 +37,8 @@ from hybridtrees.models.shared.tree_parameters import (
     Splitter,
     TreeRecipe,
 )
+from hybridtrees.uncertainty.intervals import METHODS as INTERVAL_METHODS
+from hybridtrees.uncertainty.mixins import IntervalMethod
 
 register(PackedTrees)
 
@@ -291,20 +293,43 @@ class PackedRegressionForest(RegressionForest, PackedForest):
             found = found[..., 0]
         return found[:, 0] if np.ndim(q) == 0 else found
 
-    def predict_interval(self, X: Any, level: float = 0.9) -> np.ndarray:
-        """Predict an interval that contains the target with a given probability.
+    def predict_interval(
+        self,
+        X: Any,
+        coverage: float = 0.9,
+        method: IntervalMethod | Literal["quantiles"] = "auto",
+        *,
+        level: float | None = None,
+    ) -> np.ndarray:
+        """Predict an interval for the target of each row.
+
+        With `conformal`, or after `conformalize`, a share `coverage` of new rows has its target in
+        the interval, on average over rows like those held out. Quantiles of the forest promise
+        nothing of the kind.
 
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-        level : float, default=0.9
-            The probability.
+        coverage : float, default=0.9
+            Share of the rows, between 0 and 1.
+        method : {"auto", "constant", "quantiles"}, default="auto"
+            "constant": the same distances from the prediction for all rows. "quantiles": the
+            quantiles (1 - coverage) / 2 and (1 + coverage) / 2 of `predict_quantiles`. "auto":
+            "quantiles" if no rows were held out; else wider where residuals were large, if that
+            describes the held-out residuals better.
+        level : float, optional
+            The same as `coverage`.
 
         Returns
         -------
-        interval : ndarray of shape (n_rows, 2), or (n_rows, 2, n_outputs)
-            The quantiles (1 - level) / 2 and (1 + level) / 2.
+        interval : ndarray of shape (n_rows, 2), or (n_rows, 2, n_outputs) for several outputs
+            Lower and upper bound.
         """
-        check_real("level", level, 0, 1, closed="neither")
-        rest = (1.0 - float(level)) / 2.0
+        if level is not None:
+            coverage = check_real("level", level, 0, 1, closed="neither")
+        check_option("method", method, (*INTERVAL_METHODS, "quantiles"))
+        held_out = vars(self).get("_uncertainty") is not None
+        if method != "quantiles" and (held_out or method != "auto"):
+            return super().predict_interval(X, coverage, method)
+        rest = (1.0 - check_real("coverage", coverage, 0, 1, closed="neither")) / 2.0
         return self.predict_quantiles(X, (rest, 1.0 - rest))

@@ -69,12 +69,18 @@ class BaggingParameters(GrowthParameters):
             check_real("max_samples", self.max_samples, 0, 1, closed="right")
 
     def _asks_oob(self) -> bool:
+        """Whether `fit` makes out-of-bag predictions, for `oob_score` or for held-out rows."""
+        return self._scores_oob() or bool(self._wants_oob())  # type: ignore[attr-defined]
+
+    def _scores_oob(self) -> bool:
         """Whether `oob_score` is anything but False, of Python or NumPy."""
         return not isinstance(self.oob_score, bool | np.bool_) or bool(self.oob_score)
 
     def _oob_purpose(self) -> str:
         """Return the parameter that needs out-of-bag rows, for messages."""
-        return "oob_score" if self._asks_oob() else "n_estimators='auto'"
+        if self._scores_oob():
+            return "oob_score"
+        return "conformal='oob'" if self._asks_oob() else "n_estimators='auto'"
 
     def _n_trees(self, n_grown: int) -> tuple[int, bool]:
         """Return the number of trees to grow, and whether to stop when the error has settled."""

@@ -1,0 +1,42 @@
+"""The decorator of every `fit`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def atomic_fit(method: Method) -> Method:
+    """Decorate a `fit` so that an error leaves the estimator as it was.
+
+    Attributes are restored by reference, so the method must replace objects and not modify them.
+    An error about the arguments themselves names the class of the estimator.
+
+    An estimator with a method `_begin_fit` is asked first. It may check the arguments, and returns
+    a function that is called after the fit.
+    """
+
+    @functools.wraps(method)
+    def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = self.__dict__.copy()
+        try:
+            begin = getattr(self, "_begin_fit", None)
+            finish = None if begin is None else begin(method, args, kwargs)
+            fitted = method(self, *args, **kwargs)
+            if finish is not None:
+                finish()
+            return fitted
+        except BaseException as error:  # an interrupt, too, must not leave a half-fitted model
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            trace = error.__traceback__
+            if isinstance(error, TypeError) and trace is not None and trace.tb_next is None:
+                # Not raised within the method: Python names the base class that has it.
+                own = f"{type(self).__name__}.{method.__name__}"
+                raise TypeError(str(error).replace(method.__qualname__, own)) from None
+            raise
+
+    return guarded  # type: ignore[return-value]

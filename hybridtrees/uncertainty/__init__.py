@@ -1,0 +1,1 @@
+"""Intervals and prediction sets by conformal methods, and calibrated probabilities."""
