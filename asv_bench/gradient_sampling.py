@@ -1,7 +1,7 @@
 """Rows drawn by gradients against rows drawn alike: error for the CPU time, here and in xgboost.
 
-Each way to sample fits its rounds once; errors are those on test rows after some of the rounds, times
-the CPU time of one thread up to there (the fit's, in proportion to the rounds). Run as::
+Times are those of one thread. Errors are those on test rows: after all rounds, and after as many as
+fit into the CPU time of our uniform sampling, where rounds take equal time. Run as::
 
     python gradient_sampling.py
     python gradient_sampling.py --shares 0.1 0.3 --rows 100000
