@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -30,8 +29,9 @@ FEWEST_ROWS = 500
 # Rounds that `MOST_ROUNDS` stand for at another rate: a model of small steps needs more of them.
 REFERENCE_RATE = 0.1
 _MOST_STRETCH = 10.0
-# Stages of a rung that are scored; their scores are means over folds, and smooth.
-_STAGES = 40
+# Stages of a step that are scored; their scores are means over folds, and smooth.
+_STAGES = 20
+_LOOKS = 4  # steps of a rung
 
 Given = dict[str, Any]  # further arguments of `fit`
 
@@ -81,9 +81,13 @@ class Resource:
     def __init__(self, most: int, shrinks: list[int]) -> None:
         self.levels = [math.ceil(most / shrink) for shrink in shrinks]
 
-    def amount(self, model: Any, rung: int) -> int:
-        """Return how much a candidate gets on a rung."""
-        return self.levels[rung]
+    def steps(self, rung: int) -> list[int]:
+        """Return the amounts at which a rung stops to look, the last of which is its own."""
+        return self.levels[rung : rung + 1]
+
+    def amount(self, model: Any, level: int) -> int:
+        """Return how much of an amount a candidate gets."""
+        return level
 
     def prepared(self, model: Any) -> Any:
         """Set the parameters of a fresh copy, so that it can be fitted rung by rung."""
@@ -136,12 +140,21 @@ class Rounds(Trees):
         super().__init__(most, shrinks)
         self.by_rate = by_rate  # whether learning rates differ
 
-    def amount(self, model: Any, rung: int) -> int:
+    def steps(self, rung: int) -> list[int]:
+        """Return numbers of rounds after which a candidate may have peaked."""
+        last = self.levels[rung]
+        if rung == 0:
+            return [last]
+        first = self.levels[rung - 1]
+        between = {round(first * (last / first) ** (k / _LOOKS)) for k in range(1, _LOOKS)}
+        return [*sorted(between - {first, last}), last]
+
+    def amount(self, model: Any, level: int) -> int:
         """Return the number of rounds: all candidates take steps of the same length in total."""
-        level, rate = self.levels[rung], model.learning_rate
-        if not self.by_rate or not isinstance(rate, Real) or not rate > 0:
+        rate = model.learning_rate
+        if not self.by_rate or not isinstance(rate, int | float) or not rate > 0:
             return level  # `fit` refuses rates that are none
-        return max(1, round(level * min(REFERENCE_RATE / float(rate), _MOST_STRETCH)))
+        return max(1, round(level * min(REFERENCE_RATE / rate, _MOST_STRETCH)))
 
     def prepared(self, model: Any) -> Any:
         """Set the parameters of a fresh copy: no rounds are given away to early stopping."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hybridtrees.selection.resources import Resource
 
 _SHOWN = 10  # trials that a notebook shows
+_PATIENCE = 10  # rounds without gain, at least, after which a trial is not continued
 
 
 @dataclass
@@ -82,8 +83,9 @@ class Trial:
         self.std, self.fold_scores = float(table[:, best].std()), table[:, best].copy()
 
     def has_peaked(self, resource: Resource) -> bool:
-        """Whether more rounds would be of no use: the best one is in the first half."""
-        return resource.stages and 2 * self.amount <= max(self.curve, default=0)
+        """Whether more rounds would be of no use: none of the last fifth has helped."""
+        last = max(self.curve, default=0)
+        return resource.stages and last - self.amount >= max(_PATIENCE, 0.2 * last)
 
 
 class Rung(NamedTuple):

@@ -266,10 +266,12 @@ class _Search:
         standing, rungs = trials, []
         for k in range(len(self.resource.levels)):
             start = clock.perf_counter()
-            going = [trial for trial in standing if k == 0 or not trial.has_peaked(self.resource)]
+            ended = standing
             with sharing_bins(len(self.tests) + 1):
-                tried = self._try_all(going, k)
-            ended = [t for t in standing if t.error is None and (t not in going or t in tried)]
+                for level in self.resource.steps(k):
+                    going = [trial for trial in ended if not trial.has_peaked(self.resource)]
+                    cut = self._try_all(going, k, level)
+                    ended = [t for t in ended if t.error is None and t.number not in cut]
             if not ended and k == 0:
                 raise _failure(trials)
             if not ended:
@@ -303,8 +305,8 @@ class _Search:
         limit = self.time_limit
         return limit is not None and clock.perf_counter() - self._start > limit
 
-    def _try_all(self, trials: list[Trial], rung: int) -> list[Trial]:
-        """Give trials the resource of a rung, and return those that ended."""
+    def _try_all(self, trials: list[Trial], rung: int, level: int) -> set[int]:
+        """Give trials so much of the resource, and return those that the time limit cut."""
         jobs = [(trial, fold) for trial in trials for fold in range(len(self.tests))]
 
         def job(item: tuple[Trial, int], n_threads: int) -> Grown | str | None:
@@ -312,38 +314,38 @@ class _Search:
             if self._is_late() and not (rung == 0 and trial is trials[0]):
                 return None
             try:
-                return self._grow(trial, fold, rung, n_threads)
+                return self._grow(trial, fold, rung, level, n_threads)
             except Exception as error:  # a setting that fails must not end the search
                 return f"{type(error).__name__}: {error}"
 
         found = run_side_by_side(job, jobs, self.n_jobs)
-        ended, n_folds = [], len(self.tests)
+        cut, n_folds = set(), len(self.tests)
         for k, trial in enumerate(trials):
             made = found[k * n_folds : (k + 1) * n_folds]
             errors = [one for one in made if isinstance(one, str)]
             if errors:
                 trial.error = errors[0]
             elif any(one is None for one in made):
-                self.n_cut += 1
+                cut.add(trial.number)
             else:
                 grown = [one for one in made if isinstance(one, Grown)]
                 self._grown |= {(trial.number, fold): one for fold, one in enumerate(grown)}
                 trial.take([one.scores for one in grown], rung, self.resource, self._better)
                 trial.seconds += sum(one.seconds for one in grown)
-                ended.append(trial)
-        return [trial for trial in ended if trial.error is None]
+        self.n_cut += len(cut)
+        return cut
 
     def _better(self, scores: np.ndarray) -> int:
         larger = self.scorer.maximize or self.scorer.negated
         return int(np.argmax(scores) if larger else np.argmin(scores))
 
-    def _grow(self, trial: Trial, fold: int, rung: int, n_threads: int) -> Grown:
+    def _grow(self, trial: Trial, fold: int, rung: int, level: int, n_threads: int) -> Grown:
         """Fit or continue the model of a fold, and score it."""
         start = clock.perf_counter()
         resource, old = self.resource, self._grown.get((trial.number, fold))
         model = fresh(self.estimator, trial.params, self.seed, n_threads)
         model = resource.prepared(model)
-        amount = resource.amount(model, rung)
+        amount = resource.amount(model, level)
         parts = self.parts[fold]
         part = parts[rung] if len(parts) > 1 else parts[0]
         before, known = (None, 0) if old is None else (old.model, max(old.scores))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -159,3 +160,11 @@ def test_every_default_value_is_allowed(table, family, kind):
         model = getattr(ht, family + kind)(**{k: v for k, v in small.items() if k in known})
         result = tune(model, X, y, n_trials=3, cv=2, max_resource=20)
     assert not any(trial.error for trial in result.trials)
+
+
+def test_the_guide_lists_the_default_values():
+    page = Path(__file__).parents[2] / "docs/guide/early_stopping_and_tuning.md"
+    lines = page.read_text(encoding="utf-8").splitlines()
+    for family, space in DEFAULT_SPACES.items():
+        values = (f"`{name}` {', '.join(map(repr, v))}" for name, v in space.items())
+        assert f"| `{family}*` | {'; '.join(values)} |" in lines
