@@ -24,6 +24,7 @@ SANITIZE = switched_on("HYBRIDTREES_SANITIZE")
 EXTENSIONS = {
     "hybridtrees.core.base._types": False,
     "hybridtrees.core.base._threads": True,
+    "hybridtrees.core.base._gradient_draws": True,
     "hybridtrees.core.bins._sketch": True,
     "hybridtrees.core.bins._bins": True,
     "hybridtrees.core.search._histogram": True,

@@ -263,6 +263,9 @@ def newton_boosting() -> Iterator[Work]:
         yield ht.XGBClassifier(scale_pos_weight=2.0, **own), "binary", {}
         sampled = {"subsample": 0.7, "colsample_bytree": 0.6, "colsample_bynode": 0.7}
         yield ht.XGBRegressor(**sampled, **own), "real", {}
+        by_gradient = {"subsample": 0.3, "sampling_method": "gradient_based"}
+        yield ht.XGBRegressor(**by_gradient, **own), "real", {"weighted": True}
+        yield ht.XGBClassifier(**by_gradient, **own), "classes", {}
         strict = {"reg_alpha": 0.5, "gamma": 0.1, "min_child_weight": 5, "max_delta_step": 0.7}
         yield ht.XGBRegressor(**strict, max_bin=63, **own), "real", {"weighted": True}
         constraints = {
@@ -333,6 +336,8 @@ def linear_leaves() -> Iterator[Work]:
     sampled = {"subsample": 0.7, "colsample_bytree": 0.6, "refit_leaves": False}
     yield ht.PLGBRegressor(extrapolation="linear", **sampled, **some), "real", {}
     yield ht.PLGBRegressor(objective="count:poisson", **some), "counts", {"weighted": True}
+    by_gradient = {"subsample": 0.3, "sampling_method": "gradient_based"}
+    yield ht.PLGBRegressor(**by_gradient, **some), "real", {"weighted": True}
     yield ht.PLGBClassifier(**some), "classes", {}
     stopping = {**some, "n_estimators": 60, "early_stopping_rounds": 3, "learning_rate": 0.3}
     yield ht.PLGBClassifier(**stopping), "binary", {"weighted": True, "evaluated": True}
@@ -384,6 +389,8 @@ def large_works() -> Iterator[Work]:
         yield ht.XGBRegressor(tree_method=method, **shared), "real", {}
         sampled = ht.XGBRegressor(tree_method=method, subsample=0.7, **shared)
         yield sampled, "real", {"weighted": True}
+    by_gradient = {"subsample": 0.3, "sampling_method": "gradient_based"}
+    yield ht.XGBRegressor(**by_gradient, **shared), "real", {}
     yield ht.XGBClassifier(**shared), "classes", {}
     yield ht.GradientBoostingRegressor(subsample=0.7, **shared), "real", {}
     yield ht.RandomForestClassifier(**shared), "binary", {}

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from hybridtrees.models.rerf.estimators import RERFClassifier, RERFRegressor
     from hybridtrees.models.xgb.estimators import XGBClassifier, XGBRegressor
     from hybridtrees.prepare import DateFeatures
-    from hybridtrees.selection import cv, split_rows
+    from hybridtrees.selection import cv, split_rows, tune
 
 # Imported on first use: a program that uses one family does not wait for the others.
 _LAZY_MODULES = {
@@ -77,7 +77,7 @@ _LAZY_MODULES = {
     "models.rerf.estimators": ("RERFClassifier", "RERFRegressor"),
     "models.xgb.estimators": ("XGBClassifier", "XGBRegressor"),
     "prepare": ("DateFeatures",),
-    "selection": ("cv", "split_rows"),
+    "selection": ("cv", "split_rows", "tune"),
 }
 _PUBLIC_MODULES = ("callbacks", "datasets", "inspection", "metrics")
 _MODULE_OF = {name: module for module, names in _LAZY_MODULES.items() for name in names}
@@ -134,6 +134,7 @@ __all__ = [
     "load",
     "metrics",
     "split_rows",
+    "tune",
 ]
 
 

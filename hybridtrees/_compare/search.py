@@ -17,11 +17,10 @@ from hybridtrees._compare.helpers import Helpers
 from hybridtrees._compare.progress import Progress
 from hybridtrees._compare.scores import Prediction, Score
 from hybridtrees.core.base.threads import effective_threads
+from hybridtrees.selection.halving import n_survivors, rung_shrinks
 from hybridtrees.selection.splits import Split, nested_parts
 
 SEARCHES = ("halving", "grid")
-# A rung of halving has a third of the next one's rows and hands on a third of its settings.
-_FACTOR = 3
 # A score on fewer rows is too noisy; a class should have some of them.
 _FEWEST_ROWS = 1000
 # Below so many entries a fit is too small for several threads: fits run side by side instead.
@@ -152,20 +151,15 @@ class Search:
 
     def _rungs(self, most_settings: int) -> list[list[Part]]:
         """Rows of each rung, the last of which has them all."""
-        n_rungs = 1
+        shrink = [1]
         if self.limits.search == "halving":
             least = min(len(fold.train) for fold in self.plan.folds)
-            while (
-                _FACTOR**n_rungs <= least / _FEWEST_ROWS
-                and _FACTOR ** (n_rungs - 1) < most_settings
-            ):
-                n_rungs += 1
-        shrink = [_FACTOR**k for k in reversed(range(n_rungs))]
+            shrink = rung_shrinks(least, _FEWEST_ROWS, most_settings)
         rungs: list[list[Part]] = [[] for _ in shrink]
         for fold in self.plan.folds:
             sizes = [math.ceil(len(fold.train) / factor) for factor in shrink]
             subsets = [fold.train]
-            if n_rungs > 1:
+            if len(shrink) > 1:
                 plan, strata = self.plan, self.data.strata
                 subsets = nested_parts(fold.train, sizes, plan.by_time, strata, self.limits.seed)
             held_out = self.data.part(fold.validation)
@@ -180,7 +174,7 @@ class Search:
             left, total = len(trials), 0.0
             for rung in range(n_rungs):
                 total += left
-                left = math.ceil(left / _FACTOR) if rung + 1 < n_rungs else left
+                left = n_survivors(left) if rung + 1 < n_rungs else left
             expected[key] = total
         return expected
 
@@ -214,7 +208,7 @@ def _in_turn(standing: dict[str, list[Trial]], rung: int) -> list[Trial]:
     seconds that they took.
     """
     chosen = {
-        key: trials if rung == 0 else trials[: math.ceil(len(trials) / _FACTOR)]
+        key: trials if rung == 0 else trials[: n_survivors(len(trials))]
         for key, trials in standing.items()
     }
     return [

@@ -6,22 +6,17 @@ gets the table as the user gave it, so that names, categories and data frames re
 
 from __future__ import annotations
 
-import contextvars
 import inspect
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 
 from hybridtrees._parameters import attribute, clone, is_classifier
 from hybridtrees._predictor import Predictor
 from hybridtrees.base import ClassifierMixin, Estimator, atomic_fit
-from hybridtrees.core.base._threads import StopFlag
 from hybridtrees.core.base.checks import check_count, check_type
-from hybridtrees.core.base.threads import effective_threads
-from hybridtrees.core.base.workers import start_workers
+from hybridtrees.core.base.workers import run_side_by_side
 from hybridtrees.input._user_tables import Columns, open_columns
 from hybridtrees.input.arrays import shorten
 from hybridtrees.input.targets import (
@@ -36,8 +31,7 @@ VOTING = ("soft", "hard")
 USE_HARD = "use voting='hard' or another one"
 LEAVE_OUT = "leave the weights or this member out"
 
-Item = TypeVar("Item")
-Made = TypeVar("Made")
+run_members = run_side_by_side
 
 
 @dataclass(frozen=True)
@@ -293,29 +287,3 @@ def _positions(member: Any, labels: np.ndarray, classes: np.ndarray) -> np.ndarr
             f"{shorten(classes.tolist())}"
         )
     return codes
-
-
-def run_members(
-    function: Callable[[Item, int], Made], items: Iterable[Item], n_jobs: int | None
-) -> list[Made]:
-    """Return ``function(item, n_threads)`` of each item, computed in parallel.
-
-    Threads see the context of the caller, and so the bins that it shares. An error or Ctrl-C ends
-    the work of all of them.
-    """
-    items = list(items)
-    n_threads = effective_threads(n_jobs)
-    pool, n_workers = start_workers(min(n_threads, len(items)))
-    if pool is None:
-        return [function(item, n_threads) for item in items]
-    stop = StopFlag()
-
-    def job(item: Item) -> Made:
-        with stop:
-            return function(item, max(1, n_threads // n_workers))
-
-    with ExitStack() as stack:
-        stack.callback(pool.shutdown, wait=True, cancel_futures=True)
-        stack.callback(stop.set)
-        waiting = [pool.submit(contextvars.copy_context().run, job, item) for item in items]
-        return [each.result() for each in waiting]

@@ -54,6 +54,7 @@ class Scorer:
     measure: Callable[[Predictions, Any, Any], float]  # the value as the metric defines it
     maximize: bool = True
     negated: bool = False  # whether the caller asks for the negative, as by "neg_log_loss"
+    staged: bool = True  # whether it needs predictions only, not the model itself
 
     def reported(self, predictions: Predictions, y: Any, weight: Any) -> float:
         """Return the value under the name and sign that the caller asked for."""
@@ -104,7 +105,7 @@ def _scorer(item: Any, estimator: Any) -> Scorer:
         extra = {} if weight is None else {"sample_weight": weight}
         return float(item(predictions.estimator, predictions.table, y, **extra))
 
-    return Scorer(score)
+    return Scorer(score, staged=False)
 
 
 def _named_scorer(name: str, estimator: Any) -> Scorer:

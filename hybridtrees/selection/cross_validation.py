@@ -147,7 +147,7 @@ def cv(
     columns = open_columns(X)
     n_rows = columns.shape[0]
     weight = check_sample_weight(sample_weight, n_rows)
-    target, classes = _target(estimator, y, n_rows)
+    target, classes = read_target(estimator, y, n_rows)
     if repeats > 1 and (time is not None or not isinstance(splitter, int)):
         raise ValueError(f"repeats={repeats} needs a number of folds without time")
     if time is not None and not isinstance(splitter, int):
@@ -168,7 +168,7 @@ def cv(
             rng=rng,
         )
     ]
-    _check_classes(parts, labels, classes)
+    check_classes(parts, labels, classes)
     run = _Run(estimator, columns, target, weight, scoring, staged, fit_params or {})
     fitted = [run.fold(train, test) for train, test in parts]
     scores, stages, best = run.table([f.scores for f in fitted], [f.stages for f in fitted])
@@ -194,7 +194,7 @@ class _Fold:
     seconds: float
 
 
-class _Stage(Predictions):
+class Stage(Predictions):
     """Predictions after some of the rounds."""
 
     def __init__(self, estimator: Any, labels: np.ndarray, probabilities: Any = None) -> None:
@@ -275,16 +275,16 @@ class _Run:
         return by_name, curves, best
 
 
-def _stages(model: Any, table: Any) -> Iterator[_Stage]:
+def _stages(model: Any, table: Any) -> Iterator[Stage]:
     """Predictions after each round."""
     if not hasattr(model, "classes_"):
-        yield from (_Stage(model, labels) for labels in model.staged_predict(table))
+        yield from (Stage(model, labels) for labels in model.staged_predict(table))
         return
     for proba in model.staged_predict_proba(table):
-        yield _Stage(model, model.classes_[np.argmax(proba, axis=1)], proba)
+        yield Stage(model, model.classes_[np.argmax(proba, axis=1)], proba)
 
 
-def _target(estimator: Any, y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray | None]:
+def read_target(estimator: Any, y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray | None]:
     """Target as an array, and the classes where the estimator is a classifier."""
     name = type(estimator).__name__
     for method in ("fit", "predict", "get_params"):
@@ -297,7 +297,7 @@ def _target(estimator: Any, y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray
     return target, None
 
 
-def _check_classes(folds: Folds, labels: np.ndarray | None, classes: np.ndarray | None) -> None:
+def check_classes(folds: Folds, labels: np.ndarray | None, classes: np.ndarray | None) -> None:
     """Refuse folds that test a class which they do not train."""
     if labels is None or classes is None:
         return

@@ -91,6 +91,7 @@ cpdef enum Stream:
     STREAM_SAMPLE = 8          # sample of the rows of a node
     STREAM_ROWS = 9            # rows of a tree, without replacement
     STREAM_BOOTSTRAP = 10      # rows of a tree, with replacement
+    STREAM_GRADIENTS = 11      # rows of a tree, by their gradients
 
 
 cpdef enum Frontier:

@@ -32,10 +32,10 @@ class WholeTable(NamedTuple):
 class BinStore:
     """Keeps the last binned tables; thread-safe."""
 
-    def __init__(self, whole: WholeTable | None = None) -> None:
+    def __init__(self, whole: WholeTable | None = None, most_tables: int = _MOST_TABLES) -> None:
         self._whole = whole
         # recipe, table, weights, result
-        self._kept: deque[tuple] = deque(maxlen=_MOST_TABLES)
+        self._kept: deque[tuple] = deque(maxlen=most_tables)
         self._lock = threading.Lock()
         self.n_made = self.n_found = 0
 
@@ -115,12 +115,12 @@ BIN_STORE: ContextVar[BinStore | None] = ContextVar("hybridtrees_bin_store", def
 
 
 @contextmanager
-def sharing_bins() -> Iterator[BinStore]:
-    """Share bins between the fits within this context.
+def sharing_bins(most_tables: int = _MOST_TABLES) -> Iterator[BinStore]:
+    """Share bins between the fits within this context, those of the last tables.
 
     Threads have their own context: start them with `contextvars.copy_context`.
     """
-    with _using(BinStore()) as store:
+    with _using(BinStore(None, most_tables)) as store:
         yield store
 
 

@@ -49,6 +49,7 @@ from hybridtrees.models.shared.watchers import (
 )
 
 MAX_CATEGORIES = 2**15  # more than a feature has bins, and it fits into a C int
+SAMPLING_METHODS = ("uniform", "gradient_based")
 GROW_POLICIES = {"depthwise": "depth-wise", "lossguide": "best-first"}
 
 
@@ -79,6 +80,11 @@ class BoostedModel(BoostedPrediction):
         "count:poisson".
     subsample : float
         Share of the rows drawn for each round.
+    sampling_method : {"uniform", "gradient_based"} or None
+        How `subsample` draws rows; None stands for "uniform". With "gradient_based" rows of large
+        gradients are likelier, and weigh inversely to their probabilities, so that sums over the
+        sample have the same mean and less variance: minimal variance sampling (Ibragimov and Gusev
+        2019). A share of 0.1 to 0.3 is then often enough.
     colsample_bytree, colsample_bylevel, colsample_bynode : float
         Share of the features drawn for each tree, of these for each level, of these for each node.
     reg_alpha, reg_lambda : float
@@ -136,6 +142,7 @@ class BoostedModel(BoostedPrediction):
     min_child_weight: float = 1.0
     max_delta_step: float = 0.0
     subsample: float = 1.0
+    sampling_method: Literal["uniform", "gradient_based"] | None = None
     colsample_bytree: float = 1.0
     colsample_bylevel: float = 1.0
     colsample_bynode: float = 1.0
@@ -177,6 +184,8 @@ class BoostedModel(BoostedPrediction):
         check_integer("max_bin", self.max_bin, 2, 256)
         check_real("learning_rate", self.learning_rate, 0, closed="right")
         check_real("subsample", self.subsample, 0, 1, closed="right")
+        if self.sampling_method is not None:
+            check_option("sampling_method", self.sampling_method, SAMPLING_METHODS)
         check_real("scale_pos_weight", self.scale_pos_weight, 0, closed="right")
         check_option("importance_type", self.importance_type, IMPORTANCE_TYPES)
         check_integer("early_stopping_rounds", self.early_stopping_rounds, 1, allow_none=True)
@@ -315,6 +324,7 @@ class BoostedModel(BoostedPrediction):
         n_threads = table_threads(self.n_jobs, n_rows, n_features)
         target, loss = self._encode_target(y, n_rows, before, params.max_delta_step)
         loss.check_target(target)
+        self._check_sampling(loss)
         if before is not None:
             _check_continued(before._loss, loss)
         weight = self._weigh_classes(target, check_sample_weight(sample_weight, n_rows))
@@ -341,13 +351,17 @@ class BoostedModel(BoostedPrediction):
         for each, own in zip(eval_sets, margins, strict=True):
             each.raw = _scores(before, base_raw, own, each.values, n_threads)
         raw = _scores(before, base_raw, margin, values, n_threads)
-        rate = float(self.learning_rate)
+        rate, share = float(self.learning_rate), float(self.subsample)
+        by_gradient = self.sampling_method == "gradient_based"
+        shares = (1.0, share) if by_gradient else (share, 1.0)
         first = before.n_iter_ if before else 0
         with self._open_grower(values, weight, params, n_threads) as grower:
             training = boost(
-                self._steps(grower, loss, target, weight, raw, rate, n_threads, params.monotonic),
+                self._steps(
+                    grower, loss, target, weight, raw, rate, n_threads, params.monotonic, shares[1]
+                ),
                 range(first, first + self.n_estimators),
-                sampler=draw_each(float(self.subsample)),
+                sampler=draw_each(shares[0]),
                 seeds=seeds.spawn(1)[0],
                 eval_sets=eval_sets,
                 watchers=watchers,
@@ -388,6 +402,15 @@ class BoostedModel(BoostedPrediction):
         monotonic = read_monotonic(given[0], names, mask, "monotone_constraints")
         groups = read_interactions(given[1], names, len(mask), "interaction_constraints")
         return replace(params, monotonic=monotonic, interaction=groups)
+
+    def _check_sampling(self, loss: Loss) -> None:
+        """Refuse to draw by gradients where leaves are not fitted to them."""
+        if self.sampling_method == "gradient_based" and loss.adaptive_leaves:
+            raise ValueError(
+                f"sampling_method='gradient_based' of {type(self).__name__} weighs gradients, but "
+                f"the leaves of objective={self.objective!r} are fitted to the residuals: use "
+                "'uniform'"
+            )
 
     def _make_loss(
         self, objective: Any, max_step: float, *, n_classes: int = 0, n_targets: int = 1

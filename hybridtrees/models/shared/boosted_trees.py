@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -76,14 +76,23 @@ class BoostedTrees(RawScoreMixin, CategoryPredictor):
         self.trees_.add_raw(values, raw, self._predict_threads(n_rows), *trees)
         return raw
 
-    def _staged_raw(self, X: Any, *, base_margin: Any = None) -> Iterator[np.ndarray]:
-        """Yield raw scores after every round that `predict` uses, all in the same array."""
+    def _staged_raw(
+        self, X: Any, *, base_margin: Any = None, rounds: Iterable[int] | None = None
+    ) -> Iterator[np.ndarray]:
+        """Yield raw scores after every round that `predict` uses, all in the same array.
+
+        With `rounds`, ascending numbers, only after these.
+        """
         values = self._read_features(X)
         n_rows, n_outputs = values.shape[0], self._loss.n_outputs
         raw = self._start_raw(X, n_rows, base_margin=base_margin)
         n_threads = self._predict_threads(n_rows)
-        for first in range(0, self._tree_range(None)[1], n_outputs):
-            self.trees_.add_raw(values, raw, n_threads, first, first + n_outputs)
+        first = 0
+        if rounds is None:
+            rounds = range(1, self._tree_range(None)[1] // n_outputs + 1)
+        for n_rounds in rounds:
+            self.trees_.add_raw(values, raw, n_threads, first, n_rounds * n_outputs)
+            first = n_rounds * n_outputs
             yield raw
 
     def _additive_form(self) -> AdditiveForm:

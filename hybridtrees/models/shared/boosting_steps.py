@@ -14,6 +14,7 @@ from hybridtrees.core.tree.pruning import collapse_alphas, prune_nodes
 from hybridtrees.core.tree.tree import Tree
 from hybridtrees.losses import Loss
 from hybridtrees.models.shared.constraints import bounded_values
+from hybridtrees.models.shared.row_draws import draw_by_gradient
 
 Segments = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -39,20 +40,28 @@ class BoostingSteps:
         raise NotImplementedError
 
 
+@dataclass(eq=False)
 class NewtonSteps(BoostingSteps):
     """Trees on gradients and hessians (Chen and Guestrin 2016)."""
+
+    gradient_share: float = 1.0  # share of the rows drawn by their gradients, in place of `rows`
 
     def __post_init__(self) -> None:
         super().__post_init__()
         shape = (self.n_outputs, len(self.y))
         self._grad = np.empty(shape, dtype=np.float32)
-        constant = self.loss.constant_hessian and self.weight is None
+        constant = self.loss.constant_hessian and self.weight is None and self.gradient_share >= 1
         self._hess = None if constant else np.empty(shape, dtype=np.float32)
 
     def take(self, rows: np.ndarray | None, seeds: np.ndarray) -> list[Tree]:
         """Grow one tree per output on the rows, and add them to `raw` of all rows."""
         loss, hess = self.loss, self._hess
         loss.statistics(self.y, self.raw, self.weight, self._grad, hess, self.n_threads)
+        if self.gradient_share < 1:
+            # One sample for the trees of all outputs.
+            rows = draw_by_gradient(
+                int(seeds[0]), self._grad, hess, self.gradient_share, self.n_threads
+            )
         trees = []
         for k in range(self.n_outputs):
             statistics = Statistics(self._grad[k], 1.0 if hess is None else hess[k])

@@ -30,11 +30,6 @@ _ONE_VALUE = {
         "one_output_per_tree",
         "a tree has one output here",
     ),
-    "sampling_method": (
-        ("uniform", "gradient_based"),
-        "uniform",
-        "every row is as likely to be drawn; give sample_weight",
-    ),
 }
 
 
@@ -64,10 +59,9 @@ class XGBModel(BoostedModel):
         Type of each feature, "c" for categorical; an alternative to `categorical_features`.
     enable_categorical : bool
         Whether categorical features are allowed.
-    booster, multi_strategy, num_parallel_tree, sampling_method, feature_weights, \
-max_cat_threshold, device : None
-        Parameters of xgboost with one supported value: "gbtree", "one_output_per_tree", 1,
-        "uniform", None, None and "cpu". None stands for that value.
+    booster, multi_strategy, num_parallel_tree, feature_weights, max_cat_threshold, device : None
+        Parameters of xgboost with one supported value: "gbtree", "one_output_per_tree", 1, None,
+        None and "cpu". None stands for that value.
     verbosity, validate_parameters : int, bool or None
         Parameters of xgboost without effect: parameters are always validated.
     """
@@ -80,7 +74,6 @@ max_cat_threshold, device : None
     booster: Literal["gbtree"] | None = None
     multi_strategy: Literal["one_output_per_tree"] | None = None
     num_parallel_tree: Literal[1] | None = None
-    sampling_method: Literal["uniform"] | None = None
     feature_weights: Any = None
     max_cat_threshold: int | None = None
     device: Literal["cpu"] | None = None

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse
 
-from hybridtrees._parameters import attribute, check_boolean_or_auto, check_option
+from hybridtrees._parameters import attribute, check_boolean_or_auto, check_option, check_real
 from hybridtrees._persistence import register
 from hybridtrees.core.base.criteria import REGRESSION_CRITERIA
 from hybridtrees.core.tree.additive import (
