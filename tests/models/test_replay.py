@@ -204,7 +204,7 @@ def test_replayed_statistics_equal_a_slow_refit():
     y = y + np.random.default_rng(2).normal(size=90)[X[:, 1].astype(int)]
     X[450:460, 1] = 95  # a name that the first rows lack
     weight = np.random.default_rng(3).integers(1, 4, 500).astype(float)
-    model = ht.XGBRegressor(n_estimators=8, learning_rate=0.3, max_depth=3, categorical_features=[1])
+    model = ht.XGBRegressor(n_estimators=8, max_depth=3, categorical_features=[1])
     model.fit(X[:400], y[:400], sample_weight=weight[:400])
     replay(model, X, y, weight)
     statistics = model._reader.statistics
