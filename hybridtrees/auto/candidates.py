@@ -25,6 +25,7 @@ _TITLES = {
     "trees": "boosted trees",
     "small trees": "boosted trees of 8 leaves",
     "lines": "boosted trees with lines",
+    "drawn lines": "boosted trees with lines, rows drawn",
     "steep lines": "boosted trees with many lines",
     "forest": "random forest",
     "linear": "linear model",
@@ -74,6 +75,7 @@ def make_candidates(
     lines = PLGBClassifier if classify else PLGBRegressor
     forest: Any = RandomForestClassifier if classify else RandomForestRegressor
     linear: Any = LogisticClassifier if classify else LinearRegressor
+    slopes = {**boosting, **({} if plan.extrapolates else {"extrapolation_margin": 0.0})}
     made = []
     for name in plan.candidates:
         if name == "trees":
@@ -85,9 +87,11 @@ def make_candidates(
                 grow_policy="lossguide", **boosting,
             )  # fmt: skip
         elif name == "lines":
-            model = lines(**boosting)
+            model = lines(**slopes)
+        elif name == "drawn lines":
+            model = lines(subsample=0.8, **slopes)
         elif name == "steep lines":
-            model = lines(max_leaf_features=10, **boosting)
+            model = lines(max_leaf_features=10, **slopes)
         elif name == "forest":
             # Probabilities of leaves with one row are 0 or 1, too sure of themselves.
             few = {"min_samples_leaf": 5, "max_features": "sqrt"} if classify else {}

@@ -37,9 +37,9 @@ class _Auto(Predictor):
     Parameters
     ----------
     quality : int
-        How much work to invest, from 1 to 5. 1: one boosted model, stopped early. 3: four kinds of
-        models, four folds. 5: six kinds, eight folds, half the learning rate. The model depends on
-        it and on `random_state` alone, never on the clock.
+        How much work to invest, from 1 to 5. 1: one boosted model, stopped early. 3: five kinds of
+        models, four folds. 5: seven kinds, eight folds, half the learning rate. The model depends
+        on it and on `random_state` alone, never on the clock.
     time_limit : float or None
         Seconds after which no further model is fitted. A fit that it cuts short warns, and
         `summary` says so; then the model depends on the clock.

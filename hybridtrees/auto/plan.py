@@ -13,9 +13,9 @@ _RATE_FACTORS = (2.0, 1.4, 1.0, 0.7, 0.5)
 _CANDIDATES = (
     ("trees",),
     ("trees", "lines", "linear"),
-    ("trees", "lines", "linear", "forest"),
     ("trees", "lines", "linear", "forest", "small trees"),
-    ("trees", "lines", "linear", "forest", "small trees", "steep lines"),
+    ("trees", "lines", "linear", "forest", "small trees", "drawn lines"),
+    ("trees", "lines", "linear", "forest", "small trees", "drawn lines", "steep lines"),
 )
 
 # Rows at which a table counts as small: its folds differ by chance, and more of them are dealt out.
@@ -43,6 +43,7 @@ class Plan:
     n_rounds: int  # most rounds of boosting
     patience: int  # rounds without gain that end boosting
     n_trees: int  # of a forest, for each fold
+    extrapolates: bool  # whether lines go on beyond the rows of their leaves
 
 
 def learning_rate(n_rows: int, n_classes: int = 0) -> float:
@@ -78,4 +79,6 @@ def make_plan(quality: int, n_rows: int, *, n_classes: int = 0, ordered: bool = 
         n_rounds=round(_LONGEST / rate),
         patience=max(10, round(1.5 / rate)),
         n_trees=max(20, 100 // (n_folds * n_repeats)),
+        # Held-out rows at random do not show what a line says of other rows, later ones do.
+        extrapolates=ordered,
     )

@@ -83,7 +83,7 @@ class TargetStatistics(Checked):
         `target` holds class codes if `n_classes` is not 0, else numbers, a column per target.
         """
         scaled = _scaled_weight(weight)
-        features, directions, prior, sizes = [], [], [], []
+        features, directions = [], []
         for j, labels in enumerate(categories):
             if labels is None or (choice == "auto" and len(labels) < MANY_CATEGORIES):
                 continue
@@ -91,22 +91,44 @@ class TargetStatistics(Checked):
             between = _Between(codes, len(labels) + 1, target, n_classes, scaled)
             if choice == "auto" and not between.is_for_statistics():
                 continue
-            direction = between.direction()
             features.append(j)
-            directions.append(direction)
-            prior.append(exact_mean(_response(target, n_classes, direction), scaled))
-            sizes.append(len(labels) + 1)
+            directions.append(between.direction())
         if not features:
             return None
+        chosen = np.array(features, dtype=np.int64), np.array(directions)
+        return cls._along(*chosen, values, categories, target, n_classes, weight)
+
+    @classmethod
+    def _along(
+        cls,
+        features: np.ndarray,
+        directions: np.ndarray,
+        values: np.ndarray,
+        categories: Categories,
+        target: np.ndarray,
+        n_classes: int,
+        weight: np.ndarray | None,
+    ) -> tuple[TargetStatistics, np.ndarray]:
+        """Return the statistics of given columns and directions, and the training table."""
+        scaled = _scaled_weight(weight)
+        sizes = [len(_labels_of(categories, j)) + 1 for j in features]
+        responses = [_response(target, n_classes, direction) for direction in directions]
+        prior = [exact_mean(response, scaled) for response in responses]
         start = np.append(0, np.cumsum(sizes)).astype(np.int64)
-        made = cls(
-            np.array(features, dtype=np.int64),
-            np.array(directions),
-            np.array(prior),
-            start,
-            np.empty(start[-1]),
-        )
+        made = cls(features, directions, np.array(prior), start, np.empty(start[-1]))
         return made, made.order(values, target, n_classes, weight, learn=True)
+
+    def learn_again(
+        self,
+        values: np.ndarray,
+        categories: Categories,
+        target: np.ndarray,
+        n_classes: int,
+        weight: np.ndarray | None,
+    ) -> tuple[TargetStatistics, np.ndarray]:
+        """Return the statistics of the same columns from other rows, and their training table."""
+        rows = values, categories, target, n_classes, weight
+        return self._along(self.features, self.directions, *rows)
 
     def order(
         self,
@@ -226,6 +248,13 @@ class _Between:
         top = np.linalg.eigh(spread / max(np.abs(spread).max(), TINY))[1][:, -1]
         top = top * np.sign(top[np.argmax(np.abs(top).round(6))])
         return np.asarray(top.round(6) / np.array(self.scales))
+
+
+def _labels_of(categories: Categories, j: int) -> np.ndarray:
+    """Return the labels of a column of categories."""
+    labels = categories[j]
+    assert labels is not None
+    return labels
 
 
 def _columns(target: np.ndarray, n_classes: int) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from copy import copy
 from numbers import Real
 from typing import Any
 
@@ -167,6 +168,29 @@ class FeatureReader(Checked):
         if self.statistics is None:
             return values
         return self.statistics.order(_dense(values), target, n_classes, weight)
+
+    def learn_again(
+        self, X: Any, target: np.ndarray, n_classes: int, weight: np.ndarray | None
+    ) -> tuple[FeatureReader, Any]:
+        """Return a reader with the statistics of another training table, and that table's values.
+
+        The values have ordered statistics: nothing in a row comes from its own target. Columns
+        without statistics are read as before; those with them may have further categories.
+        """
+        if self.statistics is None:
+            return self, self.read(X)
+        source = open_source(X, self.missing, self._declared)
+        self.check_features(source)
+        categories = list(self.categories)
+        for j in self.statistics.features:
+            categories[j] = source.learn(j)
+        values = _dense(source.values(categories))
+        again = copy(self)
+        again.categories = categories
+        again.statistics, ordered = self.statistics.learn_again(
+            values, categories, target, n_classes, weight
+        )
+        return again, ordered
 
     def _declared(self, n_features: int) -> np.ndarray:
         """Return the mask of the columns of an array in which text is allowed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -90,7 +90,7 @@ class RegressionParameters(Predictor):
     """
 
     penalty: PenaltyName | None = None
-    alpha: float | Literal["cv"] = 1e-3
+    alpha: float | Literal["auto", "cv"] = 1e-3  # "auto" in classifiers only
     l1_ratio: float = 0.5
     fit_intercept: bool = True
     standardize: bool = True
@@ -102,13 +102,18 @@ class RegressionParameters(Predictor):
     n_jobs: int | None = None
     verbose: int = 0
 
+    _alpha_by_size: ClassVar[bool] = False  # whether alpha may be "auto"
+
     def _options(self) -> Options:
         """Check the parameters and return them as options of the solvers."""
         from hybridtrees.input.folds import check_cv
         from hybridtrees.linear.path import check_penalty
         from hybridtrees.linear.regression import Options
 
-        cv, penalty = check_cv(self.cv), check_penalty(self.penalty, self.alpha, self.l1_ratio)
+        cv = check_cv(self.cv)
+        penalty = check_penalty(
+            self.penalty, self.alpha, self.l1_ratio, automatic=self._alpha_by_size
+        )
         check_boolean("missing_indicator", self.missing_indicator)
         check_verbose(self.verbose)
         tol = check_real("tol", self.tol, 0, closed="right")
@@ -163,6 +168,9 @@ class LogisticParameters(RegressionParameters):
 
     Parameters
     ----------
+    alpha : float, "auto" or "cv"
+        Strength of the penalty, per unit of weight. "cv" chooses it by cross-validation of the
+        regression; "auto" is "cv" if there are at least as many columns as rows, else 0.001.
     max_iter : int
         Maximum number of Newton steps.
     tol : float
@@ -170,8 +178,11 @@ class LogisticParameters(RegressionParameters):
     """
 
     penalty: PenaltyName | None = "ridge"
+    alpha: float | Literal["auto", "cv"] = "auto"
     max_iter: int = 100
     tol: float = 1e-9
+
+    _alpha_by_size: ClassVar[bool] = True
 
 
 class LinearModel(TermCoefficients, RawScoreMixin, RegressionParameters):
@@ -240,7 +251,8 @@ class LinearModel(TermCoefficients, RawScoreMixin, RegressionParameters):
         weight = check_sample_weight(sample_weight, values.shape[0])
         weight = self._weigh_classes(target, weight)
         unit = self._alpha_unit(values.shape[0], weight)
-        options = replace(options, penalty=options.penalty.per_row(unit))
+        penalty = options.penalty.per_row(unit).for_table(values.shape[1], len(target), weight)
+        options = replace(options, penalty=penalty)
         self._fit_rows(values, target, weight, options, unit)
         return self
 

@@ -52,9 +52,10 @@ class LogisticClassifier(ClassWeightMixin, ScoreClassifierMixin, LogisticParamet
 
     Parameters
     ----------
-    alpha : float or "cv"
-        Strength of the penalty per unit of weight, scikit-learn's 1 / (C * n_rows); "cv" chooses it
-        by cross-validation of the log-loss.
+    alpha : float, "auto" or "cv"
+        Strength of the penalty per unit of weight, scikit-learn's 1 / (C * n_rows). "cv" chooses it
+        by cross-validation of the log-loss; "auto" is "cv" if there are at least as many columns as
+        rows, else 0.001.
     alpha_scaling : {"mean", "sum"}
         Whether the penalty is added to the mean of the log-losses or to their weighted sum. With
         "sum" alpha is scikit-learn's 1 / C. `alphas`, `alphas_` and `alpha_` are scaled the same

@@ -20,6 +20,8 @@ ALPHA_SCALINGS = ("mean", "sum")
 # The smallest alpha of a grid, as a share of the largest.
 _LASSO_RANGE = 1e-4
 _RIDGE_RANGE = 1e-7
+# The usual alpha of a classifier: that of scikit-learn's default at 1,000 rows.
+_USUAL = 1e-3
 # The largest alpha depends on the L1 part; for a ridge this ratio is used instead.
 _MIN_L1_RATIO = 1e-3
 
@@ -28,8 +30,9 @@ _MIN_L1_RATIO = 1e-3
 class Penalty:
     """alpha * (l1_ratio |b|_1 + (1 - l1_ratio) / 2 |b|_2^2)."""
 
-    alpha: float | None  # None if it is chosen by cross-validation
+    alpha: float | None  # None if it is chosen by cross-validation, or not known yet
     l1_ratio: float
+    automatic: bool = False  # whether alpha follows from the table
 
     @property
     def has_l1(self) -> bool:
@@ -40,25 +43,38 @@ class Penalty:
         """Return the penalty of the mean loss, given that of `unit` times the mean loss."""
         return self if self.alpha is None else replace(self, alpha=self.alpha / unit)
 
+    def for_table(self, n_columns: int, n_rows: int, weight: Floats | None) -> Penalty:
+        """Return the penalty for a table, if it follows from the table.
+
+        Almost any classes of fewer rows than columns can be separated by a line: a small penalty
+        makes it sure of them. There alpha is chosen by cross-validation.
+        """
+        if not self.automatic:
+            return self
+        known = n_rows if weight is None else int(np.count_nonzero(weight))
+        return replace(self, alpha=_USUAL if n_columns < known else None, automatic=False)
+
     def parts(self, alpha: float) -> tuple[float, float]:
         """Return the L1 and L2 penalty for an alpha."""
         return alpha * self.l1_ratio, alpha * (1.0 - self.l1_ratio)
 
 
-def check_penalty(penalty: Any, alpha: Any, l1_ratio: Any) -> Penalty:
-    """Check the three parameters and return the penalty."""
+def check_penalty(penalty: Any, alpha: Any, l1_ratio: Any, *, automatic: bool = False) -> Penalty:
+    """Check the three parameters and return the penalty; `automatic`: alpha may be "auto"."""
     name = check_option("penalty", penalty, PENALTIES)
     ratio = check_real("l1_ratio", l1_ratio, 0, 1)
     assert ratio is not None
+    by_size = automatic and isinstance(alpha, str) and alpha == "auto"
     if isinstance(alpha, str):
-        if alpha != "cv":
-            raise ValueError(f"alpha must be a real number of at least 0 or 'cv', got {alpha!r}")
+        if alpha != "cv" and not by_size:
+            allowed = ", 'auto' or 'cv'" if automatic else " or 'cv'"
+            raise ValueError(f"alpha must be a real number of at least 0{allowed}, got {alpha!r}")
         value = None
     else:
         value = check_real("alpha", alpha, 0)
     if name is None:
         return Penalty(0.0, 0.0)
-    return Penalty(value, {"ridge": 0.0, "lasso": 1.0}.get(name, ratio))
+    return Penalty(value, {"ridge": 0.0, "lasso": 1.0}.get(name, ratio), by_size)
 
 
 def check_alphas(alphas: Any) -> int | Floats:

@@ -208,3 +208,47 @@ def test_plans_grow_with_quality_and_depend_on_nothing_else():
     assert all(a <= b for a, b in zip(sets, sets[1:], strict=False))
     assert learning_rate(100) < learning_rate(5000) <= learning_rate(10**6) == 0.1
     assert learning_rate(5000, 8) == 0.2
+
+
+@pytest.mark.parametrize("kind", ["regressor", "classifier"])
+def test_names_without_effect_do_not_leak(kind):
+    """Many names, and a target of pure noise: new rows are predicted by about the mean."""
+    rng = np.random.default_rng(0)
+    table = {"name": rng.choice([f"n{k}" for k in range(150)], 900), "x": rng.normal(size=900)}
+    new = {name: column[600:] for name, column in table.items()}
+    old = {name: column[:600] for name, column in table.items()}
+    y = rng.normal(size=900)
+    if kind == "regressor":
+        model = ht.AutoRegressor(quality=2, random_state=0).fit(old, y[:600])
+        assert model._record["loss"] > 0.95 * y[:600].var()
+        assert np.mean((model.predict(new) - y[600:]) ** 2) < 1.03 * y[600:].var()
+    else:
+        model = ht.AutoClassifier(quality=2, random_state=0).fit(old, y[:600] > 0)
+        assert model._record["loss"] > 0.68
+        right = model.predict_proba(new)[np.arange(300), (y[600:] > 0).astype(int)]
+        assert -np.log(right).mean() < 0.71
+
+
+def test_any_number_of_threads_gives_the_same_bits_with_names():
+    rng = np.random.default_rng(0)
+    names = rng.integers(0, 60, 400)
+    table = {"name": names.astype(str), "x": rng.normal(size=400), "z": rng.normal(size=400)}
+    y = rng.normal(size=60)[names] + table["x"] + 0.5 * rng.normal(size=400)
+    found = [
+        ht.AutoRegressor(quality=2, random_state=0, n_jobs=n_jobs).fit(table, y).predict(table)
+        for n_jobs in (1, 3)
+    ]
+    assert np.array_equal(*found)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_lines_end_with_their_data_unless_later_rows_judge_them(ordered):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(300, 2))
+    y = 5 * X[:, 0] * (X[:, 1] > 0.5) + 0.1 * rng.normal(size=300)
+    time = {"time": np.arange(300)} if ordered else {}
+    model = ht.AutoRegressor(quality=2, random_state=0).fit(X, y, **time)
+    lines = [m for m in model.estimators_ if isinstance(m, ht.PLGBRegressor)]
+    assert lines
+    moved = [np.ptp(m.predict([[1.0, 0.9], [1.3, 0.9]])) for m in lines]
+    assert (max(moved) > 0.1) == ordered

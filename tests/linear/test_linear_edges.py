@@ -119,6 +119,22 @@ def test_classes_by_columns_too_small_for_float64(rng):
     np.testing.assert_allclose(model.predict_proba(small), alone.predict_proba(X[:, :1]))
 
 
+def test_the_penalty_of_wide_tables_is_cross_validated(rng):
+    X, codes = rng.normal(size=(60, 90)), rng.integers(0, 2, 60)
+    wide = LogisticClassifier().fit(X, codes)
+    chosen = LogisticClassifier(alpha="cv").fit(X, codes)
+    assert wide.alpha_ == chosen.alpha_
+    np.testing.assert_array_equal(wide.predict_proba(X), chosen.predict_proba(X))
+    assert LogisticClassifier().fit(X[:, :59], codes).alpha_ == 0.001
+    # Rows of weight 0 do not make a table narrow.
+    weight = np.r_[np.ones(30), np.zeros(30)]
+    assert hasattr(LogisticClassifier().fit(X[:, :59], codes, weight), "cv_scores_")
+    with pytest.raises(ValueError, match="alpha must be a real number of at least 0 or 'cv'"):
+        LinearRegressor(alpha="auto", penalty="ridge").fit(X, codes)
+    with pytest.raises(ValueError, match="0, 'auto' or 'cv', got 'none'"):
+        LogisticClassifier(alpha="none").fit(X, codes)
+
+
 @pytest.mark.parametrize("kind", [LinearRegressor, LogisticClassifier])
 @pytest.mark.parametrize("n_outputs", [1, 3])
 @pytest.mark.parametrize("fit_intercept", [True, False])

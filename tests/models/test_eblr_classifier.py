@@ -26,7 +26,7 @@ def test_warm_started_rounds_equal_refits(rng, penalty, n_classes):
     parameters = {"penalty": penalty, "alpha": 0.005, "tol": 1e-13}
     # Leaves of errors alone would separate the classes, without a penalty.
     tree = {"max_depth": 2, "min_samples_leaf": 80}
-    model = EBLRClassifier(n_rules=3, n_jobs=1, **tree, **parameters).fit(X, y)
+    model = EBLRClassifier(n_rules=3, early_stopping=None, n_jobs=1, **tree, **parameters).fit(X, y)
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     line = plain_logistic(**parameters)
     columns, line, table = enrich(Z, y, 3, tree, line, hamming)
@@ -45,7 +45,9 @@ def test_the_planted_corner_is_found(rng, residual, n_classes):
     X, y, corner = planted(rng, n_classes=n_classes)
     # Signed errors of the corner cancel each other until it is divided once more.
     depth = 3 if residual == "probability" else 2
-    model = EBLRClassifier(n_rules=6, residual=residual, max_depth=depth, n_jobs=1).fit(X, y)
+    model = EBLRClassifier(
+        n_rules=6, residual=residual, max_depth=depth, early_stopping=None, n_jobs=1
+    ).fit(X, y)
     line = plain_logistic().fit(X, y)
     holds = model.transform(X)[:, 3:] == 1
     within = [corner[column].mean() for column in holds.T]
@@ -58,7 +60,9 @@ def test_the_planted_corner_is_found(rng, residual, n_classes):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_residuals_by_their_definitions(rng, residual, n_classes):
     X, y, _ = planted(rng, n_classes=n_classes)
-    model = EBLRClassifier(n_rules=1, residual=residual, max_depth=2, n_jobs=1).fit(X, y)
+    model = EBLRClassifier(
+        n_rules=1, residual=residual, max_depth=2, early_stopping=None, n_jobs=1
+    ).fit(X, y)
     before = next(model.staged_predict_proba(X))
     holds = model.transform(X)[:, -1] == 1
     if residual == "hamming":

@@ -27,7 +27,12 @@ def test_rounds_have_their_depths_and_the_last_one_stays(rng, depths, weights):
     if weights is not None:
         weight = rng.integers(int(weights == "whole"), 4, len(y)).astype(float)
     model = EBLRRegressor(
-        n_rules=5, max_depth=depths, min_samples_leaf=5, standardize=False, n_jobs=1
+        n_rules=5,
+        max_depth=depths,
+        min_samples_leaf=5,
+        standardize=False,
+        early_stopping=None,
+        n_jobs=1,
     ).fit(X, y, weight)
     each = [{"max_depth": depths[min(k, len(depths) - 1)], "min_samples_leaf": 5} for k in range(5)]
     columns, line, table = enrich(X, y, 5, each, plain_linear(), linear_residual, weight)

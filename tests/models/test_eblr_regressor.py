@@ -29,7 +29,9 @@ def test_warm_started_rounds_equal_refits(rng, penalty, weighted):
     penalised = {"penalty": penalty, "alpha": 0.01, "l1_ratio": 0.4}
     mean = np.average(X, axis=0, weights=weight)
     Z = (X - mean) / np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weight))
-    model = EBLRRegressor(n_rules=4, max_depth=2, n_jobs=1, tol=1e-14, **penalised)
+    model = EBLRRegressor(
+        n_rules=4, max_depth=2, early_stopping=None, n_jobs=1, tol=1e-14, **penalised
+    )
     model.fit(X, y, weight)
     line = plain_linear(tol=1e-14, **penalised)
     columns, line, table = enrich(Z, y, 4, {"max_depth": 2}, line, linear_residual, weight)
@@ -77,7 +79,9 @@ def test_residuals(rng, residual):
     X = rng.standard_normal((400, 3))
     rate = np.maximum(0.1, 4 + X[:, 0] + 6 * ((X[:, 1] > 1) & (X[:, 2] > 0)))
     y = rng.poisson(rate).astype(float)
-    model = EBLRRegressor(n_rules=1, max_depth=2, residual=residual, n_jobs=1).fit(X, y)
+    model = EBLRRegressor(
+        n_rules=1, max_depth=2, residual=residual, early_stopping=None, n_jobs=1
+    ).fit(X, y)
     g = plain_linear().fit(X, y).predict(X)
     r = y - g
     if residual == "poisson":
@@ -157,8 +161,27 @@ def test_stopping_keeps_the_best_round(rng):
         assert len(model.stopping_scores_) <= model.n_rules_ + 4
         assert model.n_rules_ >= 1
         assert how == "aic" or model.n_rules_ < 8
-        whole = EBLRRegressor(n_rules=model.n_rules_, max_depth=2, n_jobs=1).fit(X, y)
+        whole = EBLRRegressor(
+            n_rules=model.n_rules_, max_depth=2, early_stopping=None, n_jobs=1
+        ).fit(X, y)
         np.testing.assert_array_equal(whole.predict(X), model.predict(X))
+
+
+def test_stopping_is_by_bic_or_by_the_given_rows(rng):
+    X, y = planted(rng, noise=0.5)
+    by_default = EBLRRegressor(n_rules=8, n_jobs=1).fit(X, y)
+    by_bic = EBLRRegressor(n_rules=8, early_stopping="bic", n_jobs=1).fit(X, y)
+    np.testing.assert_array_equal(by_default.stopping_scores_, by_bic.stopping_scores_)
+    assert by_default.n_rules_ == by_bic.n_rules_ < 8
+    given = EBLRRegressor(n_rules=8, n_jobs=1).fit(X, y, X_val=X[:90], y_val=y[:90])
+    by_rows = EBLRRegressor(n_rules=8, early_stopping="validation", n_jobs=1)
+    by_rows.fit(X, y, X_val=X[:90], y_val=y[:90])
+    np.testing.assert_array_equal(given.stopping_scores_, by_rows.stopping_scores_)
+
+
+def test_noise_has_no_rules(rng):
+    X = rng.standard_normal((60, 4))
+    assert EBLRRegressor(n_jobs=1).fit(X, rng.standard_normal(60)).n_rules_ <= 1
 
 
 def test_validation_rows_are_judged_as_predictions_are(rng):
@@ -209,7 +232,9 @@ def test_threads_do_not_matter(rng):
 def test_more_columns_than_rows(rng):
     X = rng.standard_normal((60, 300))
     y = X[:, 0] + 5 * (X[:, 1] > 0.5)
-    model = EBLRRegressor(n_rules=2, max_depth=1, penalty="lasso", alpha=0.05, n_jobs=1).fit(X, y)
+    model = EBLRRegressor(
+        n_rules=2, max_depth=1, penalty="lasso", alpha=0.05, early_stopping=None, n_jobs=1
+    ).fit(X, y)
     Z = standardised(X)
     line = plain_linear(penalty="lasso", alpha=0.05)
     columns, line, table = enrich(Z, y, 2, {"max_depth": 1}, line, linear_residual)

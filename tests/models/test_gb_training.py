@@ -352,3 +352,17 @@ def test_summary():
         assert part in text
     assert f"{model.feature_importances_.max():.4f}  feature 0" in text
     assert "no split" in make("huber", n_estimators=1).fit(np.ones((9, 1)), np.arange(9)).summary()
+
+
+def test_equal_splits_are_drawn_so_that_rounds_differ():
+    """Two equal columns share the splits, and without a seed every fit is the same."""
+    X, y = noisy("log_loss")
+    twice = np.column_stack([X[:, :1], X[:, :1]])
+    first = make("log_loss", n_estimators=20, splitter="exact").fit(twice, y)
+    roots = first.trees_.nodes["feature"][first.trees_.tree_start[:-1]]
+    assert 3 < np.count_nonzero(roots == 0) < 17
+    again = make("log_loss", n_estimators=20, splitter="exact").fit(twice, y)
+    np.testing.assert_array_equal(first.trees_.nodes["feature"], again.trees_.nodes["feature"])
+    other = make("log_loss", n_estimators=20, splitter="exact", random_state=1).fit(twice, y)
+    assert np.any(roots != other.trees_.nodes["feature"][other.trees_.tree_start[:-1]])
+    np.testing.assert_allclose(output(other, twice), output(first, twice), rtol=1e-9)

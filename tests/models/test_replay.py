@@ -146,3 +146,86 @@ def test_what_cannot_be_replayed_is_refused():
     model = ht.PLGBRegressor(n_estimators=2, refit_leaves=False).fit(X, y)
     with pytest.raises(ValueError, match="composed"):
         replay(model, X, y)
+
+
+def test_lines_of_leaves_without_rows_stay_as_they_are():
+    X, y = problem(400, missing=False)
+    y = y + 3 * (X[:, 0] > 0.5) * X[:, 1]
+    model = ht.PLGBRegressor(n_estimators=2, max_leaves=12, extrapolation="bounded").fit(X, y)
+    old = [model.trees_[i] for i in range(2)]
+    few = X[:, 0] > 0.5
+    leaves = model.apply(X[few])
+    replay(model, X[few], y[few])
+    for index, before in enumerate(old):
+        after = model.trees_[index]
+        has_line = np.diff(before.coef_ptr) > 0
+        gone = np.setdiff1d(np.flatnonzero(has_line), leaves[:, index])
+        here = np.intersect1d(np.flatnonzero(has_line), leaves[:, index])
+        assert len(gone)
+        assert len(here)
+        for leaf in gone:
+            for name in ("coef_feature", "coef", "coef_center", "coef_low", "coef_high"):
+                parts = [
+                    getattr(tree, name)[tree.coef_ptr[leaf] : tree.coef_ptr[leaf + 1]]
+                    for tree in (before, after)
+                ]
+                assert np.array_equal(*parts)
+            assert np.array_equal(after.values[leaf], before.values[leaf])
+            assert np.array_equal(after.value_range[leaf], before.value_range[leaf])
+        assert any(after.values[leaf] != before.values[leaf] for leaf in here)
+
+
+def named(n, n_names, seed=0):
+    """A column of many names among numbers."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    X[:, 1] = rng.integers(0, n_names, n)
+    return X, rng.normal(size=n)
+
+
+@pytest.mark.parametrize("family", [ht.XGBRegressor, ht.PLGBRegressor])
+def test_statistics_of_categories_do_not_leak_into_replayed_leaves(family):
+    """Names without any effect: leaves must not learn the targets of the rows of a name."""
+    X, y = named(1200, 400)
+    new, noise = named(1200, 400, seed=1)
+    how = {"n_estimators": 30, "learning_rate": 0.2, "max_leaves": 8, "categorical_features": [1]}
+    model, fresh = family(**how), family(**how)
+    model.fit(X[:900], y[:900])
+    assert model._reader.statistics is not None
+    replay(model, X, y)
+    found = [np.mean((model.predict(new) - noise) ** 2)]
+    fresh.fit(X, y)
+    found.append(np.mean((fresh.predict(new) - noise) ** 2))
+    assert found[0] < 1.03 * found[1]
+
+
+def test_replayed_statistics_equal_a_slow_refit():
+    X, y = named(500, 90)
+    y = y + np.random.default_rng(2).normal(size=90)[X[:, 1].astype(int)]
+    X[450:460, 1] = 95  # a name that the first rows lack
+    weight = np.random.default_rng(3).integers(1, 4, 500).astype(float)
+    model = ht.XGBRegressor(n_estimators=8, max_depth=3, categorical_features=[1])
+    model.fit(X[:400], y[:400], sample_weight=weight[:400])
+    replay(model, X, y, weight)
+    statistics = model._reader.statistics
+    labels = np.unique(X[:, 1])
+    assert len(statistics.table) == len(labels) + 1
+    for code, label in enumerate(labels):
+        own = X[:, 1] == label
+        # A row of mean weight with the mean of all rows is added.
+        mean = np.average(y, weights=weight)
+        total = np.sum((weight * y)[own]) + weight.mean() * mean
+        slow = total / (weight[own].sum() + weight.mean())
+        assert np.isclose(statistics.table[code + 1], slow)
+    codes = X.copy()
+    codes[:, 1] = np.searchsorted(labels, X[:, 1])
+    values = statistics.order(codes, y, 0, weight)
+    leaves = model.trees_.apply(values, 1, 0, len(model.trees_))
+    raw = np.full(500, np.average(y, weights=weight))
+    for index in range(leaves.shape[1]):
+        step = np.zeros(500)
+        for leaf in np.unique(leaves[:, index]):
+            rows = leaves[:, index] == leaf
+            step[rows] = np.sum((weight * (y - raw))[rows]) / (weight[rows].sum() + 1.0)
+            assert np.isclose(model.trees_[index].values[leaf, 0], 0.3 * step[rows][0], atol=1e-5)
+        raw += 0.3 * step

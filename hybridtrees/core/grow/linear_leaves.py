@@ -161,11 +161,7 @@ class LinearLeaves(LeafModel):
         self._grown.categories = tree.categories
         self.leaves = replayed_rows(tree, leaf)
         grad, hess = statistics.gradients()
-        new = self.refit(grad, hess, sums, scale)
-        lacking = self.leaves.leaves[self.leaves.start == self.leaves.stop]
-        if len(lacking):
-            raise ValueError("a leaf with a line has no rows to fit it to")
-        return replace(new, values=kept_elsewhere(tree, leaf, new.values[:, 0]))
+        return _kept_lines(tree, self.refit(grad, hess, sums, scale), leaf)
 
     def add_replayed(self, tree: Tree, leaf: np.ndarray, raw: np.ndarray) -> None:
         """Add a replayed tree to the scores of its rows."""
@@ -280,16 +276,21 @@ class LinearLeaves(LeafModel):
             ensemble.add_raw(table, raw[:, None], self.n_threads)
 
 
+# Attributes of a tree with a number for each term of its lines.
+_TERMS = ("coef_feature", "coef", "coef_center", "coef_low", "coef_high")
+
+
 def replayed_rows(tree: Tree, leaf: np.ndarray) -> LeafRows:
-    """Leaves of a tree with the features of their lines, and rows by the leaf of each."""
-    leaves = np.flatnonzero(tree.nodes["left"] < 0)
+    """Leaves that have rows, with the features of their lines, and rows by the leaf of each."""
     order = np.argsort(leaf, kind="stable")
     ordered = leaf[order]
-    pointers = cast(np.ndarray, tree.coef_ptr)
-    count = np.diff(pointers)[leaves]
+    leaves = np.unique(ordered)
+    counts = np.diff(cast(np.ndarray, tree.coef_ptr))
+    count = counts[leaves]
     width = max(1, int(count.max()))
     feature = np.full((len(leaves), width), -1, dtype=np.int32)
-    feature[np.arange(width) < count[:, None]] = tree.coef_feature
+    has_rows = np.isin(np.arange(tree.n_nodes), leaves)
+    feature[np.arange(width) < count[:, None]] = tree.coef_feature[np.repeat(has_rows, counts)]
     return LeafRows(
         leaves,
         order.astype(np.uint32),
@@ -297,6 +298,37 @@ def replayed_rows(tree: Tree, leaf: np.ndarray) -> LeafRows:
         np.searchsorted(ordered, leaves, side="right").astype(np.int64),
         count.astype(np.int32),
         feature,
+    )
+
+
+def _kept_lines(old: Tree, new: Tree, leaf: np.ndarray) -> Tree:
+    """Return a replayed tree in which the leaves without rows are as they were."""
+    values = kept_elsewhere(old, leaf, new.values[:, 0])
+    bare = np.bincount(leaf, minlength=old.n_nodes) == 0
+    bare &= old.nodes["left"] < 0
+    if not bare.any():
+        return replace(new, values=values)
+    counts = [np.diff(cast(np.ndarray, tree.coef_ptr)) for tree in (new, old)]
+    nodes = [np.repeat(np.arange(old.n_nodes), count) for count in counts]
+    kept = [~bare[nodes[0]], bare[nodes[1]]]
+    node = np.concatenate([own[part] for own, part in zip(nodes, kept, strict=True)])
+    order = np.argsort(node, kind="stable")
+
+    def joined(name: str) -> np.ndarray:
+        parts = (getattr(tree, name)[part] for tree, part in zip((new, old), kept, strict=True))
+        return np.asarray(np.concatenate(list(parts))[order])
+
+    limits = new.value_range
+    if limits is not None or old.value_range is not None:
+        infinite = np.broadcast_to(np.array([[-np.inf], [np.inf]]), (old.n_nodes, 2, 1))
+        own, before = (infinite if t.value_range is None else t.value_range for t in (new, old))
+        limits = np.where(bare[:, None, None], before, own)
+    return replace(
+        new,
+        values=values,
+        coef_ptr=np.append(0, np.cumsum(np.bincount(node, minlength=old.n_nodes))),
+        value_range=limits,
+        **{name: joined(name) for name in _TERMS},
     )
 
 

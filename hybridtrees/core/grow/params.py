@@ -39,6 +39,7 @@ class GrowerParams:
     interaction: np.ndarray | None = None
     missing: str = "learn"  # missing values go to the better side; "stop": rows stay at the node
     random_ties: bool = False  # otherwise the lowest feature and threshold win
+    random_cuts: bool = True  # with random ties, also among the thresholds of a feature
     candidate_share: float = 0.0  # exact search: share of the hessian between two candidates
     prune_gain: float = 0.0  # splits above two leaves with less gain are undone after growth
     subtree_rows: int = 0  # nodes of at most so many rows are grown as parallel tasks

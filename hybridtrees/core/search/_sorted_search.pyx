@@ -400,6 +400,7 @@ cdef class SortedSearch(SortedLists):
     cdef float64_t* y_tree
     cdef ScanScratch* scratch         # one per thread
     cdef Cut* cuts                    # of each feature
+    cdef bint draws_cuts              # whether one of equal thresholds is drawn
 
     def __init__(self, n_features, n_rows, n_categories, params, n_threads, n_sums, width,
                  lists=None, bint keep_lists=False, bint one_list=False):
@@ -410,6 +411,7 @@ cdef class SortedSearch(SortedLists):
         cdef bint absolute = self.rules.criterion == ABSOLUTE
         cdef bint categorical = False
         self.cuts = <Cut*>self.buffer(self.n_features * sizeof(Cut))
+        self.draws_cuts = params.random_ties and params.random_cuts
         if absolute:
             self.y_place = <uint32_t*>self.buffer(4 * n * n_sums)
             self.y_tree = <float64_t*>self.buffer(8 * (4 * n + 2) * n_sums)
@@ -580,7 +582,7 @@ cdef class SortedSearch(SortedLists):
                          cut.order, scratch.sides, scratch.response, scratch.category_start,
                          scratch.entries)
             ordered = scratch.entries
-        if self.rules.random_ties and not cut.alone:
+        if self.draws_cuts and not cut.alone:
             cut.n_left = draw_tied(
                 &self.target, &self.rules, view, ordered, size,
                 self.rules.monotone[feature] if self.rules.monotone != NULL else 0, scratch, cut,

@@ -43,7 +43,7 @@ from hybridtrees.models.eblr.rules import RuleTree, check_enriched
 from hybridtrees.models.eblr.several import join_rounds
 from hybridtrees.models.shared.output_names import OutputMixin
 
-STOPPING = (None, "validation", "aic", "bic")
+STOPPING = (None, "auto", "validation", "aic", "bic")
 SPLITS = ("random", "last")
 
 
@@ -67,11 +67,11 @@ class EBLRModel(OutputMixin, RuleReports, RawScoreMixin, RegressionParameters):
         Maximum number of leaves; the trees are then grown best-first.
     min_impurity_decrease : float
         Minimum decrease of the squared error by a split, weighted by its share of the rows.
-    early_stopping : {None, "validation", "aic", "bic"}
+    early_stopping : {None, "auto", "validation", "aic", "bic"}
         How the number of rules is chosen: not at all, by the loss (squared error or log-loss) on
         held-out rows, or by an information criterion. The latter counts every coefficient and every
         condition of a rule as a parameter, and every row of positive weight as one row, whatever
-        its weight.
+        its weight. "auto" is "validation" if `fit` is given `X_val`, else "bic".
     validation_fraction : float
         Share of rows held out under ``early_stopping="validation"``. The rules are then found again
         on all rows.
@@ -121,7 +121,7 @@ class EBLRModel(OutputMixin, RuleReports, RawScoreMixin, RegressionParameters):
     min_samples_leaf: int | float = 1
     max_leaf_nodes: int | None = None
     min_impurity_decrease: float = 0.0
-    early_stopping: Literal["validation", "aic", "bic"] | None = None
+    early_stopping: Literal["auto", "validation", "aic", "bic"] | None = "auto"
     validation_fraction: float = 0.15
     validation_split: Literal["random", "last"] = "random"
     n_iter_no_change: int = 3
@@ -221,15 +221,16 @@ class EBLRModel(OutputMixin, RuleReports, RawScoreMixin, RegressionParameters):
         values = self._order_categories(values, target, weight)
         sample = Sample(values, self._fit_design(values), target, weight)
         n_threads = table_threads(self.n_jobs, n_rows, n_features)
+        penalty = options.penalty.for_table(sample.columns.shape[1], n_rows, weight)
         job = Job(
             n_rules=int(self.n_rules),
             is_categorical=self._reader.is_categorical,
             n_outputs=self._n_outputs(),
-            options=replace(options, n_threads=n_threads),
+            options=replace(options, penalty=penalty, n_threads=n_threads),
             params=self._grower_params,
             depths=depths,
             residual=self._residuals[self.residual],
-            criterion=self.early_stopping,
+            criterion="bic" if self.early_stopping == "auto" else self.early_stopping,
             patience=int(self.n_iter_no_change),
             verbose=int(self.verbose),
         )

@@ -100,7 +100,9 @@ class GradientBoostingModel(FittedGB, TreeParameters):
         Complexity parameter of minimal cost-complexity pruning of every tree, per row: a leaf must
         lower the weighted mean squared error of the residuals by this much.
     random_state : int, Generator, RandomState or None
-        Seed of the rows and features drawn. The same seed gives the same model for any `n_jobs`.
+        Seed of the rows and features drawn, and of the feature that is taken where several split
+        equally well ("exact"). If only that is drawn, every fit without a seed is the same. The
+        same seed gives the same model for any `n_jobs`.
     verbose : int
         Print a line every `verbose` rounds, with elapsed and remaining time.
     warm_start : bool
@@ -234,10 +236,12 @@ class GradientBoostingModel(FittedGB, TreeParameters):
                 f"n_estimators={self.n_estimators} must be at least {self.n_estimators_}, the "
                 "number of rounds already fitted, with warm_start=True"
             )
+        given = X_val is not None or not isinstance(eval_set, list | tuple | None) or eval_set
+        holds_out = self.n_iter_no_change is not None and not given
         if again:
             values = self._reader.read_codes(X)
         else:
-            seeds = seed_sequence(self.random_state)
+            seeds = self._seed_sequence(holds_out)
             # Kept as plain numbers, for a warm start.
             self._seeds = {"entropy": seeds.entropy, "spawn_key": seeds.spawn_key}
             values = self._fit_features(X, categorical_features=self.categorical_features)
@@ -256,9 +260,8 @@ class GradientBoostingModel(FittedGB, TreeParameters):
             )
         metrics = read_loss_metrics(self._loss, self.eval_metric)
         last = (X_val, y_val, sample_weight_val)
-        given = X_val is not None or not isinstance(eval_set, list | tuple | None) or eval_set
         out = None
-        if self.n_iter_no_change is not None and not given:
+        if holds_out:
             held = self._draw_validation(np.random.default_rng(holding), part.y)
             kept = np.setdiff1d(np.arange(len(part.y)), held)
             part, out = part.take(kept), part.take(held)
@@ -274,6 +277,15 @@ class GradientBoostingModel(FittedGB, TreeParameters):
         watch = self._watch(part, eval_sets, metrics, again)
         self._boost(part, eval_sets, constraints, watch, monitor, again, n_threads, draws)
         return self
+
+    def _seed_sequence(self, holds_out: bool) -> np.random.SeedSequence:
+        """Return the seeds of a fit.
+
+        Among features of equal splits one is drawn, so that the rounds differ. As long as nothing
+        else is drawn, every fit without a `random_state` gives the same model.
+        """
+        draws = holds_out or self.subsample < 1 or self.max_features is not None
+        return seed_sequence(0 if self.random_state is None and not draws else self.random_state)
 
     def _same_loss(self) -> Loss:
         """Return the loss of a warm start, which must be that of the rounds already fitted."""
@@ -405,7 +417,8 @@ class GradientBoostingModel(FittedGB, TreeParameters):
         ).grouped_in(n_rows)
         mask = self._reader.is_categorical
         if self.splitter_ == "exact":
-            params = replace(params, criterion="squares").in_subtrees().pruned_afterwards()
+            params = replace(params, criterion="squares", random_ties=True, random_cuts=False)
+            params = params.in_subtrees().pruned_afterwards()
             table = Table(part.values, mask, min_range=MIN_RANGE)
             return Grower(table, params, MeanLeaves(), n_threads)
         # Squared error is the Newton gain of gradients -r with unit hessians and no penalty. Here

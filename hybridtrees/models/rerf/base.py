@@ -203,7 +203,7 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
         grids = tuning.check_grid(self.tune, (*tuning.LINEAR, *FOREST))
         for candidate in tuning.candidates(grids or []):
             about = {name: getattr(self, name) for name in tuning.LINEAR}
-            check_penalty(**{**about, **candidate.linear})
+            check_penalty(**{**about, **candidate.linear}, automatic=self._alpha_by_size)
             self._forest(candidate, 0)._check_parameters()
         if not isinstance(self.tune_by, str):
             return grids, check_cv(self.tune_by, "tune_by")
@@ -252,7 +252,9 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
     ) -> tuple[FittedLine, Options]:
         """Fit the regression of a setting; return it with options that have its alpha."""
         about = {name: getattr(self, name) for name in tuning.LINEAR}
-        penalty = check_penalty(**{**about, **candidate.linear})
+        penalty = check_penalty(
+            **{**about, **candidate.linear}, automatic=self._alpha_by_size
+        ).for_table(rows.fits.columns.shape[1], len(rows.target), rows.weight)
         options = replace(options, penalty=penalty)
         alpha = penalty.alpha
         if alpha is None:

@@ -25,16 +25,19 @@ _BLOCK = 32
 def replay(model: BoostedModel, X: Any, y: Any, sample_weight: Any = None) -> None:
     """Fit the leaves of a model to other rows; the rounds after its best one are dropped.
 
-    Takes XGB and PLGB without constraints, with a loss that has second derivatives.
+    Takes XGB and PLGB without constraints, with a loss that has second derivatives. `X` is an array
+    or a sparse matrix.
     """
     params = model._check_parameters()
-    values = model._read_features(X)
-    n_rows = values.shape[0]
+    n_rows = X.shape[0]
     loss, old = model._loss, model.trees_
     params = params.grouped_in(n_rows)
-    n_threads = table_threads(model.n_jobs, n_rows, values.shape[1])
     target = model._encode_eval_target(y, n_rows, "y")
     weight = model._weigh_classes(target, check_sample_weight(sample_weight, n_rows))
+    # Statistics of categories are learned again: a row must not know its own target here either.
+    n_classes = len(vars(model).get("classes_", ()))
+    reader, values = model._reader.learn_again(X, target, n_classes, weight)
+    n_threads = table_threads(model.n_jobs, n_rows, values.shape[1])
     best = model._best_round()
     n_rounds = model.n_iter_ if best is None else best + 1
     base_raw = model._base_raw(loss, target, weight)
@@ -63,4 +66,5 @@ def replay(model: BoostedModel, X: Any, y: Any, sample_weight: Any = None) -> No
             trees.append(tree)
     outputs = old.tree_output[: len(trees)]
     model.trees_ = TreeEnsemble(trees, old.n_features, n_outputs, outputs)
+    model._reader = reader
     model.n_iter_, model._base_raw_, model._evals_result = n_rounds, base_raw, {}
