@@ -4,8 +4,8 @@ from libc.math cimport INFINITY, fabs, sqrt
 from libc.string cimport memcpy, memset
 
 from hybridtrees.core.base._types cimport (
-    HT_DEPENDENT, HT_ROUNDING, BinView, NodeSums, SplitInfo, SplitRules, float64_t, int32_t,
-    int8_t, intp_t, uint8_t,
+    GRAD_ONLY, HT_DEPENDENT, HT_ROUNDING, BinView, NodeSums, SplitInfo, SplitRules, float64_t,
+    int32_t, int64_t, int8_t, intp_t, uint8_t,
 )
 from hybridtrees.core.search._split cimport (
     add_sums, bounded_weight, ends_group, fill_categories, is_empty, is_smoothed, larger_left,
@@ -112,10 +112,12 @@ cdef float64_t solve_constrained(
 
 
 def minimise_many(const float64_t[:, :, ::1] matrix, const float64_t[:, ::1] right,
-                  const int32_t[::1] sizes, float64_t alpha=0.0, const int8_t[:, ::1] signs=None):
+                  const int32_t[::1] sizes, float64_t alpha=0.0, const int8_t[:, ::1] signs=None,
+                  float64_t ridge=0.0):
     """Coefficients of many problems, and minus twice their minima.
 
-    A problem has the first `sizes` rows and columns of its matrix; other coefficients are 0.
+    A problem has the first `sizes` rows and columns of its matrix; other coefficients are 0. The
+    ridge is added to the positive entries of the diagonal.
     """
     cdef int32_t i, j, n, problem, width = <int32_t>right.shape[1]
     cdef float64_t[::1] packed = np.empty(max(1, width * width))
@@ -136,6 +138,8 @@ def minimise_many(const float64_t[:, :, ::1] matrix, const float64_t[:, ::1] rig
         for i in range(n):
             for j in range(n):
                 packed[i * n + j] = matrix[problem, i, j]
+            if packed[i * n + i] > 0:
+                packed[i * n + i] += ridge
         if alpha == 0 and signs is None:
             score[problem] = solve_ridge(n, &packed[0], &right[problem, 0], &out[problem, 0])
         else:
@@ -511,72 +515,108 @@ cdef struct PlainSums:
 
 
 cdef inline PlainSums plain_cell(
-    const MomentScan* scan, int32_t b, NodeSums cell, bint has_l, const float64_t* x
+    const MomentScan* scan, int32_t b, float64_t hess, float64_t grad, bint has_l, bint has_x,
+    bint adjusted,
 ) noexcept nogil:
-    """Sums of the closed form over one cell."""
+    """Sums of the closed form over one cell, given those of its hessians and gradients.
+
+    `adjusted`: whether moments are from a sample, or the fit is additive.
+    """
     cdef PlainSums sums
-    cdef float64_t hess = <float64_t>cell.hess * scan.stats.hess_unit
-    cdef float64_t grad = <float64_t>cell.grad * scan.stats.grad_unit
-    cdef float64_t factor = 1, lin = 0
+    cdef float64_t factor = 1, lin = 0, x
     cdef const float64_t* moments
     sums.lin = sums.squares = sums.along = 0
     sums.x = sums.xx = sums.gx = sums.lx = 0
-    if scan.n_regressors > 0:
+    if (has_l or adjusted) and scan.n_regressors > 0:
         moments = scan.moments + <intp_t>b * scan.cell_size
-        if scan.sampled:
+        if adjusted and scan.sampled:
             factor = hess / moments[0] if moments[0] > 0 else 0.0
         lin = factor * moments[1]
         if has_l:
             sums.lin = lin
             sums.squares = factor * moments[2]
             sums.along = factor * moments[3]
-            if scan.sampled and moments[0] > 0:
+            if adjusted and scan.sampled and moments[0] > 0:
                 sums.along += moments[1] / moments[0] * (grad - factor * moments[4])
-    if scan.fit == ADDITIVE:
+    if adjusted and scan.fit == ADDITIVE:
         grad += scan.value * hess + scan.scale * lin
     sums.h = hess
     sums.g = grad
-    if x != NULL:
-        sums.x = hess * x[b]
-        sums.xx = hess * x[b] * x[b]
-        sums.gx = grad * x[b]
+    if has_x:
+        x = scan.x[b]
+        sums.x = hess * x
+        sums.xx = hess * x * x
+        sums.gx = grad * x
         if has_l:
-            sums.lx = lin * x[b]
+            sums.lx = lin * x
     return sums
 
 
-cdef inline void write_sums(PlainSums sums, intp_t step, float64_t* out) noexcept nogil:
+cdef inline void write_sums(
+    PlainSums sums, intp_t step, bint has_l, bint has_x, float64_t* out
+) noexcept nogil:
+    """OUT the sums that a scan reads."""
     out[HT_H * step] = sums.h
     out[HT_G * step] = sums.g
-    out[HT_L * step] = sums.lin
-    out[HT_LL * step] = sums.squares
-    out[HT_GL * step] = sums.along
-    out[HT_X * step] = sums.x
-    out[HT_XX * step] = sums.xx
-    out[HT_GX * step] = sums.gx
-    out[HT_LX * step] = sums.lx
+    if has_l:
+        out[HT_L * step] = sums.lin
+        out[HT_LL * step] = sums.squares
+        out[HT_GL * step] = sums.along
+    if has_x:
+        out[HT_X * step] = sums.x
+        out[HT_XX * step] = sums.xx
+        out[HT_GX * step] = sums.gx
+    if has_l and has_x:
+        out[HT_LX * step] = sums.lx
 
 
-cdef int32_t sum_cuts(
-    const MomentScan* scan, int32_t n_bins, bint has_l, float64_t* left, float64_t* counts,
-    int32_t* order, float64_t* total,
+cdef int32_t list_cells(
+    const MomentScan* scan, int32_t n_bins, float64_t* hess, float64_t* grad, float64_t* counts,
+    int32_t* order,
 ) noexcept nogil:
-    """OUT sums and rows left of every cut, the bins of the cuts, and the total; returns n_cuts.
+    """OUT bins with rows, their sums of hessians and gradients, rows up to each; returns how many.
 
-    Sums are in local structs, so that they can stay in registers.
+    Bins are listed without branches: in small nodes, which of them are empty is anyone's guess.
+    """
+    cdef const int64_t* cells = scan.cells
+    cdef bint single = scan.stats.layout == GRAD_ONLY
+    cdef float64_t n_samples = 0
+    cdef NodeSums read
+    cdef int32_t b, c, n = 0
+    if single:
+        for b in range(n_bins):
+            order[n] = b
+            n += cells[b] != 0
+    else:
+        for b in range(n_bins):
+            order[n] = b
+            n += (cells[2 * b] | cells[2 * b + 1]) != 0
+    for c in range(n):
+        read = read_cell(scan.stats, cells, order[c])
+        hess[c] = <float64_t>read.hess * scan.stats.hess_unit
+        grad[c] = <float64_t>read.grad * scan.stats.grad_unit
+        n_samples += <float64_t>read.n_samples
+        counts[c] = n_samples
+    return n
+
+
+cdef inline void add_cells(
+    const MomentScan* scan, int32_t n, bint has_l, bint has_x, bint adjusted,
+    const int32_t* order, float64_t* left, float64_t* total,
+) noexcept nogil:
+    """OUT running sums of n cells, whose hessians and gradients are in `left`, and the total.
+
+    The flags are literals at the calls, and sums in a local struct, so that they can stay in
+    registers.
     """
     cdef MomentScan own = scan[0]
     cdef PlainSums sums, cell
-    cdef NodeSums read
-    cdef float64_t n_samples = 0
-    cdef int32_t b, c = 0
+    cdef int32_t c
     sums.h = sums.g = sums.lin = sums.squares = sums.along = 0
     sums.x = sums.xx = sums.gx = sums.lx = 0
-    for b in range(n_bins):
-        read = read_cell(own.stats, own.cells, b)
-        if is_empty(read):
-            continue
-        cell = plain_cell(&own, b, read, has_l, own.x)
+    for c in range(n):
+        cell = plain_cell(&own, order[c], left[HT_H * CANDIDATES + c], left[HT_G * CANDIDATES + c],
+                          has_l, has_x, adjusted)
         sums.h += cell.h
         sums.g += cell.g
         sums.lin += cell.lin
@@ -586,13 +626,28 @@ cdef int32_t sum_cuts(
         sums.xx += cell.xx
         sums.gx += cell.gx
         sums.lx += cell.lx
-        write_sums(sums, CANDIDATES, left + c)
-        n_samples += <float64_t>read.n_samples
-        counts[c] = n_samples
-        order[c] = b
-        c += 1
-    write_sums(sums, 1, total)
-    return c
+        write_sums(sums, CANDIDATES, has_l, has_x, left + c)
+    write_sums(sums, 1, True, True, total)
+
+
+cdef int32_t sum_cuts(
+    const MomentScan* scan, int32_t n_bins, bint has_l, float64_t* left, float64_t* counts,
+    int32_t* order, float64_t* total,
+) noexcept nogil:
+    """OUT sums and rows left of every cut, the bins of the cuts, and the total; returns n_cuts."""
+    cdef int32_t n = list_cells(scan, n_bins, left + HT_H * CANDIDATES, left + HT_G * CANDIDATES,
+                                counts, order)
+    if scan.sampled or scan.fit == ADDITIVE:
+        add_cells(scan, n, has_l, scan.x != NULL, True, order, left, total)
+    elif has_l and scan.x != NULL:
+        add_cells(scan, n, True, True, False, order, left, total)
+    elif has_l:
+        add_cells(scan, n, True, False, False, order, left, total)
+    elif scan.x != NULL:
+        add_cells(scan, n, False, True, False, order, left, total)
+    else:
+        add_cells(scan, n, False, False, False, order, left, total)
+    return n
 
 
 cdef float64_t plain_parent(
@@ -638,7 +693,10 @@ cdef void best_plain(
     n_samples = counts[c - 1] if c > 0 else 0.0
     missing_rows = <float64_t>scan.missing.n_samples
     if any_missing:
-        write_sums(plain_cell(scan, n_bins, scan.missing, has_l, NULL), 1, lacking)
+        write_sums(
+            plain_cell(scan, n_bins, <float64_t>scan.missing.hess * scan.stats.hess_unit,
+                       <float64_t>scan.missing.grad * scan.stats.grad_unit, has_l, False, True),
+            1, True, True, lacking)
     parent[0] = plain_parent(scan, sums, lacking, has_l)
     for side in range(2 if any_missing else 1):
         # With missing rows on the right there is one more cut: all values left.

@@ -678,6 +678,31 @@ cdef class PiecewiseSearch(HistogramSearch):
 
     # ---- entry points -------------------------------------------------------------------------
 
+    def leaf_regressors(self):
+        """Leaves of the last tree, numbers of their regressors, and these, -1 for none.
+
+        The regressors have as many columns as a leaf has at most, but at least one.
+        """
+        cdef int32_t k, j, n_leaves = 0, width = 1, n = self.store.n_nodes
+        for k in range(n):
+            if self.store.nodes[k].left < 0:
+                n_leaves += 1
+                width = max(width, self.models.nodes[k].n_regressors)
+        leaves, counts = np.empty(n_leaves, dtype=np.intp), np.empty(n_leaves, dtype=np.int32)
+        features = np.full((n_leaves, width), -1, dtype=np.int32)
+        cdef intp_t[::1] leaf = leaves
+        cdef int32_t[::1] count = counts
+        cdef int32_t[:, ::1] feature = features
+        n_leaves = 0
+        for k in range(n):
+            if self.store.nodes[k].left < 0:
+                leaf[n_leaves] = k
+                count[n_leaves] = self.models.nodes[k].n_regressors
+                for j in range(count[n_leaves]):
+                    feature[n_leaves, j] = self.models.nodes[k].feature[j]
+                n_leaves += 1
+        return leaves, counts, features
+
     def node_models(self):
         """Linear models of the nodes of the last tree, see `NodeModels.as_arrays`."""
         return self.models.as_arrays(self.store)
