@@ -570,41 +570,51 @@ cdef inline void write_sums(
         out[HT_LX * step] = sums.lx
 
 
-cdef int32_t list_cells(
-    const MomentScan* scan, int32_t n_bins, float64_t* hess, float64_t* grad, float64_t* counts,
-    int32_t* order,
-) noexcept nogil:
-    """OUT bins with rows, their sums of hessians and gradients, rows up to each; returns how many.
+cdef struct CellList:
+    # The cells with rows, whose bins are in the order of the scan.
+    int32_t n
+    int32_t first            # cuts after the cells [first, last) may leave enough rows on both sides
+    int32_t last
 
-    Bins are listed without branches: in small nodes, which of them are empty is anyone's guess.
+
+cdef CellList list_cells(
+    const MomentScan* scan, int32_t n_bins, float64_t need, float64_t* hess, float64_t* grad,
+    float64_t* counts,
+) noexcept nogil:
+    """List the cells with rows; OUT their hessians and gradients, and the rows up to each.
+
+    They are listed without branches: in small nodes, any of them may be empty. A side of a cut,
+    with all missing rows, must have `need` rows.
     """
     cdef const int64_t* cells = scan.cells
     cdef bint single = scan.stats.layout == GRAD_ONLY
-    cdef float64_t n_samples = 0
+    cdef float64_t n_samples = 0, missing = <float64_t>scan.missing.n_samples
     cdef NodeSums read
+    cdef CellList found
     cdef int32_t b, c, n = 0
-    if single:
-        for b in range(n_bins):
-            order[n] = b
-            n += cells[b] != 0
-    else:
-        for b in range(n_bins):
-            order[n] = b
-            n += (cells[2 * b] | cells[2 * b + 1]) != 0
+    for b in range(n_bins):
+        scan.order[n] = b
+        n += (cells[b] if single else cells[2 * b] | cells[2 * b + 1]) != 0
     for c in range(n):
-        read = read_cell(scan.stats, cells, order[c])
+        read = read_cell(scan.stats, cells, scan.order[c])
         hess[c] = <float64_t>read.hess * scan.stats.hess_unit
         grad[c] = <float64_t>read.grad * scan.stats.grad_unit
         n_samples += <float64_t>read.n_samples
         counts[c] = n_samples
-    return n
+    found.n = n
+    found.first, found.last = 0, n
+    while found.first < n and counts[found.first] + missing < need:
+        found.first += 1
+    while found.last > 0 and n_samples - counts[found.last - 1] + missing < need:
+        found.last -= 1
+    return found
 
 
 cdef inline void add_cells(
-    const MomentScan* scan, int32_t n, bint has_l, bint has_x, bint adjusted,
-    const int32_t* order, float64_t* left, float64_t* total,
+    const MomentScan* scan, const CellList* list, bint has_l, bint has_x, bint adjusted,
+    float64_t* left, float64_t* total,
 ) noexcept nogil:
-    """OUT running sums of n cells, whose hessians and gradients are in `left`, and the total.
+    """OUT sums left of the cuts, and the total; hessians and gradients of cells are in `left`.
 
     The flags are literals at the calls, and sums in a local struct, so that they can stay in
     registers.
@@ -614,9 +624,9 @@ cdef inline void add_cells(
     cdef int32_t c
     sums.h = sums.g = sums.lin = sums.squares = sums.along = 0
     sums.x = sums.xx = sums.gx = sums.lx = 0
-    for c in range(n):
-        cell = plain_cell(&own, order[c], left[HT_H * CANDIDATES + c], left[HT_G * CANDIDATES + c],
-                          has_l, has_x, adjusted)
+    for c in range(list.n):
+        cell = plain_cell(&own, own.order[c], left[HT_H * CANDIDATES + c],
+                          left[HT_G * CANDIDATES + c], has_l, has_x, adjusted)
         sums.h += cell.h
         sums.g += cell.g
         sums.lin += cell.lin
@@ -626,28 +636,25 @@ cdef inline void add_cells(
         sums.xx += cell.xx
         sums.gx += cell.gx
         sums.lx += cell.lx
-        write_sums(sums, CANDIDATES, has_l, has_x, left + c)
+        if list.first <= c < list.last:
+            write_sums(sums, CANDIDATES, has_l, has_x, left + c)
     write_sums(sums, 1, True, True, total)
 
 
-cdef int32_t sum_cuts(
-    const MomentScan* scan, int32_t n_bins, bint has_l, float64_t* left, float64_t* counts,
-    int32_t* order, float64_t* total,
+cdef void sum_cuts(
+    const MomentScan* scan, const CellList* list, bint has_l, float64_t* left, float64_t* total,
 ) noexcept nogil:
-    """OUT sums and rows left of every cut, the bins of the cuts, and the total; returns n_cuts."""
-    cdef int32_t n = list_cells(scan, n_bins, left + HT_H * CANDIDATES, left + HT_G * CANDIDATES,
-                                counts, order)
+    """OUT sums left of every cut, and the total; hessians and gradients of cells are in `left`."""
     if scan.sampled or scan.fit == ADDITIVE:
-        add_cells(scan, n, has_l, scan.x != NULL, True, order, left, total)
+        add_cells(scan, list, has_l, scan.x != NULL, True, left, total)
     elif has_l and scan.x != NULL:
-        add_cells(scan, n, True, True, False, order, left, total)
+        add_cells(scan, list, True, True, False, left, total)
     elif has_l:
-        add_cells(scan, n, True, False, False, order, left, total)
+        add_cells(scan, list, True, False, False, left, total)
     elif scan.x != NULL:
-        add_cells(scan, n, False, True, False, order, left, total)
+        add_cells(scan, list, False, True, False, left, total)
     else:
-        add_cells(scan, n, False, False, False, order, left, total)
-    return n
+        add_cells(scan, list, False, False, False, left, total)
 
 
 cdef float64_t plain_parent(
@@ -668,14 +675,14 @@ cdef float64_t plain_parent(
     return score
 
 
-cdef void best_plain(
+cdef int32_t best_plain(
     MomentScan* scan, int32_t n_bins, bint any_missing, float64_t* parent, float64_t* best_score,
     int32_t* best, uint8_t* best_side,
 ) noexcept nogil:
     """Best cut of a numeric feature by the closed form, for all cuts at once.
 
-    Also OUT the score of the node itself. Cuts after empty bins are skipped, as they equal the ones
-    before.
+    Also OUT the score of the node itself, and `order`, the bins with rows; returns their number.
+    Cuts after empty bins are skipped, as they equal the ones before.
     """
     cdef float64_t sums[HT_SUMS]
     cdef float64_t lacking[HT_SUMS]
@@ -683,14 +690,18 @@ cdef void best_plain(
     cdef float64_t* left = scan.candidates
     cdef float64_t* scores = left + HT_SUMS * CANDIDATES
     cdef float64_t* counts = scores + CANDIDATES
-    cdef float64_t n_samples, need = <float64_t>scan.rules.min_samples_leaf, missing_rows
+    cdef float64_t n_samples, need = 0.0, missing_rows
     cdef bint has_l = scan.n_regressors > 0 and scan.fit != ADDITIVE
-    cdef bint by_count = scan.stats.count_bits > 0 and need > 1
-    cdef int32_t c, j, n, side
+    cdef CellList cells
+    cdef int32_t j, n, side
+    if scan.stats.count_bits > 0 and scan.rules.min_samples_leaf > 1:
+        need = <float64_t>scan.rules.min_samples_leaf
     memset(lacking, 0, sizeof(lacking))
     memset(none, 0, sizeof(none))
-    c = sum_cuts(scan, n_bins, has_l, left, counts, scan.order, sums)
-    n_samples = counts[c - 1] if c > 0 else 0.0
+    cells = list_cells(scan, n_bins, need, left + HT_H * CANDIDATES, left + HT_G * CANDIDATES,
+                       counts)
+    sum_cuts(scan, &cells, has_l, left, sums)
+    n_samples = counts[cells.n - 1] if cells.n > 0 else 0.0
     missing_rows = <float64_t>scan.missing.n_samples
     if any_missing:
         write_sums(
@@ -700,22 +711,22 @@ cdef void best_plain(
     parent[0] = plain_parent(scan, sums, lacking, has_l)
     for side in range(2 if any_missing else 1):
         # With missing rows on the right there is one more cut: all values left.
-        n = c if any_missing and side == 0 else c - 1
-        if n <= 0:
+        n = min(cells.last, cells.n if any_missing and side == 0 else cells.n - 1)
+        if n <= cells.first:
             continue
-        ht_moment_scores(scan.width, left, n, sums, &lacking[0] if side else &none[0],
-                         &none[0] if side else &lacking[0], scan.rules.reg_lambda,
-                         scan.rules.min_child_weight, has_l, scan.x != NULL, scores)
-        for j in range(n):
-            if by_count and (
-                counts[j] + (missing_rows if side else 0.0) < need
-                or n_samples - counts[j] + (0.0 if side else missing_rows) < need
-            ):
+        ht_moment_scores(scan.width, left + cells.first, n - cells.first, sums,
+                         &lacking[0] if side else &none[0], &none[0] if side else &lacking[0],
+                         scan.rules.reg_lambda, scan.rules.min_child_weight, has_l,
+                         scan.x != NULL, scores + cells.first)
+        for j in range(cells.first, n):
+            if (counts[j] + (missing_rows if side else 0.0) < need
+                    or n_samples - counts[j] + (0.0 if side else missing_rows) < need):
                 continue
             if scores[j] > best_score[0]:
                 best_score[0] = scores[j]
                 best[0] = scan.order[j]
                 best_side[0] = <uint8_t>side
+    return cells.n
 
 
 cdef void open_feature(
@@ -759,7 +770,7 @@ cdef void scan_moments(
     SplitInfo* info, SideModel* sides,
 ) noexcept nogil:
     """OUT best cut of a feature and, unless NULL, the models of its sides; gain -inf: none."""
-    cdef int32_t n_bins = bins.n_bins[feature], n_ordered = n_bins, b, best = -1
+    cdef int32_t n_bins = bins.n_bins[feature], n_ordered = n_bins, n_listed = -1, b, best = -1
     cdef bint categorical = bins.is_categorical[feature], alone = False, any_missing
     cdef bint plain, grouped
     cdef const SplitRules* rules = scan.rules
@@ -779,14 +790,17 @@ cdef void scan_moments(
             scan.stats, rules, &scan.total, scan.cells, n_bins, scan.candidates, scan.order)
         alone = n_bins <= rules.max_cat_to_onehot
     plain = not categorical and is_plain(scan)
+    if plain:
+        n_listed = best_plain(
+            scan, n_bins, any_missing, &parent, &best_score, &best, &best_side)
+        if scan.stats.count_bits == 0:
+            n_listed = -1        # cells that look empty may have tiny hessians
     if not plain or sides != NULL:
-        for b in range(n_ordered):
-            add_bin(scan, scan.order[b] if categorical else b, scan.all_values)
+        for b in range(n_ordered if n_listed < 0 else n_listed):
+            add_bin(scan, scan.order[b] if categorical or n_listed >= 0 else b, scan.all_values)
         if any_missing:
             add_missing(scan, n_bins)
-    if plain:
-        best_plain(scan, n_bins, any_missing, &parent, &best_score, &best, &best_side)
-    else:
+    if not plain:
         grouped = categorical and is_smoothed(rules, n_bins)
         if grouped:
             smoothed = rules[0]
@@ -802,7 +816,10 @@ cdef void scan_moments(
     info.gain = best_score - parent
     if sides != NULL:
         memset(scan.left, 0, scan.n_sums * sizeof(float64_t))
-        for b in range(best if alone else 0, best + 1):
+        for b in range(n_listed):
+            if scan.order[b] <= best:
+                add_bin(scan, scan.order[b], scan.left)
+        for b in range(best if alone else 0, best + 1 if n_listed < 0 else 0):
             left_of(scan, b, n_ordered, alone, categorical)
         score_cut(scan, best_side == 1, any_missing, sides)
         describe_cut(scan, best, best_side, n_ordered, alone, any_missing, info)
