@@ -34,5 +34,6 @@ class LogLossNodes:
         constant: float
     ) -> None: ...
     def fit(
-        self, rows: NDArray[np.uint32], start: Floats | None, tol: float, max_iter: int
+        self, rows: NDArray[np.uint32], start: Floats | None, tol: float, max_iter: int,
+        rough: float = 0.0
     ) -> tuple[Floats, float] | None: ...
