@@ -139,9 +139,9 @@ def test_rough_fits_end_near_the_minimum(n_classes):
     near = fitter.fit(rows, None, 1e-12, 60)[0]
     part = rows[X[:, 0] > 0]
     best = fitter.fit(part, near, 1e-12, 60)[1]
-    theta, loss = fitter.fit(part, near, 1e-4, 60, 0.02)
+    theta, loss = fitter.fit(part, near, 1e-4, 60, 0.01)
     expected = criterion_loss("log_loss", scores_of(theta, X[part]), codes[part], weight[part])
     np.testing.assert_allclose(loss, expected, rtol=1e-12)
     assert best <= loss + 1e-9
-    assert loss - best < 1e-3 * weight[part].sum()
+    assert loss - best < 2e-3 * weight[part].sum()
     assert loss > best + 1e-12  # it did stop early

@@ -14,7 +14,7 @@ class LinearProblem:
 
     def __init__(
         self, regressors: Floats, targets: Floats, weight: Floats | None, penalty: Any,
-        least_rows: int = 0, penalised: bool = False
+        least_rows: int = 0, penalised: bool = False, replaced: LinearProblem | None = None
     ) -> None: ...
     @property
     def n_columns(self) -> int: ...

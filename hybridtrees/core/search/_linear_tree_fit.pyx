@@ -26,10 +26,11 @@ cdef class LinearProblem:
     """Penalised least squares of targets on standardised regressors, over any rows of a table.
 
     Fits to fewer than `least_rows` rows are constants; losses include the penalty if `penalised`.
+    The memory of `replaced`, a problem of the same size that is not used again, is taken over.
     """
 
     def __init__(self, regressors, targets, weight, penalty, int least_rows=0,
-                 bint penalised=False):
+                 bint penalised=False, LinearProblem replaced=None):
         cdef int p = regressors.shape[1] + 1, k = targets.shape[1]
         cdef intp_t n = regressors.shape[0]
         if targets.shape[0] != n or (weight is not None and weight.shape[0] != n):
@@ -41,7 +42,10 @@ cdef class LinearProblem:
         self.width = ht_vector_bytes()
         self.n_padded = ht_padded(p + k)
         self.cell_size = ht_cell_size(self.n_padded)
-        self.table = aligned_empty((n, self.n_padded), np.float64)
+        if replaced is not None and replaced.table.shape == (n, self.n_padded):
+            self.table = replaced.table
+        else:
+            self.table = aligned_empty((n, self.n_padded), np.float64)
         self.view = self.table
         self.table[:, 0] = 1.0
         self.table[:, 1:p] = regressors

@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from hybridtrees._parameters import count_rows
 from hybridtrees.core.base._types import Limit
 from hybridtrees.core.bins.matrix import BinnedMatrix
-from hybridtrees.core.grow.linear import GrownNodes, LinearPenalty, bin_at, grow_linear
+from hybridtrees.core.grow.linear import (
+    GrownNodes,
+    LinearPenalty,
+    LinearRoom,
+    bin_at,
+    grow_linear,
+)
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import Table
 from hybridtrees.core.search._linear_tree_fit import LinearProblem
@@ -200,7 +206,8 @@ class LinearTreeGrower:
     table: LinearTable
     target: NDArray[Any]  # (n_rows, n_outputs), or int32 class codes
     n_threads: int = 1
-    problem: LinearProblem = field(init=False)  # of the last tree
+    problem: LinearProblem | None = field(default=None, init=False)  # of the last tree
+    _room: LinearRoom = field(default_factory=LinearRoom, init=False)
 
     def grow(self, weight: Floats | None, seed: int) -> GrownTree:
         """Grow a tree on rows of positive weight; `seed` is for drawing features."""
@@ -219,6 +226,7 @@ class LinearTreeGrower:
             self.n_threads,
             rows,
             seed,
+            room=self._room,
             fitter=fitter,
             regressors=table.regressors,
             screened=self._screened(),
@@ -332,12 +340,13 @@ class LinearTreeGrower:
     ) -> tuple[LinearProblem, float]:
         """Return regressors and targets for the kernels, and the unit of the targets."""
         recipe, table = self.table.recipe, self.table
-        min_rows = recipe.min_rows()
+        min_rows, last = recipe.min_rows(), self.problem
         if recipe.n_classes:
             n_outputs = 1 if recipe.n_classes == 2 else recipe.n_classes
             targets = np.zeros((table.n_rows, n_outputs))
             penalty = LinearPenalty(l2_per_weight=recipe.penalty.parts(self._alpha())[1] + 1e-8)
-            return LinearProblem(table.regressors, targets, weight, penalty, min_rows, True), 1.0
+            how = penalty, min_rows, True, last
+            return LinearProblem(table.regressors, targets, weight, *how), 1.0
         y = self.target
         part = y if rows is None else y[rows]
         own = weight if weight is None or rows is None else weight[rows]
@@ -347,8 +356,10 @@ class LinearTreeGrower:
         targets = (y - self._center) / unit
         if not recipe.squared:
             penalty = LinearPenalty(l2_per_weight=recipe.penalty.parts(self._alpha())[1] + 1e-12)
-            return LinearProblem(table.regressors, targets, weight, penalty, min_rows, True), unit
-        return LinearProblem(table.regressors, targets, weight, self._penalty(unit), min_rows), unit
+            how = penalty, min_rows, True, last
+        else:
+            how = self._penalty(unit), min_rows, False, last
+        return LinearProblem(table.regressors, targets, weight, *how), unit
 
     def _alpha(self) -> float:
         alpha = self.table.recipe.penalty.alpha

@@ -27,7 +27,7 @@ _MIN_CURVATURE = 1e-4
 # Tolerances of the fits of candidates, and of the final models.
 _CANDIDATE_TOL, _FINAL_TOL = 1e-4, 1e-10
 # Candidates are left after a step that was expected to lower the mean loss by half of this.
-_ROUGH_GAIN = 0.02
+_ROUGH_GAIN = 0.01
 _MAX_ITER = 60
 # A small L2 penalty: separable classes would otherwise have no finite fit.
 _JITTER = 1e-8
