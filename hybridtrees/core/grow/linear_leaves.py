@@ -216,8 +216,9 @@ class LinearLeaves(LeafModel):
         monotonic, bounded = self.params.monotonic, self.rules.extrapolation == "bounded"
         far = None
         if longest < np.inf:
+            pointers = cast(np.ndarray, tree.coef_ptr)
             terms = tree.coef_center, tree.coef_low, tree.coef_high
-            far = line_reach(tree.values, tree.coef_ptr, tree.coef, *terms) > longest
+            far = line_reach(tree.values, pointers, tree.coef, *terms) > longest
         if monotonic is None and step <= 0 and not bounded and (far is None or not far.any()):
             return None
         limits = np.empty((len(tree.nodes), 2))

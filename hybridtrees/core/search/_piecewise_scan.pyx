@@ -4,8 +4,8 @@ from libc.math cimport INFINITY, fabs, sqrt
 from libc.string cimport memcpy, memset
 
 from hybridtrees.core.base._types cimport (
-    GRAD_ONLY, HT_DEPENDENT, HT_ROUNDING, BinView, NodeSums, SplitInfo, SplitRules, float64_t,
-    int32_t, int64_t, int8_t, intp_t, uint8_t,
+    GRAD_ONLY, HT_DEPENDENT, HT_ROUNDING, BinView, NodeSums, SplitInfo, SplitRules, StatsView,
+    float64_t, int32_t, int64_t, int8_t, intp_t, uint8_t,
 )
 from hybridtrees.core.search._split cimport (
     add_sums, bounded_weight, ends_group, fill_categories, is_empty, is_smoothed, larger_left,
@@ -573,7 +573,7 @@ cdef inline void write_sums(
 cdef struct CellList:
     # The cells with rows, whose bins are in the order of the scan.
     int32_t n
-    int32_t first            # cuts after the cells [first, last) may leave enough rows on both sides
+    int32_t first            # only cuts after the cells [first, last) can leave enough rows
     int32_t last
 
 
@@ -587,20 +587,28 @@ cdef CellList list_cells(
     with all missing rows, must have `need` rows.
     """
     cdef const int64_t* cells = scan.cells
-    cdef bint single = scan.stats.layout == GRAD_ONLY
-    cdef float64_t n_samples = 0, missing = <float64_t>scan.missing.n_samples
+    cdef int32_t* order = scan.order
+    cdef StatsView stats = scan.stats[0]
+    cdef float64_t n_samples, missing = <float64_t>scan.missing.n_samples
+    cdef int64_t so_far = 0
     cdef NodeSums read
     cdef CellList found
     cdef int32_t b, c, n = 0
-    for b in range(n_bins):
-        scan.order[n] = b
-        n += (cells[b] if single else cells[2 * b] | cells[2 * b + 1]) != 0
+    if stats.layout == GRAD_ONLY:
+        for b in range(n_bins):
+            order[n] = b
+            n += cells[b] != 0
+    else:
+        for b in range(n_bins):
+            order[n] = b
+            n += (cells[2 * b] | cells[2 * b + 1]) != 0
     for c in range(n):
-        read = read_cell(scan.stats, cells, scan.order[c])
-        hess[c] = <float64_t>read.hess * scan.stats.hess_unit
-        grad[c] = <float64_t>read.grad * scan.stats.grad_unit
-        n_samples += <float64_t>read.n_samples
-        counts[c] = n_samples
+        read = read_cell(&stats, cells, order[c])
+        hess[c] = <float64_t>read.hess * stats.hess_unit
+        grad[c] = <float64_t>read.grad * stats.grad_unit
+        so_far += read.n_samples
+        counts[c] = <float64_t>so_far
+    n_samples = <float64_t>so_far
     found.n = n
     found.first, found.last = 0, n
     while found.first < n and counts[found.first] + missing < need:
@@ -690,10 +698,10 @@ cdef int32_t best_plain(
     cdef float64_t* left = scan.candidates
     cdef float64_t* scores = left + HT_SUMS * CANDIDATES
     cdef float64_t* counts = scores + CANDIDATES
-    cdef float64_t n_samples, need = 0.0, missing_rows
+    cdef float64_t n_samples, need = 0.0, missing_rows, highest = best_score[0]
     cdef bint has_l = scan.n_regressors > 0 and scan.fit != ADDITIVE
     cdef CellList cells
-    cdef int32_t j, n, side
+    cdef int32_t j, n, side, at
     if scan.stats.count_bits > 0 and scan.rules.min_samples_leaf > 1:
         need = <float64_t>scan.rules.min_samples_leaf
     memset(lacking, 0, sizeof(lacking))
@@ -718,14 +726,19 @@ cdef int32_t best_plain(
                          &lacking[0] if side else &none[0], &none[0] if side else &lacking[0],
                          scan.rules.reg_lambda, scan.rules.min_child_weight, has_l,
                          scan.x != NULL, scores + cells.first)
+        at = -1
         for j in range(cells.first, n):
-            if (counts[j] + (missing_rows if side else 0.0) < need
-                    or n_samples - counts[j] + (0.0 if side else missing_rows) < need):
-                continue
-            if scores[j] > best_score[0]:
-                best_score[0] = scores[j]
-                best[0] = scan.order[j]
-                best_side[0] = <uint8_t>side
+            # Without missing rows all these cuts leave enough rows on both sides.
+            if scores[j] > highest and not (any_missing and (
+                counts[j] + (missing_rows if side else 0.0) < need
+                or n_samples - counts[j] + (0.0 if side else missing_rows) < need
+            )):
+                highest = scores[j]
+                at = j
+        if at >= 0:
+            best[0] = scan.order[at]
+            best_side[0] = <uint8_t>side
+    best_score[0] = highest
     return cells.n
 
 

@@ -94,8 +94,8 @@ cdef void build_moments(
         if features[j] != features[0] + j:
             work.contiguous = 0
     size = n_cells * terms.cell_size
-    memset(cells, 0, size * sizeof(float64_t))
     if n_rows <= WIDE_ROWS or narrow == NULL:
+        memset(cells, 0, size * sizeof(float64_t))
         work.rows = rows
         work.n_rows = n_rows
         work.cells = cells
@@ -108,8 +108,12 @@ cdef void build_moments(
         work.n_rows = min(BLOCK_ROWS, n_rows - first)
         work.cells = narrow
         ht_add_moment_rows(&work, 0, width)
-        for i in range(size):
-            cells[i] += narrow[i]
+        if first == 0:
+            for i in range(size):
+                cells[i] = narrow[i]
+        else:
+            for i in range(size):
+                cells[i] += narrow[i]
         first += BLOCK_ROWS
 
 

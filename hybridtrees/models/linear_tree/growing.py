@@ -13,13 +13,7 @@ from numpy.typing import NDArray
 from hybridtrees._parameters import count_rows
 from hybridtrees.core.base._types import Limit
 from hybridtrees.core.bins.matrix import BinnedMatrix
-from hybridtrees.core.grow.linear import (
-    GrownNodes,
-    LinearPenalty,
-    LinearRoom,
-    bin_at,
-    grow_linear,
-)
+from hybridtrees.core.grow.linear import GrownNodes, LinearPenalty, LinearRoom, bin_at, grow_linear
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import Table
 from hybridtrees.core.search._linear_tree_fit import LinearProblem
@@ -274,11 +268,21 @@ class LinearTreeGrower:
         grown = prune_by_rows(grown, leaf, lambda t, rows: self._loss(t, rows, weight), aside)
         return self.refit(grown, values, weight)
 
-    def _loss(self, theta: Floats, rows: NDArray[Any], weight: Floats | None) -> float:
-        """Return the loss of a model on some rows."""
+    def _loss(
+        self,
+        theta: Floats,
+        rows: NDArray[Any],
+        weight: Floats | None,
+        regressors: Floats | None = None,
+    ) -> float:
+        """Return the loss of a model on some rows, whose regressors may be given."""
         recipe = self.table.recipe
         w = np.ones(len(rows)) if weight is None else weight[rows]
-        scores = self.table.regressors[rows] @ theta[:, 1:].T + theta[:, 0]
+        if theta[:, 1:].any():
+            part = self.table.regressors[rows] if regressors is None else regressors
+            scores = part @ theta[:, 1:].T + theta[:, 0]
+        else:
+            scores = np.broadcast_to(theta[:, 0], (len(rows), len(theta)))
         if recipe.n_classes:
             return criterion_loss(recipe.criterion, scores, self.target[rows], w)
         away = np.abs(self.target[rows] - scores)
@@ -296,11 +300,13 @@ class LinearTreeGrower:
             rows = segments.rows[segments.start[leaf] : segments.stop[leaf]]
             w = np.ones(len(rows)) if weight is None else weight[rows]
             used = np.flatnonzero(slopes[leaf])
-            part = regressors[np.ix_(rows, used)]
+            whole = regressors[rows]
+            part = whole if len(used) == whole.shape[1] else np.ascontiguousarray(whole[:, used])
             effect = slopes[leaf, used] * np.sqrt(w @ (part - w @ part / w.sum()) ** 2)
             if effect.sum() > 0:
                 constant = constant_model(self.table.recipe, self.target[rows], w, theta[leaf])
-                gain = self._loss(constant, rows, weight) - self._loss(theta[leaf], rows, weight)
+                gain = self._loss(constant, rows, weight)
+                gain -= self._loss(theta[leaf], rows, weight, whole)
                 gains[used] += max(0.0, gain) * effect / effect.sum()
         return gains
 
