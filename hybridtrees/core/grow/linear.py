@@ -97,7 +97,7 @@ def grow_linear(
 
     Only these `params` are used: frontier, limits on depth, leaves and rows, `min_gain` (a decrease
     of the sum of squares), `min_child_weight`, draws of features, `histogram_bytes`. `fitter` and
-    `how` are further arguments of `LinearTreeSearch`. Trees that share a `room` also share the table,
+    `how` are further arguments of `LinearTreeSearch`. Trees that share a `room` share the table,
     the number of threads and `how`, and have problems of one size.
     """
 
