@@ -340,8 +340,6 @@ def with_output_at_zero(moments: LeafMoments, sums: np.ndarray, rules: LeafRules
 
 def gradient_shift(moments: LeafMoments, coef: np.ndarray, rules: LeafRules) -> np.ndarray:
     """Return the terms of a raw penalty in the sums of gradients of leaf values."""
-    if not rules.raw_penalty:
-        return np.zeros(len(coef))
     return -rules.reg_lambda * (_free_means(moments) * coef).sum(axis=1)
 
 
