@@ -39,6 +39,7 @@ EXTENSIONS = {
     "hybridtrees.core.search._piecewise_scan": False,
     "hybridtrees.core.search._piecewise_search": True,
     "hybridtrees.core.grow._grow": True,
+    "hybridtrees.core.grow._leaf_lines": False,
     "hybridtrees.core.grow._leaf_passes": True,
     "hybridtrees.core.tree._layout": False,
     "hybridtrees.core.tree._predict": True,

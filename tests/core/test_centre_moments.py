@@ -32,7 +32,17 @@ def test_moments_are_about_the_means_of_the_leaves(rng, lacking):
     sums = np.array([[part[1].sum(), part[2].sum()] for part in parts])
     squares = np.stack([part[4] for part in parts])
     n_columns = np.array(counts, dtype=np.int32)
-    center, matrix, grad = centre_moments(by_column, squares, n_columns, sums, 1e-10)
+    feature = np.tile(np.arange(width, dtype=np.int32), (len(counts), 1))
+    feature[:, 3] = -1  # not used
+    shift, scale = rng.normal(size=(len(counts), width)), rng.uniform(0.5, 2, width)
+    by_column[:, :, 3:5] = rng.normal(size=(len(counts), width, 2))
+    matrix, grad, means, low, high = centre_moments(
+        by_column, squares, n_columns, feature, sums, shift, scale, 1e-10
+    )
+    own = np.where(feature < 0, scale[0], scale)
+    center = (means - shift) / own
+    np.testing.assert_allclose(low, shift + by_column[:, :, 3] * own)
+    np.testing.assert_allclose(high, shift + by_column[:, :, 4] * own)
     for i, (z, g, h, _, _) in enumerate(parts):
         k = counts[i]
         mean = np.average(z, axis=0, weights=h)
@@ -53,8 +63,11 @@ def test_moments_are_about_the_means_of_the_leaves(rng, lacking):
 
 def test_sums_of_other_leaves_are_refused(rng):
     by_column, squares, sums = np.zeros((2, 3, 6)), np.zeros((2, 6)), np.zeros((2, 2))
-    count = np.array([3, 3], dtype=np.int32)
+    count, feature = np.array([3, 3], dtype=np.int32), np.zeros((2, 3), dtype=np.int32)
+    more = feature, sums, np.zeros((2, 3)), np.ones(2), 1e-10
     with pytest.raises(ValueError, match="do not fit"):
-        centre_moments(by_column, squares[:1], count, sums, 1e-10)
+        centre_moments(by_column, squares[:1], count, *more)
     with pytest.raises(ValueError, match="more columns"):
-        centre_moments(by_column, squares, count + 1, sums, 1e-10)
+        centre_moments(by_column, squares, count + 1, *more)
+    with pytest.raises(ValueError, match="out of range"):
+        centre_moments(by_column, squares, count, feature + 2, *more[1:])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from linear_leaf_cases import N_FEATURES, check, linear_tree, predictions, table
 from strategies import random_tree
 
-from hybridtrees.core.grow.linear_leaves import _short
+from hybridtrees.core.grow._leaf_lines import short_bounds
 from hybridtrees.core.tree.tree import TreeEnsemble
 
 BAND = 8  # trees that are summed together: linear_leaves.h
@@ -233,7 +233,7 @@ def test_wide_and_narrow_bounds(seed, width, dtype):
     st.floats(0, 1e300) | st.floats(0, 1) | st.just(0.0),
 )
 def test_short_bounds(bound, margin):
-    short = _short(np.array([bound]), np.array([margin]))[0]
+    short = short_bounds(np.array([bound]), np.array([margin]))[0]
     assert bound <= short <= bound + margin / 65536 or short == bound
     if short != bound:
         assert np.float32(short) == short
@@ -244,5 +244,5 @@ def test_short_bounds(bound, margin):
 def test_short_bounds_are_the_next_ones():
     above = np.nextafter(np.float32(0.1), np.float32(1))
     tenth = 0.1 if np.float32(0.1) < 0.1 else np.nextafter(float(np.float32(0.1)), 1)
-    assert _short(np.array([tenth]), np.array([1.0]))[0] == above
-    assert _short(np.array([0.5]), np.array([1.0]))[0] == 0.5
+    assert short_bounds(np.array([tenth]), np.array([1.0]))[0] == above
+    assert short_bounds(np.array([0.5]), np.array([1.0]))[0] == 0.5

@@ -130,3 +130,18 @@ def test_bad_input():
         nodes(X, codes, None, 2).fit(np.array([80], dtype=np.uint32), None, 1e-4, 60)
     with pytest.raises(ValueError, match="another shape"):
         nodes(X, codes, None, 2).fit(np.array([0], dtype=np.uint32), np.zeros((2, 4)), 1e-4, 60)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_rough_fits_end_near_the_minimum(n_classes):
+    X, codes, weight = make(7, n=300, n_classes=n_classes)
+    fitter, rows = nodes(X, codes, weight, n_classes), np.arange(300, dtype=np.uint32)
+    near = fitter.fit(rows, None, 1e-12, 60)[0]
+    part = rows[X[:, 0] > 0]
+    best = fitter.fit(part, near, 1e-12, 60)[1]
+    theta, loss = fitter.fit(part, near, 1e-4, 60, 0.01)
+    expected = criterion_loss("log_loss", scores_of(theta, X[part]), codes[part], weight[part])
+    np.testing.assert_allclose(loss, expected, rtol=1e-12)
+    assert best <= loss + 1e-9
+    assert loss - best < 2e-3 * weight[part].sum()
+    assert loss > best + 1e-12  # it did stop early

@@ -11,8 +11,9 @@ def leaf_moments(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
 def centre_moments(
     by_column: NDArray[np.float64], squares: NDArray[np.float64], n_columns: NDArray[np.int32],
-    sums: NDArray[np.float64], constant: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]: ...
+    feature: NDArray[np.int32], sums: NDArray[np.float64], shift: NDArray[np.float64],
+    scale: NDArray[np.float64], constant: float
+) -> tuple[NDArray[np.float64], ...]: ...
 def add_lines(
     values: np.ndarray, rows: NDArray[np.uint32], start: NDArray[np.int64], stop: NDArray[np.int64],
     leaves: NDArray[np.integer], tree: Tree, raw: NDArray[np.float64], n_threads: int

@@ -304,11 +304,10 @@ def add_lines(
 ):
     """Add the outputs of some leaves (node numbers) of a tree with one output to their rows."""
     cdef const int64_t[::1] node = np.ascontiguousarray(leaves, dtype=np.int64)
-    cdef const int64_t[::1] ptr = np.ascontiguousarray(tree.coef_ptr, dtype=np.int64)
-    cdef const int32_t[::1] feature = np.ascontiguousarray(tree.coef_feature, dtype=np.int32)
-    cdef const float64_t[:, ::1] numbers = np.ascontiguousarray(
-        [tree.coef[:, 0], tree.coef_center, tree.coef_low, tree.coef_high])
-    cdef const float64_t[:, ::1] constant = tree.values
+    cdef const int64_t[::1] ptr = tree.coef_ptr
+    cdef const int32_t[::1] feature = tree.coef_feature
+    cdef const float64_t[::1] center = tree.coef_center, low = tree.coef_low, high = tree.coef_high
+    cdef const float64_t[:, ::1] constant = tree.values, coef = tree.coef
     cdef const float64_t[:, :, ::1] limits
     cdef intp_t n_leaves = start.shape[0], leaf, part, n_terms = feature.shape[0]
     cdef intp_t row_step = values.strides[0] // <intp_t>sizeof(real_t)
@@ -317,8 +316,13 @@ def add_lines(
     cdef Parts parts = Parts(values.shape[0], rows, start, stop)
     if raw.shape[0] != values.shape[0] or node.shape[0] != n_leaves:
         raise ValueError("the arrays differ in length")
-    if n_terms and not 0 <= np.min(feature) <= np.max(feature) < values.shape[1]:
-        raise ValueError("a column is out of range")
+    if (coef.shape[0] != n_terms or coef.shape[1] != 1 or center.shape[0] != n_terms
+            or low.shape[0] != n_terms or high.shape[0] != n_terms
+            or ptr.shape[0] != constant.shape[0] + 1):
+        raise ValueError("the arrays of the terms differ in length")
+    for part in range(n_terms):
+        if not 0 <= feature[part] < values.shape[1]:
+            raise ValueError("a column is out of range")
     made = np.zeros(max(1, n_leaves * sizeof(Line)), dtype=np.uint8)
     cdef uint8_t[::1] memory = made
     cdef Line* lines = <Line*>&memory[0]
@@ -332,10 +336,10 @@ def add_lines(
         lines[leaf].n_terms = <int32_t>(ptr[node[leaf] + 1] - ptr[node[leaf]])
         if lines[leaf].n_terms:
             lines[leaf].feature = &feature[ptr[node[leaf]]]
-            lines[leaf].coef = &numbers[0, ptr[node[leaf]]]
-            lines[leaf].center = &numbers[1, ptr[node[leaf]]]
-            lines[leaf].low = &numbers[2, ptr[node[leaf]]]
-            lines[leaf].high = &numbers[3, ptr[node[leaf]]]
+            lines[leaf].coef = &coef[ptr[node[leaf]], 0]
+            lines[leaf].center = &center[ptr[node[leaf]]]
+            lines[leaf].low = &low[ptr[node[leaf]]]
+            lines[leaf].high = &high[ptr[node[leaf]]]
         lines[leaf].constant = constant[node[leaf], 0]
         lines[leaf].least = -INFINITY
         lines[leaf].most = INFINITY
@@ -424,24 +428,33 @@ def feature_gains(const Node[::1] nodes, float64_t[::1] total):
 
 
 def centre_moments(const float64_t[:, :, :] by_column, const float64_t[:, :] squares,
-                   const int32_t[::1] n_columns, const float64_t[:, ::1] sums, float64_t constant):
-    """Moments of `leaf_moments` about the means of the leaves: means, products, gradients.
+                   const int32_t[::1] n_columns, const int32_t[:, ::1] feature,
+                   const float64_t[:, ::1] sums, const float64_t[:, ::1] shift,
+                   const float64_t[::1] scale, float64_t constant):
+    """Moments of `leaf_moments` about the means of the leaves, and means and ranges of columns.
 
-    `sums` are those of gradients and hessians, by leaf. Columns with missing values are centred
-    already. A column that keeps at most the share `constant` of its squares has zeros.
+    Returns the products, the gradients, and in units of the table the means, minima and maxima.
+    `sums` are those of gradients and hessians, by leaf; `scale` has an entry for every feature.
+    Columns with missing values are centred already. A column that keeps at most the share
+    `constant` of its squares has zeros.
     """
     cdef intp_t n = by_column.shape[0], width = by_column.shape[1], leaf, i, j, k, at
-    cdef float64_t before, h
+    cdef float64_t before, h, unit
     if (squares.shape[0] != n or n_columns.shape[0] != n or sums.shape[0] != n
-            or sums.shape[1] < 2 or by_column.shape[2] < 6
+            or shift.shape[0] != n or shift.shape[1] != width or feature.shape[0] != n
+            or feature.shape[1] != width or sums.shape[1] < 2 or by_column.shape[2] < 6
             or squares.shape[1] < width * (width + 1) // 2):
         raise ValueError("the moments do not fit the leaves")
     for leaf in range(n):
         if not 0 <= n_columns[leaf] <= width:
             raise ValueError("a leaf has more columns than its moments")
-    means, products = np.zeros((n, width)), np.zeros((n, width, width))
-    gradients, kept = np.zeros((n, width)), np.zeros(width, dtype=np.uint8)
-    cdef float64_t[:, ::1] center = means, grad = gradients
+        for i in range(width):
+            if feature[leaf, i] >= scale.shape[0]:
+                raise ValueError("a column is out of range")
+    products, by_row = np.zeros((n, width, width)), np.zeros((5, n, width))
+    kept = np.zeros(width, dtype=np.uint8)
+    cdef float64_t[:, ::1] center = by_row[0], grad = by_row[1], mean = by_row[2]
+    cdef float64_t[:, ::1] low = by_row[3], high = by_row[4]
     cdef float64_t[:, :, ::1] matrix = products
     cdef uint8_t[::1] varies = kept
     with nogil:
@@ -450,6 +463,10 @@ def centre_moments(const float64_t[:, :, :] by_column, const float64_t[:, :] squ
             for i in range(width):
                 if by_column[leaf, i, 0] > 0 and by_column[leaf, i, 5] == 0:
                     center[leaf, i] = by_column[leaf, i, 1] / by_column[leaf, i, 0]
+                unit = scale[max(feature[leaf, i], 0)]
+                mean[leaf, i] = shift[leaf, i] + center[leaf, i] * unit
+                low[leaf, i] = shift[leaf, i] + by_column[leaf, i, 3] * unit
+                high[leaf, i] = shift[leaf, i] + by_column[leaf, i, 4] * unit
             for i in range(k):
                 # The triangle of a leaf is packed for its own number of columns.
                 before = squares[leaf, at]
@@ -465,4 +482,4 @@ def centre_moments(const float64_t[:, :, :] by_column, const float64_t[:, :] squ
                     if not (varies[i] and varies[j]):
                         matrix[leaf, i, j] = 0.0
                     matrix[leaf, j, i] = matrix[leaf, i, j]
-    return means, products, gradients
+    return products, *by_row[1:]

@@ -74,6 +74,13 @@ class GrownNodes:
     stop: NDArray[np.intp]
 
 
+@dataclass
+class LinearRoom:
+    """The search of the last tree, whose arrays serve the next one on the same table."""
+
+    search: LinearTreeSearch | None = None
+
+
 def grow_linear(
     table: Table,
     problem: LinearProblem,
@@ -81,20 +88,32 @@ def grow_linear(
     n_threads: int = 1,
     rows: NDArray[np.uint32] | None = None,
     seed: int = 0,
+    *,
+    room: LinearRoom | None = None,
+    fitter: Any = None,
     **how: Any,
 ) -> GrownNodes:
     """Grow one tree by the loss of linear models in both children, numbered in preorder.
 
     Only these `params` are used: frontier, limits on depth, leaves and rows, `min_gain` (a decrease
-    of the sum of squares), `min_child_weight`, draws of features, `histogram_bytes`. `how` are
-    further arguments of `LinearTreeSearch`.
+    of the sum of squares), `min_child_weight`, draws of features, `histogram_bytes`. `fitter` and
+    `how` are further arguments of `LinearTreeSearch`. Trees that share a `room` share the table,
+    the number of threads and `how`, and have problems of one size.
     """
 
     def open_search(
         table: Table, params: GrowerParams, n_threads: int, statistics: Any, use_tail: bool
     ) -> LinearTreeSearch:
         assert isinstance(table.binned, BinnedMatrix)
-        return LinearTreeSearch(table.binned, statistics.problem, params, n_threads, **how)
+        if room is not None and room.search is not None:
+            room.search.reopen(statistics.problem, params, fitter)
+            return room.search
+        search = LinearTreeSearch(
+            table.binned, statistics.problem, params, n_threads, fitter, **how
+        )
+        if room is not None:
+            room.search = search
+        return search
 
     params = replace(params, preorder=True)
     with Grower(table, params, BareLeaves(), n_threads, search=open_search) as grower:

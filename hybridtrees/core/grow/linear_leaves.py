@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from hybridtrees.core.base._types import CONSTANT
 from hybridtrees.core.bins.matrix import BinnedMatrix
+from hybridtrees.core.grow._leaf_lines import column_units, line_reach, line_terms
 from hybridtrees.core.grow._leaf_passes import add_lines, centre_moments, leaf_moments
 from hybridtrees.core.grow.grower import (
     Grower,
@@ -111,19 +113,18 @@ class LinearLeaves(LeafModel):
 
     def fit(self, grown: Grown, statistics: Any, grower: Grower, scale: float = 1.0) -> Tree:
         """Fit a linear model to the rows of every leaf; see `LeafModel.fit`."""
-        self._grown, self._models = grown, grower.search.node_models()
-        self.leaves = self._leaf_rows(*grower.engine.segments())
+        self._grown = grown
+        if not self._fits_all:
+            self._models = grower.search.node_models()
+        rows, start, stop = grower.engine.segments()
+        leaves, n_columns, feature = grower.search.leaf_regressors()
+        self.leaves = LeafRows(leaves, rows, start[leaves], stop[leaves], n_columns, feature)
         return self.refit(statistics.grad, statistics.hess, grown.sums, scale)
 
-    def _leaf_rows(self, rows: np.ndarray, start: np.ndarray, stop: np.ndarray) -> LeafRows:
-        leaves = np.flatnonzero(self._grown.nodes["left"] < 0)
-        n_columns = self._models["n_regressors"][leaves]
-        width = max(1, int(n_columns.max()))
-        feature = np.ascontiguousarray(self._models["feature"][leaves, :width])
-        return LeafRows(
-            leaves, rows, start[leaves].astype(np.int64), stop[leaves].astype(np.int64),
-            np.ascontiguousarray(n_columns), feature,
-        )  # fmt: skip
+    @property
+    def _fits_all(self) -> bool:
+        """Whether all coefficients of the leaves are free."""
+        return self.rules.refit or self.rules.fit == "full"
 
     def refit(
         self, grad: np.ndarray, hess: np.ndarray | float, sums: np.ndarray, scale: float = 1.0
@@ -135,25 +136,27 @@ class LinearLeaves(LeafModel):
             return Tree(grown.nodes, values * scale, grown.categories)
         at, sums = leaves.leaves, sums.copy()
         moments = sum_leaves(self.columns, leaves, grad, hess, sums[at], self.n_threads)
-        parents = grown.nodes["parent"][at]
-        fixed, base = np.zeros_like(moments.grad), np.zeros(len(at))
-        if rules.refit or rules.fit == "full":
-            coef = solve_leaves(moments, leaves, rules, sums[at])
+        base = None
+        if self._fits_all:
+            coef = slopes = solve_leaves(moments, leaves, rules, sums[at])
         else:
+            parents = grown.nodes["parent"][at]
             if rules.fit == "additive":
                 base = self._above(moments, parents)
                 sums[at, 0] += sums[at, 1] * base
             fixed, coef = solve_composed(
                 moments, leaves, rules, sums[at], self._models, parents
             )  # fmt: skip
-        sums[at, 0] += gradient_shift(moments, coef, rules)
+            slopes = fixed + coef
+        if rules.raw_penalty:
+            sums[at, 0] += gradient_shift(moments, coef, rules)
         values = self._leaf_values(sums, base)
         self._weighs = None if isinstance(hess, int | float) else hess > 0
-        return self._linear_tree(values, moments, fixed + coef, scale)
+        return self._linear_tree(values, moments, slopes, scale)
 
     def replay(self, tree: Tree, leaf: np.ndarray, statistics: Statistics, scale: float) -> Tree:
         """Fit the lines of the leaves, with their features, to other rows; see `LeafModel`."""
-        if not (self.rules.refit or self.rules.fit == "full"):
+        if not self._fits_all:
             raise ValueError("lines that are composed along their paths cannot be fitted again")
         no_rows, none = np.zeros(0, dtype=np.uint32), np.zeros(0)
         sums = leaf_sums(tree, leaf, statistics)
@@ -181,10 +184,11 @@ class LinearLeaves(LeafModel):
         base = models["value"][parents] + models["scale"][parents] * base
         return np.where(parents >= 0, base, 0.0)
 
-    def _leaf_values(self, sums: np.ndarray, base: np.ndarray) -> np.ndarray:
+    def _leaf_values(self, sums: np.ndarray, base: np.ndarray | None) -> np.ndarray:
         """Return intercepts, for leaves on top of `base`, within the bounds."""
         values = newton_values(sums, self.params, None)
-        values[self.leaves.leaves] += base
+        if base is not None:
+            values[self.leaves.leaves] += base
         if self.params.monotonic is not None:
             values = np.clip(values, self._grown.lower, self._grown.upper)
         return values
@@ -193,54 +197,36 @@ class LinearLeaves(LeafModel):
         self, values: np.ndarray, moments: LeafMoments, coef: np.ndarray, scale: float
     ) -> Tree:
         grown, leaves, rules, columns = self._grown, self.leaves, self.rules, self.columns
-        width = leaves.feature.shape[1]
-        used = (np.arange(width) < leaves.n_columns[:, None]) & (coef != 0) & np.isfinite(coef)
-        # An inherited slope has no range if its feature is missing in all rows of the leaf.
-        used &= moments.low <= moments.high
-        count = np.zeros(len(grown.nodes), dtype=np.int64)
-        count[leaves.leaves] = used.sum(axis=1)
-        feature = leaves.feature[used]
-        low = high = np.empty(0)
-        if rules.extrapolation == "clip":
-            margin = rules.margin * columns.deviation[feature]
-            low = -_short(margin - moments.low[used], margin)
-            high = _short(margin + moments.high[used], margin)
-        tree = Tree(
-            grown.nodes,
-            values * scale,
-            grown.categories,
-            coef_ptr=np.append(0, np.cumsum(count)),
-            coef_feature=feature,
-            coef=coef[used] / columns.scale[feature] * scale,
-            coef_center=moments.mean[used],
-            coef_low=low,
-            coef_high=high,
-        )
-        params = self.params
-        if (
-            params.monotonic is None
-            and params.max_delta_step == 0
-            and self.longest_step == np.inf
-            and rules.extrapolation != "bounded"
-        ):
-            return tree
+        terms = line_terms(
+            len(grown.nodes), leaves.leaves, leaves.n_columns, leaves.feature, coef, moments.mean,
+            moments.low, moments.high, columns.scale, columns.deviation,
+            rules.margin if rules.extrapolation == "clip" else math.nan, scale,
+        )  # fmt: skip
+        tree = Tree(grown.nodes, values * scale, grown.categories, **terms)
         limits = self._value_limits(tree, scale)
         return tree if limits is None else replace(tree, value_range=limits[:, :, None])
 
     def _value_limits(self, tree: Tree, scale: float) -> np.ndarray | None:
         """Lowest and highest output of each node, from constraints and `extrapolation`."""
+        step, longest = self.params.max_delta_step * scale, self.longest_step * scale
+        monotonic, bounded = self.params.monotonic, self.rules.extrapolation == "bounded"
+        far = None
+        if longest < np.inf:
+            pointers = cast(np.ndarray, tree.coef_ptr)
+            terms = tree.coef_center, tree.coef_low, tree.coef_high
+            far = line_reach(tree.values, pointers, tree.coef, *terms) > longest
+        if monotonic is None and step <= 0 and not bounded and (far is None or not far.any()):
+            return None
         limits = np.empty((len(tree.nodes), 2))
         limits[:, 0], limits[:, 1] = -np.inf, np.inf
-        if self.params.monotonic is not None:
+        if monotonic is not None:
             limits[:, 0] = self._grown.lower * scale
             limits[:, 1] = self._grown.upper * scale
-        step = self.params.max_delta_step * scale
         if step > 0:
             limits = np.clip(limits, -step, step)
-        longest = self.longest_step * scale
-        far = _reach(tree) > longest
-        limits[far] = np.clip(limits[far], -longest, longest)
-        if self.rules.extrapolation == "bounded":
+        if far is not None:
+            limits[far] = np.clip(limits[far], -longest, longest)
+        if bounded:
             self._bound(tree, limits)
         return None if np.isinf(limits).all() else limits
 
@@ -341,35 +327,27 @@ def sum_leaves(
     n_threads: int,
 ) -> LeafMoments:
     """Moments of the regressors of all leaves; `sums` are those of grad and hess, by leaf."""
-    feature = np.maximum(leaves.feature, 0)
-    mean, scale = columns.mean[feature], columns.scale[feature]
-    mean, factor = np.ascontiguousarray(mean), np.ascontiguousarray(1 / scale)
+    mean, factor = column_units(leaves.feature, columns.mean, columns.scale)
     terms = (leaves.feature, mean, factor, grad, hess, n_threads)
     by_column, squares = leaf_moments(
         columns.values, leaves.rows, leaves.start, leaves.stop, leaves.n_columns, *terms
     )  # fmt: skip
-    shift = np.zeros_like(mean)
-    lacking = np.flatnonzero(by_column[:, :, 5].any(axis=1))
-    if len(lacking):
+    if by_column[:, :, 5].any():
         # Missing values are replaced by the mean of their leaf, which is known now.
+        lacking = np.flatnonzero(by_column[:, :, 5].any(axis=1))
         known, total = by_column[lacking, :, 0], by_column[lacking, :, 1]
-        shift[lacking] = np.divide(total, known, out=np.zeros_like(total), where=known > 0)
-        again, new_squares = leaf_moments(
+        shift = np.divide(total, known, out=np.zeros_like(total), where=known > 0)
+        mean[lacking] += shift * columns.scale[np.maximum(leaves.feature[lacking], 0)]
+        by_column[lacking], squares[lacking] = leaf_moments(
             columns.values, leaves.rows, leaves.start[lacking], leaves.stop[lacking],
             leaves.n_columns[lacking],
             np.ascontiguousarray(leaves.feature[lacking]),
-            mean[lacking] + shift[lacking] * scale[lacking],
-            np.ascontiguousarray(factor[lacking]), grad, hess, n_threads,
+            mean[lacking], np.ascontiguousarray(factor[lacking]), grad, hess, n_threads,
         )  # fmt: skip
-        by_column[lacking], squares[lacking] = again, new_squares
-    center, matrix, gradient = centre_moments(
-        by_column, squares, leaves.n_columns, np.ascontiguousarray(sums), CONSTANT
-    )
-    base = mean + shift * scale
-    return LeafMoments(
-        matrix, gradient, base + center * scale,
-        base + by_column[:, :, 3] * scale, base + by_column[:, :, 4] * scale,
-    )  # fmt: skip
+    return LeafMoments(*centre_moments(
+        by_column, squares, leaves.n_columns, leaves.feature, np.ascontiguousarray(sums), mean,
+        columns.scale, CONSTANT,
+    ))  # fmt: skip
 
 
 def _free_means(moments: LeafMoments) -> np.ndarray:
@@ -394,8 +372,6 @@ def with_output_at_zero(moments: LeafMoments, sums: np.ndarray, rules: LeafRules
 
 def gradient_shift(moments: LeafMoments, coef: np.ndarray, rules: LeafRules) -> np.ndarray:
     """Return the terms of a raw penalty in the sums of gradients of leaf values."""
-    if not rules.raw_penalty:
-        return np.zeros(len(coef))
     return -rules.reg_lambda * (_free_means(moments) * coef).sum(axis=1)
 
 
@@ -403,16 +379,13 @@ def solve_leaves(
     moments: LeafMoments, leaves: LeafRows, rules: LeafRules, sums: np.ndarray
 ) -> np.ndarray:
     """Coefficients of all regressors of the leaves, (n_leaves, width); `sums` of grad and hess."""
-    width = leaves.feature.shape[1]
     moments = with_output_at_zero(moments, sums, rules)
-    matrix = moments.matrix.copy()
-    index = np.arange(width)
-    free = matrix[:, index, index] > 0
-    matrix[:, index, index] += np.where(free, rules.reg_lambda, 0.0)
     signs = None
     if rules.monotonic is not None:
         signs = np.ascontiguousarray(rules.monotonic[np.maximum(leaves.feature, 0)])
-    return minimise_many(matrix, -moments.grad, leaves.n_columns, rules.reg_alpha, signs)[0]
+    return minimise_many(
+        moments.matrix, -moments.grad, leaves.n_columns, rules.reg_alpha, signs, rules.reg_lambda
+    )[0]
 
 
 def solve_composed(
@@ -457,26 +430,3 @@ def solve_composed(
     sizes = np.full(n, 2, dtype=np.int32)
     factors, _ = minimise_many(matrix, right, sizes, rules.reg_alpha, signs)
     return fixed, np.einsum("ija,ia->ij", basis, factors)
-
-
-def _short(bound: np.ndarray, margin: np.ndarray) -> np.ndarray:
-    """Round bounds up to float32 if that is a small change relative to the margin.
-
-    Then prediction can clip a float32 table without conversion to float64.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        near = bound.astype(np.float32)
-        above = np.where(near < bound, np.nextafter(near, np.float32(np.inf)), near)
-        moved = above.astype(np.float64)
-        return np.where(moved - bound <= margin / 65536, moved, bound)
-
-
-def _reach(tree: Tree) -> np.ndarray:
-    """Return the largest magnitude of the output of each node."""
-    reach = np.abs(tree.values[:, 0])
-    if len(tree.coef_feature):
-        low, high = tree.coef_low - tree.coef_center, tree.coef_high - tree.coef_center
-        terms = np.abs(tree.coef[:, 0]) * np.maximum(np.abs(low), np.abs(high))
-        node = np.repeat(np.arange(len(reach)), np.diff(cast(np.ndarray, tree.coef_ptr)))
-        reach = reach + np.bincount(node, weights=terms, minlength=len(reach))
-    return reach

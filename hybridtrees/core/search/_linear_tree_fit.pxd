@@ -31,6 +31,8 @@ ctypedef struct LogLossFit:
     float64_t* cell                 # its sums of products
     float64_t* weight               # (n,)
     float64_t* own                  # (n,): class numbers
+    float64_t* by_row               # (n,): scratch
+    float64_t* by_column            # (n_padded,): scratch
     float64_t* proba                # (n, n_outputs)
     float64_t* scores               # (n, n_outputs)
     float64_t* hess                 # (size, size)
@@ -44,6 +46,8 @@ ctypedef struct LogLossFit:
     float64_t* spread               # (n_columns,)
     float64_t* shares               # (n_classes,)
     float64_t* theta
+    float64_t log_loss              # summed, at the last coefficients that were scored
+    bint scored                     # whether these are `theta`
 
 
 cdef class LogLossNodes:
@@ -54,6 +58,9 @@ cdef class LogLossNodes:
     cdef int n_classes, n_outputs, n_columns, n_padded, size, width, criterion
     cdef double l2, jitter, constant
     cdef bint by_sum
+    cdef float64_t[::1] scratch
+    cdef uint32_t[::1] numbers           # 0, 1, ..
+    cdef void place(self, intp_t n, LogLossFit* fit)
     cdef int load(self, LogLossFit* fit, const uint32_t* rows) noexcept nogil
     cdef void start_at_shares(self, LogLossFit* fit) noexcept nogil
     cdef float64_t score(self, LogLossFit* fit, const float64_t* theta) noexcept nogil
@@ -62,6 +69,8 @@ cdef class LogLossNodes:
     cdef void block(self, LogLossFit* fit, int a, int b) noexcept nogil
     cdef void anchor(self, LogLossFit* fit) noexcept nogil
     cdef int direction(self, LogLossFit* fit) noexcept nogil
-    cdef int newton(self, LogLossFit* fit, double tol, int max_iter) noexcept nogil
+    cdef int newton(
+        self, LogLossFit* fit, double tol, int max_iter, double rough
+    ) noexcept nogil
     cdef void drop_constants(self, LogLossFit* fit) noexcept nogil
     cdef float64_t loss_of(self, LogLossFit* fit) noexcept nogil

@@ -14,7 +14,7 @@ class LinearProblem:
 
     def __init__(
         self, regressors: Floats, targets: Floats, weight: Floats | None, penalty: Any,
-        least_rows: int = 0, penalised: bool = False
+        least_rows: int = 0, penalised: bool = False, replaced: LinearProblem | None = None
     ) -> None: ...
     @property
     def n_columns(self) -> int: ...
@@ -34,5 +34,6 @@ class LogLossNodes:
         constant: float
     ) -> None: ...
     def fit(
-        self, rows: NDArray[np.uint32], start: Floats | None, tol: float, max_iter: int
+        self, rows: NDArray[np.uint32], start: Floats | None, tol: float, max_iter: int,
+        rough: float = 0.0
     ) -> tuple[Floats, float] | None: ...

@@ -1,6 +1,6 @@
 """Linear models in the nodes of linear trees: sums of products, and fits from them."""
 
-from libc.math cimport exp, fabs, isfinite, log, log1p, sqrt
+from libc.math cimport exp, isfinite, log, sqrt
 from libc.string cimport memcpy, memset
 
 from hybridtrees.core.base._types cimport (
@@ -26,10 +26,11 @@ cdef class LinearProblem:
     """Penalised least squares of targets on standardised regressors, over any rows of a table.
 
     Fits to fewer than `least_rows` rows are constants; losses include the penalty if `penalised`.
+    The memory of `replaced`, a problem of the same size that is not used again, is taken over.
     """
 
     def __init__(self, regressors, targets, weight, penalty, int least_rows=0,
-                 bint penalised=False):
+                 bint penalised=False, LinearProblem replaced=None):
         cdef int p = regressors.shape[1] + 1, k = targets.shape[1]
         cdef intp_t n = regressors.shape[0]
         if targets.shape[0] != n or (weight is not None and weight.shape[0] != n):
@@ -41,7 +42,10 @@ cdef class LinearProblem:
         self.width = ht_vector_bytes()
         self.n_padded = ht_padded(p + k)
         self.cell_size = ht_cell_size(self.n_padded)
-        self.table = aligned_empty((n, self.n_padded), np.float64)
+        if replaced is not None and replaced.table.shape == (n, self.n_padded):
+            self.table = replaced.table
+        else:
+            self.table = aligned_empty((n, self.n_padded), np.float64)
         self.view = self.table
         self.table[:, 0] = 1.0
         self.table[:, 1:p] = regressors
@@ -193,6 +197,21 @@ cdef class LinearProblem:
                     out[p + j] = root * targets[i, j]
 
 
+cdef extern from "log_loss.h" nogil:
+    void ht_row_scores(
+        int width, const double* table, int m, intp_t n, const double* theta, double* scores)
+    void ht_row_losses(
+        int width, const double* scores, const double* own, const double* weight, intp_t n,
+        double* proba, double* losses)
+    void ht_column_sums(
+        int width, const double* table, int m, intp_t n, const double* weight, double* sums)
+    void ht_column_squares(
+        int width, const double* table, int m, intp_t n, const double* weight, const double* mean,
+        double* sums)
+    void ht_scale_rows(
+        int width, const double* table, int m, intp_t n, const double* factor, double* scaled)
+
+
 # Nodes with more products of rows and pairs of coefficients are not fitted by `LogLossNodes`.
 cdef intp_t MOST_PRODUCTS = 1 << 22
 # Columns that keep less than this share of their curvature, given the others, are dependent.
@@ -209,7 +228,8 @@ cdef class LogLossNodes:
 
     They minimise the mean log-loss plus ``l2 share u_j^2 b_j^2 / 2`` for each regressor, by
     Newton's method. u_j is the standard deviation among the rows, or ``1 / units[j]``; the share is
-    1, or one over the total weight if `by_sum`. `jitter` is added to every penalty.
+    1, or one over the total weight if `by_sum`. `jitter` is added to every penalty. An object is
+    for one thread.
     """
 
     def __init__(self, const float64_t[:, ::1] regressors, const int32_t[::1] codes,
@@ -231,9 +251,14 @@ cdef class LogLossNodes:
         self.n_padded = ht_padded(self.n_columns)
         self.size = self.n_outputs * self.n_columns
         self.width = ht_vector_bytes()
+        self.numbers = np.zeros(0, dtype=np.uint32)
 
-    def fit(self, const uint32_t[::1] rows, start, double tol, int max_iter):
+    def fit(self, const uint32_t[::1] rows, start, double tol, int max_iter, double rough=0.0):
         """Return coefficients (n_outputs, n_columns), intercepts first, and the summed criterion.
+
+        Steps end when the next one is expected to lower the mean loss by at most `tol`, or after a
+        whole step that was expected to lower it by less than `rough` / 2: the next one is far
+        smaller.
 
         None where this needs more care: a class is absent, regressors are dependent, or the rows
         are so many that threads pay.
@@ -249,20 +274,38 @@ cdef class LogLossNodes:
         cdef float64_t[:, ::1] out = theta, begin = theta if start is None else start
         if begin.shape[0] != self.n_outputs or begin.shape[1] != self.n_columns:
             raise ValueError("the start has another shape")
+        self.place(n, &fit)
+        fit.theta = &out[0, 0]
+        cdef int failed
+        cdef float64_t loss = 0.0
+        with nogil:
+            failed = self.load(&fit, &rows[0])
+            if not failed:
+                memcpy(fit.theta, &begin[0, 0], self.size * sizeof(float64_t))
+                failed = self.newton(&fit, tol, max_iter, rough)
+            if not failed:
+                self.drop_constants(&fit)
+                loss = self.loss_of(&fit)
+        return None if failed else (theta, loss)
+
+    cdef void place(self, intp_t n, LogLossFit* fit):
+        """Set the arrays of a fit to n rows, which stay for later fits."""
         cdef int k = self.n_outputs, p = self.n_columns, cell = ht_cell_size(self.n_padded)
-        space = aligned_empty(
-            2 * n * self.n_padded + cell + 2 * n * (k + 1) + 2 * square + 5 * self.size + p
-            + self.n_classes, np.float64)
-        numbers = np.arange(n, dtype=np.uint32)
-        cdef float64_t[::1] scratch = space
-        cdef uint32_t[::1] order = numbers
-        fit.n, fit.order = n, &order[0]
-        fit.table = &scratch[0]
+        cdef intp_t square = <intp_t>self.size * self.size
+        if self.numbers.shape[0] < n:
+            self.numbers = np.arange(n, dtype=np.uint32)
+            self.scratch = aligned_empty(
+                2 * n * self.n_padded + self.n_padded + cell + n * (2 * k + 3) + 2 * square
+                + 5 * self.size + p + self.n_classes, np.float64)
+        fit.n, fit.order = n, &self.numbers[0]
+        fit.table = &self.scratch[0]
         fit.scaled = fit.table + n * self.n_padded
-        fit.cell = fit.scaled + n * self.n_padded
+        fit.by_column = fit.scaled + n * self.n_padded
+        fit.cell = fit.by_column + self.n_padded
         fit.weight = fit.cell + cell
         fit.own = fit.weight + n
-        fit.proba = fit.own + n
+        fit.by_row = fit.own + n
+        fit.proba = fit.by_row + n
         fit.scores = fit.proba + n * k
         fit.hess = fit.scores + n * k
         fit.factor = fit.hess + square
@@ -273,33 +316,21 @@ cdef class LogLossNodes:
         fit.unit = fit.ridge + self.size
         fit.spread = fit.unit + self.size
         fit.shares = fit.spread + p
-        fit.theta = &out[0, 0]
-        cdef int failed
-        cdef float64_t loss = 0.0
-        with nogil:
-            failed = self.load(&fit, &rows[0])
-            if not failed:
-                memcpy(fit.theta, &begin[0, 0], self.size * sizeof(float64_t))
-                failed = self.newton(&fit, tol, max_iter)
-            if not failed:
-                self.drop_constants(&fit)
-                loss = self.loss_of(&fit)
-        return None if failed else (theta, loss)
 
     cdef int load(self, LogLossFit* fit, const uint32_t* rows) noexcept nogil:
         """Copy the rows, and weigh the penalties; nonzero if a class is absent."""
         cdef intp_t i, n = fit.n
-        cdef int j, k, p = self.n_columns
-        cdef float64_t w, share, unit, away
+        cdef int j, k, p = self.n_columns, m = self.n_padded
+        cdef float64_t w, share, unit
         cdef float64_t* row
         memset(fit.shares, 0, self.n_classes * sizeof(float64_t))
-        memset(fit.scaled, 0, n * self.n_padded * sizeof(float64_t))
+        memset(fit.table, 0, n * m * sizeof(float64_t))
         fit.total = 0.0
         for i in range(n):
-            row = fit.table + i * self.n_padded
+            row = fit.table + i * m
             row[0] = 1.0
-            for j in range(1, p):
-                row[j] = self.regressors[rows[i], j - 1]
+            if p > 1:
+                memcpy(row + 1, &self.regressors[rows[i], 0], (p - 1) * sizeof(float64_t))
             w = 1.0 if self.weight is None else self.weight[rows[i]]
             fit.weight[i] = w
             fit.own[i] = self.codes[rows[i]]
@@ -310,19 +341,16 @@ cdef class LogLossNodes:
                 return 1
             fit.shares[k] /= fit.total
         share = 1.0 / fit.total if self.by_sum else 1.0
-        for j in range(p):
-            fit.spread[j] = 0.0
-            fit.ridge[j] = 0.0
+        # Means, then squares about them, in the first row of `scaled`.
+        memset(fit.by_column, 0, m * sizeof(float64_t))
+        memset(fit.scaled, 0, m * sizeof(float64_t))
+        ht_column_sums(self.width, fit.table, m, n, fit.weight, fit.by_column)
+        for j in range(m):
+            fit.by_column[j] /= fit.total
+        ht_column_squares(self.width, fit.table, m, n, fit.weight, fit.by_column, fit.scaled)
+        fit.spread[0] = fit.ridge[0] = 0.0
         for j in range(1, p):
-            unit = 0.0
-            for i in range(n):
-                unit += fit.weight[i] * fit.table[i * self.n_padded + j]
-            unit /= fit.total
-            for i in range(n):
-                away = fit.table[i * self.n_padded + j] - unit
-                fit.spread[j] += fit.weight[i] * away * away
-            fit.spread[j] = sqrt(fit.spread[j] / fit.total)
-            unit = fit.spread[j]
+            unit = fit.spread[j] = sqrt(fit.scaled[j] / fit.total)
             if self.units is not None:
                 unit = 1.0 / self.units[j - 1] if unit > 0.0 else 0.0
             fit.ridge[j] = self.l2 * share * unit * unit + self.jitter
@@ -346,30 +374,23 @@ cdef class LogLossNodes:
     cdef float64_t score(self, LogLossFit* fit, const float64_t* theta) noexcept nogil:
         """OUT scores and probabilities of the rows (of class 1 of two); returns the objective."""
         cdef intp_t i
-        cdef int k, j, p = self.n_columns, outputs = self.n_outputs
-        cdef float64_t loss = 0.0, top, total, even, odd
-        cdef const float64_t* row
+        cdef int k, j, outputs = self.n_outputs
+        cdef float64_t loss = 0.0, top, total
         cdef float64_t* scores
         cdef float64_t* proba
-        for i in range(fit.n):
-            row = fit.table + i * self.n_padded
+        memset(fit.by_column, 0, self.n_padded * sizeof(float64_t))
+        for k in range(outputs):
+            memcpy(fit.by_column, theta + k * self.n_columns, self.n_columns * sizeof(float64_t))
+            ht_row_scores(self.width, fit.table, self.n_padded, fit.n, fit.by_column,
+                          fit.scores if outputs == 1 else fit.by_row)
+            for i in range(fit.n if outputs > 1 else 0):
+                fit.scores[i * outputs + k] = fit.by_row[i]
+        if outputs == 1:
+            ht_row_losses(self.width, fit.scores, fit.own, fit.weight, fit.n, fit.proba, fit.by_row)
+            for i in range(fit.n):
+                loss += fit.by_row[i]
+        for i in range(fit.n if outputs > 1 else 0):
             scores, proba = fit.scores + i * outputs, fit.proba + i * outputs
-            for k in range(outputs):
-                even, odd = theta[k * p], 0.0  # two chains of sums, so that they overlap
-                j = 1
-                while j + 1 < p:
-                    even += row[j] * theta[k * p + j]
-                    odd += row[j + 1] * theta[k * p + j + 1]
-                    j += 2
-                if j < p:
-                    even += row[j] * theta[k * p + j]
-                scores[k] = even + odd
-            if outputs == 1:
-                top = exp(-fabs(scores[0]))
-                proba[0] = (1.0 if scores[0] > 0.0 else top) / (1.0 + top)
-                total = -scores[0] if fit.own[i] == 1.0 else scores[0]
-                loss += fit.weight[i] * (log1p(top) + (total if total > 0.0 else 0.0))
-                continue
             top, total = scores[0], 0.0
             for k in range(1, outputs):
                 top = max(top, scores[k])
@@ -379,6 +400,7 @@ cdef class LogLossNodes:
             for k in range(outputs):
                 proba[k] /= total
             loss += fit.weight[i] * (log(total) + top - scores[<int>fit.own[i]])
+        fit.log_loss = loss
         loss /= fit.total
         for j in range(self.size):
             loss += 0.5 * fit.ridge[j] * theta[j] * theta[j]
@@ -401,39 +423,33 @@ cdef class LogLossNodes:
     cdef void slope(self, LogLossFit* fit, int a) noexcept nogil:
         """OUT the sum of the gradient of one output."""
         cdef intp_t i
-        cdef int j, own = 1 if self.n_outputs == 1 else a
-        cdef float64_t away
-        cdef const float64_t* row
-        cdef float64_t* grad = fit.grad + a * self.n_columns
-        memset(grad, 0, self.n_columns * sizeof(float64_t))
+        cdef int own = 1 if self.n_outputs == 1 else a
         for i in range(fit.n):
-            row = fit.table + i * self.n_padded
-            away = fit.proba[i * self.n_outputs + a] - (1.0 if fit.own[i] == own else 0.0)
-            away *= fit.weight[i]
-            for j in range(self.n_columns):
-                grad[j] += away * row[j]
+            fit.by_row[i] = fit.weight[i] * (
+                fit.proba[i * self.n_outputs + a] - (1.0 if fit.own[i] == own else 0.0))
+        memset(fit.by_column, 0, self.n_padded * sizeof(float64_t))
+        ht_column_sums(
+            self.width, fit.table, self.n_padded, fit.n, fit.by_row, fit.by_column)
+        memcpy(fit.grad + a * self.n_columns, fit.by_column, self.n_columns * sizeof(float64_t))
 
     cdef void block(self, LogLossFit* fit, int a, int b) noexcept nogil:
         """OUT the block of the mean hessian of two outputs, a >= b."""
         cdef intp_t i
         cdef int j, k, p = self.n_columns
-        cdef float64_t root, sign = 1.0 if a == b else -1.0
-        cdef const float64_t* row
+        cdef float64_t part, sign = 1.0 if a == b else -1.0
         cdef const float64_t* proba
-        cdef float64_t* out
         for i in range(fit.n):
             proba = fit.proba + i * self.n_outputs
-            root = sqrt(fit.weight[i] * proba[a] * ((1.0 - proba[a]) if a == b else proba[b]))
-            row, out = fit.table + i * self.n_padded, fit.scaled + i * self.n_padded
-            for j in range(p):
-                out[j] = root * row[j]
+            fit.by_row[i] = sqrt(
+                fit.weight[i] * proba[a] * ((1.0 - proba[a]) if a == b else proba[b]))
+        ht_scale_rows(self.width, fit.table, self.n_padded, fit.n, fit.by_row, fit.scaled)
         memset(fit.cell, 0, ht_cell_size(self.n_padded) * sizeof(float64_t))
         ht_add_moments(self.width, fit.scaled, self.n_padded, fit.order, fit.n, self.n_padded,
                        fit.cell)
         for j in range(p):
             for k in range(p):
-                root = fit.cell[ht_cell_at(self.n_padded, min(j, k), max(j, k))]
-                fit.hess[(a * p + j) * self.size + b * p + k] = sign * root / fit.total
+                part = fit.cell[ht_cell_at(self.n_padded, min(j, k), max(j, k))]
+                fit.hess[(a * p + j) * self.size + b * p + k] = sign * part / fit.total
 
     cdef void anchor(self, LogLossFit* fit) noexcept nogil:
         """Make the hessian definite along a shift of all intercepts, which has no effect."""
@@ -484,8 +500,10 @@ cdef class LogLossNodes:
             fit.step[i] *= fit.unit[i]
         return 0
 
-    cdef int newton(self, LogLossFit* fit, double tol, int max_iter) noexcept nogil:
-        """Iterate from `theta`; nonzero if a hessian is nearly singular."""
+    cdef int newton(
+        self, LogLossFit* fit, double tol, int max_iter, double rough
+    ) noexcept nogil:
+        """Iterate from `theta`; nonzero if a hessian is nearly singular. See `fit`."""
         cdef intp_t j
         cdef int k
         cdef float64_t objective, trial, null, gain, size
@@ -497,6 +515,7 @@ cdef class LogLossNodes:
         if not objective < null:
             self.start_at_shares(fit)
             objective = self.score(fit, fit.theta)
+        fit.scored = True
         for _ in range(max_iter):
             self.differentiate(fit)
             if self.direction(fit):
@@ -507,6 +526,7 @@ cdef class LogLossNodes:
             if not gain > 2.0 * tol:
                 for j in range(self.size):
                     fit.theta[j] += fit.step[j]
+                fit.scored = False
                 break
             size = 1.0
             while True:
@@ -516,10 +536,13 @@ cdef class LogLossNodes:
                 if trial <= objective - HT_DECREASE * size * gain or size < HT_SMALLEST_STEP:
                     break
                 size *= 0.5
-            if not trial < objective:
+            fit.scored = trial < objective
+            if not fit.scored:
                 break
             memcpy(fit.theta, fit.trial, self.size * sizeof(float64_t))
             objective = trial
+            if size == 1.0 and gain < rough:
+                break
         return 0
 
     cdef void drop_constants(self, LogLossFit* fit) noexcept nogil:
@@ -532,7 +555,8 @@ cdef class LogLossNodes:
             if self.n_outputs > 1:
                 fit.theta[k * p] -= mean
             for j in range(1, p):
-                if fit.spread[j] <= self.constant:
+                if fit.spread[j] <= self.constant and fit.theta[k * p + j] != 0.0:
+                    fit.scored = False
                     fit.theta[k * p] += fit.theta[k * p + j] * fit.table[j]
                     fit.theta[k * p + j] = 0.0
 
@@ -542,7 +566,10 @@ cdef class LogLossNodes:
         cdef int k, best, outputs = self.n_outputs
         cdef float64_t loss = 0.0, own, squares
         cdef const float64_t* proba
-        self.score(fit, fit.theta)
+        if not fit.scored:
+            self.score(fit, fit.theta)
+        if self.criterion == LOG_LOSS:
+            return fit.log_loss
         for i in range(fit.n):
             proba, best = fit.proba + i * outputs, 0
             if outputs == 1:
@@ -555,9 +582,7 @@ cdef class LogLossNodes:
                     squares += proba[k] * proba[k]
                     if proba[k] > proba[best]:
                         best = k
-            if self.criterion == LOG_LOSS:
-                loss -= fit.weight[i] * log(max(own, HT_TINY))
-            elif self.criterion == GINI:
+            if self.criterion == GINI:
                 loss += fit.weight[i] * (1.0 - 2.0 * own + squares)
             elif best != <int>fit.own[i]:
                 loss += fit.weight[i]

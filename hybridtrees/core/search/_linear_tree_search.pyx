@@ -567,10 +567,25 @@ cdef class LinearTreeSearch(SplitSearch):
     def __dealloc__(self):
         free(self.found)
 
+    def reopen(self, LinearProblem problem, params, fitter):
+        """Use another problem of the same size on the same table, with what goes with it.
+
+        A forest has a problem for each tree, and the arrays of the search are large.
+        """
+        if (problem.n_columns != self.problem.n_columns or problem.view.shape[0] != self.n_rows
+                or problem.n_targets != self.problem.n_targets
+                or (fitter is None) != (self.fitter is None)):
+            raise ValueError("the search was opened for problems of another size")
+        self.problem = self.scan.problem = problem
+        if self.screening is not None:
+            self.screening.problem = problem
+        self.fitter = fitter
+        self.use_rules(params)
+
     def begin(self, statistics, rows, seed):
         """Start a new tree on some rows: ascending ids, or None for all."""
         if statistics.problem is not self.problem:
-            raise ValueError("the search was opened for another problem")
+            raise ValueError("the search is open for another problem")
         self.seed = seed
         self.set_rows(rows)
         self.draw_tree_features()

@@ -4,8 +4,8 @@ from libc.math cimport INFINITY, fabs, sqrt
 from libc.string cimport memcpy, memset
 
 from hybridtrees.core.base._types cimport (
-    HT_DEPENDENT, HT_ROUNDING, BinView, NodeSums, SplitInfo, SplitRules, float64_t, int32_t,
-    int8_t, intp_t, uint8_t,
+    GRAD_ONLY, HT_DEPENDENT, HT_ROUNDING, BinView, NodeSums, SplitInfo, SplitRules, StatsView,
+    float64_t, int32_t, int64_t, int8_t, intp_t, uint8_t,
 )
 from hybridtrees.core.search._split cimport (
     add_sums, bounded_weight, ends_group, fill_categories, is_empty, is_smoothed, larger_left,
@@ -112,10 +112,12 @@ cdef float64_t solve_constrained(
 
 
 def minimise_many(const float64_t[:, :, ::1] matrix, const float64_t[:, ::1] right,
-                  const int32_t[::1] sizes, float64_t alpha=0.0, const int8_t[:, ::1] signs=None):
+                  const int32_t[::1] sizes, float64_t alpha=0.0, const int8_t[:, ::1] signs=None,
+                  float64_t ridge=0.0):
     """Coefficients of many problems, and minus twice their minima.
 
-    A problem has the first `sizes` rows and columns of its matrix; other coefficients are 0.
+    A problem has the first `sizes` rows and columns of its matrix; other coefficients are 0. The
+    ridge is added to the positive entries of the diagonal.
     """
     cdef int32_t i, j, n, problem, width = <int32_t>right.shape[1]
     cdef float64_t[::1] packed = np.empty(max(1, width * width))
@@ -136,6 +138,8 @@ def minimise_many(const float64_t[:, :, ::1] matrix, const float64_t[:, ::1] rig
         for i in range(n):
             for j in range(n):
                 packed[i * n + j] = matrix[problem, i, j]
+            if packed[i * n + i] > 0:
+                packed[i * n + i] += ridge
         if alpha == 0 and signs is None:
             score[problem] = solve_ridge(n, &packed[0], &right[problem, 0], &out[problem, 0])
         else:
@@ -511,72 +515,126 @@ cdef struct PlainSums:
 
 
 cdef inline PlainSums plain_cell(
-    const MomentScan* scan, int32_t b, NodeSums cell, bint has_l, const float64_t* x
+    const MomentScan* scan, int32_t b, float64_t hess, float64_t grad, bint has_l, bint has_x,
+    bint adjusted,
 ) noexcept nogil:
-    """Sums of the closed form over one cell."""
+    """Sums of the closed form over one cell, given those of its hessians and gradients.
+
+    `adjusted`: whether moments are from a sample, or the fit is additive.
+    """
     cdef PlainSums sums
-    cdef float64_t hess = <float64_t>cell.hess * scan.stats.hess_unit
-    cdef float64_t grad = <float64_t>cell.grad * scan.stats.grad_unit
-    cdef float64_t factor = 1, lin = 0
+    cdef float64_t factor = 1, lin = 0, x
     cdef const float64_t* moments
     sums.lin = sums.squares = sums.along = 0
     sums.x = sums.xx = sums.gx = sums.lx = 0
-    if scan.n_regressors > 0:
+    if (has_l or adjusted) and scan.n_regressors > 0:
         moments = scan.moments + <intp_t>b * scan.cell_size
-        if scan.sampled:
+        if adjusted and scan.sampled:
             factor = hess / moments[0] if moments[0] > 0 else 0.0
         lin = factor * moments[1]
         if has_l:
             sums.lin = lin
             sums.squares = factor * moments[2]
             sums.along = factor * moments[3]
-            if scan.sampled and moments[0] > 0:
+            if adjusted and scan.sampled and moments[0] > 0:
                 sums.along += moments[1] / moments[0] * (grad - factor * moments[4])
-    if scan.fit == ADDITIVE:
+    if adjusted and scan.fit == ADDITIVE:
         grad += scan.value * hess + scan.scale * lin
     sums.h = hess
     sums.g = grad
-    if x != NULL:
-        sums.x = hess * x[b]
-        sums.xx = hess * x[b] * x[b]
-        sums.gx = grad * x[b]
+    if has_x:
+        x = scan.x[b]
+        sums.x = hess * x
+        sums.xx = hess * x * x
+        sums.gx = grad * x
         if has_l:
-            sums.lx = lin * x[b]
+            sums.lx = lin * x
     return sums
 
 
-cdef inline void write_sums(PlainSums sums, intp_t step, float64_t* out) noexcept nogil:
+cdef inline void write_sums(
+    PlainSums sums, intp_t step, bint has_l, bint has_x, float64_t* out
+) noexcept nogil:
+    """OUT the sums that a scan reads."""
     out[HT_H * step] = sums.h
     out[HT_G * step] = sums.g
-    out[HT_L * step] = sums.lin
-    out[HT_LL * step] = sums.squares
-    out[HT_GL * step] = sums.along
-    out[HT_X * step] = sums.x
-    out[HT_XX * step] = sums.xx
-    out[HT_GX * step] = sums.gx
-    out[HT_LX * step] = sums.lx
+    if has_l:
+        out[HT_L * step] = sums.lin
+        out[HT_LL * step] = sums.squares
+        out[HT_GL * step] = sums.along
+    if has_x:
+        out[HT_X * step] = sums.x
+        out[HT_XX * step] = sums.xx
+        out[HT_GX * step] = sums.gx
+    if has_l and has_x:
+        out[HT_LX * step] = sums.lx
 
 
-cdef int32_t sum_cuts(
-    const MomentScan* scan, int32_t n_bins, bint has_l, float64_t* left, float64_t* counts,
-    int32_t* order, float64_t* total,
+cdef struct CellList:
+    # The cells with rows, whose bins are in the order of the scan.
+    int32_t n
+    int32_t first            # only cuts after the cells [first, last) can leave enough rows
+    int32_t last
+
+
+cdef CellList list_cells(
+    const MomentScan* scan, int32_t n_bins, float64_t need, float64_t* hess, float64_t* grad,
+    float64_t* counts,
 ) noexcept nogil:
-    """OUT sums and rows left of every cut, the bins of the cuts, and the total; returns n_cuts.
+    """List the cells with rows; OUT their hessians and gradients, and the rows up to each.
 
-    Sums are in local structs, so that they can stay in registers.
+    They are listed without branches: in small nodes, any of them may be empty. A side of a cut,
+    with all missing rows, must have `need` rows.
+    """
+    cdef const int64_t* cells = scan.cells
+    cdef int32_t* order = scan.order
+    cdef StatsView stats = scan.stats[0]
+    cdef float64_t n_samples, missing = <float64_t>scan.missing.n_samples
+    cdef int64_t so_far = 0
+    cdef NodeSums read
+    cdef CellList found
+    cdef int32_t b, c, n = 0
+    if stats.layout == GRAD_ONLY:
+        for b in range(n_bins):
+            order[n] = b
+            n += cells[b] != 0
+    else:
+        for b in range(n_bins):
+            order[n] = b
+            n += (cells[2 * b] | cells[2 * b + 1]) != 0
+    for c in range(n):
+        read = read_cell(&stats, cells, order[c])
+        hess[c] = <float64_t>read.hess * stats.hess_unit
+        grad[c] = <float64_t>read.grad * stats.grad_unit
+        so_far += read.n_samples
+        counts[c] = <float64_t>so_far
+    n_samples = <float64_t>so_far
+    found.n = n
+    found.first, found.last = 0, n
+    while found.first < n and counts[found.first] + missing < need:
+        found.first += 1
+    while found.last > 0 and n_samples - counts[found.last - 1] + missing < need:
+        found.last -= 1
+    return found
+
+
+cdef inline void add_cells(
+    const MomentScan* scan, const CellList* list, bint has_l, bint has_x, bint adjusted,
+    float64_t* left, float64_t* total,
+) noexcept nogil:
+    """OUT sums left of the cuts, and the total; hessians and gradients of cells are in `left`.
+
+    The flags are literals at the calls, and sums in a local struct, so that they can stay in
+    registers.
     """
     cdef MomentScan own = scan[0]
     cdef PlainSums sums, cell
-    cdef NodeSums read
-    cdef float64_t n_samples = 0
-    cdef int32_t b, c = 0
+    cdef int32_t c
     sums.h = sums.g = sums.lin = sums.squares = sums.along = 0
     sums.x = sums.xx = sums.gx = sums.lx = 0
-    for b in range(n_bins):
-        read = read_cell(own.stats, own.cells, b)
-        if is_empty(read):
-            continue
-        cell = plain_cell(&own, b, read, has_l, own.x)
+    for c in range(list.n):
+        cell = plain_cell(&own, own.order[c], left[HT_H * CANDIDATES + c],
+                          left[HT_G * CANDIDATES + c], has_l, has_x, adjusted)
         sums.h += cell.h
         sums.g += cell.g
         sums.lin += cell.lin
@@ -586,13 +644,25 @@ cdef int32_t sum_cuts(
         sums.xx += cell.xx
         sums.gx += cell.gx
         sums.lx += cell.lx
-        write_sums(sums, CANDIDATES, left + c)
-        n_samples += <float64_t>read.n_samples
-        counts[c] = n_samples
-        order[c] = b
-        c += 1
-    write_sums(sums, 1, total)
-    return c
+        if list.first <= c < list.last:
+            write_sums(sums, CANDIDATES, has_l, has_x, left + c)
+    write_sums(sums, 1, True, True, total)
+
+
+cdef void sum_cuts(
+    const MomentScan* scan, const CellList* list, bint has_l, float64_t* left, float64_t* total,
+) noexcept nogil:
+    """OUT sums left of every cut, and the total; hessians and gradients of cells are in `left`."""
+    if scan.sampled or scan.fit == ADDITIVE:
+        add_cells(scan, list, has_l, scan.x != NULL, True, left, total)
+    elif has_l and scan.x != NULL:
+        add_cells(scan, list, True, True, False, left, total)
+    elif has_l:
+        add_cells(scan, list, True, False, False, left, total)
+    elif scan.x != NULL:
+        add_cells(scan, list, False, True, False, left, total)
+    else:
+        add_cells(scan, list, False, False, False, left, total)
 
 
 cdef float64_t plain_parent(
@@ -613,14 +683,14 @@ cdef float64_t plain_parent(
     return score
 
 
-cdef void best_plain(
+cdef int32_t best_plain(
     MomentScan* scan, int32_t n_bins, bint any_missing, float64_t* parent, float64_t* best_score,
     int32_t* best, uint8_t* best_side,
 ) noexcept nogil:
     """Best cut of a numeric feature by the closed form, for all cuts at once.
 
-    Also OUT the score of the node itself. Cuts after empty bins are skipped, as they equal the ones
-    before.
+    Also OUT the score of the node itself, and `order`, the bins with rows; returns their number.
+    Cuts after empty bins are skipped, as they equal the ones before.
     """
     cdef float64_t sums[HT_SUMS]
     cdef float64_t lacking[HT_SUMS]
@@ -628,36 +698,48 @@ cdef void best_plain(
     cdef float64_t* left = scan.candidates
     cdef float64_t* scores = left + HT_SUMS * CANDIDATES
     cdef float64_t* counts = scores + CANDIDATES
-    cdef float64_t n_samples, need = <float64_t>scan.rules.min_samples_leaf, missing_rows
+    cdef float64_t n_samples, need = 0.0, missing_rows, highest = best_score[0]
     cdef bint has_l = scan.n_regressors > 0 and scan.fit != ADDITIVE
-    cdef bint by_count = scan.stats.count_bits > 0 and need > 1
-    cdef int32_t c, j, n, side
+    cdef CellList cells
+    cdef int32_t j, n, side, at
+    if scan.stats.count_bits > 0 and scan.rules.min_samples_leaf > 1:
+        need = <float64_t>scan.rules.min_samples_leaf
     memset(lacking, 0, sizeof(lacking))
     memset(none, 0, sizeof(none))
-    c = sum_cuts(scan, n_bins, has_l, left, counts, scan.order, sums)
-    n_samples = counts[c - 1] if c > 0 else 0.0
+    cells = list_cells(scan, n_bins, need, left + HT_H * CANDIDATES, left + HT_G * CANDIDATES,
+                       counts)
+    sum_cuts(scan, &cells, has_l, left, sums)
+    n_samples = counts[cells.n - 1] if cells.n > 0 else 0.0
     missing_rows = <float64_t>scan.missing.n_samples
     if any_missing:
-        write_sums(plain_cell(scan, n_bins, scan.missing, has_l, NULL), 1, lacking)
+        write_sums(
+            plain_cell(scan, n_bins, <float64_t>scan.missing.hess * scan.stats.hess_unit,
+                       <float64_t>scan.missing.grad * scan.stats.grad_unit, has_l, False, True),
+            1, True, True, lacking)
     parent[0] = plain_parent(scan, sums, lacking, has_l)
     for side in range(2 if any_missing else 1):
         # With missing rows on the right there is one more cut: all values left.
-        n = c if any_missing and side == 0 else c - 1
-        if n <= 0:
+        n = min(cells.last, cells.n if any_missing and side == 0 else cells.n - 1)
+        if n <= cells.first:
             continue
-        ht_moment_scores(scan.width, left, n, sums, &lacking[0] if side else &none[0],
-                         &none[0] if side else &lacking[0], scan.rules.reg_lambda,
-                         scan.rules.min_child_weight, has_l, scan.x != NULL, scores)
-        for j in range(n):
-            if by_count and (
+        ht_moment_scores(scan.width, left + cells.first, n - cells.first, sums,
+                         &lacking[0] if side else &none[0], &none[0] if side else &lacking[0],
+                         scan.rules.reg_lambda, scan.rules.min_child_weight, has_l,
+                         scan.x != NULL, scores + cells.first)
+        at = -1
+        for j in range(cells.first, n):
+            # Without missing rows all these cuts leave enough rows on both sides.
+            if scores[j] > highest and not (any_missing and (
                 counts[j] + (missing_rows if side else 0.0) < need
                 or n_samples - counts[j] + (0.0 if side else missing_rows) < need
-            ):
-                continue
-            if scores[j] > best_score[0]:
-                best_score[0] = scores[j]
-                best[0] = scan.order[j]
-                best_side[0] = <uint8_t>side
+            )):
+                highest = scores[j]
+                at = j
+        if at >= 0:
+            best[0] = scan.order[at]
+            best_side[0] = <uint8_t>side
+    best_score[0] = highest
+    return cells.n
 
 
 cdef void open_feature(
@@ -701,7 +783,7 @@ cdef void scan_moments(
     SplitInfo* info, SideModel* sides,
 ) noexcept nogil:
     """OUT best cut of a feature and, unless NULL, the models of its sides; gain -inf: none."""
-    cdef int32_t n_bins = bins.n_bins[feature], n_ordered = n_bins, b, best = -1
+    cdef int32_t n_bins = bins.n_bins[feature], n_ordered = n_bins, n_listed = -1, b, best = -1
     cdef bint categorical = bins.is_categorical[feature], alone = False, any_missing
     cdef bint plain, grouped
     cdef const SplitRules* rules = scan.rules
@@ -721,14 +803,17 @@ cdef void scan_moments(
             scan.stats, rules, &scan.total, scan.cells, n_bins, scan.candidates, scan.order)
         alone = n_bins <= rules.max_cat_to_onehot
     plain = not categorical and is_plain(scan)
+    if plain:
+        n_listed = best_plain(
+            scan, n_bins, any_missing, &parent, &best_score, &best, &best_side)
+        if scan.stats.count_bits == 0:
+            n_listed = -1        # cells that look empty may have tiny hessians
     if not plain or sides != NULL:
-        for b in range(n_ordered):
-            add_bin(scan, scan.order[b] if categorical else b, scan.all_values)
+        for b in range(n_ordered if n_listed < 0 else n_listed):
+            add_bin(scan, scan.order[b] if categorical or n_listed >= 0 else b, scan.all_values)
         if any_missing:
             add_missing(scan, n_bins)
-    if plain:
-        best_plain(scan, n_bins, any_missing, &parent, &best_score, &best, &best_side)
-    else:
+    if not plain:
         grouped = categorical and is_smoothed(rules, n_bins)
         if grouped:
             smoothed = rules[0]
@@ -744,7 +829,10 @@ cdef void scan_moments(
     info.gain = best_score - parent
     if sides != NULL:
         memset(scan.left, 0, scan.n_sums * sizeof(float64_t))
-        for b in range(best if alone else 0, best + 1):
+        for b in range(n_listed):
+            if scan.order[b] <= best:
+                add_bin(scan, scan.order[b], scan.left)
+        for b in range(best if alone else 0, best + 1 if n_listed < 0 else 0):
             left_of(scan, b, n_ordered, alone, categorical)
         score_cut(scan, best_side == 1, any_missing, sides)
         describe_cut(scan, best, best_side, n_ordered, alone, any_missing, info)

@@ -94,8 +94,8 @@ cdef void build_moments(
         if features[j] != features[0] + j:
             work.contiguous = 0
     size = n_cells * terms.cell_size
-    memset(cells, 0, size * sizeof(float64_t))
     if n_rows <= WIDE_ROWS or narrow == NULL:
+        memset(cells, 0, size * sizeof(float64_t))
         work.rows = rows
         work.n_rows = n_rows
         work.cells = cells
@@ -108,8 +108,12 @@ cdef void build_moments(
         work.n_rows = min(BLOCK_ROWS, n_rows - first)
         work.cells = narrow
         ht_add_moment_rows(&work, 0, width)
-        for i in range(size):
-            cells[i] += narrow[i]
+        if first == 0:
+            for i in range(size):
+                cells[i] = narrow[i]
+        else:
+            for i in range(size):
+                cells[i] += narrow[i]
         first += BLOCK_ROWS
 
 
@@ -677,6 +681,31 @@ cdef class PiecewiseSearch(HistogramSearch):
         return 0
 
     # ---- entry points -------------------------------------------------------------------------
+
+    def leaf_regressors(self):
+        """Leaves of the last tree, numbers of their regressors, and these, -1 for none.
+
+        The regressors have as many columns as a leaf has at most, but at least one.
+        """
+        cdef int32_t k, j, n_leaves = 0, width = 1, n = self.store.n_nodes
+        for k in range(n):
+            if self.store.nodes[k].left < 0:
+                n_leaves += 1
+                width = max(width, self.models.nodes[k].n_regressors)
+        leaves, counts = np.empty(n_leaves, dtype=np.intp), np.empty(n_leaves, dtype=np.int32)
+        features = np.full((n_leaves, width), -1, dtype=np.int32)
+        cdef intp_t[::1] leaf = leaves
+        cdef int32_t[::1] count = counts
+        cdef int32_t[:, ::1] feature = features
+        n_leaves = 0
+        for k in range(n):
+            if self.store.nodes[k].left < 0:
+                leaf[n_leaves] = k
+                count[n_leaves] = self.models.nodes[k].n_regressors
+                for j in range(count[n_leaves]):
+                    feature[n_leaves, j] = self.models.nodes[k].feature[j]
+                n_leaves += 1
+        return leaves, counts, features
 
     def node_models(self):
         """Linear models of the nodes of the last tree, see `NodeModels.as_arrays`."""

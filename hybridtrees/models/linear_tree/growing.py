@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hybridtrees._parameters import count_rows
 from hybridtrees.core.base._types import Limit
 from hybridtrees.core.bins.matrix import BinnedMatrix
-from hybridtrees.core.grow.linear import GrownNodes, LinearPenalty, bin_at, grow_linear
+from hybridtrees.core.grow.linear import GrownNodes, LinearPenalty, LinearRoom, bin_at, grow_linear
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import Table
 from hybridtrees.core.search._linear_tree_fit import LinearProblem
@@ -200,7 +200,8 @@ class LinearTreeGrower:
     table: LinearTable
     target: NDArray[Any]  # (n_rows, n_outputs), or int32 class codes
     n_threads: int = 1
-    problem: LinearProblem = field(init=False)  # of the last tree
+    problem: LinearProblem | None = field(default=None, init=False)  # of the last tree
+    _room: LinearRoom = field(default_factory=LinearRoom, init=False)
 
     def grow(self, weight: Floats | None, seed: int) -> GrownTree:
         """Grow a tree on rows of positive weight; `seed` is for drawing features."""
@@ -219,6 +220,7 @@ class LinearTreeGrower:
             self.n_threads,
             rows,
             seed,
+            room=self._room,
             fitter=fitter,
             regressors=table.regressors,
             screened=self._screened(),
@@ -266,11 +268,21 @@ class LinearTreeGrower:
         grown = prune_by_rows(grown, leaf, lambda t, rows: self._loss(t, rows, weight), aside)
         return self.refit(grown, values, weight)
 
-    def _loss(self, theta: Floats, rows: NDArray[Any], weight: Floats | None) -> float:
-        """Return the loss of a model on some rows."""
+    def _loss(
+        self,
+        theta: Floats,
+        rows: NDArray[Any],
+        weight: Floats | None,
+        regressors: Floats | None = None,
+    ) -> float:
+        """Return the loss of a model on some rows, whose regressors may be given."""
         recipe = self.table.recipe
         w = np.ones(len(rows)) if weight is None else weight[rows]
-        scores = self.table.regressors[rows] @ theta[:, 1:].T + theta[:, 0]
+        if theta[:, 1:].any():
+            part = self.table.regressors[rows] if regressors is None else regressors
+            scores = part @ theta[:, 1:].T + theta[:, 0]
+        else:
+            scores = np.broadcast_to(theta[:, 0], (len(rows), len(theta)))
         if recipe.n_classes:
             return criterion_loss(recipe.criterion, scores, self.target[rows], w)
         away = np.abs(self.target[rows] - scores)
@@ -288,11 +300,13 @@ class LinearTreeGrower:
             rows = segments.rows[segments.start[leaf] : segments.stop[leaf]]
             w = np.ones(len(rows)) if weight is None else weight[rows]
             used = np.flatnonzero(slopes[leaf])
-            part = regressors[np.ix_(rows, used)]
+            whole = regressors[rows]
+            part = whole if len(used) == whole.shape[1] else np.ascontiguousarray(whole[:, used])
             effect = slopes[leaf, used] * np.sqrt(w @ (part - w @ part / w.sum()) ** 2)
             if effect.sum() > 0:
                 constant = constant_model(self.table.recipe, self.target[rows], w, theta[leaf])
-                gain = self._loss(constant, rows, weight) - self._loss(theta[leaf], rows, weight)
+                gain = self._loss(constant, rows, weight)
+                gain -= self._loss(theta[leaf], rows, weight, whole)
                 gains[used] += max(0.0, gain) * effect / effect.sum()
         return gains
 
@@ -332,12 +346,13 @@ class LinearTreeGrower:
     ) -> tuple[LinearProblem, float]:
         """Return regressors and targets for the kernels, and the unit of the targets."""
         recipe, table = self.table.recipe, self.table
-        min_rows = recipe.min_rows()
+        min_rows, last = recipe.min_rows(), self.problem
         if recipe.n_classes:
             n_outputs = 1 if recipe.n_classes == 2 else recipe.n_classes
             targets = np.zeros((table.n_rows, n_outputs))
             penalty = LinearPenalty(l2_per_weight=recipe.penalty.parts(self._alpha())[1] + 1e-8)
-            return LinearProblem(table.regressors, targets, weight, penalty, min_rows, True), 1.0
+            how = penalty, min_rows, True, last
+            return LinearProblem(table.regressors, targets, weight, *how), 1.0
         y = self.target
         part = y if rows is None else y[rows]
         own = weight if weight is None or rows is None else weight[rows]
@@ -347,8 +362,10 @@ class LinearTreeGrower:
         targets = (y - self._center) / unit
         if not recipe.squared:
             penalty = LinearPenalty(l2_per_weight=recipe.penalty.parts(self._alpha())[1] + 1e-12)
-            return LinearProblem(table.regressors, targets, weight, penalty, min_rows, True), unit
-        return LinearProblem(table.regressors, targets, weight, self._penalty(unit), min_rows), unit
+            how = penalty, min_rows, True, last
+        else:
+            how = self._penalty(unit), min_rows, False, last
+        return LinearProblem(table.regressors, targets, weight, *how), unit
 
     def _alpha(self) -> float:
         alpha = self.table.recipe.penalty.alpha

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from hybridtrees.models.linear_tree.growing import GrownTree, LinearTreeGrower
 from hybridtrees.models.linear_tree.leaves import keep_splits
 from hybridtrees.models.linear_tree.node_fitters import criterion_loss
-from hybridtrees.models.linear_tree.solutions import centred_products
 
 Floats = NDArray[np.float64]
 
@@ -172,8 +171,12 @@ def _centred(
     regressors, cells = grower.table.regressors, grown.grown.cells
     p = regressors.shape[1]
     if cells.shape[1]:
+        assert grower.problem is not None
         products, total = grower.problem.products(cells[nodes])
-        return np.stack([centred_products(own, p + 1)[0] for own in products]), total
+        level = products[:, 0, 0]
+        mean = products[:, 0, 1 : p + 1] / level[:, None]
+        outer = mean[:, :, None] * mean[:, None, :]
+        return products[:, 1 : p + 1, 1 : p + 1] - level[:, None, None] * outer, total
     inner, total = np.empty((len(nodes), p, p)), np.empty(len(nodes))
     for k, node in enumerate(nodes.tolist()):
         rows, w = _rows_of_node(grown, weight, node)

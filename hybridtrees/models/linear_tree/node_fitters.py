@@ -26,6 +26,8 @@ Rows = NDArray[Any]
 _MIN_CURVATURE = 1e-4
 # Tolerances of the fits of candidates, and of the final models.
 _CANDIDATE_TOL, _FINAL_TOL = 1e-4, 1e-10
+# Candidates are left after a step that was expected to lower the mean loss by half of this.
+_ROUGH_GAIN = 0.01
 _MAX_ITER = 60
 # A small L2 penalty: separable classes would otherwise have no finite fit.
 _JITTER = 1e-8
@@ -140,8 +142,8 @@ class LogLossFitter(NodeFitter):
     def fit(self, rows: Rows, start: Floats | None = None, *, final: bool = False) -> NodeFit:
         """Fit some rows."""
         if self._small is not None and len(rows) >= self.min_rows:
-            tol = _FINAL_TOL if final else _CANDIDATE_TOL
-            found = self._small.fit(rows, start, tol, _MAX_ITER)
+            how = (_FINAL_TOL, _MAX_ITER) if final else (_CANDIDATE_TOL, _MAX_ITER, _ROUGH_GAIN)
+            found = self._small.fit(rows, start, *how)
             if found is not None:
                 return NodeFit(*found)
         weight = self._weights(rows)

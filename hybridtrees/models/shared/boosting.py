@@ -137,14 +137,14 @@ class RoundDraws:
 
     def __init__(self, seeds: np.random.SeedSequence):
         self._bits = np.random.PCG64(seeds)
-        self._start = self._bits.state
-        self._generator = np.random.Generator(self._bits)
+        self._place = 0  # of the next draw in the sequence
 
     def of(self, round_: int, n_trees: int = 1) -> np.ndarray:
         """Return the seeds of the trees of a round."""
-        self._bits.state = self._start
-        self._bits.advance(round_ * _STRIDE % 2**128)
-        return self._generator.integers(0, 2**64, size=n_trees, dtype=np.uint64)
+        place = round_ * _STRIDE
+        self._bits.advance((place - self._place) % 2**128)
+        self._place = place + n_trees
+        return self._bits.random_raw(n_trees)
 
 
 def draw_each(share: float) -> RowDraw:
