@@ -266,7 +266,7 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family("baseline", "baseline (constant)", ConstantRegressor, ConstantClassifier),
     # No family of its own: the final models of the others, averaged.
-    Family("ensemble", "ensemble of the above", "VotingRegressor", "VotingClassifier"),
+    Family("ensemble", "ensemble of the others", "VotingRegressor", "VotingClassifier"),
 )
 # Not searched, and without learning curves.
 BASELINE, ENSEMBLE = "baseline", "ensemble"
