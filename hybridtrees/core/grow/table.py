@@ -213,7 +213,7 @@ class Table:
     def _in_categories(
         self, feature: int, bits: NDArray[np.uint32], missing_left: NDArray[np.bool_]
     ) -> list[tuple[NDArray[np.uint32], int]]:
-        """Sets of bins of one feature as packed sets of categories."""
+        """Return sets of bins of one feature as packed sets of categories."""
         n_categories = self.n_categories[feature]
         in_bin = np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little").view(bool)
         # Categories not seen in fit go with missing values.
