@@ -85,7 +85,9 @@ class Blender:
         best = min((standings[key] for key in found), key=lambda one: self.score.key(one.mean))
         assert best.resampled is not None
         behind = self.score.key(standing.mean) - self.score.key(best.mean)
-        blend.leads = bool(behind <= np.nanstd(best.resampled - standing.resampled))
+        spread = np.nanstd(best.resampled - standing.resampled)
+        # All the weight on one model is that model.
+        blend.leads = bool(behind <= spread and np.count_nonzero(weights) > 1)
         by_validation = self._by_validation(tried)
         blend.validation = np.nan if by_validation is None else by_validation.validation
         return blend

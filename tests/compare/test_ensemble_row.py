@@ -79,11 +79,9 @@ def test_it_has_its_rank_where_another_is_better():
     y = X[:, 0] + 0.01 * np.random.default_rng(1).normal(size=400)
     comparison = hybridtrees.compare(X, y, models=SOME, n_jobs=1)
     results = comparison.results
-    place = [r.family.key for r in results].index("ensemble")
-    if place == 0:
-        assert results[0].choice == pytest.approx(results[1].choice, rel=0.01)
-    rest = [r.choice for r in results[1:]]
-    assert rest == sorted(rest) and results[-1].family.key == "baseline"
+    # All the weight is on the line, which then stands before the ensemble that is the same.
+    assert ensemble_of(comparison).setting == {"linear": 1.0}
+    assert [r.family.key for r in results] == ["linear", "ensemble", "cart", "baseline"]
 
 
 def test_report_json_and_code(winning, tmp_path):
