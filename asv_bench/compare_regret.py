@@ -23,9 +23,9 @@ folds counts for the ensemble too, 6.6 % by one split, 2.0 % by the test rows.
 
 Since then the ensemble is first unless a model is better by more than one standard error. The rule
 was chosen on ten runs of 400 rows (seeds 1000 and 1001), where it had 1.8 %, the best mean 1.1 %
-with one repeat of the folds and 2.9 % with two, and the former rule 4.9 %. Over 16 other runs of 400
-rows (simulated tables and house prices, --first 50 --draws 2): 0.6 %, against 13.3 % by one split
-and 3.1 % by the test rows.
+with one repeat of the folds and 2.9 % with two, and the former rule 4.9 %. Over 16 other runs of
+400 rows (simulated tables and house prices, --first 50 --draws 2): 0.6 %, against 13.3 % by one
+split and 3.1 % by the test rows.
 """
 
 from __future__ import annotations

@@ -364,9 +364,10 @@ def _footer(comparisons: Sequence[Comparison]) -> str:
         "on both; those whose validation score was worse than the training score by more than a "
         f"limit ({limits}) were set aside, unless all of a family were. The best on validation "
         "stands for its family. Families are ranked by folds of all rows but those of the test, "
-        "the same folds for all, or by the validation rows where there are many; among folds an ensemble of them is first "
-        "unless a family is better by more than one standard error. Each was then "
-        "fitted anew on these rows and scored once on the test rows, which decided nothing. "
+        "the same folds for all, or by the validation rows where there are many; among folds an "
+        "ensemble of them is first unless a family is better by more than one standard error. "
+        "Each was then fitted anew on these rows and scored once on the test rows, which decided "
+        "nothing. "
         "Intervals cover 95 % of bootstrap resamples of the rows.</p></footer>"
     )
 
