@@ -53,8 +53,7 @@ class Standing:
 
     scores: list[float] = field(default_factory=list)  # On each fold of each repeat
     interval: Interval = UNKNOWN  # Of their mean
-    tied: bool = False  # Not shown to be worse than the best; False for the best itself
-    leads: bool = False  # The best or tied with it
+    leads: bool = False  # The best of all families, or not shown to be worse
     error: str | None = None
     predicted: list[Prediction] = field(default_factory=list)  # Of each fold
     resampled: np.ndarray | None = None  # The mean score on each resample of the rows
@@ -154,11 +153,10 @@ class Choice:
         if not predicted:
             return standings
         best = min(predicted, key=lambda key: self.score.key(standings[key].mean))
-        means = {key: self.resampled(folds, found) for key, found in predicted.items()}
+        means = dict(zip(predicted, self.resampled(folds, list(predicted.values())), strict=True))
         for key, values in means.items():
             standings[key].interval, standings[key].resampled = interval(values), values
-            standings[key].tied = key != best and not is_worse(self.score, values, means[best])
-            standings[key].leads = key == best or standings[key].tied
+            standings[key].leads = key == best or not is_worse(self.score, values, means[best])
         return standings
 
     def scores_of(self, folds: list[Fold], predicted: list[Prediction]) -> list[float]:
@@ -169,19 +167,25 @@ class Choice:
             for fold, one in zip(folds, predicted, strict=True)
         ]
 
-    def resampled(self, folds: list[Fold], predicted: list[Prediction]) -> np.ndarray:
-        """Mean score over the folds on each resample of the rows that do not test."""
+    def resampled(
+        self, folds: list[Fold], predicted: Sequence[list[Prediction]]
+    ) -> list[np.ndarray]:
+        """Mean score over the folds on each resample of the rows that do not test, by model."""
         rest, target = self.plan.rest, self.data.target
         place = np.zeros(len(target), dtype=np.intp)
         place[rest] = np.arange(len(rest))
-        blocks = []
+        blocks: list[list[np.ndarray]] = [[] for _ in predicted]
         for counts in resamples(len(rest), self.limits.seed, self.plan.by_time):
-            scores = [
-                self.score.resampled(target[rows], one, counts[:, place[rows]])
-                for (_, rows), one in zip(folds, predicted, strict=True)
-            ]
-            blocks.append(_mean(np.array(scores)))
-        return np.concatenate(blocks)
+            by_row = np.ascontiguousarray(counts.T)
+            # Of all models in turn: to pick the rows of a fold takes longer than to score them.
+            scores: list[list[np.ndarray]] = [[] for _ in predicted]
+            for k, (_, rows) in enumerate(folds):
+                drawn = by_row[place[rows]].T
+                for own, found in zip(scores, predicted, strict=True):
+                    own.append(self.score.resampled(target[rows], found[k], drawn))
+            for block, own in zip(blocks, scores, strict=True):
+                block.append(_mean(np.array(own)))
+        return [np.concatenate(block) for block in blocks]
 
 
 def is_worse(score: Score, values: np.ndarray, best: np.ndarray) -> bool:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hybridtrees._compare.choice import Choice, Standing, is_worse
+from hybridtrees._compare.choice import Choice, Standing
 from hybridtrees._compare.data import Data
 from hybridtrees._compare.families import BASELINE
-from hybridtrees._compare.resampling import interval, resamples
+from hybridtrees._compare.resampling import interval
 from hybridtrees._compare.scores import Prediction, Score
 from hybridtrees._compare.search import Trial
 from hybridtrees.ensembles.greedy import (
@@ -33,8 +33,6 @@ _ROUNDS = 25
 _PARTS = 5
 # More rows do not change the weights, but take time.
 _MOST_ROWS = 20_000
-# Of the validation rows, to compare two models; there are never fewer.
-_RESAMPLES = 200
 
 
 @dataclass
@@ -44,8 +42,9 @@ class Blend:
     weights: dict[str, float]  # By the keys of families
     standing: Standing = field(default_factory=Standing)
     validation: float = np.nan
-    # Whether the rows show it to be better than the best model alone
-    is_better: bool = False
+    # Whether no model alone is better by more than one standard error of the difference. The best
+    # of many models owes its score partly to luck; the ensemble, which is one candidate, does not
+    leads: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class Blender:
             if trial.held_out is not None and trial.family.key != BASELINE
         }
         if not standings:
-            return self._by_validation(tried, trials)
+            return self._by_validation(tried)
         folds = choice.folds
         found = {
             key: standing.predicted
@@ -80,25 +79,21 @@ class Blender:
         rows = [fold.validation for fold in folds]
         weights, predicted = self._cross_fitted(found, rows, repeats)
         standing = Standing(choice.scores_of(folds, predicted), predicted=predicted)
-        standing.resampled = choice.resampled(folds, predicted)
+        standing.resampled = choice.resampled(folds, [predicted])[0]
         standing.interval = interval(standing.resampled)
-        best = min(found, key=lambda key: self.score.key(standings[key].mean))
         blend = Blend(dict(zip(found, weights.tolist(), strict=True)), standing)
-        alone = standings[best].resampled
-        assert alone is not None
-        blend.is_better = is_worse(self.score, alone, standing.resampled)
-        standing.tied = not blend.is_better and not is_worse(self.score, standing.resampled, alone)
+        best = min((standings[key] for key in found), key=lambda one: self.score.key(one.mean))
+        assert best.resampled is not None
+        behind = self.score.key(standing.mean) - self.score.key(best.mean)
+        spread = np.nanstd(best.resampled - standing.resampled)
+        # All the weight on one model is that model.
+        blend.leads = bool(behind <= spread and np.count_nonzero(weights) > 1)
         by_validation = self._by_validation(tried)
         blend.validation = np.nan if by_validation is None else by_validation.validation
         return blend
 
-    def _by_validation(
-        self, tried: dict[str, list[Prediction]], trials: Sequence[Trial] = ()
-    ) -> Blend | None:
-        """Return the ensemble by predictions of validation rows alone; scored if trials are given.
-
-        Those are the best trials of the families.
-        """
+    def _by_validation(self, tried: dict[str, list[Prediction]]) -> Blend | None:
+        """Return the ensemble by predictions of validation rows alone, and its score on these."""
         if len(tried) < 2:
             return None
         rows = [fold.validation for fold in self.plan.folds]
@@ -115,14 +110,6 @@ class Blender:
         target = self.data.target
         scores = [self.score(target[r], one) for r, one in zip(rows, predicted, strict=True)]
         blend.validation = float(np.mean(scores))
-        alone = {
-            t.family.key: self.score.key(t.validation) for t in trials if t.family.key in tried
-        }
-        if alone and self.score.key(blend.validation) < min(alone.values()):
-            best = min(alone, key=lambda key: alone[key])
-            blend.is_better = is_worse(
-                self.score, self._resampled(rows, tried[best]), self._resampled(rows, predicted)
-            )
         return blend
 
     def _cut(self, rows: np.ndarray) -> list[np.ndarray]:
@@ -174,19 +161,6 @@ class Blender:
             kind = absolute_losses if self.score.name in ("mae", "mape") else squared_losses
             losses = kind(y)
         return greedy_weights(told, losses, _ROUNDS)
-
-    def _resampled(self, rows: Sequence[np.ndarray], predicted: list[Prediction]) -> np.ndarray:
-        """Mean score over the folds on resamples of the validation rows of each."""
-        values = []
-        for numbers, one in zip(rows, predicted, strict=True):
-            y, found, left = self.data.target[numbers], [], _RESAMPLES
-            for counts in resamples(len(numbers), self.seed, self.plan.by_time):
-                found.append(self.score.resampled(y, one, counts[:left]))
-                left -= len(found[-1])
-                if left <= 0:
-                    break
-            values.append(np.concatenate(found))
-        return np.asarray(np.mean(values, axis=0))
 
 
 def _told(predicted: Prediction) -> np.ndarray:

@@ -171,7 +171,9 @@ FAMILIES: tuple[Family, ...] = (
         "RandomForestRegressor",
         "RandomForestClassifier",
         (
-            {"max_depth": [8, None, 4], "max_features": ["sqrt", 0.5]},
+            {"max_depth": [None], "max_features": ["sqrt", 0.5]},
+            {"max_depth": [8], "max_features": [0.5]},
+            {"max_depth": [4], "max_features": ["sqrt"]},
             {"max_depth": [None], "max_features": [1.0]},
             {"max_depth": [6], "max_features": [1.0], "min_samples_leaf": [5]},
         ),
@@ -182,7 +184,10 @@ FAMILIES: tuple[Family, ...] = (
         "AdaBoost",
         "AdaBoostRegressor",
         "AdaBoostClassifier",
-        ({"max_depth": [3, 1], "learning_rate": [0.5, 0.1]},),
+        (
+            {"max_depth": [3], "learning_rate": [0.5, 0.1]},
+            {"max_depth": [1], "learning_rate": [0.5]},
+        ),
         {"n_estimators": 100},
     ),
     Family(
@@ -204,7 +209,7 @@ FAMILIES: tuple[Family, ...] = (
         "XGBClassifier",
         (
             {"max_depth": [3, 5], "learning_rate": [0.1], "subsample": [0.8]},
-            {"max_depth": [2, 4], "learning_rate": [0.05], "colsample_bytree": [0.7]},
+            {"max_depth": [2], "learning_rate": [0.05], "colsample_bytree": [0.7]},
             {"max_depth": [1], "learning_rate": [0.1]},
         ),
         {"n_estimators": 800},
@@ -246,7 +251,8 @@ FAMILIES: tuple[Family, ...] = (
         "EBLRRegressor",
         "EBLRClassifier",
         (
-            {"max_depth": [3, 1, 2], "penalty": ["ridge"], "alpha": [0.001, 0.1]},
+            {"max_depth": [1, 2], "penalty": ["ridge"], "alpha": [0.001, 0.1]},
+            {"max_depth": [3], "penalty": ["ridge"], "alpha": [0.001]},
             {"max_depth": [2], "penalty": ["lasso"], "alpha": ["cv"]},
         ),
         {"n_rules": 20, **_LINE},
@@ -266,7 +272,7 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family("baseline", "baseline (constant)", ConstantRegressor, ConstantClassifier),
     # No family of its own: the final models of the others, averaged.
-    Family("ensemble", "ensemble of the above", "VotingRegressor", "VotingClassifier"),
+    Family("ensemble", "ensemble of the others", "VotingRegressor", "VotingClassifier"),
 )
 # Not searched, and without learning curves.
 BASELINE, ENSEMBLE = "baseline", "ensemble"

@@ -205,6 +205,8 @@ def _board(comparison: Comparison, anchor: str) -> str:
         "relative difference. Parameters that are not named are the defaults of the family.</p>"
     )
     about = f"Ranked by {basis}; the test rows decide nothing."
+    if by_folds and comparison.results[0].family.key == ENSEMBLE:
+        about += " The ensemble is first unless a model is better by more than one standard error."
     return part(
         "Leaderboard", about, _ranking(comparison, anchor) + table + notes, f"{anchor}-board"
     )
@@ -362,8 +364,10 @@ def _footer(comparisons: Sequence[Comparison]) -> str:
         "on both; those whose validation score was worse than the training score by more than a "
         f"limit ({limits}) were set aside, unless all of a family were. The best on validation "
         "stands for its family. Families are ranked by folds of all rows but those of the test, "
-        "the same folds for all, or by the validation rows where there are many. Each was then "
-        "fitted anew on these rows and scored once on the test rows, which decided nothing. "
+        "the same folds for all, or by the validation rows where there are many; among folds an "
+        "ensemble of them is first unless a family is better by more than one standard error. "
+        "Each was then fitted anew on these rows and scored once on the test rows, which decided "
+        "nothing. "
         "Intervals cover 95 % of bootstrap resamples of the rows.</p></footer>"
     )
 

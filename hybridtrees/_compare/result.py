@@ -134,10 +134,9 @@ class Comparison:
         """Rows with rank, model, scores, delta, times, size and parameters, the best first.
 
         `choice` is the score that ranks the models, and `tied` marks those that are not shown to
-        be worse than the first. The ensemble stands first if it is shown to be better than the
-        best model alone, and else last. `test` is the score of the final model. `train` and
-        `validation` are those by which its setting was chosen, and `delta` is their relative
-        difference in per cent. Intervals cover 95 % of bootstrap resamples.
+        be worse than the first. `test` is the score of the final model. `train` and `validation`
+        are those by which its setting was chosen, and `delta` is their relative difference in per
+        cent. Intervals cover 95 % of bootstrap resamples.
         """
         rows = []
         for rank, result in enumerate(self.results, start=1):
@@ -367,16 +366,16 @@ class Comparison:
         return remarks + [f"{r.family.name} failed: {r.error}" for r in self.results if r.error]
 
     def _about_ensemble(self) -> list[str]:
-        """Return what the place of the ensemble means."""
-        place = next((k for k, r in enumerate(self.results) if r.family.key == ENSEMBLE), None)
-        if place is None or self.results[place].error is not None:
+        """Return what the ensemble is."""
+        sound = any(r.family.key == ENSEMBLE and r.error is None for r in self.results)
+        if not sound:
             return []
-        rows = f"the {self.n_folds} folds" if self.n_folds else "the validation rows"
-        if place == 0:
-            better = f"{rows} show it to be better than the best model alone"
-        else:
-            better = f"last, since {rows} do not show it to be better than the best model alone"
-        return [f"the ensemble averages final models by the weights listed; {better}"]
+        rows = "folds" if self.n_folds else "validation rows"
+        about = "the ensemble averages final models by the weights listed; its score is by weights"
+        about += f" from other {rows}"
+        if self.n_folds:
+            about += ", and it is first unless a model is better by more than one standard error"
+        return [about]
 
 
 def _plain_numbers(value: Any) -> Any:

@@ -64,11 +64,11 @@ def compare(
     nothing. Scores come with intervals that cover 95 % of bootstrap resamples of their rows.
     A family is marked as tied if a paired bootstrap does not show it to be worse than the first.
 
-    A last row is an ensemble of the others: their final models, averaged with weights that a
+    One more row is an ensemble of the others: their final models, averaged with weights that a
     greedy selection finds on the held-out predictions that ranked them, so that nothing is fitted
-    again. Its own rank comes from weights that have not seen the rows that they are scored on. It
-    is `best_` only if a paired bootstrap of these rows shows it to be better than the best model
-    alone, and stands last otherwise.
+    again. Its own score comes from weights that have not seen the rows that they are scored on.
+    By folds it is first unless a model alone is better by more than one standard error of their
+    difference: the best of many models owes its score partly to luck.
 
     Columns of dates become features; see `DateFeatures`. `best_` takes tables with such columns.
 
@@ -195,10 +195,12 @@ def compare_data(
             overfits = score.overfits(trial.train, trial.validation, limits.overfit)
             results.append(final.result(trial, standing, overfits))
             progress.done(trial.family.key, clock.perf_counter() - began)
-        joined = None if blend is None else final.ensemble(averages, blend, results)
+        if blend is not None:
+            joined = final.ensemble(averages, blend, results)
+            results += [] if joined is None else [joined]
     finally:
         progress.close()
-    _order(results, joined, blend, score, standings)
+    _order(results, score, standings, blend)
     if not standings:
         final.mark_ties(results, score)
     notes = list(data.notes)
@@ -221,26 +223,17 @@ def compare_data(
 
 
 def _order(
-    results: list[Result],
-    joined: Result | None,
-    blend: Blend | None,
-    score: Score,
-    standings: dict[str, Standing],
+    results: list[Result], score: Score, standings: dict[str, Standing], blend: Blend | None
 ) -> None:
-    """Sort the results, the best first; the ensemble first or last."""
-    results.sort(key=lambda r: (r.error is not None, score.key(r.choice)))
-    if joined is None or blend is None:
-        return
-    if not blend.is_better:
-        n_sound = sum(result.error is None for result in results)
-        results.insert(n_sound, joined)
-        return
-    results.insert(0, joined)
-    best = blend.standing.resampled
-    for result in results[1:]:
-        standing = standings.get(result.family.key)
-        if best is not None and standing is not None and standing.resampled is not None:
-            result.tied = not is_worse(score, standing.resampled, best)
+    """Sort the results, the best first, and mark what the folds do not tell from that."""
+    leading = ENSEMBLE if blend is not None and blend.leads else None
+    results.sort(key=lambda r: (r.error is not None, r.family.key != leading, score.key(r.choice)))
+    if blend is not None:
+        standings = {**standings, ENSEMBLE: blend.standing}
+    values = [getattr(standings.get(r.family.key), "resampled", None) for r in results]
+    for result, found in zip(results[1:], values[1:], strict=True):
+        if values[0] is not None and found is not None:
+            result.tied = not is_worse(score, found, values[0])
 
 
 class _FinalFits:
@@ -261,7 +254,7 @@ class _FinalFits:
         result.choice = trial.validation
         if standing is not None:
             result.choice, result.choice_interval = standing.mean, standing.interval
-            result.fold_scores, result.tied = standing.scores, standing.tied
+            result.fold_scores = standing.scores
             result.error = result.error or standing.error
         if result.error is not None:
             return result
@@ -298,7 +291,7 @@ class _FinalFits:
         standing = blend.standing
         if standing.scores:
             result.choice, result.choice_interval = standing.mean, standing.interval
-            result.fold_scores, result.tied = standing.scores, standing.tied
+            result.fold_scores = standing.scores
         kind = family.estimator(self.data.task)
         options = {"voting": "soft"} if self.data.n_classes else {}
         try:

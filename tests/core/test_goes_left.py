@@ -17,7 +17,7 @@ from hybridtrees.core.base._types import Limit
 from hybridtrees.core.tree.packed import PackedTrees
 from hybridtrees.core.tree.packing import pack_tree
 from hybridtrees.core.tree.tree import TreeEnsemble, pack_categories
-from hybridtrees.core.tree.walk import find_leaves
+from hybridtrees.core.tree.walk import add_grown, find_leaves
 
 LEFT, RIGHT, MISSING = 1, 0, None
 THRESHOLD = 1.5
@@ -113,6 +113,13 @@ def by_single_rows(tree, X):
     return _node_of(raw[:, 0])
 
 
+def by_grown(tree, X):
+    raw = np.zeros((len(X), 2))
+    add_grown([tree, tree], X, raw, 1)
+    assert (raw[:, 0] == raw[:, 1]).all()
+    return _node_of(raw[:, 0])
+
+
 def _packed(tree):
     return PackedTrees([pack_tree(tree, tree.values, True)], 1, "squared_error", 0)
 
@@ -147,7 +154,7 @@ def by_wide_packed(tree, X):
     return by_packed_apply(replace(tree, nodes=nodes), X)
 
 
-WALKS = [by_oracle, by_ensemble, by_walk, by_quickscorer, by_single_rows, by_packed_apply,
+WALKS = [by_oracle, by_ensemble, by_walk, by_quickscorer, by_single_rows, by_grown, by_packed_apply,
          by_packed_values, by_many_packed, by_packed_rows, by_wide_packed]  # fmt: skip
 
 

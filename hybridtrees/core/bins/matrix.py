@@ -25,9 +25,8 @@ class BinnedMatrix:
 
     Made by `BinMapper.transform`.
 
-    Attributes
+    Parameters
     ----------
-    n_rows, n_features : int
     records : uint8 ndarray of shape (n_rows, record_bytes)
         Row by row: ``records[r, :n_features]`` are the codes of row r. Zeros fill up to a multiple
         of 4, and 4 more bytes are scratch space for growing trees.
@@ -38,9 +37,15 @@ class BinnedMatrix:
     has_missing : uint8 ndarray of shape (n_features,)
         Whether any row has that code.
     is_categorical : uint8 ndarray of shape (n_features,)
+        Whether the codes of a feature are those of categories.
     bin_edges : list of (float64 ndarray or None)
         ``n_bins[f] - 1`` ascending edges: code b stands for ``edges[b - 1] < x <= edges[b]``. None
         for a categorical feature.
+
+    Attributes
+    ----------
+    n_rows, n_features : int
+        Shape of the table.
     """
 
     def __init__(

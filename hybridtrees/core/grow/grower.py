@@ -25,7 +25,8 @@ from hybridtrees.core.grow.table import ProposedTable, Table
 from hybridtrees.core.search._histogram_search import HistogramSearch
 from hybridtrees.core.search._search import SplitSearch
 from hybridtrees.core.search._sorted_search import SmallNodeSearch, SortedSearch
-from hybridtrees.core.tree.tree import Tree, TreeEnsemble
+from hybridtrees.core.tree.tree import Tree
+from hybridtrees.core.tree.walk import add_grown
 
 # SUBTREE_ROWS of binned tables. Histograms cover all features; if few of them are drawn, it is
 # faster to search these one by one, even in larger nodes.
@@ -117,9 +118,7 @@ class LeafModel:
     ) -> None:
         """Add the last tree to the scores of all rows; see `Grower.add_to`."""
         if not grower.add_values(tree.values[:, 0] if values is None else values, raw):
-            table = grower.table
-            ensemble = TreeEnsemble([tree], table.n_features, grown=True)
-            ensemble.add_raw(table.values, raw.reshape(-1, 1), grower.n_threads)
+            add_grown([tree], grower.table.values, raw[:, None], grower.n_threads)
 
 
 class BareLeaves(LeafModel):

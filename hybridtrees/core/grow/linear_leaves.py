@@ -26,7 +26,8 @@ from hybridtrees.core.grow.regressor_columns import RegressorColumns
 from hybridtrees.core.grow.table import Table
 from hybridtrees.core.search._piecewise_scan import minimise_many
 from hybridtrees.core.search._piecewise_search import PiecewiseSearch
-from hybridtrees.core.tree.tree import Tree, TreeEnsemble
+from hybridtrees.core.tree.tree import Tree
+from hybridtrees.core.tree.walk import add_grown
 
 
 @dataclass(frozen=True)
@@ -258,8 +259,7 @@ class LinearLeaves(LeafModel):
             parts = leaves.rows, leaves.start, leaves.stop, leaves.leaves
             add_lines(table, *parts, tree, raw, self.n_threads)
         else:  # the leaves of rows outside the sample are not known
-            ensemble = TreeEnsemble([tree], table.shape[1], grown=True)
-            ensemble.add_raw(table, raw[:, None], self.n_threads)
+            add_grown([tree], table, raw[:, None], self.n_threads)
 
 
 # Attributes of a tree with a number for each term of its lines.

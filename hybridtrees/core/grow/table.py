@@ -16,7 +16,7 @@ from hybridtrees.core.bins.matrix import BinnedMatrix
 from hybridtrees.core.bins.stored import StoredBins
 from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.search._sorted import bin_ends, list_codes, sort_columns
-from hybridtrees.core.tree.tree import pack_categories
+from hybridtrees.core.tree.tree import pack_sets
 
 # Columns of a sparse table that are made dense at a time.
 SPARSE_COLUMNS = 8
@@ -192,24 +192,36 @@ class Table:
         Writes `category_start`, `category_words` and `category_limit` of the nodes, and returns
         the words of all sets. Lists of categories, which have a limit already, are not changed.
         """
-        nodes, words, position = grown.nodes, [], 0
-        for node, bits in grown.category_bits.items():
-            packed = bits
-            if nodes["category_limit"][node] == 0:
-                feature = int(nodes["feature"][node])
-                n_categories = self.n_categories[feature]
-                in_bin = np.unpackbits(bits.view(np.uint8), bitorder="little").view(bool)
-                # Categories not seen in fit go with missing values.
-                missing_left = bool(nodes["missing_left"][node] == 1)
-                in_bin[n_categories:] = missing_left
-                to_bin = self.category_to_bin[feature] if self.category_to_bin else None
-                in_set = in_bin[:n_categories] if to_bin is None else in_bin[to_bin]
-                packed, nodes["category_limit"][node] = pack_categories(in_set, missing_left)
-            nodes["category_start"][node] = position
-            nodes["category_words"][node] = len(packed)
-            position += len(packed)
-            words.append(packed)
-        return np.concatenate(words) if words else np.zeros(0, dtype=np.uint32)
+        if not grown.category_bits:
+            return np.zeros(0, dtype=np.uint32)
+        nodes, words = grown.nodes, list(grown.category_bits.values())
+        at = np.fromiter(grown.category_bits, dtype=np.intp)
+        feature, limit = nodes["feature"][at], nodes["category_limit"][at]
+        alike: dict[tuple[int, int], list[int]] = {}
+        for k in np.flatnonzero(limit == 0).tolist():
+            alike.setdefault((int(feature[k]), len(words[k])), []).append(k)
+        for (f, _), places in alike.items():
+            missing_left = nodes["missing_left"][at[places]] == 1
+            bits = np.stack([words[k] for k in places])
+            for k, packed in zip(places, self._in_categories(f, bits, missing_left), strict=True):
+                words[k], limit[k] = packed
+        length = np.array([len(one) for one in words])
+        nodes["category_limit"][at] = limit
+        nodes["category_start"][at] = np.cumsum(length) - length
+        nodes["category_words"][at] = length
+        return np.concatenate(words)
+
+    def _in_categories(
+        self, feature: int, bits: NDArray[np.uint32], missing_left: NDArray[np.bool_]
+    ) -> list[tuple[NDArray[np.uint32], int]]:
+        """Return sets of bins of one feature as packed sets of categories."""
+        n_categories = self.n_categories[feature]
+        in_bin = np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little").view(bool)
+        # Categories not seen in fit go with missing values.
+        in_bin[:, n_categories:] = missing_left[:, None]
+        to_bin = self.category_to_bin[feature] if self.category_to_bin else None
+        in_set = in_bin[:, :n_categories] if to_bin is None else in_bin[:, to_bin]
+        return pack_sets(in_set, missing_left)
 
 
 class ProposedTable(Table):

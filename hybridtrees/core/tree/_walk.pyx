@@ -208,6 +208,35 @@ cdef int walk_table(
     return 0
 
 
+# ---- One tree that was grown just now ---------------------------------------------------------
+
+
+def add_node_values(
+    const Node[::1] nodes, const float64_t[::1] values, const uint32_t[::1] categories,
+    const real_t[:, :] X, float64_t[:] raw
+):
+    """Add the value of the node where each row ends to `raw`; nothing is laid out or checked."""
+    cdef intp_t row
+    cdef int32_t node, side
+    cdef const Node* split
+    cdef const uint32_t* words = &categories[0] if categories.shape[0] else NULL
+    if raw.shape[0] != X.shape[0]:
+        raise ValueError("the scores do not fit the table")
+    with nogil:
+        for row in range(X.shape[0]):
+            node = 0
+            while nodes[node].left >= 0:
+                split = &nodes[node]
+                side = side_of(
+                    X[row, split.feature], split.threshold,
+                    words + split.category_start if split.category_start >= 0 else NULL,
+                    split.category_words, split.category_limit, split.missing_left)
+                if side == MISSING_STAYS:
+                    break
+                node = split.left if side else split.right
+            raw[row] += values[node]
+
+
 # ---- Cost-complexity pruning, and the shape of subtrees ---------------------------------------
 #
 # A subtree T of a tree costs R(T) + alpha |leaves of T|. The split at node t lowers R by

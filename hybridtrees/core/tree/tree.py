@@ -41,6 +41,17 @@ def pack_categories(goes_left: np.ndarray, unknown_left: bool) -> tuple[np.ndarr
     return np.packbits(bits, bitorder="little").view(np.uint32), 0
 
 
+def pack_sets(goes_left: np.ndarray, unknown_left: np.ndarray) -> list[tuple[np.ndarray, int]]:
+    """`pack_categories` of each row of (n_sets, n_categories), short sets all at once."""
+    n_bits = -goes_left.shape[1] % 32
+    if goes_left.shape[1] + n_bits > 32 * Limit.SHORT_SET:
+        pairs = zip(goes_left, unknown_left.tolist(), strict=True)
+        return [pack_categories(one, unknown) for one, unknown in pairs]
+    bits = np.hstack([goes_left, np.repeat(unknown_left[:, None], n_bits, axis=1)])
+    packed = np.packbits(bits, axis=1, bitorder="little").view(np.uint32)
+    return [(words, 0) for words in packed]
+
+
 def _by_value(coef: Any, n_values: int) -> np.ndarray:
     """Coefficients with a column per value."""
     coef = np.ascontiguousarray(coef, dtype=np.float64)

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hybridtrees.core.tree.tree import Tree, TreeEnsemble
+from hybridtrees.core.tree.tree import Tree
+from hybridtrees.core.tree.walk import add_grown
 from hybridtrees.models.shared.boosting_steps import BoostingSteps
 from hybridtrees.models.shared.row_draws import draw_by_share, draw_some
 
@@ -159,8 +160,6 @@ def draw_share(share: float) -> RowDraw:
 
 def _add_trees(new: list[Tree], eval_sets: Sequence[EvalSet], n_threads: int) -> None:
     """Add the trees of a round to the raw scores of the validation tables."""
-    n_features = eval_sets[0].values.shape[1]
-    ensemble = TreeEnsemble(new, n_features, len(new), range(len(new)), grown=True)
     for eval_set in eval_sets:
         assert eval_set.raw is not None
-        ensemble.add_raw(eval_set.values, eval_set.raw, n_threads)
+        add_grown(new, eval_set.values, eval_set.raw, n_threads)
