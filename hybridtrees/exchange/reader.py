@@ -177,7 +177,8 @@ class ImportedReader(FeatureReader):
             distinct, place = np.unique(column, return_inverse=True)
             codes = self._find(distinct.tolist(), j)
             column = np.array(codes)[place.reshape(column.shape)]
-        known = (column > -1) & (column < last)
+        # Codes are cut to integers; XGBoost looks for negative ones before, LightGBM afterwards.
+        known = ((column >= 0) if self.single else (column > -1)) & (column < last)
         column = np.where(known, np.trunc(column), self._unseen(j))
         return np.where(missing, np.nan, column)
 
