@@ -10,12 +10,7 @@ from typing import Any
 import numpy as np
 
 from hybridtrees._archive import ModelFileError
-from hybridtrees.exchange.assembly import (
-    MOST_FEATURES,
-    CategorySplits,
-    ForeignTrees,
-    assemble,
-)
+from hybridtrees.exchange.assembly import MOST_FEATURES, CategorySplits, ForeignTrees, assemble
 from hybridtrees.exchange.files import get, guarded, integers, numbers, parse_json, read_content
 from hybridtrees.exchange.links import Link
 from hybridtrees.exchange.models import ImportedClassifier, ImportedRegressor, imported
@@ -54,14 +49,15 @@ def from_catboost(
     Parameters
     ----------
     model : str, path-like, bytes, or a fitted model of catboost
-        A file that ``save_model(path, format="json")`` wrote, its bytes, or a model in memory. Trees
-        of all growing policies are taken over, and numbers and categories with one-hot splits. A
-        file with categories must have been saved with ``pool=``, which stores their labels.
+        A file that ``save_model(path, format="json")`` wrote, its bytes, or a model in memory.
+        Trees of all growing policies are taken over, and numbers and categories with one-hot
+        splits. A file with categories must have been saved with ``pool=``, which stores their
+        labels.
     pool : catboost.Pool, optional
         The training table, for the labels of categories of a model in memory.
     max_bytes : int, optional
-        Maximum memory in bytes, counted as 32 times the size of the file. The default is never
-        exceeded by that; use a smaller number for files that are not trusted.
+        Maximum memory in bytes, counted as 32 times the size of the file. By default 512 MiB, or
+        100 times the size of the file if that is more; use less for files that are not trusted.
 
     Returns
     -------
@@ -70,8 +66,8 @@ def from_catboost(
     Raises
     ------
     ModelFileError
-        A ValueError that names the file and the place: the file is damaged or needs more memory than
-        allowed, or the model holds something that is not taken over, such as statistics of the
+        A ValueError that names the file and the place: the file is damaged or needs more memory
+        than allowed, or the model holds something that is not taken over, such as statistics of the
         target in place of categories (CTR).
 
     Examples
@@ -172,13 +168,19 @@ class _Features:
         self.where = where
         for kind in ("text_features", "embedding_features"):
             if info.get(kind):
-                raise ModelFileError(f"{where} has {kind.replace('_', ' ')}, which are not taken over")
+                raise ModelFileError(
+                    f"{where} has {kind.replace('_', ' ')}, which are not taken over"
+                )
         floats = info.get("float_features") or []
         categories = info.get("categorical_features") or []
         every = [*floats, *categories]
         flat = integers([get(one, "flat_feature_index", int, where) for one in every], where)
-        if not every or len(np.unique(flat)) < len(flat) or flat.min() < 0 or (
-                flat.max() >= min(MOST_FEATURES, 1000 + 100 * len(every))):
+        if (
+            not every
+            or len(np.unique(flat)) < len(flat)
+            or flat.min() < 0
+            or (flat.max() >= min(MOST_FEATURES, 1000 + 100 * len(every)))
+        ):
             raise ModelFileError(f"{where} has impossible positions of features")
         self.n_features = int(flat.max()) + 1
         self.floats = {

@@ -176,7 +176,9 @@ class _Ubjson:
         if marker in _NUMBERS:
             dtype = np.dtype(_NUMBERS[marker])
             if dtype.kind == "f":
-                return struct.unpack(">f" if marker == b"d" else ">d", self._take(dtype.itemsize))[0]
+                return struct.unpack(">f" if marker == b"d" else ">d", self._take(dtype.itemsize))[
+                    0
+                ]
             return int.from_bytes(self._take(dtype.itemsize), "big", signed=dtype.kind == "i")
         if marker == b"S":
             return self._text()
@@ -211,7 +213,7 @@ class _Ubjson:
             return array.astype(dtype.newbyteorder("="))
         if kind in (b"Z", b"T", b"F", b"N"):
             raise self._fail("an array of items without bytes")
-        items = []
+        items: list[Any] = []
         while n is None or len(items) < n:
             if n is None and self._peek() == b"]":
                 self._take(1)

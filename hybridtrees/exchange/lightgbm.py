@@ -55,8 +55,8 @@ def from_lightgbm(
         A text file that `Booster.save_model` wrote, its bytes, or a fitted model in memory, of
         which the rounds up to the best are taken over, as it predicts.
     max_bytes : int, optional
-        Maximum memory in bytes, counted as 32 times the size of the file. The default is never
-        exceeded by that; use a smaller number for files that are not trusted.
+        Maximum memory in bytes, counted as 32 times the size of the file. By default 512 MiB, or
+        100 times the size of the file if that is more; use less for files that are not trusted.
 
     Returns
     -------
@@ -65,8 +65,8 @@ def from_lightgbm(
     Raises
     ------
     ModelFileError
-        A ValueError that names the file and the place: the file is damaged or needs more memory than
-        allowed, or the model holds something that is not taken over.
+        A ValueError that names the file and the place: the file is damaged or needs more memory
+        than allowed, or the model holds something that is not taken over.
 
     Examples
     --------
@@ -111,9 +111,7 @@ def from_lightgbm(
 
 
 @guarded
-def _read(
-    content: bytes, where: str, classes: Any
-) -> ImportedRegressor | ImportedClassifier:
+def _read(content: bytes, where: str, classes: Any) -> ImportedRegressor | ImportedClassifier:
     head, blocks, labels = _split(content, where)
     n_features = int(_entry(head, "max_feature_idx", where)) + 1
     if not 1 <= n_features <= min(MOST_FEATURES, len(content)):

@@ -163,7 +163,7 @@ class _Added:
         where_to[order] = np.arange(len(order))
         if flat.categories is not None:
             flat.categories.node = where_to[flat.categories.node]
-        node, terms, coef, center = zip(*self._terms, strict=True) if self._terms else ((),) * 4
+        table = np.array(self._terms, dtype=np.float64).reshape(-1, 4).T
         gain = np.zeros(len(flat.left)) if flat.gain is None else flat.gain
         return ForeignTrees(
             sizes=sizes,
@@ -177,10 +177,5 @@ class _Added:
             gain=np.concatenate([gain, np.zeros(more)])[order],
             n_samples=np.concatenate([n_samples, counts])[order].astype(np.int64),
             categories=flat.categories,
-            terms=(
-                where_to[np.array(node, dtype=np.int64)],
-                np.array(terms, dtype=np.int64),
-                np.array(coef, dtype=np.float64),
-                np.array(center, dtype=np.float64),
-            ),
+            terms=(where_to[table[0].astype(np.int64)], table[1].astype(np.int64), *table[2:]),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -27,7 +28,8 @@ from hybridtrees.models.shared.importance import (
 class ImportedModel(RawScoreMixin, Estimator):
     """Trees of another library: the sum of their leaves, and a link.
 
-    Made by `from_xgboost`, `from_lightgbm`, `from_sklearn` and `from_catboost`; it cannot be fitted.
+    Made by `from_xgboost`, `from_lightgbm`, `from_sklearn` and `from_catboost`; it cannot be
+    fitted.
 
     Parameters
     ----------
@@ -79,7 +81,7 @@ class ImportedModel(RawScoreMixin, Estimator):
             self.feature_names_in_ = reader.feature_names_in
 
     def _check_fitted(self) -> None:
-        check_type(self, "_reader", ImportedReader)
+        reader = check_type(self, "_reader", ImportedReader)
         link = check_type(self, "_loss", Link)
         if link.task != self._task:
             raise ValueError(f"a link for {link.task} in a {type(self).__name__}")
@@ -87,7 +89,7 @@ class ImportedModel(RawScoreMixin, Estimator):
         if (trees.n_features, trees.n_outputs) != (self.n_features_in_, link.n_outputs):
             raise ValueError("the trees have other columns or outputs than the model")
         # A range takes the place of the labels, which are not known for all codes.
-        check_categories(trees.category_sets(), [range(n) for n in self._reader.n_codes.tolist()])
+        check_categories(trees.category_sets(), [range(n) for n in reader.n_codes.tolist()])
         if not np.isfinite(trees.values).all():
             raise ValueError("a value of an imported tree is not a finite number")
         check_arrays(self, {"_base_raw_": ("f8", link.n_outputs)})
@@ -102,27 +104,24 @@ class ImportedModel(RawScoreMixin, Estimator):
         raw[:] = self._base_raw_
         return raw
 
-    def _blocks(self, X: Any) -> Any:
-        """Yield the values of a table with their rows; those of a sparse table in blocks."""
+    def _blocks(self, X: Any) -> Iterator[np.ndarray]:
+        """Yield the values of a table; those of a sparse table in blocks of rows."""
+        self._check_is_fitted()
         if not scipy.sparse.issparse(X):
-            yield self._read_features(X), slice(None)
+            yield self._read_features(X)
             return
-        X = X.tocsr()
-        for start in range(0, X.shape[0], SPARSE_BLOCK):
-            rows = slice(start, min(start + SPARSE_BLOCK, X.shape[0]))
-            yield self._read_features(X[rows]), rows
+        table: Any = X
+        n_rows, rows = table.shape[0], table.tocsr()
+        for start in range(0, max(n_rows, 1), SPARSE_BLOCK):
+            yield self._read_features(rows[start : start + SPARSE_BLOCK])
 
     def _raw_scores(self, X: Any) -> np.ndarray:
-        self._check_is_fitted()
-        raw = None
-        for values, rows in self._blocks(X):
-            if raw is None:
-                n_rows = X.shape[0] if scipy.sparse.issparse(X) else len(values)
-                raw = self._start_raw(X, n_rows)
-            self.trees_.add_raw(values, raw[rows], self._predict_threads(len(values)))
-        if raw is None:
-            raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
-        return raw
+        parts = []
+        for values in self._blocks(X):
+            raw = self._start_raw(X, len(values))
+            self.trees_.add_raw(values, raw, self._predict_threads(len(values)))
+            parts.append(raw)
+        return np.concatenate(parts) if len(parts) != 1 else parts[0]
 
     def _predict_threads(self, n_rows: int) -> int:
         return predict_threads(self.n_jobs, n_rows, FEW_ROWS_TREES)
@@ -139,10 +138,9 @@ class ImportedModel(RawScoreMixin, Estimator):
         leaves : ndarray of int32, shape (n_rows, n_trees)
             Indices of nodes in `trees_`, which are numbered level by level.
         """
-        self._check_is_fitted()
         parts = [
             self.trees_.apply(values, self._predict_threads(len(values)))
-            for values, _ in self._blocks(X)
+            for values in self._blocks(X)
         ]
         return np.concatenate(parts) if len(parts) != 1 else parts[0]
 
@@ -194,7 +192,8 @@ class ImportedModel(RawScoreMixin, Estimator):
 class ImportedRegressor(RegressorMixin, ImportedModel):
     """A regression model of another library.
 
-    Made by `from_xgboost`, `from_lightgbm`, `from_sklearn` and `from_catboost`; it cannot be fitted.
+    Made by `from_xgboost`, `from_lightgbm`, `from_sklearn` and `from_catboost`; it cannot be
+    fitted.
     """
 
     _task = "regression"
@@ -206,7 +205,8 @@ class ImportedRegressor(RegressorMixin, ImportedModel):
 class ImportedClassifier(ScoreClassifierMixin, ImportedModel):
     """A classifier of another library.
 
-    Made by `from_xgboost`, `from_lightgbm`, `from_sklearn` and `from_catboost`; it cannot be fitted.
+    Made by `from_xgboost`, `from_lightgbm`, `from_sklearn` and `from_catboost`; it cannot be
+    fitted.
     Labels are those of the foreign model, or 0, 1, ... if it does not tell them.
 
     Attributes

@@ -10,7 +10,15 @@ import scipy.sparse
 
 from hybridtrees._persistence import register
 from hybridtrees.core.base.checks import check_arrays, check_type
-from hybridtrees.input.arrays import FLOAT32, FLOAT64, float_dtype, is_masked, is_real, plain_array, to_float
+from hybridtrees.input.arrays import (
+    FLOAT32,
+    FLOAT64,
+    float_dtype,
+    is_masked,
+    is_real,
+    plain_array,
+    to_float,
+)
 from hybridtrees.input.sources import Categories, open_source
 from hybridtrees.input.tables import Column, Table, open_table
 from hybridtrees.input.validation import FeatureReader
@@ -60,7 +68,7 @@ class ImportedReader(FeatureReader):
         labelled: bool = False,
         unseen_missing: bool = False,
     ) -> None:
-        labels = [None] * n_features_in if categories is None else categories
+        labels: Categories = [None] * n_features_in if categories is None else categories
         super().__init__(n_features_in, feature_names_in, labels, missing, estimator_name)
         self.n_codes = np.zeros(n_features_in, dtype=np.int64) if n_codes is None else n_codes
         self.zero_missing = zero_missing
@@ -139,7 +147,8 @@ class ImportedReader(FeatureReader):
         if labels is not None:
             found[:-1] = self._find(factors.labels.tolist(), j)
         found[-1] = np.nan
-        return found[factors.codes]
+        codes: np.ndarray = found[factors.codes]
+        return codes
 
     def _find(self, wanted: list[Any], j: int) -> list[float]:
         """Return the codes of labels."""
@@ -160,12 +169,12 @@ class ImportedReader(FeatureReader):
             with np.errstate(over="ignore"):
                 values = values.astype(np.float32, order="K")
         columns = np.flatnonzero(self.is_categorical)
-        zeros = () if self.zero_missing is None else np.flatnonzero(self.zero_missing)
+        zeros = [] if self.zero_missing is None else np.flatnonzero(self.zero_missing).tolist()
         if values is given and (len(columns) or len(zeros)):
             values = values.copy(order="K")
         for j in zeros:
             values[np.abs(values[:, j]) <= _ZERO, j] = np.nan
-        for j in columns:
+        for j in columns.tolist():
             values[:, j] = self._known_codes(values[:, j], j, self.labelled and j not in coded)
         return values
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from os import PathLike
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ _OBJECTIVES = {
     ),
 }  # fmt: skip
 # From a base score, which is a prediction, to a raw score.
-_TO_RAW = {
+_TO_RAW: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "logistic": lambda p: -np.log(1 / p - 1),
     "exp": np.log,
 }
@@ -72,19 +72,19 @@ def from_xgboost(
         Whether to leave out the rounds after the best one. By default as xgboost predicts: True
         for an estimator that was stopped early, False for a Booster or a file.
     max_bytes : int, optional
-        Maximum memory in bytes, counted as 32 times the size of the file. The default is never
-        exceeded by that; use a smaller number for files that are not trusted.
+        Maximum memory in bytes, counted as 32 times the size of the file. By default 512 MiB, or
+        100 times the size of the file if that is more; use less for files that are not trusted.
 
     Returns
     -------
     imported : ImportedRegressor or ImportedClassifier
+        A regressor where the objective is a function of the user's own.
 
     Raises
     ------
     ModelFileError
-        A ValueError that names the file and the place: the file is damaged or needs more memory than
-        allowed, or the model holds something that is not taken over (gblinear, custom objectives
-        are taken as regression).
+        A ValueError that names the file and the place: the file is damaged or needs more memory
+        than allowed, or the model holds something that is not taken over, such as gblinear.
 
     Examples
     --------
@@ -143,9 +143,9 @@ def _read(
     learner = get(document, "learner", dict, where)
     booster = get(learner, "gradient_booster", dict, where)
     kind = get(booster, "name", str, where)
-    drop = None
+    drop: Any = ()
     if kind == "dart":
-        drop = numbers(get(booster, "weight_drop", (list, np.ndarray), where), "weight_drop")
+        drop = get(booster, "weight_drop", (list, np.ndarray), where)
         booster = get(booster, "gbtree", dict, where)
     elif kind != "gbtree":
         raise ModelFileError(
@@ -165,10 +165,11 @@ def _read(
     n_classes = _count(parameters, "num_class", where)
     n_targets = _count(parameters, "num_target", where) if "num_target" in parameters else 1
     flat = _flatten(trees[:n_trees], where)
-    if drop is not None:
-        if len(drop) != len(trees):
-            raise ModelFileError(f"weight_drop of {where} does not have a number for every tree")
-        flat.values *= np.repeat(drop[:n_trees], flat.sizes)[:, None]
+    # Since 3.4 the weights of dropped trees are part of every model of trees.
+    drop = drop if len(drop) else model.get("weight_drop", ())
+    if len(drop):
+        factor = numbers(drop, f"weight_drop of {where}", len(trees)).astype(np.float32)
+        flat.values *= np.repeat(factor[:n_trees].astype(np.float64), flat.sizes)[:, None]
     n_outputs = max(1, n_classes, n_targets, int(info.max()) + 1, flat.values.shape[1])
     if n_outputs > max(len(trees), flat.values.shape[1], 2):
         raise ModelFileError(f"{where} has {len(trees)} trees for {n_outputs} outputs")
@@ -259,9 +260,15 @@ def _flatten(trees: list[Any], where: str) -> ForeignTrees:
         threshold=threshold,
         missing_left=joined["default"] != 0,
         values=np.concatenate(values),
-        weight=joined["cover"],
-        gain=joined["gain"],
+        weight=_single(joined["cover"]),
+        gain=_single(joined["gain"]),
     )
+
+
+def _single(values: np.ndarray) -> np.ndarray:
+    """Round numbers that JSON has with few digits to the float32 that they stand for."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32).astype(np.float64)
 
 
 def _leaf_values(
@@ -270,13 +277,13 @@ def _leaf_values(
     """Return the values of a tree's nodes, of which those of leaves matter."""
     width = _count(get(tree, "tree_param", dict, place), "size_leaf_vector", place)
     if width <= 1:
-        return parts["condition"][-1].astype(np.float32).astype(np.float64)[:, None]
+        return _single(parts["condition"][-1])[:, None]
     if "leaf_weights" not in tree:
         raise ModelFileError(
             f"{place} has vectors in its leaves as xgboost 2 stored them: load it with xgboost 3 "
             "and save it again"
         )
-    weights = numbers(tree["leaf_weights"], f"'leaf_weights' of {place}")
+    weights = _single(numbers(tree["leaf_weights"], f"'leaf_weights' of {place}"))
     leaf, row = parts["left"][-1] < 0, parts["right"][-1]
     if len(weights) % width or np.any(leaf & ((row < 0) | (row >= len(weights) // width))):
         raise ModelFileError(f"'leaf_weights' of {place} do not fit its leaves")
@@ -385,9 +392,7 @@ def _category_splits(
     return CategorySplits(node, start, joined, False, reader.n_codes)
 
 
-def _base_raw(
-    parameters: dict[str, Any], link_name: str, n_outputs: int, where: str
-) -> np.ndarray:
+def _base_raw(parameters: dict[str, Any], link_name: str, n_outputs: int, where: str) -> np.ndarray:
     """Return the raw scores before the first tree, of a base score in any version's form."""
     given: Any = get(parameters, "base_score", (str, int, float), where)
     if isinstance(given, str):
@@ -395,7 +400,7 @@ def _base_raw(
     values = numbers(given if isinstance(given, list) else [given], f"base_score of {where}")
     base = values.astype(np.float32).astype(np.float64)
     with np.errstate(all="ignore"):
-        raw = np.asarray(_TO_RAW.get(link_name, lambda p: p)(base))
+        raw = np.asarray(_TO_RAW.get(link_name, np.positive)(base))
     if len(raw) not in (1, n_outputs) or not np.isfinite(raw).all():
         raise ModelFileError(f"base_score of {where} is {given}")
     return np.resize(raw, n_outputs)
