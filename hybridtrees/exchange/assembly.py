@@ -17,7 +17,8 @@ from hybridtrees.core.base.dtypes import NODE_DTYPE
 from hybridtrees.core.tree.tree import TreeEnsemble
 
 MOST_FEATURES = 2**28
-MOST_CODES = 2**24
+# A set is shown as its codes, so that many more would take a second each time.
+MOST_CODES = 2**20
 _DEEPEST = 2**15 - 1  # the depth of a node is an int16
 
 

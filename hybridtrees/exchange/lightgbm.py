@@ -178,8 +178,10 @@ class _Trees:
     def __init__(self, blocks: list[dict[str, str]], where: str) -> None:
         self.blocks, self.where = blocks, where
         self.n_leaves = np.array([int(_entry(b, "num_leaves", where)) for b in blocks])
-        if np.any(self.n_leaves < 1):
-            raise ModelFileError(f"{where} has a tree without leaves")
+        # The number that a tree declares is checked before memory is taken for its nodes.
+        listed = [len(_entry(b, "leaf_value", where).split()) for b in blocks]
+        if np.any(self.n_leaves < 1) or np.any(self.n_leaves != listed):
+            raise ModelFileError(f"{where} has a tree with other numbers of leaves and leaf_value")
         self.n_inner = self.n_leaves - 1
 
     def joined(self, key: str, lengths: np.ndarray, kind: type, default: Any = None) -> np.ndarray:

@@ -33,9 +33,12 @@ def up_to_single(last_left: Any) -> np.ndarray:
 
 
 def below_single(threshold: Any) -> np.ndarray:
-    """Return the thresholds of ``float32(x) < threshold``, as in XGBoost."""
+    """Return the thresholds of ``float32(x) < threshold``, as in XGBoost; NaN for -inf."""
     threshold = np.asarray(threshold, dtype=np.float32)
-    return up_to_single(np.nextafter(threshold, np.float32(-np.inf)))
+    with np.errstate(over="ignore"):
+        last = np.nextafter(threshold, np.float32(-np.inf))
+    # Nothing is below -inf, and no threshold of ours says so.
+    return np.where(threshold == -np.inf, np.nan, up_to_single(last))
 
 
 def at_most_single(threshold: Any) -> np.ndarray:
@@ -43,5 +46,6 @@ def at_most_single(threshold: Any) -> np.ndarray:
     threshold = np.asarray(threshold, dtype=np.float64)
     with np.errstate(over="ignore"):
         last = threshold.astype(np.float32)
+        before = np.nextafter(last, np.float32(-np.inf))
     beyond = last.astype(np.float64) > threshold
-    return up_to_single(np.where(beyond, np.nextafter(last, np.float32(-np.inf)), last))
+    return up_to_single(np.where(beyond, before, last))

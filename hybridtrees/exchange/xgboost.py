@@ -158,7 +158,9 @@ def _read(
     n_features = _count(parameters, "num_feature", where)
     if not trees:
         raise ModelFileError(f"{where} has no trees")
-    info = integers(get(model, "tree_info", (list, np.ndarray), where), "tree_info", len(trees))
+    info = integers(
+        get(model, "tree_info", (list, np.ndarray), where), f"tree_info of {where}", len(trees)
+    )
     n_trees, n_iter = _rounds(model, learner, info, to_best, where)
     objective = get(get(learner, "objective", dict, where), "name", str, where)
     link_name, task = _OBJECTIVES.get(objective, ("identity", "regression"))
@@ -213,7 +215,7 @@ def _rounds(
         parallel = max(1, int(parameters.get("num_parallel_tree", 1)))
         width = parallel * (int(info.max()) + 1)
         bounds = np.arange(0, n_trees + width, width)
-    bounds = integers(bounds, "iteration_indptr")
+    bounds = integers(bounds, f"iteration_indptr of {where}")
     if bounds[0] != 0 or np.any(np.diff(bounds) < 0) or bounds[-1] < n_trees:
         raise ModelFileError(f"iteration_indptr of {where} does not cover the trees")
     n_iter = len(bounds) - 1
@@ -296,9 +298,9 @@ def _reader(
     learner: dict[str, Any], model: dict[str, Any], n_features: int, missing: float, where: str
 ) -> ImportedReader:
     names = learner.get("feature_names") or None
-    if names is not None and len(strings(names, "feature_names")) != n_features:
+    if names is not None and len(strings(names, f"feature_names of {where}")) != n_features:
         raise ModelFileError(f"{where} has {len(names)} names for {n_features} features")
-    kinds = strings(learner.get("feature_types") or [], "feature_types")
+    kinds = strings(learner.get("feature_types") or [], f"feature_types of {where}")
     if len(kinds) not in (0, n_features):
         raise ModelFileError(f"{where} has {len(kinds)} types for {n_features} features")
     labels = _labels(model.get("cats"), n_features, where)
@@ -326,8 +328,8 @@ def _labels(cats: Any, n_features: int, where: str) -> list[np.ndarray | None]:
         raise ModelFileError(f"{where} has {len(encoded)} lists of categories")
     for j, one in enumerate(encoded):
         if "offsets" in one:
-            offsets = integers(one["offsets"], "offsets of categories")
-            text = integers(one["values"], "text of categories")
+            offsets = integers(one["offsets"], f"offsets of categories of {where}")
+            text = integers(one["values"], f"text of categories of {where}")
             if not len(offsets):
                 continue
             # Characters are signed bytes.
@@ -339,7 +341,7 @@ def _labels(cats: Any, n_features: int, where: str) -> list[np.ndarray | None]:
             texts = [joined[a:b].decode("utf-8") for a, b in pairs]
             labels[j] = np.array(texts, dtype=object)
         elif len(one.get("values", [])):
-            labels[j] = numbers(one["values"], "values of categories")
+            labels[j] = numbers(one["values"], f"values of categories of {where}")
     return labels
 
 
@@ -356,8 +358,8 @@ def _category_splits(
             continue
         marked = integers(types, f"'split_type' of {place}", int(flat.sizes[number])) != 0
         own = integers(tree.get("categories_nodes", []), f"'categories_nodes' of {place}")
-        first = integers(tree.get("categories_segments", []), "segments", len(own))
-        size = integers(tree.get("categories_sizes", []), "sizes", len(own))
+        first = integers(tree.get("categories_segments", []), f"segments of {place}", len(own))
+        size = integers(tree.get("categories_sizes", []), f"sizes of {place}", len(own))
         listed = integers(tree.get("categories", []), f"'categories' of {place}")
         if np.any((own < 0) | (own >= flat.sizes[number])) or len(np.unique(own)) < len(own):
             raise ModelFileError(f"{place} has categories of a node that does not exist")

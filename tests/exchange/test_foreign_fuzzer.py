@@ -1,0 +1,34 @@
+"""Faulty files of other libraries are refused or give a model that answers.
+
+`HYBRIDTREES_FUZZ=5000 pytest -n 0 tests/exchange/test_foreign_fuzzer.py` tries so many files of
+each kind.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from fresh_python import run_python
+
+pytest.importorskip("pandas")
+
+TESTS = Path(__file__).parents[1]
+# Cases of each kind by default, and the least of them that must be refused.
+N_CASES, N_REFUSED = 150, 40
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's")
+@pytest.mark.parametrize("kind", ["xgboost", "ubjson", "lightgbm", "catboost"])
+def test_faulty_files(kind):
+    n_cases = int(os.environ.get("HYBRIDTREES_FUZZ", N_CASES))
+    folder = str(TESTS / "data" / "foreign")
+    done = run_python(str(TESTS / "foreign_fuzzer.py"), folder, kind, "0", str(n_cases))
+    assert done.stdout.endswith("done\n"), f"{done.stdout[-200:]}\n{done.stderr[-3000:]}"
+    wrong = re.findall(r"^case .*\nWRONG(?:.*\n(?!case|refused))*.*", done.stdout, re.MULTILINE)
+    assert not wrong, "\n".join(wrong)
+    refused = int(re.search(r"^refused (\d+)$", done.stdout, re.MULTILINE)[1])
+    assert N_REFUSED * n_cases // N_CASES <= refused < n_cases
