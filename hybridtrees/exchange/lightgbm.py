@@ -28,7 +28,7 @@ from hybridtrees.input.arrays import shorten
 # Bits of a decision type: the split is by categories, missing values go left; then what is missing.
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
 _MISSING_ZERO, _MISSING_NAN = 1, 2
-# Numbers of at most this size are zero.
+# LightGBM reads numbers of at most this size as zero.
 _ZERO = float(np.float32(1e-35))
 
 _LINKS = {
@@ -322,15 +322,18 @@ def _send_missing(
     by_default = (kinds & _DEFAULT_LEFT) != 0
     as_zero = threshold >= 0
     missing = (kinds >> 2) & 3
+    # All of them go the way of zero.
+    tiny = np.abs(threshold) <= _ZERO
+    edge = np.where(as_zero, _ZERO, np.nextafter(-_ZERO, -np.inf))
+    flat.threshold[node] = np.where(tiny, edge, threshold)
     if np.any(missing > _MISSING_NAN):
         raise ModelFileError(f"{where} has a split of an unknown decision_type")
     flat.missing_left[node] = np.where(missing == 0, as_zero, by_default)
     zero = np.zeros(reader.n_features_in, dtype=bool)
     zero[feature[missing == _MISSING_ZERO]] = True
     # Rows with a zero are read as missing, so every other split must send both the same way.
-    tiny = np.abs(threshold) <= _ZERO
     other = zero[feature] & (missing != _MISSING_ZERO)
-    if np.any(other & ((flat.missing_left[node] != as_zero) | (tiny & (threshold != 0)))):
+    if np.any(other & (flat.missing_left[node] != as_zero)):
         raise ModelFileError(
             f"{where} takes zeros of a feature for missing in some trees and not in others"
         )
