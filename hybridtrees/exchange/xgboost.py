@@ -338,8 +338,11 @@ def _labels(cats: Any, n_features: int, where: str) -> list[np.ndarray | None]:
                 raise ModelFileError(f"the categories of feature {j} of {where} do not fit")
             ends = offsets.tolist()
             pairs = zip(ends[:-1], ends[1:], strict=True)
-            texts = [joined[a:b].decode("utf-8") for a, b in pairs]
-            labels[j] = np.array(texts, dtype=object)
+            # XGBoost cuts text beyond ASCII at wrong places: such labels are lost, and a data
+            # frame is read by the codes of its own categories.
+            if joined.isascii():
+                texts = [joined[a:b].decode("ascii") for a, b in pairs]
+                labels[j] = np.array(texts, dtype=object)
         elif len(one.get("values", [])):
             labels[j] = numbers(one["values"], f"values of categories of {where}")
     return labels
