@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from hybridtrees.ensembles.pasting import PastingClassifier, PastingRegressor
     from hybridtrees.ensembles.stacking import StackingClassifier, StackingRegressor
     from hybridtrees.ensembles.voting import VotingClassifier, VotingRegressor
+    from hybridtrees.exchange.catboost import from_catboost
+    from hybridtrees.exchange.lightgbm import from_lightgbm
+    from hybridtrees.exchange.sklearn import from_sklearn
+    from hybridtrees.exchange.xgboost import from_xgboost
     from hybridtrees.linear.classifier import LogisticClassifier
     from hybridtrees.linear.regressor import LinearRegressor, linear_path
     from hybridtrees.models.cart.estimators import CARTClassifier, CARTRegressor
@@ -61,6 +65,10 @@ _LAZY_MODULES = {
     "ensembles.pasting": ("PastingClassifier", "PastingRegressor"),
     "ensembles.stacking": ("StackingClassifier", "StackingRegressor"),
     "ensembles.voting": ("VotingClassifier", "VotingRegressor"),
+    "exchange.catboost": ("from_catboost",),
+    "exchange.lightgbm": ("from_lightgbm",),
+    "exchange.sklearn": ("from_sklearn",),
+    "exchange.xgboost": ("from_xgboost",),
     "linear.classifier": ("LogisticClassifier",),
     "linear.regressor": ("LinearRegressor", "linear_path"),
     "models.cart.estimators": ("CARTClassifier", "CARTRegressor"),
@@ -129,6 +137,10 @@ __all__ = [
     "compare",
     "cv",
     "datasets",
+    "from_catboost",
+    "from_lightgbm",
+    "from_sklearn",
+    "from_xgboost",
     "inspection",
     "linear_path",
     "load",

@@ -22,7 +22,7 @@ ROOMS = (
     ("models.shared",),
     ("models.shared.forest",),
     FAMILIES,
-    ("inspection",),
+    ("inspection", "exchange"),
     ("selection", "prepare"),
     ("ensembles",),
     ("auto",),
