@@ -11,11 +11,13 @@ from hybridtrees.inspection.partial_dependence import PartialDependence, partial
 from hybridtrees.inspection.partial_plots import plot_partial_dependence
 from hybridtrees.inspection.pieces import LinearPieces, linear_pieces, plot_pieces
 from hybridtrees.inspection.plots import plot_tree
+from hybridtrees.inspection.shap_values import ShapValues, shap_values
 
 __all__ = [
     "LinearPieces",
     "PartialDependence",
     "PermutationImportance",
+    "ShapValues",
     "export_dot",
     "export_text",
     "linear_pieces",
@@ -27,4 +29,5 @@ __all__ = [
     "plot_pieces",
     "plot_roc_curve",
     "plot_tree",
+    "shap_values",
 ]
