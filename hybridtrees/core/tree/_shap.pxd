@@ -7,7 +7,7 @@ from hybridtrees.core.base._types cimport (
 
 cdef extern from "shap.h" nogil:
     enum:
-        HT_SHAP_ROWS, HT_SHAP_POINTS
+        HT_SHAP_ROWS, HT_SHAP_STEP, HT_SHAP_POINTS
         HT_SIDE_RIGHT, HT_SIDE_LEFT, HT_SIDE_STAY
     ctypedef struct HtShapNode:
         double threshold, share, merged

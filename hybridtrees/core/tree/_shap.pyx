@@ -144,8 +144,10 @@ cdef class ShapTrees:
                 tree, starts[tree], starts[tree + 1] - starts[tree], starts_laid[tree],
                 sets_laid[tree], set_view, stack, reach, place, path, base_view, found)
             # The degree is that of the path less one, or one more with a line.
-            n_points_view[tree] = max(1, min(
-                HT_SHAP_POINTS, (found[0] + 1 + self.any_linear) // 2))
+            wanted = max(1, (found[0] + 1 + self.any_linear) // 2)
+            if wanted > HT_SHAP_STEP:
+                wanted = min(HT_SHAP_POINTS, -(-wanted // HT_SHAP_STEP) * HT_SHAP_STEP)
+            n_points_view[tree] = wanted
             levels_view[tree] = found[1] + 1
         self.start, self.set_start, self.set_node = start, set_start, set_node
         self.n_points, self.n_levels, self.base = n_points, levels, base

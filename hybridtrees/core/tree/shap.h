@@ -28,7 +28,8 @@
 #include <string.h>
 
 enum {
-    HT_SHAP_ROWS = 32,  /* rows of a block, one number of a vector each */
+    HT_SHAP_ROWS = 32, /* rows of a block, one number of a vector each */
+    HT_SHAP_STEP = 8,  /* more points than this are a multiple of it */
     HT_SHAP_POINTS = 64 /* most points: beyond 128 players the rest is below rounding */
 };
 

@@ -3,16 +3,28 @@
 #define ROWS HT_SHAP_ROWS
 #define EACH_ROW for (int r = 0; r < ROWS; r++)
 
-/* Call a loop with the number of points as a literal N, if it is small: then the points of a row
- * stay in registers. */
-#define HT_KNOWN_POINTS(n, name, ...)                                                         \
+/* Call a loop over N points, a literal: then the points of a row stay in registers. There are up to
+ * HT_SHAP_STEP points, or a multiple of it, which are processed in steps that start at FROM. */
+#define HT_CASE(n, name, ...)                                                                 \
+    case n: {                                                                                 \
+        enum { N = n, FROM = 0 };                                                             \
+        HT_NAME(name)(__VA_ARGS__);                                                           \
+        break;                                                                                \
+    }
+#define HT_ALL_POINTS(n, name, ...)                                                           \
     switch (n) {                                                                              \
-    case 1: { enum { N = 1 }; HT_NAME(name)(__VA_ARGS__); break; }                            \
-    case 2: { enum { N = 2 }; HT_NAME(name)(__VA_ARGS__); break; }                            \
-    case 3: { enum { N = 3 }; HT_NAME(name)(__VA_ARGS__); break; }                            \
-    case 4: { enum { N = 4 }; HT_NAME(name)(__VA_ARGS__); break; }                            \
-    case 5: { enum { N = 5 }; HT_NAME(name)(__VA_ARGS__); break; }                            \
-    default: { const int N = n; HT_NAME(name)(__VA_ARGS__); break; }                          \
+        HT_CASE(1, name, __VA_ARGS__)                                                         \
+        HT_CASE(2, name, __VA_ARGS__)                                                         \
+        HT_CASE(3, name, __VA_ARGS__)                                                         \
+        HT_CASE(4, name, __VA_ARGS__)                                                         \
+        HT_CASE(5, name, __VA_ARGS__)                                                         \
+        HT_CASE(6, name, __VA_ARGS__)                                                         \
+        HT_CASE(7, name, __VA_ARGS__)                                                         \
+    default:                                                                                  \
+        for (int FROM = 0; FROM < (n); FROM += HT_SHAP_STEP) {                                \
+            enum { N = HT_SHAP_STEP };                                                        \
+            HT_NAME(name)(__VA_ARGS__);                                                       \
+        }                                                                                     \
     }
 
 /* OUT which rows of a split go left, right, or stay, as 0 and 1. */
@@ -30,15 +42,6 @@ HT_TARGET static void HT_NAME(find_sides)(const double *restrict x, double thres
         right[r] = gone ? to_right : 1.0 - known;
         stay[r] = gone ? stays : 0.0;
     }
-}
-
-/* total = sum over the points of part * factor. */
-HT_TARGET static inline void HT_NAME(weigh)(const double *restrict part,
-                                            const double *restrict factor, int n,
-                                            double *restrict total) {
-    EACH_ROW total[r] = part[r] * factor[0];
-    for (int k = 1; k < n; k++)
-        EACH_ROW total[r] += part[k * ROWS + r] * factor[k];
 }
 
 /* P of a level from that of the level above, for a player that is new on the path. */
@@ -68,7 +71,8 @@ HT_TARGET static void HT_NAME(go_down)(const HtShapTree *tree, const HtShapNode 
     scratch->hidden[level] = 0;
     scratch->place[node->player] = level;
     if (node->before == 0) {
-        HT_KNOWN_POINTS(n, extend, above, side, node->merged, tree->points, N, met, product)
+        HT_ALL_POINTS(n, extend, above + FROM * ROWS, side, node->merged, tree->points + FROM, N,
+                      met, product + FROM * ROWS)
         return;
     }
     const double *restrict old = scratch->met + node->before * ROWS;
@@ -84,17 +88,28 @@ HT_TARGET static void HT_NAME(go_down)(const HtShapTree *tree, const HtShapNode 
     }
 }
 
+HT_TARGET static inline void HT_NAME(integrate_pair)(const double *restrict part,
+                                                     const double *restrict inverse,
+                                                     const double *restrict last,
+                                                     const double *restrict met, double share,
+                                                     int first, int n, double *restrict pair) {
+    EACH_ROW {
+        double total = 0.0;
+        for (int k = 0; k < n; k++)
+            total += part[k * ROWS + r] * inverse[k];
+        pair[r] += met[r] != 0.0 ? share * total : first ? -last[r] : 0.0;
+    }
+}
+
 /* pair += integral of part * r of the player whose edge is at `level`; last: sum of part / (1 - t). */
 HT_TARGET static void HT_NAME(add_pair)(const HtShapTree *tree, const HtShapScratch *scratch,
-                                        const double *restrict part, const double *restrict last,
-                                        int level, double *restrict pair) {
+                                        const double *part, const double *last, int level,
+                                        double *pair) {
     const HtShapNode *node = scratch->at[level];
-    const double *restrict met = scratch->met + level * ROWS;
-    const double share = 1.0 - node->merged;
-    double total[ROWS];
-    HT_NAME(weigh)(part, tree->inverse + (node - tree->nodes) * tree->n_points, tree->n_points,
-                   total);
-    EACH_ROW pair[r] += met[r] != 0.0 ? share * total[r] : -last[r];
+    const double *met = scratch->met + level * ROWS, share = 1.0 - node->merged;
+    const double *inverse = tree->inverse + (node - tree->nodes) * tree->n_points;
+    HT_ALL_POINTS(tree->n_points, integrate_pair, part + FROM * ROWS, inverse + FROM, last, met,
+                  share, FROM == 0, N, pair)
 }
 
 static inline double *HT_NAME(pair_of)(double *pairs, ptrdiff_t n_players, ptrdiff_t i, ptrdiff_t j) {
@@ -150,20 +165,21 @@ HT_TARGET static void HT_NAME(interact)(const HtShapTree *tree, const HtShapNode
     HT_NAME(add_pairs)(tree, scratch, part, last, node->player, level - 1, pairs, n_players);
 }
 
-/* Value of a player that is new on the path; what is below is added to the level above. */
-HT_TARGET static inline void HT_NAME(close)(const double *restrict below,
-                                            const double *restrict inverse,
-                                            const double *restrict met, double share, int n,
-                                            double *restrict value, double *restrict above) {
+/* Value of a player that is new on the path; what is below is added to the level above. `last` and
+ * `above_last` are the sums over 1 - t, for the first step. */
+HT_TARGET static inline void HT_NAME(close)(
+    const double *restrict below, const double *restrict inverse, const double *restrict met,
+    double share, const double *restrict last, int first, int n, double *restrict value,
+    double *restrict above, double *restrict above_last) {
     EACH_ROW {
         double total = 0.0;
-        const double last = below[n * ROWS + r];
+        const double rest = first ? last[r] : 0.0;
         for (int k = 0; k < n; k++) {
             total += below[k * ROWS + r] * inverse[k];
             above[k * ROWS + r] += below[k * ROWS + r];
         }
-        above[n * ROWS + r] += last;
-        value[r] += met[r] != 0.0 ? share * total : -last;
+        above_last[r] += rest;
+        value[r] += met[r] != 0.0 ? share * total : -rest;
     }
 }
 
@@ -171,17 +187,18 @@ HT_TARGET static inline void HT_NAME(close)(const double *restrict below,
 HT_TARGET static inline void HT_NAME(replace)(
     const double *restrict below, const double *restrict inverse, const double *restrict met,
     double share, const double *restrict old_inverse, const double *restrict old,
-    double old_share, int n, double *restrict value, double *restrict above) {
+    double old_share, const double *restrict last, int first, int n, double *restrict value,
+    double *restrict above, double *restrict above_last) {
     EACH_ROW {
         double total = 0.0, earlier = 0.0;
-        const double last = below[n * ROWS + r];
+        const double rest = first ? last[r] : 0.0;
         for (int k = 0; k < n; k++) {
             total += below[k * ROWS + r] * inverse[k];
             earlier += below[k * ROWS + r] * old_inverse[k];
             above[k * ROWS + r] += below[k * ROWS + r];
         }
-        above[n * ROWS + r] += last;
-        double own = (met[r] != 0.0 ? share * total : -last) - old_share * earlier;
+        above_last[r] += rest;
+        double own = (met[r] != 0.0 ? share * total : -rest) - old_share * earlier;
         value[r] += old[r] != 0.0 ? own : 0.0;
     }
 }
@@ -201,13 +218,15 @@ HT_TARGET static void HT_NAME(go_up)(const HtShapTree *tree, int level,
     if (pairs)
         HT_NAME(interact)(tree, node, scratch, pairs, n_players);
     if (node->before == 0) {
-        HT_KNOWN_POINTS(n, close, below, inverse, met, share, N, value, above)
+        HT_ALL_POINTS(n, close, below + FROM * ROWS, inverse + FROM, met, share, below + n * ROWS,
+                      FROM == 0, N, value, above + FROM * ROWS, above + n * ROWS)
     } else {
         const HtShapNode *earlier = scratch->at[node->before];
         const double *old = scratch->met + node->before * ROWS;
         const double *old_inverse = tree->inverse + (earlier - tree->nodes) * n;
-        HT_KNOWN_POINTS(n, replace, below, inverse, met, share, old_inverse, old,
-                        1.0 - earlier->merged, N, value, above)
+        HT_ALL_POINTS(n, replace, below + FROM * ROWS, inverse + FROM, met, share,
+                      old_inverse + FROM, old, 1.0 - earlier->merged, below + n * ROWS, FROM == 0,
+                      N, value, above + FROM * ROWS, above + n * ROWS)
         scratch->hidden[node->before] = 0;
     }
     scratch->place[node->player] = node->before;
@@ -262,28 +281,37 @@ HT_TARGET static int HT_NAME(line_parts)(const HtShapTree *tree, const HtShapNod
     return n_parts;
 }
 
-/* g of one player of a line at all points, with the weights of the points; adds its value. */
-HT_TARGET static void HT_NAME(add_own)(const HtShapTree *tree, const HtShapScratch *scratch,
-                                       const double *restrict product, const double *restrict part,
-                                       int place, double *restrict own, double *restrict value) {
-    const int n = tree->n_points;
-    if (place == 0) {
-        for (int k = 0; k < n; k++)
-            EACH_ROW {
-                own[k * ROWS + r] = part[r] * (product[k * ROWS + r] * tree->weights[k]);
-                value[r] += own[k * ROWS + r];
-            }
-        return;
-    }
-    const HtShapNode *node = scratch->at[place];
-    const double *inverse = tree->inverse + (node - tree->nodes) * n;
-    const double *restrict met = scratch->met + place * ROWS;
-    for (int k = 0; k < n; k++) {
-        const double factor = tree->weights[k] * node->merged * inverse[k] * inverse[k];
-        EACH_ROW {
-            own[k * ROWS + r] = part[r] * met[r] * (product[k * ROWS + r] * factor);
-            value[r] += own[k * ROWS + r];
+/* Add the part of one player of a line to G, and its own g, without the part, to its value. */
+HT_TARGET static inline void HT_NAME(add_part)(const double *restrict part,
+                                               const double *restrict product,
+                                               const double *restrict slopes,
+                                               const double *restrict factors, int n,
+                                               double *restrict below, double *restrict value) {
+    EACH_ROW {
+        const double own = part[r];
+        double total = 0.0;
+        for (int k = 0; k < n; k++) {
+            below[k * ROWS + r] += slopes[k] * own;
+            total += factors[k] * product[k * ROWS + r];
         }
+        value[r] += own * total;
+    }
+}
+
+/* Multiply G by P and the weights of the points, and sum it over 1 - t. */
+HT_TARGET static inline void HT_NAME(weigh_line)(const double *restrict product,
+                                                 const double *restrict points,
+                                                 const double *restrict weights, int first,
+                                                 int n, double *restrict below,
+                                                 double *restrict below_last) {
+    EACH_ROW {
+        double last = first ? 0.0 : below_last[r];
+        for (int k = 0; k < n; k++) {
+            const double own = below[k * ROWS + r] * (product[k * ROWS + r] * weights[k]);
+            below[k * ROWS + r] = own;
+            last += own * (1.0 / (1.0 - points[k]));
+        }
+        below_last[r] = last;
     }
 }
 
@@ -293,58 +321,63 @@ HT_TARGET static void HT_NAME(add_line)(const HtShapTree *tree, const HtShapNode
                                         double *values, ptrdiff_t stride, double *pairs,
                                         ptrdiff_t n_players) {
     const int n = tree->n_points, level = node->level;
-    const double *restrict product = scratch->product + level * ht_product_size(n);
-    double *restrict below = scratch->below + level * ht_below_size(n);
-    double *restrict own = scratch->work, *restrict part = own + n * ROWS;
-    double constant, total[ROWS], last[ROWS];
+    const double *product = scratch->product + level * ht_product_size(n);
+    double *below = scratch->below + level * ht_below_size(n);
+    double *restrict own = scratch->work, *part = own + n * ROWS;
+    double constant, total[ROWS], last[ROWS], slopes[HT_SHAP_POINTS], factors[HT_SHAP_POINTS];
     const int n_parts = HT_NAME(line_parts)(tree, node, x, stride, &constant, part, total);
     int64_t j = tree->term_start[node->node];
     for (int k = 0; k < n; k++)
         EACH_ROW below[k * ROWS + r] = constant;
-    for (int i = 0; i < n_parts; i++) {
+    for (int i = 0; i < n_parts; i++, part += ROWS) {
         const int32_t player = tree->term_player[j];
         const int place = scratch->place[player];
         while (j < tree->term_start[node->node + 1] && tree->term_player[j] == player)
             j++;
-        if (place == 0) {
-            for (int k = 0; k < n; k++)
-                EACH_ROW below[k * ROWS + r] += tree->points[k] * part[i * ROWS + r];
-        } else {
-            const double *inverse = tree->inverse + (scratch->at[place] - tree->nodes) * n;
+        memcpy(slopes, tree->points, n * sizeof(double));
+        memcpy(factors, tree->weights, n * sizeof(double));
+        if (place > 0) {
+            const HtShapNode *edge = scratch->at[place];
+            const double *inverse = tree->inverse + (edge - tree->nodes) * n;
             const double *restrict met = scratch->met + place * ROWS;
             for (int k = 0; k < n; k++) {
-                const double factor = tree->points[k] * inverse[k];
-                EACH_ROW below[k * ROWS + r] += factor * (part[i * ROWS + r] * met[r]);
+                slopes[k] *= inverse[k];
+                factors[k] *= edge->merged * inverse[k] * inverse[k];
             }
+            EACH_ROW part[r] *= met[r];
         }
-        HT_NAME(add_own)(tree, scratch, product, part + i * ROWS, place, own,
-                         values + player * stride);
+        HT_ALL_POINTS(n, add_part, part, product + FROM * ROWS, slopes + FROM, factors + FROM, N,
+                      below + FROM * ROWS, values + player * stride)
         if (!pairs)
             continue;
         EACH_ROW last[r] = 0.0;
         for (int k = 0; k < n; k++) {
             const double rest = 1.0 / (1.0 - tree->points[k]);
-            EACH_ROW last[r] += own[k * ROWS + r] * rest;
+            EACH_ROW {
+                own[k * ROWS + r] = part[r] * (product[k * ROWS + r] * factors[k]);
+                last[r] += own[k * ROWS + r] * rest;
+            }
         }
         HT_NAME(add_pairs)(tree, scratch, own, last, player, level, pairs, n_players);
     }
-    for (int k = 0; k < n; k++)
-        EACH_ROW below[k * ROWS + r] *= product[k * ROWS + r] * tree->weights[k];
+    HT_ALL_POINTS(n, weigh_line, product + FROM * ROWS, tree->points + FROM, tree->weights + FROM,
+                  FROM == 0, N, below + FROM * ROWS, below + n * ROWS)
 }
 
 /* P G of a leaf without a line. */
 HT_TARGET static inline void HT_NAME(weigh_leaf)(const double *restrict product, double value,
                                                  const double *restrict points,
-                                                 const double *restrict weights, int n,
-                                                 double *restrict below) {
+                                                 const double *restrict weights, int first,
+                                                 int n, double *restrict below,
+                                                 double *restrict below_last) {
     EACH_ROW {
-        double last = 0.0;
+        double last = first ? 0.0 : below_last[r];
         for (int k = 0; k < n; k++) {
             const double own = product[k * ROWS + r] * (value * weights[k]);
             below[k * ROWS + r] = own;
             last += own * (1.0 / (1.0 - points[k]));
         }
-        below[n * ROWS + r] = last;
+        below_last[r] = last;
     }
 }
 
@@ -354,21 +387,16 @@ HT_TARGET static void HT_NAME(open_leaf)(const HtShapTree *tree, const HtShapNod
                                          double *values, ptrdiff_t stride, double *pairs,
                                          ptrdiff_t n_players) {
     const int n = tree->n_points;
-    const double *restrict product = scratch->product + node->level * ht_product_size(n);
-    double *restrict below = scratch->below + node->level * ht_below_size(n);
+    const double *product = scratch->product + node->level * ht_product_size(n);
+    double *below = scratch->below + node->level * ht_below_size(n);
     if (tree->term_start && (tree->range || tree->term_start[node->node]
                                                 < tree->term_start[node->node + 1])) {
         HT_NAME(add_line)(tree, node, x, scratch, values, stride, pairs, n_players);
-    } else {
-        const double value = tree->value[node->node * tree->value_stride];
-        HT_KNOWN_POINTS(n, weigh_leaf, product, value, tree->points, tree->weights, N, below)
         return;
     }
-    EACH_ROW below[n * ROWS + r] = 0.0;
-    for (int k = 0; k < n; k++) {
-        const double rest = 1.0 / (1.0 - tree->points[k]);
-        EACH_ROW below[n * ROWS + r] += below[k * ROWS + r] * rest;
-    }
+    const double value = tree->value[node->node * tree->value_stride];
+    HT_ALL_POINTS(n, weigh_leaf, product + FROM * ROWS, value, tree->points + FROM,
+                  tree->weights + FROM, FROM == 0, N, below + FROM * ROWS, below + n * ROWS)
 }
 
 HT_TARGET static void HT_NAME(shap_tree)(const HtShapTree *tree, const double *x, ptrdiff_t stride,
@@ -400,4 +428,5 @@ HT_TARGET static void HT_NAME(shap_tree)(const HtShapTree *tree, const double *x
 
 #undef ROWS
 #undef EACH_ROW
-#undef HT_KNOWN_POINTS
+#undef HT_CASE
+#undef HT_ALL_POINTS
