@@ -53,6 +53,18 @@ class Predictor(Estimator):
 
         return shap_values(self, X, background=background, interactions=interactions)
 
+    def to_dataframe(self) -> Any:
+        """Return the nodes of all trees, and the terms of a regression, as a table.
+
+        Returns
+        -------
+        table : pandas DataFrame, or a dict of lists if pandas is not installed
+            See `hybridtrees.inspection.to_dataframe`.
+        """
+        from hybridtrees.inspection.tables import to_dataframe
+
+        return to_dataframe(self)
+
     def to_shap(self) -> dict[str, Any]:
         """Return the dictionary that ``shap.TreeExplainer`` takes.
 
