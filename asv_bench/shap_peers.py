@@ -22,7 +22,6 @@ from hybridtrees.inspection import shap_values
 
 N_ROWS = 10_000
 SIZES = ((100, 6), (200, 8))
-REPEATS = 3
 
 
 def table(n_rows: int = N_ROWS) -> tuple[np.ndarray, np.ndarray]:
@@ -40,10 +39,10 @@ def seconds(run: Callable[[], Any]) -> float:
     return time.process_time() - start
 
 
-def in_turns(*runs: Callable[[], Any], repeats: int = REPEATS) -> list[float]:
+def in_turns(*runs: Callable[[], Any], n_times: int) -> list[float]:
     """Return the least CPU seconds of each, run in turns."""
     best = [np.inf] * len(runs)
-    for _ in range(repeats):
+    for _ in range(n_times):
         for k, run in enumerate(runs):
             best[k] = min(best[k], seconds(run))
     return best
@@ -56,7 +55,7 @@ def report(what: str, ours: float, peer: float, name: str) -> None:
     )
 
 
-def against_xgboost(interactions: bool) -> None:
+def against_xgboost(n_times: int, interactions: bool) -> None:
     """Compare with the contributions of xgboost."""
     import xgboost
 
@@ -78,10 +77,10 @@ def against_xgboost(interactions: bool) -> None:
 
         kind = "interactions" if interactions else "values"
         what = f"{kind}, {len(rows)} rows, {n_trees} trees, depth {depth}"
-        report(what, *in_turns(own, other), f"xgboost {xgboost.__version__}")
+        report(what, *in_turns(own, other, n_times=n_times), f"xgboost {xgboost.__version__}")
 
 
-def lines() -> None:
+def lines(n_times: int) -> None:
     """Compare lines in the leaves with constants in the same trees."""
     X, y = table()
     model = PLGBRegressor(n_estimators=100, n_jobs=1).fit(X, y)
@@ -101,10 +100,10 @@ def lines() -> None:
 
     for pairs in (False, True):
         what = f"{'interactions' if pairs else 'values'} of lines, 100 trees"
-        report(what, *in_turns(run(0, pairs), run(1, pairs)), "our constants")
+        report(what, *in_turns(run(0, pairs), run(1, pairs), n_times=n_times), "our constants")
 
 
-def background() -> None:
+def background(n_times: int) -> None:
     """Compare interventional values with shap, which gets a part of the rows."""
     import shap
 
@@ -115,7 +114,7 @@ def background() -> None:
     ours, theirs = in_turns(
         lambda: shap_values(model, X, background=others, n_jobs=1),
         lambda: explainer.shap_values(part, check_additivity=False),
-        repeats=1,
+        n_times=n_times,
     )
     factor = len(X) / len(part)
     what = f"{len(others)} background x {len(X)} rows, depth 6"
@@ -130,8 +129,8 @@ def background() -> None:
 
 
 CASES = {
-    "values": lambda: against_xgboost(False),
-    "interactions": lambda: against_xgboost(True),
+    "values": lambda n_times: against_xgboost(n_times, False),
+    "interactions": lambda n_times: against_xgboost(n_times, True),
     "lines": lines,
     "background": background,
 }
@@ -141,8 +140,10 @@ def main() -> None:
     """Run the cases that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--case", choices=list(CASES), nargs="+", default=list(CASES))
-    for case in parser.parse_args().case:
-        CASES[case]()
+    parser.add_argument("--repeats", type=int, default=3)
+    given = parser.parse_args()
+    for case in given.case:
+        CASES[case](given.repeats)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 A player that is absent takes its value from a background row; the value of a coalition is the mean
 over these rows. For one leaf only the pattern of a row matters: a bit for each player of the path,
 whether the row meets all conditions on it. Background rows are counted by pattern once, for all
-rows to explain (Woodelf, Nadel and Wettenstein 2026).
+rows to explain (as in WoodelfHD, arXiv 2604.10569).
 
 With every player present with probability t, rows of the pattern a reach the leaf with the weight
 
