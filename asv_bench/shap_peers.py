@@ -109,8 +109,10 @@ def background(n_times: int) -> None:
 
     X, y = table()
     model = XGBRegressor(n_estimators=100, max_depth=6, n_jobs=1).fit(X, y)
-    others, part = X[:1000], X[:20]
-    explainer = shap.TreeExplainer(model.to_shap(), data=others)
+    others, part = X[:1000], X[:10]
+    # By default shap takes 100 rows of the background.
+    masker = shap.maskers.Independent(others, max_samples=len(others))
+    explainer = shap.TreeExplainer(model.to_shap(), data=masker)
     ours, theirs = in_turns(
         lambda: shap_values(model, X, background=others, n_jobs=1),
         lambda: explainer.shap_values(part, check_additivity=False),

@@ -113,7 +113,7 @@ def accumulated_local_effects(
     rows = columns.take(known)
     ends = [respond(rows.replaced({index: edges[place - k]})) for k in (1, 0)]
     moved = weight[:, None] * (ends[1] - ends[0])
-    total = np.bincount(place - 1, weight, len(edges) - 1)
+    total = np.bincount(place - 1, weight, len(edges) - 1).astype(np.float64, copy=False)
     sums = np.stack([np.bincount(place - 1, column, len(edges) - 1) for column in moved.T])
     steps = np.divide(sums, total, out=np.zeros_like(sums), where=total > 0)
     effects = np.concatenate([np.zeros((len(steps), 1)), np.cumsum(steps, axis=1)], axis=1)

@@ -134,7 +134,7 @@ def shap_values(
     names = open_columns(X).feature_names(estimator)
     values = found.values if found.pairs is None else found.pairs
     base = np.tile(found.base, (len(values), 1))
-    outputs = _output_names(estimator, len(found.base))
+    outputs: list[str] | None = _output_names(estimator, len(found.base))
     values = np.moveaxis(values, 1, -1)
     if len(found.base) == 1:
         values, base, outputs = values[..., 0], base[:, 0], None

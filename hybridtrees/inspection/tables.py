@@ -66,7 +66,7 @@ def _trees(estimator: Any) -> Iterator[tuple[int, int, NamedTree]]:
     """Yield number, output and tree of each tree, that of a hybrid's forest or rules included."""
     if hasattr(estimator, "_check_is_fitted") and not isinstance(estimator, type):
         estimator._check_is_fitted()
-    holder = getattr(estimator, "forest_", estimator)
+    holder: Any = getattr(estimator, "forest_", estimator)
     if hasattr(holder, "rules_") and hasattr(holder, "term_names_"):
         for index, rule in enumerate(holder._trees):
             named = read_tree(rule.tree, 0, _rule_columns(estimator))
@@ -83,8 +83,8 @@ def _trees(estimator: Any) -> Iterator[tuple[int, int, NamedTree]]:
     outputs = getattr(trees, "tree_output", None)
     for index in range(len(trees)):
         named = read_tree(holder, index)
-        several = named.tree.values.shape[1] > 1 or outputs is None
-        yield index, -1 if several else int(outputs[index]), named
+        several = named.tree.values.shape[1] > 1
+        yield index, -1 if outputs is None or several else int(outputs[index]), named
 
 
 def _rule_columns(estimator: Any) -> list[str]:
@@ -147,9 +147,9 @@ def _add_terms(estimator: Any, columns: dict[str, list[Any]]) -> None:
     for output, (constant, row) in enumerate(zip(intercept, coef, strict=True)):
         names = ["intercept", *map(str, estimator.term_names_)]
         for name, value in zip(names, [float(constant), *row.tolist()], strict=True):
-            given = {"tree": -1, "output": output if len(coef) > 1 else -1, "node": -1}
+            given: dict[str, Any] = {"output": output if len(coef) > 1 else -1}
             given |= {"feature": name, "value": value, "threshold": np.nan, "gain": np.nan}
             given |= {"cover": np.nan, "n_samples": -1}
-            given |= dict.fromkeys(("depth", "parent", "left", "right"), -1)
+            given |= dict.fromkeys(("tree", "node", "depth", "parent", "left", "right"), -1)
             for column in COLUMNS:
                 columns[column].append(given.get(column))

@@ -13,7 +13,7 @@ from hybridtrees.core.base._openmp cimport omp_get_thread_num
 from hybridtrees.core.base._simd cimport ht_vector_bytes
 from hybridtrees.core.base._threads cimport raise_stop, team_of, team_stops
 from hybridtrees.core.base._types cimport (
-    MISSING_STAYS, Node, float64_t, int32_t, int64_t, intp_t, real_t, uint32_t, uint8_t,
+    MISSING_STAYS, Node, float64_t, int32_t, int64_t, intp_t, real_t, uint8_t,
 )
 
 import numpy as np

@@ -12,9 +12,9 @@ With every player present with probability t, rows of the pattern a reach the le
 
 found for all patterns a at once, one player after the other. The derivative by the t of player i is
 again a combination of F with and without i: with U1 and U0, the parts of the sum where b_i is 1 and
-0 and without the factor of i, F(a_i = 0) = (1 - t) U1 and F(a_i = 1) = U1 + t U0; it is U0 where a_i
-is 1, -U1 where it is 0. Its integral by Gauss-Legendre quadrature is exact. The parts of a line are
-sources of their own:
+0 and without the factor of i, F(a_i = 0) = (1 - t) U1 and F(a_i = 1) = U1 + t U0; it is U0 where
+a_i is 1, -U1 where it is 0. Its integral by Gauss-Legendre quadrature is exact. The parts of a line
+are sources of their own:
 
     t e_j(x) F            a regressor off the path that is present,
     (1 - t) F_j           the same absent: F_j counts background rows with the weight e_j(z),
@@ -32,7 +32,7 @@ from hybridtrees.core.base._category_sets cimport side_of
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
 from hybridtrees.core.base._threads cimport raise_stop, team_of, team_stops
 from hybridtrees.core.base._types cimport (
-    Node, float64_t, int32_t, int64_t, intp_t, uint32_t, uint64_t, uint8_t,
+    Node, float64_t, int32_t, int64_t, intp_t, uint32_t, uint8_t,
 )
 from hybridtrees.core.tree._shap cimport HT_SIDE_STAY, HtShapNode, ShapTrees
 
@@ -403,7 +403,7 @@ cdef void add_long_leaf(
 ) noexcept nogil:
     """Add a leaf of many players to the values of the rows."""
     cdef float64_t start = find_parts(trees, node.node, output, &work.background)
-    cdef intp_t row, other, n_rows = work.rows.n, n_others = work.background.n, n_x, n_z, i, own_x
+    cdef intp_t row, other, n_rows = work.rows.n, n_others = work.background.n, n_x, n_z, i
     cdef int j, own
     cdef bint own_is_x, own_is_z
     cdef uint8_t met, reached
