@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from hybridtrees.base import Estimator
 from hybridtrees.input.target_statistics import StatisticsChoice
+
+if TYPE_CHECKING:
+    from hybridtrees.inspection.shap_values import ShapValues
 
 
 class Predictor(Estimator):
@@ -28,6 +31,53 @@ class Predictor(Estimator):
     def _weigh_classes(self, target: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
         """Return row weights with those of the classes, which `ClassWeightMixin` multiplies."""
         return weight
+    # -- explanations -----------------------------------------------------------------------------
+
+    def shap_values(
+        self, X: Any, *, background: Any = None, interactions: bool = False
+    ) -> ShapValues:
+        """Return Shapley values of the features: see `hybridtrees.inspection.shap_values`.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        background : table of shape (n_background, n_features), optional
+            Rows that absent features take their values from.
+        interactions : bool, default=False
+            Return the interactions of all pairs of features instead.
+
+        Returns
+        -------
+        result : ShapValues
+            With `values`, `base_values`, `data` and `feature_names`.
+        """
+        from hybridtrees.inspection.shap_values import shap_values
+
+        return shap_values(self, X, background=background, interactions=interactions)
+
+    def to_dataframe(self) -> Any:
+        """Return the nodes of all trees, and the terms of a regression, as a table.
+
+        Returns
+        -------
+        table : pandas DataFrame, or a dict of lists if pandas is not installed
+            See `hybridtrees.inspection.to_dataframe`.
+        """
+        from hybridtrees.inspection.tables import to_dataframe
+
+        return to_dataframe(self)
+
+    def to_shap(self) -> dict[str, Any]:
+        """Return the dictionary that ``shap.TreeExplainer`` takes.
+
+        Returns
+        -------
+        model : dict
+            For models with constant leaves and splits of numbers; others raise TypeError.
+        """
+        from hybridtrees.inspection.shap_values import to_shap
+
+        return to_shap(self)
 
 
 class CategoryPredictor(Predictor):

@@ -63,6 +63,9 @@ def main() -> None:
     }
     for name, model in models.items():
         print(name, digest(model.predict(wide), model.predict(X)))
+    for name in ("xgb", "plgb monotone", "linear tree"):
+        explained = [models[name].shap_values(full[:70], interactions=i) for i in (False, True)]
+        print("shap", name, digest(*(found.values for found in explained)))
     classifiers = {
         "xgb classes": XGBClassifier(**shared).fit(X, classes),
         "plgb classes": PLGBClassifier(**shared).fit(X, classes),
