@@ -6,12 +6,13 @@ from typing import Any, Self
 
 import numpy as np
 
+from hybridtrees._exports import ModelExports
 from hybridtrees._parameters import check_boolean
 from hybridtrees.base import Estimator
 from hybridtrees.input.target_statistics import StatisticsChoice
 
 
-class Predictor(Estimator):
+class Predictor(ModelExports, Estimator):
     """An estimator that predicts a target; families and mixins bring the methods."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -22,7 +22,7 @@ ROOMS = (
     ("models.shared",),
     ("models.shared.forest",),
     FAMILIES,
-    ("inspection",),
+    ("exchange", "inspection"),
     ("selection", "prepare"),
     ("ensembles",),
     ("auto",),
