@@ -42,6 +42,8 @@ EXTENSIONS = {
     "hybridtrees.core.tree._layout": False,
     "hybridtrees.core.tree._predict": True,
     "hybridtrees.core.tree._packed": True,
+    "hybridtrees.core.tree._shap": True,
+    "hybridtrees.core.tree._shap_background": True,
     "hybridtrees.core.tree._walk": True,
     "hybridtrees.losses._kernels": True,
     "hybridtrees.linear._descent": False,
@@ -176,7 +178,10 @@ def extensions() -> list[Extension]:
             name,
             [name.replace(".", "/") + ".pyx"],
             depends=shared,
-            include_dirs=["hybridtrees/core/base/simd", "hybridtrees/losses", "hybridtrees/linear"],
+            include_dirs=[
+                f"hybridtrees/{folder}"
+                for folder in ("core/base/simd", "core/tree", "losses", "linear")
+            ],
             define_macros=macros,
         )
         for name in EXTENSIONS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from hybridtrees._exports import ModelExports
 from hybridtrees._parameters import check_boolean
 from hybridtrees.base import Estimator
 from hybridtrees.input.target_statistics import StatisticsChoice
+
+if TYPE_CHECKING:
+    from hybridtrees.inspection.shap_values import ShapValues
 
 
 class Predictor(ModelExports, Estimator):
@@ -26,6 +29,42 @@ class Predictor(ModelExports, Estimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R2 of a regressor, the accuracy of a classifier."""
         raise NotImplementedError
+
+    # -- explanations -----------------------------------------------------------------------------
+
+    def shap_values(
+        self, X: Any, *, background: Any = None, interactions: bool = False
+    ) -> ShapValues:
+        """Return Shapley values of the features: see `hybridtrees.inspection.shap_values`.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        background : table of shape (n_background, n_features), optional
+            Rows that absent features take their values from.
+        interactions : bool, default=False
+            Return the interactions of all pairs of features instead.
+
+        Returns
+        -------
+        result : ShapValues
+            With `values`, `base_values`, `data` and `feature_names`.
+        """
+        from hybridtrees.inspection.shap_values import shap_values
+
+        return shap_values(self, X, background=background, interactions=interactions)
+
+    def to_shap(self) -> dict[str, Any]:
+        """Return the dictionary that ``shap.TreeExplainer`` takes.
+
+        Returns
+        -------
+        model : dict
+            For models with constant leaves and splits of numbers; others raise TypeError.
+        """
+        from hybridtrees.inspection.shap_values import to_shap
+
+        return to_shap(self)
 
 
 class CategoryPredictor(Predictor):

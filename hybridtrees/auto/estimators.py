@@ -20,7 +20,7 @@ from hybridtrees.base import ClassifierMixin, RegressorMixin, atomic_fit
 from hybridtrees.core.base.checks import check_arrays, check_numbers, check_type
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
-from hybridtrees.ensembles.members import member_probabilities
+from hybridtrees.ensembles.members import Explained, member_probabilities
 from hybridtrees.ensembles.out_of_fold import joined_folds, weighted_sum
 from hybridtrees.input.folds import Folds, check_per_row, check_times, make_folds
 from hybridtrees.input.targets import (
@@ -204,6 +204,17 @@ class _Auto(Predictor):
 
     def _tell(self, model: Any, values: Any) -> np.ndarray:
         raise NotImplementedError
+
+    def _explained_members(self) -> Explained:
+        """Return the models as the parts of a weighted mean: see `Explained`."""
+        temperature = vars(self).get("temperature_", 1.0)
+        if temperature != 1.0:
+            raise TypeError(
+                f"the {type(self).__name__} divides the logarithms of probabilities by a "
+                f"temperature of {temperature:.3g}: they have no exact Shapley values"
+            )
+        parts = [(w, m, None) for w, m in zip(self.weights_, self.estimators_, strict=True) if w]
+        return 0.0, parts, self._read_features
 
     def summary(self) -> str:
         """Return what was tried, with held-out errors, and what was chosen.

@@ -37,6 +37,7 @@ from hybridtrees.ensembles.bagging_trees import (
 )
 from hybridtrees.ensembles.members import (
     Ensemble,
+    Explained,
     Rows,
     check_fitted_members,
     check_member,
@@ -332,6 +333,19 @@ class BaggingModel(Ensemble):
         return np.asarray(total / self.n_estimators_)
 
     # -- members --------------------------------------------------------------------------------
+
+    def _explained_members(self) -> Explained:
+        """Return the members as the parts of a mean: see `Explained`."""
+        if self._members is None:
+            return 0.0, [(1.0, self._forest, None)], lambda X: self._read_columns(X).table
+        if getattr(self, "voting", "soft") == "hard":
+            raise TypeError("voting='hard': counted votes have no exact Shapley values")
+        share = 1.0 / len(self._members)
+        parts = [
+            (share, member, own if len(own) < self.n_features_in_ else None)
+            for member, own in zip(self._members, self._features(), strict=True)
+        ]
+        return 0.0, parts, lambda X: self._read_columns(X).table
 
     def _member_seeds(self, index: int) -> tuple[int, int]:
         entropy, key = self._seed_words

@@ -72,6 +72,11 @@ class Rows:
         return len(codes) > 0 and bool(np.all(codes == codes[0]))
 
 
+# A constant; weights, models and the features that these read (None: all); a reader of tables. The
+# predictions of the models add up to those of the ensemble, and so do their Shapley values.
+Explained = tuple[float, list[tuple[float, Any, Any]], Callable[[Any], Any]]
+
+
 class Ensemble(Predictor):
     """Base of the ensembles: reads the training rows; mixins of the base bring the rest."""
 

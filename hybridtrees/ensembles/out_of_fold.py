@@ -14,7 +14,13 @@ from hybridtrees.core.base.checks import check_arrays, check_count, check_number
 from hybridtrees.core.base.random_state import spawn_seeds
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.core.bins.shared import sharing_bins
-from hybridtrees.ensembles.members import Rows, check_fitted_members, fit_member, run_members
+from hybridtrees.ensembles.members import (
+    Explained,
+    Rows,
+    check_fitted_members,
+    fit_member,
+    run_members,
+)
 from hybridtrees.ensembles.named import NamedMembers
 from hybridtrees.input.folds import Folds, check_cv, check_per_row, check_times, make_folds
 
@@ -50,6 +56,11 @@ class FoldedMembers(NamedMembers):
         """Check what all of these ensembles have in common."""
         effective_threads(self.n_jobs)
         check_verbose(self.verbose)
+
+    def _explained_members(self) -> Explained:
+        """Return the members as the parts of a weighted sum: see `Explained`."""
+        parts = [(w, m, None) for w, m in zip(self.weights_, self.estimators_, strict=True) if w]
+        return 0.0, parts, lambda X: self._read_columns(X).table
 
     def _checked_cv(self) -> Any:
         return check_cv(5 if self.cv is None else self.cv)

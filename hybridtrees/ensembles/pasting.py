@@ -22,12 +22,14 @@ from hybridtrees.core.base.checks import check_arrays, check_count, check_type
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import effective_threads
 from hybridtrees.core.grow._leaf_passes import feature_gains
+from hybridtrees.core.tree.additive import AdditiveForm
 from hybridtrees.core.tree.packed import PackedTrees
 from hybridtrees.ensembles.bagging_trees import draws_like_forest
 from hybridtrees.ensembles.members import (
     USE_HARD,
     VOTING,
     Ensemble,
+    Explained,
     check_fitted_members,
     check_member,
     check_probabilities,
@@ -39,6 +41,7 @@ from hybridtrees.ensembles.pasting_rows import BatchRows, TableRows, scan_batche
 from hybridtrees.ensembles.pasting_votes import MemberVotes, TreeVotes
 from hybridtrees.models.cart.estimators import CARTClassifier, CARTRegressor
 from hybridtrees.models.shared.fitted_checks import check_categories
+from hybridtrees.models.shared.forest.packed import packed_form
 from hybridtrees.models.shared.importance import shares
 
 VOTES = ("importance", "random")
@@ -274,6 +277,20 @@ class PastingModel(Ensemble):
     def _mean_values(self, X: Any) -> np.ndarray:
         self._check_is_fitted()
         return next(self._staged_values(X, self.n_estimators_))
+
+    def _explained_members(self) -> Explained | None:
+        """Return the members as the parts of a mean: see `Explained`; None if they are trees."""
+        if self._trees is not None:
+            return None
+        assert self._members is not None
+        if self._is_hard():
+            raise TypeError("voting='hard': counted votes have no exact Shapley values")
+        parts = [(1.0 / len(self._members), member, None) for member in self._members]
+        return 0.0, parts, lambda X: self._read_columns(X).table
+
+    def _additive_form(self) -> AdditiveForm:
+        assert self._trees is not None
+        return packed_form(self._trees, self._is_hard(), self._reader, vars(self).get("classes_"))
 
     def _finish(self, mean: np.ndarray) -> np.ndarray:
         """Turn means over the members into what `predict` returns."""

@@ -17,6 +17,7 @@ from hybridtrees.ensembles.joining import check_names, join
 from hybridtrees.ensembles.members import (
     LEAVE_OUT,
     ConstantClassifier,
+    Explained,
     Rows,
     check_member,
     check_takes_weight,
@@ -27,6 +28,7 @@ from hybridtrees.ensembles.members import (
 from hybridtrees.ensembles.out_of_fold import joined_folds
 from hybridtrees.ensembles.transforming import TransformingMembers
 from hybridtrees.input._user_tables import open_columns
+from hybridtrees.linear.regressor import LinearRegressor
 
 PREFIT = "prefit"
 METHODS = ("predict_proba", "decision_function", "predict")
@@ -283,6 +285,18 @@ class StackingRegressor(RegressorMixin, _Stacking):
         found = np.asarray(member.predict(table), dtype=np.float64)
         return found[:, None] if found.ndim == 1 else found
 
+    def _explained_members(self) -> Explained:
+        """Return the members as the parts of a weighted sum: see `Explained`."""
+        final = self._final()
+        if not isinstance(final, LinearRegressor) or self.passthrough:
+            raise TypeError(
+                "Shapley values of a StackingRegressor need a LinearRegressor as final_estimator "
+                f"and passthrough=False, got {final!r} and {self.passthrough}"
+            )
+        weights = np.asarray(final.term_coef_, dtype=np.float64)
+        parts = [(w, m, None) for w, m in zip(weights, self.estimators_, strict=True)]
+        return float(final.intercept_), parts, lambda X: self._read_columns(X).table
+
     def _predictions(self, X: Any) -> np.ndarray:
         return np.asarray(self._final().predict(self._columns(X)))
 
@@ -321,6 +335,9 @@ class StackingClassifier(ClassWeightMixin, OptionalProbabilities, _Stacking):
     """
 
     stack_method: Literal["auto", "predict_proba", "decision_function", "predict"] = "auto"
+
+    def _explained_members(self) -> Explained:
+        raise TypeError("the scores of a StackingClassifier have no exact Shapley values")
 
     def _default_final(self) -> Any:
         from hybridtrees.linear.classifier import LogisticClassifier

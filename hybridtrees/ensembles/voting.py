@@ -15,6 +15,7 @@ from hybridtrees.ensembles.conditional import OptionalProbabilities
 from hybridtrees.ensembles.members import (
     USE_HARD,
     VOTING,
+    Explained,
     Rows,
     check_probabilities,
     member_codes,
@@ -208,6 +209,11 @@ class VotingRegressor(RegressorMixin, _Voting):
         numbers = np.column_stack(self._ask_members(member_numbers, X))
         return self._wrap(numbers, self.get_feature_names_out(), X)
 
+    def _explained_members(self) -> Explained:
+        if self.average == "median":
+            raise TypeError("average='median': a median of members has no exact Shapley values")
+        return super()._explained_members()
+
     def _predictions(self, X: Any) -> np.ndarray:
         numbers = self._ask_members(member_numbers, X)
         if self.average == "median":
@@ -291,6 +297,11 @@ class VotingClassifier(ClassWeightMixin, OptionalProbabilities, _Voting):
 
     def _all_probabilities(self, X: Any) -> list[np.ndarray]:
         return self._ask_members(lambda m, table: member_probabilities(m, table, self.classes_), X)
+
+    def _explained_members(self) -> Explained:
+        if self.voting == "hard":
+            raise TypeError("voting='hard': counted votes have no exact Shapley values")
+        return super()._explained_members()
 
     def _probabilities(self, X: Any) -> np.ndarray:
         return weighted_sum(self._all_probabilities(X), self.weights_)

@@ -11,11 +11,19 @@ from hybridtrees.inspection.partial_dependence import PartialDependence, partial
 from hybridtrees.inspection.partial_plots import plot_partial_dependence
 from hybridtrees.inspection.pieces import LinearPieces, linear_pieces, plot_pieces
 from hybridtrees.inspection.plots import plot_tree
+from hybridtrees.inspection.shap_plots import (
+    plot_shap_bar,
+    plot_shap_beeswarm,
+    plot_shap_dependence,
+    plot_shap_waterfall,
+)
+from hybridtrees.inspection.shap_values import ShapValues, shap_values
 
 __all__ = [
     "LinearPieces",
     "PartialDependence",
     "PermutationImportance",
+    "ShapValues",
     "export_dot",
     "export_text",
     "linear_pieces",
@@ -26,5 +34,10 @@ __all__ = [
     "plot_partial_dependence",
     "plot_pieces",
     "plot_roc_curve",
+    "plot_shap_bar",
+    "plot_shap_beeswarm",
+    "plot_shap_dependence",
+    "plot_shap_waterfall",
     "plot_tree",
+    "shap_values",
 ]

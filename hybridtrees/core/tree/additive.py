@@ -146,7 +146,9 @@ class AdditiveForm:
             return codes if plain else codes[:, features]
         table = np.empty((len(codes), len(self.columns)))
         for k, column in enumerate(self.columns):
-            table[:, k] = column.make(codes[:, column.feature])
+            made = column.make(codes[:, column.feature])
+            # Statistics in place of categories have the precision of the table, as in prediction.
+            table[:, k] = made.astype(codes.dtype) if k < codes.shape[1] else made
         return table
 
     def scores(self, codes: NDArray[Any], n_threads: int = 1) -> Floats:

@@ -44,6 +44,24 @@ register(PackedTrees)
 KEPT_BYTES = 2**28
 
 
+def packed_form(
+    packed: PackedTrees, votes: bool, reader: Any, classes: np.ndarray | None
+) -> AdditiveForm:
+    """Return packed trees as a sum: the mean of their values or of their votes."""
+    share, trees = 1.0 / len(packed), list(packed)
+    if votes:
+        trees = [with_values(tree, as_votes(tree.values)) for tree in trees]
+    n_outputs = trees[0].values.shape[1]
+    return AdditiveForm(
+        np.zeros(n_outputs),
+        joined([scaled(tree, share) for tree in trees], packed.n_features, n_outputs),
+        feature_columns(reader),
+        Link("identity" if classes is None else "shares"),
+        reader,
+        classes,
+    )
+
+
 class ForestParameters(BaggingParameters, ImpurityTreeParameters):
     """Parameters of random forests and of RERF.
 
@@ -178,18 +196,7 @@ class PackedForest(ForestReports, ForestParameters):
         return np.asarray(trees.values_of(table, tree, rows))
 
     def _additive_form(self) -> AdditiveForm:
-        n_classes, share, trees = self._n_classes(), 1.0 / len(self._trees), list(self._trees)
-        if self._votes():
-            trees = [with_values(tree, as_votes(tree.values)) for tree in trees]
-        n_outputs = trees[0].values.shape[1]
-        return AdditiveForm(
-            np.zeros(n_outputs),
-            joined([scaled(tree, share) for tree in trees], self.n_features_in_, n_outputs),
-            feature_columns(self._reader),
-            Link("shares" if n_classes else "identity"),
-            self._reader,
-            vars(self).get("classes_"),
-        )
+        return packed_form(self._trees, self._votes(), self._reader, vars(self).get("classes_"))
 
     def decision_path(self, X: Any) -> tuple[scipy.sparse.csr_matrix, np.ndarray]:
         """Return the nodes on the path of each row, in all trees.
