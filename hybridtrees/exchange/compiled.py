@@ -45,9 +45,9 @@ class CompiledModel:
     array([0., 1.])
     """
 
-    def __init__(self, form: AdditiveForm, single: bool, n_jobs: int | None = 1) -> None:
+    def __init__(self, form: AdditiveForm, n_jobs: int | None = 1) -> None:
         self._form = form
-        self._single = single  # predictions are a vector
+        self._single = form.classes is None and form.n_scores == 1  # predictions are a vector
         self.n_jobs = n_jobs
         self._reader = form.reader
         self.n_features_in_: int = form.reader.n_features_in
@@ -147,20 +147,12 @@ class CompiledModel:
         return f"<compiled {kind} of {self.n_features_in_} features>"
 
     def __reduce__(self) -> Any:
-        return _restore, (_pack(self._form), self._single, self.n_jobs)
+        return _restore, (_pack(self._form), self.n_jobs)
 
 
 def compile_model(estimator: Any, n_jobs: int | None = 1) -> CompiledModel:
     """Return a fitted estimator as a `CompiledModel`: see its method ``compile``."""
-    form = additive_form(estimator)
-    single = form.classes is None and form.n_scores == 1 and _is_vector(estimator)
-    return CompiledModel(form, single, n_jobs)
-
-
-def _is_vector(estimator: Any) -> bool:
-    """Whether a regressor with one score predicts a vector."""
-    width = estimator._reader.n_features_in
-    return bool(np.ndim(estimator.predict(np.zeros((1, width)))) == 1)
+    return CompiledModel(additive_form(estimator), n_jobs)
 
 
 def _rows(X: Any) -> NDArray[Any]:
@@ -232,8 +224,8 @@ def _narrowed(numbers: NDArray[Any]) -> NDArray[Any]:
     return np.array(numbers)
 
 
-def _restore(state: dict[str, Any], single: bool, n_jobs: int | None) -> CompiledModel:
-    return CompiledModel(_unpack(state), single, n_jobs)
+def _restore(state: dict[str, Any], n_jobs: int | None) -> CompiledModel:
+    return CompiledModel(_unpack(state), n_jobs)
 
 
 def _unpack(state: dict[str, Any]) -> AdditiveForm:

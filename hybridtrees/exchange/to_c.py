@@ -14,7 +14,7 @@ from hybridtrees._version import __version__
 from hybridtrees.core.base._types import Limit
 from hybridtrees.core.tree.additive import AdditiveForm, Column, additive_form
 from hybridtrees.core.tree.tree import TreeEnsemble
-from hybridtrees.exchange.writing import write_text
+from hybridtrees.exchange.writing import breadth_first, write_text
 
 _WIDTH = 100
 # Trees that are walked side by side: their loads overlap.
@@ -192,10 +192,13 @@ def _columns_source(columns: Sequence[Column], k: int) -> str:
 
 def _trees_source(trees: TreeEnsemble, k: int, n_columns: int) -> str:
     """Return the tables of trees and the function that adds their values to the scores."""
-    order, place = _breadth_first(trees)
+    first = trees.tree_start[:-1]
+    order = np.concatenate([k + breadth_first(tree) for k, tree in zip(first, trees, strict=True)])
+    place = np.empty(len(order), dtype=np.intp)
+    place[order] = np.arange(len(order))
     nodes, values = trees.nodes[order], trees.values[order]
     inner = nodes["left"] >= 0
-    first = np.repeat(trees.tree_start[:-1], np.diff(trees.tree_start))[order]
+    first = np.repeat(first, np.diff(trees.tree_start))[order]
     left = np.where(inner, place[np.where(inner, first + nodes["left"], 0)], np.arange(len(order)))
     threshold = np.where(inner, nodes["threshold"], np.inf)
     by_set = nodes["category_start"] >= 0
@@ -266,7 +269,7 @@ def _add_source(trees: TreeEnsemble, k: int, used: Sequence[int], depths: NDArra
         missing = _lines((f"isnan(c[{f}]) ||" for f in used), 10).removesuffix(" ||")
         body += (
             f"    const node *t = nodes_{k};\n"
-            "    /* Without missing values, several trees side by side: a leaf leads to itself. */\n"
+            "    /* Without missing values several trees side by side: a leaf leads to itself. */\n"
             f"    if (!({missing})) {{\n"
         )
         whole = n_trees // _SIDE_BY_SIDE * _SIDE_BY_SIDE
@@ -422,29 +425,13 @@ def _is_plain(columns: Sequence[Column], n_features: int) -> bool:
     )
 
 
-def _breadth_first(trees: TreeEnsemble) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the nodes level by level, siblings side by side, and the new number of each node."""
-    found = []
-    for start in trees.tree_start[:-1]:
-        level = np.array([start])
-        while len(level):
-            found.append(level)
-            inner = level[trees.nodes["left"][level] >= 0]
-            both = [start + trees.nodes[side][inner] for side in ("left", "right")]
-            level = np.column_stack(both).ravel()
-    order = np.concatenate(found)
-    place = np.empty(len(order), dtype=np.intp)
-    place[order] = np.arange(len(order))
-    return order, place
-
-
 def _sets(trees: TreeEnsemble, place: NDArray[Any]) -> tuple[Any, Any, Any]:
     """Return the first word and the end of the set of each node, and the words, as bits."""
     start, end = np.zeros((2, len(place)), dtype=np.int64)
     words: list[NDArray[Any]] = []
     n_words = 0
     for first, tree in zip(trees.tree_start, trees, strict=False):
-        for node in np.flatnonzero(tree.nodes["category_start"] >= 0):
+        for node in np.flatnonzero(tree.nodes["category_start"] >= 0).tolist():
             k, n_codes = place[first + node], tree.first_unknown(node)
             bits = np.zeros(n_codes + -n_codes % 32, dtype=bool)
             bits[tree.category_set(node)] = True

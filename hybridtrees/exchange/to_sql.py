@@ -21,6 +21,9 @@ _MANY_TREES = 50
 # A sum of this many terms has parentheses of its own: SQLite limits the depth of an expression.
 _TERMS = 32
 _ROWS = 200  # of an INSERT
+# Levels of nested CASE expressions; deeper trees list the path to each leaf. The parser of SQLite
+# has a stack of 100.
+_NESTED = 15
 
 Dialect = Literal["sqlite", "duckdb"]
 Layout = Literal["auto", "case", "nodes"]
@@ -171,10 +174,10 @@ class _Writer:
             for output, terms in enumerate(sums):
                 terms.append(f"sums{k}_.t{output}")
         elif form.trees is not None:
-            for tree, output in _scalar_trees(form.trees):
+            for tree, only in _scalar_trees(form.trees):
                 for o, terms in enumerate(sums):
-                    if output in (None, o):
-                        terms.append(self._case(tree, k, o if output is None else 0))
+                    if only in (None, o):
+                        terms.append(self._case(tree, k, o if only is None else 0))
         for weight, inner in form.inner:
             i, n = self.number[id(inner)], inner.n_predictions
             skip = 1 if n == 2 and form.n_scores == 1 else 0
@@ -264,6 +267,8 @@ class _Writer:
 
     def _case(self, tree: Tree, k: int, output: int) -> str:
         """Return the value of a tree, children before their parents."""
+        if tree.depth > _NESTED:
+            return self._paths(tree, k, output)
         nodes, texts = tree.nodes, [""] * tree.n_nodes
         for node in range(tree.n_nodes - 1, -1, -1):
             own = self._value(tree, node, k, output)
@@ -272,26 +277,40 @@ class _Writer:
                 continue
             left, right = (texts[nodes[side][node]] for side in ("left", "right"))
             texts[nodes["left"][node]] = texts[nodes["right"][node]] = ""
-            x, missing = f"c{k}_{nodes['feature'][node]}", int(nodes["missing_left"][node])
-            stop = f"WHEN {x} IS NULL THEN {own} " if missing == 2 else ""
-            test = self._test(tree, node, x)
-            if missing == 1:
-                test = f"{x} IS NULL OR {test}"
-            texts[node] = f"CASE {stop}WHEN {test} THEN {left} ELSE {right} END"
+            x, stops = f"c{k}_{nodes['feature'][node]}", nodes["missing_left"][node] == 2
+            stop = f"WHEN {x} IS NULL THEN {own} " if stops else ""
+            texts[node] = (
+                f"CASE {stop}WHEN {self._test(tree, node, x)} THEN {left} ELSE {right} END"
+            )
         return texts[0]
 
+    def _paths(self, tree: Tree, k: int, output: int) -> str:
+        """Return the value of a tree as a list of the conditions of each leaf."""
+        nodes, cases, conditions = tree.nodes, [], [""] * tree.n_nodes
+        for node in range(tree.n_nodes):
+            before, own = conditions[node], self._value(tree, node, k, output)
+            if nodes["left"][node] < 0:
+                cases.append(f"WHEN {before} THEN {own}")
+                continue
+            x, start = f"c{k}_{nodes['feature'][node]}", f"{before} AND " if before else ""
+            test = self._test(tree, node, x)
+            conditions[nodes["left"][node]] = f"{start}({test})"
+            conditions[nodes["right"][node]] = f"{start}({test}) IS NOT TRUE"
+            if nodes["missing_left"][node] == 2:  # before the leaves below it
+                cases.append(f"WHEN {start}{x} IS NULL THEN {own}")
+        return f"CASE {' '.join(cases)} END"
+
     def _test(self, tree: Tree, node: int, x: str) -> str:
-        """Return the condition to go left, of a value that is not missing."""
+        """Return the condition to go left."""
+        missing = int(tree.nodes["missing_left"][node])
         if tree.nodes["category_start"][node] < 0:
             threshold = float(tree.nodes["threshold"][node])
-            if math.isinf(threshold):
-                return f"{x} IS NOT NULL" if threshold > 0 else "0 = 1"
-            return f"{x} <= {_number(threshold)}"
+            test = f"{x} <= {_number(threshold)}" if threshold < math.inf else f"{x} IS NOT NULL"
+            return f"{x} IS NULL OR {test}" if missing == 1 else test
         end, codes = tree.first_unknown(node), tree.category_set(node)
         listed = ", ".join(map(str, codes)) or "-1"
-        missing = int(tree.nodes["missing_left"][node])
         if missing == 1:  # codes beyond the set count as missing
-            return f"{x} IN ({listed}) OR {x} >= {end}"
+            return f"{x} IS NULL OR {x} IN ({listed}) OR {x} >= {end}"
         return f"{x} IN ({listed})"
 
     def _value(self, tree: Tree, node: int, k: int, output: int) -> str:
@@ -345,7 +364,9 @@ class _Writer:
         cells = "\nUNION ALL ".join(
             f"SELECT row_, {j} AS col, c{k}_{j} AS x FROM {source}" for j in columns
         )
-        self.steps.append((f"cells{k}_", cells or f"SELECT row_, 0 AS col, NULL AS x FROM {source}"))
+        self.steps.append(
+            (f"cells{k}_", cells or f"SELECT row_, 0 AS col, NULL AS x FROM {source}")
+        )
         walk = f"walk{k}_"
         self.steps.append((
             f"{walk}0_",
@@ -412,7 +433,14 @@ def _table_rows(trees: TreeEnsemble) -> tuple[list[Any], list[Any], list[Any]]:
             if inner:
                 threshold = None if by_set or own["threshold"] == np.inf else own["threshold"]
                 end = tree.first_unknown(node) if by_set else None
-                row[2:] = own["feature"], threshold, own["missing_left"], end, own["left"], own["right"]
+                row[2:] = (
+                    own["feature"],
+                    threshold,
+                    own["missing_left"],
+                    end,
+                    own["left"],
+                    own["right"],
+                )
             values = [0.0, None, None] * n_outputs
             for k, place in enumerate(places):
                 values[3 * place] = tree.values[node, k]

@@ -684,8 +684,7 @@ cdef class FrozenForm:
         self.table = np.concatenate([*tables, [0.0]])  # never empty
         self.link, self.scale = LINK_KINDS[form.link.kind], form.link.scale
         self.order = np.argsort(form.link.levels, kind="stable").astype(np.int32)
-        classes = self.link in (LOGISTIC, SHARES, SIDE) and self.n_scores == 1
-        self.n_predictions = 2 if classes else self.n_scores
+        self.n_predictions = form.n_predictions
         self.weight = np.array([weight for weight, _ in form.inner], dtype=np.float64)
         self.inner = [FrozenForm(inner, n_features) for _, inner in form.inner]
 
