@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from hybridtrees._exports import ModelExports
 from hybridtrees.base import Estimator
 from hybridtrees.input.target_statistics import StatisticsChoice
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from hybridtrees.inspection.shap_values import ShapValues
 
 
-class Predictor(Estimator):
+class Predictor(ModelExports, Estimator):
     """An estimator that predicts a target; families and mixins define the methods."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

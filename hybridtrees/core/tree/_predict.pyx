@@ -1,6 +1,7 @@
 """Predictions of many rows by many trees."""
 
 from cython.parallel cimport prange
+from libc.math cimport exp, fmax, fmin, isnan
 from libc.stdint cimport uintptr_t
 from libc.string cimport memset
 
@@ -9,7 +10,7 @@ from hybridtrees.core.base._openmp cimport omp_get_thread_num
 from hybridtrees.core.base._simd cimport ht_round_up, ht_vector_bytes
 from hybridtrees.core.base._threads cimport team_of
 from hybridtrees.core.base._types cimport (
-    MISSING_STAYS, float64_t, int32_t, int64_t, intp_t, real_t, uint32_t,
+    MISSING_STAYS, float64_t, int32_t, int64_t, intp_t, real_t, uint8_t, uint32_t,
 )
 from hybridtrees.core.tree._layout cimport (
     HT_BAND, HT_BLOCK, HT_LANES, HT_STEP, HT_TABLE_COLUMNS, BitMasks, EnsembleLayout, MaskWord,
@@ -494,7 +495,8 @@ cdef int add_typed(
             x = &large[0]
         else:                                    # aligned to a cache line
             x = small + (-<uintptr_t>small // sizeof(float64_t)) % HT_LANES
-    add_few(layout, X, raw, first_tree, last_tree, form, x)
+    with nogil:
+        add_few(layout, X, raw, first_tree, last_tree, form, x)
     return 0
 
 
@@ -621,3 +623,202 @@ cdef int check_call(
     if not 0 <= first_tree <= last_tree <= layout.n_trees:
         raise ValueError(f"trees {first_tree} to {last_tree} of {layout.n_trees} do not exist")
     return 0
+
+
+# ---- Additive forms, frozen -------------------------------------------------------------------
+#
+# The scores and predictions of additive.py for rows of numbers, with one call from Python.
+
+
+cdef enum ColumnKind:
+    VALUE, TABLE, INDICATOR, MISSING
+
+cdef enum LinkKind:
+    IDENTITY, EXP, LOGISTIC, SOFTMAX, SHARES, SORTED, SIDE
+
+COLUMN_KINDS = {"value": VALUE, "table": TABLE, "indicator": INDICATOR, "missing": MISSING}
+LINK_KINDS = {
+    "identity": IDENTITY, "exp": EXP, "logistic": LOGISTIC, "softmax": SOFTMAX, "shares": SHARES,
+    "sorted": SORTED, "side": SIDE,
+}
+
+cdef float64_t LARGEST_LOG = 709.0
+
+cdef object FLOAT32 = np.dtype(np.float32)
+cdef object FLOAT64 = np.dtype(np.float64)
+
+
+cdef class FrozenForm:
+    """An `AdditiveForm` that predicts rows of numbers and codes. It does not change any more.
+
+    Without checks of values: infinite ones are as large as any threshold.
+    """
+
+    cdef EnsembleLayout layout               # None without trees
+    cdef readonly int32_t n_features, n_scores, n_predictions
+    cdef float64_t[::1] base
+    cdef bint plain                          # the columns are the features
+    cdef int32_t[::1] feature, code          # by column
+    cdef uint8_t[::1] kind
+    cdef int64_t[::1] table_start
+    cdef float64_t[::1] table
+    cdef int link
+    cdef float64_t scale
+    cdef int32_t[::1] order                  # of the levels of a sorted link
+    cdef float64_t[::1] weight               # of the inner forms
+    cdef list inner
+
+    def __init__(self, form, int n_features):
+        columns = form.columns
+        self.layout = None if form.trees is None else form.trees.layout
+        self.n_features = n_features
+        self.n_scores = len(form.base)
+        self.base = np.array(form.base, dtype=np.float64)
+        self.feature = np.array([column.feature for column in columns], dtype=np.int32)
+        self.code = np.array([column.code for column in columns], dtype=np.int32)
+        self.kind = np.array([COLUMN_KINDS[column.kind] for column in columns], dtype=np.uint8)
+        self.plain = not np.any(self.kind) and (
+            np.array_equal(self.feature, np.arange(n_features, dtype=np.int32)))
+        tables = [[] if column.table is None else column.table for column in columns]
+        self.table_start = np.cumsum([0, *map(len, tables)], dtype=np.int64)
+        self.table = np.concatenate([*tables, [0.0]])  # never empty
+        self.link, self.scale = LINK_KINDS[form.link.kind], form.link.scale
+        self.order = np.argsort(form.link.levels, kind="stable").astype(np.int32)
+        self.n_predictions = form.n_predictions
+        self.weight = np.array([weight for weight, _ in form.inner], dtype=np.float64)
+        self.inner = [FrozenForm(inner, n_features) for _, inner in form.inner]
+
+    def predict(self, X, out, bint linked, int n_threads):
+        """Predictions, or scores unless `linked`, in `out` if it is not None.
+
+        `X` is a matrix of float32 or float64, `out` one of float64 with a row for each of its rows.
+        """
+        cdef const float[:, :] narrow
+        cdef const double[:, :] wide
+        cdef float64_t[:, :] found
+        cdef int32_t width = self.n_predictions if linked else self.n_scores
+        cdef bint is_narrow = X.dtype is FLOAT32
+        cdef intp_t n_rows, n_columns
+        # Comparing pointers is quicker than comparing dtypes, which takes as long as 20 trees.
+        if is_narrow:
+            narrow = X
+            n_rows, n_columns = narrow.shape[0], narrow.shape[1]
+        elif X.dtype is FLOAT64:
+            wide = X
+            n_rows, n_columns = wide.shape[0], wide.shape[1]
+        else:
+            raise TypeError(f"X must be an array of float32 or float64, got {X.dtype}")
+        if n_columns != self.n_features:
+            raise ValueError(f"X must have {self.n_features} columns, got {n_columns}")
+        found = out = np.empty((n_rows, width)) if out is None else out
+        if found.shape[0] != n_rows or found.shape[1] != width:
+            raise ValueError(f"out must have the shape ({n_rows}, {width}), got {out.shape}")
+        # Two classes have one score: it is computed where the second probability goes.
+        if is_narrow:
+            self.add(narrow, found[:, width - self.n_scores:], n_threads)
+        else:
+            self.add(wide, found[:, width - self.n_scores:], n_threads)
+        if linked:
+            with nogil:
+                self.apply_link(found)
+        return out
+
+    cdef int add(self, const real_t[:, :] X, float64_t[:, :] scores, int n_threads) except -1:
+        """OUT scores."""
+        cdef float64_t[:, ::1] columns
+        cdef const double[:, :] made
+        cdef float64_t[:, :] found
+        cdef intp_t row, n = X.shape[0]
+        cdef int32_t k, first, place
+        cdef FrozenForm form
+        for row in range(n):
+            for k in range(self.n_scores):
+                scores[row, k] = self.base[k]
+        if self.layout is not None and self.plain:
+            add_typed(self.layout, X, scores, 0, self.layout.n_trees, n_threads)
+        elif self.layout is not None:
+            columns = np.empty((n, self.feature.shape[0]))
+            with nogil:
+                self.make_columns(X, columns)
+            made = columns
+            add_typed(self.layout, made, scores, 0, self.layout.n_trees, n_threads)
+        for place in range(len(self.inner)):
+            form = self.inner[place]
+            found = np.empty((n, form.n_predictions))
+            form.add(X, found[:, form.n_predictions - form.n_scores:], n_threads)
+            with nogil:
+                form.apply_link(found)
+                first = form.n_predictions - self.n_scores
+                for row in range(n):
+                    for k in range(self.n_scores):
+                        scores[row, k] += self.weight[place] * found[row, first + k]
+        return 0
+
+    cdef void make_columns(
+        self, const real_t[:, :] X, float64_t[:, ::1] columns
+    ) noexcept nogil:
+        """OUT what the trees read."""
+        cdef intp_t row, k
+        cdef int64_t first, size
+        cdef float64_t value
+        for row in range(X.shape[0]):
+            for k in range(columns.shape[1]):
+                value = X[row, self.feature[k]]
+                if self.kind[k] == MISSING:
+                    value = 1.0 if isnan(value) else 0.0
+                elif self.kind[k] == INDICATOR and not isnan(value):
+                    value = 1.0 if value == self.code[k] else 0.0
+                elif self.kind[k] == TABLE:
+                    first, size = self.table_start[k], self.table_start[k + 1]
+                    size -= first + 1
+                    # A missing code fails the comparisons.
+                    value = self.table[
+                        first + 1 + <int64_t>value if value >= 0 and value < size else first]
+                columns[row, k] = value
+
+    cdef void apply_link(self, float64_t[:, :] out) noexcept nogil:
+        """Scores to predictions, in place; of two classes the score is in the second column."""
+        cdef intp_t row
+        cdef int32_t k, j, n = self.n_predictions
+        cdef float64_t largest, total, value
+        if self.link == IDENTITY and self.scale == 1.0:
+            return
+        for row in range(out.shape[0]):
+            for k in range(n - self.n_scores, n):
+                value = self.scale * out[row, k]
+                if self.link == EXP:
+                    value = exp(fmin(value, LARGEST_LOG))
+                elif self.link == LOGISTIC:
+                    value = 1.0 / (1.0 + exp(-value))
+                elif self.link == SHARES:
+                    value = fmin(fmax(value, 0.0), 1.0)
+                elif self.link == SIDE:
+                    value = 1.0 if value > 0 else 0.0
+                out[row, k] = value
+            if n > self.n_scores:
+                out[row, 0] = 1.0 - out[row, 1]
+            elif self.link == SOFTMAX:
+                largest = out[row, 0]
+                for k in range(1, n):
+                    largest = fmax(largest, out[row, k])
+                total = 0.0
+                for k in range(n):
+                    out[row, k] = exp(out[row, k] - largest)
+                    total += out[row, k]
+                for k in range(n):
+                    out[row, k] /= total
+            elif self.link == SHARES:
+                total = 0.0
+                for k in range(n):
+                    total += out[row, k]
+                for k in range(n):
+                    out[row, k] /= total
+            elif self.link == SORTED:
+                # Insertion sort along the order of the levels, which are few.
+                for k in range(1, n):
+                    value = out[row, self.order[k]]
+                    j = k - 1
+                    while j >= 0 and out[row, self.order[j]] > value:
+                        out[row, self.order[j + 1]] = out[row, self.order[j]]
+                        j -= 1
+                    out[row, self.order[j + 1]] = value

@@ -128,6 +128,18 @@ class AdditiveForm:
         return len(self.base)
 
     @property
+    def n_predictions(self) -> int:
+        """Number of predictions of a row: two probabilities for the score of two classes."""
+        of_classes = self.link.kind in ("logistic", "shares", "side")
+        return 2 if of_classes and self.n_scores == 1 else self.n_scores
+
+    def all_forms(self) -> Iterator[AdditiveForm]:
+        """Yield this form and those within it, each before its own inner forms."""
+        yield self
+        for _, form in self.inner:
+            yield from form.all_forms()
+
+    @property
     def is_sum(self) -> bool:
         """Whether the scores are sums of trees alone."""
         return not self.inner
