@@ -32,6 +32,7 @@ class Predictor(ModelExports, Estimator):
     def _weigh_classes(self, target: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
         """Return row weights with those of the classes, which `ClassWeightMixin` multiplies."""
         return weight
+
     # -- explanations -----------------------------------------------------------------------------
 
     def shap_values(

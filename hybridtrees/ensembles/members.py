@@ -7,6 +7,7 @@ gets the table as the user gave it, so that names, categories and data frames re
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
