@@ -9,6 +9,8 @@ import numpy as np
 
 from hybridtrees._persistence import register
 from hybridtrees.core.base.checks import Checked, check_count, check_one_of
+from hybridtrees.core.tree.additive import Link as OutputLink
+from hybridtrees.core.tree.additive import LinkKind
 from hybridtrees.losses import Loss
 
 
@@ -36,6 +38,16 @@ _LINKS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], str]] = {
     "shares": (lambda raw: raw, "identity"),  # the scores are probabilities
 }
 LINKS = tuple(_LINKS)
+# Their names in `core/tree/additive.py`; "softplus" and "signed_square" have none.
+_OUTPUT_LINKS: dict[str, LinkKind] = {
+    "identity": "identity",
+    "exp": "exp",
+    "logistic": "logistic",
+    "softmax": "softmax",
+    "one_against_rest": "logistic",
+    "side": "side",
+    "shares": "shares",
+}
 # Links of one score that is turned into the probability of the second of two classes.
 _OF_TWO = ("logistic", "side", "identity")
 
@@ -80,6 +92,15 @@ class Link(Checked, Loss):
         if self.task == "classification" and self.n_outputs == 1:
             return np.column_stack([1 - made[:, 0], made[:, 0]])
         return made[:, 0] if self.n_outputs == 1 else made
+
+    def output_link(self) -> OutputLink:
+        """Return the link for exports; TypeError if they have none like it."""
+        kind = _OUTPUT_LINKS.get(self.name)
+        if kind is None:
+            raise TypeError(f"the link {self.name!r} of the imported model cannot be handed on")
+        if self.name == "identity" and self.task == "classification":
+            kind = "shares"
+        return OutputLink(kind, self.factor)
 
     def to_state(self) -> dict[str, Any]:
         """Return the state as a dict of strings and numbers."""

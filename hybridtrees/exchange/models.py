@@ -10,9 +10,11 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from hybridtrees._parameters import attribute
-from hybridtrees.base import Estimator, RawScoreMixin, RegressorMixin, ScoreClassifierMixin
+from hybridtrees._predictor import Predictor
+from hybridtrees.base import RawScoreMixin, RegressorMixin, ScoreClassifierMixin
 from hybridtrees.core.base.checks import check_arrays, check_count, check_type
 from hybridtrees.core.base.threads import FEW_ROWS_TREES, predict_threads
+from hybridtrees.core.tree.additive import AdditiveForm, feature_columns
 from hybridtrees.core.tree.tree import SPARSE_BLOCK, TreeEnsemble
 from hybridtrees.exchange.links import Link
 from hybridtrees.exchange.reader import ImportedReader
@@ -25,7 +27,7 @@ from hybridtrees.models.shared.importance import (
 )
 
 
-class ImportedModel(RawScoreMixin, Estimator):
+class ImportedModel(RawScoreMixin, Predictor):
     """Trees of another library: the sum of their leaves, and a link.
 
     Made by `from_xgboost`, `from_lightgbm`, `from_sklearn` and `from_catboost`; it cannot be
@@ -103,6 +105,16 @@ class ImportedModel(RawScoreMixin, Estimator):
         raw = np.empty((n_rows, len(self._base_raw_)))
         raw[:] = self._base_raw_
         return raw
+
+    def _additive_form(self) -> AdditiveForm:
+        return AdditiveForm(
+            self._base_raw_,
+            self.trees_,
+            feature_columns(self._reader),
+            self._loss.output_link(),
+            self._reader,
+            vars(self).get("classes_"),
+        )
 
     def _blocks(self, X: Any) -> Iterator[np.ndarray]:
         """Yield the values of a table; those of a sparse table in blocks of rows."""
