@@ -48,7 +48,12 @@ table = patients.data.drop(columns="time")  # the time of follow-up is not known
 rows = np.random.default_rng(0).permutation(len(table))
 train, test = rows[:200], rows[200:]
 model = EBLRClassifier(
-    n_rules=3, residual="probability", max_depth=2, min_samples_leaf=10, alpha=0.02
+    n_rules=3,
+    residual="probability",
+    max_depth=2,
+    min_samples_leaf=10,
+    alpha=0.02,
+    early_stopping=None,  # all three rules, whether or not the BIC would keep them
 )
 model.fit(table.iloc[train], patients.target[train])
 print(model.summary(max_terms=5))

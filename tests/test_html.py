@@ -60,7 +60,10 @@ def test_every_estimator_has_a_view(kind):
         (hybridtrees.RandomForestClassifier(n_estimators=7), {"trees": "7"}),
         (hybridtrees.XGBClassifier(n_estimators=5), {"rounds": "5"}),
         (hybridtrees.GradientBoostingClassifier(n_estimators=4), {"trees": "4"}),
-        (hybridtrees.EBLRClassifier(n_rules=2, alpha=0.5), {"rules": "2", "alpha": "0.5"}),
+        (
+            hybridtrees.EBLRClassifier(n_rules=2, alpha=0.5, early_stopping=None),
+            {"rules": "2", "alpha": "0.5"},
+        ),
         (hybridtrees.LogisticClassifier(alpha=0.25), {"alpha": "0.25"}),
     ],
 )

@@ -255,7 +255,7 @@ FAMILIES: tuple[Family, ...] = (
             {"max_depth": [3], "penalty": ["ridge"], "alpha": [0.001]},
             {"max_depth": [2], "penalty": ["lasso"], "alpha": ["cv"]},
         ),
-        {"n_rules": 20, **_LINE},
+        {"n_rules": 20, "early_stopping": None, **_LINE},
         _EBLR_STOPPING,
     ),
     Family(

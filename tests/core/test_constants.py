@@ -33,6 +33,7 @@ NUMBERS = {
         "STREAM_BINS": 0, "STREAM_TREE": 1, "STREAM_LEVEL": 2, "STREAM_NODE": 3,
         "STREAM_CHILD": 4, "STREAM_TIE": 5, "STREAM_CUT": 6, "STREAM_REST": 7,
         "STREAM_SAMPLE": 8, "STREAM_ROWS": 9, "STREAM_BOOTSTRAP": 10,
+        "STREAM_GRADIENTS": 11,
     },
     "Frontier": {"DEPTH_WISE": 0, "BEST_FIRST": 1, "DEPTH_FIRST": 2},
     "PackedFlag": {

@@ -67,8 +67,7 @@ def check(grown, target, weight, criterion, engine_criterion, n_classes, rtol=1e
     cost = np.array([eo.cost(sums[rows], params) / n_outputs for rows in rows_of])
     total = np.array([weight[rows].sum() for rows in rows_of])
     top = cost[0] / total[0]
-    np.testing.assert_allclose(grown.impurity, cost / total, rtol=rtol, atol=1e-12 * top)
-    np.testing.assert_array_equal(grown.tree.impurity, grown.impurity)
+    np.testing.assert_allclose(grown.tree.impurity, cost / total, rtol=rtol, atol=1e-12 * top)
     np.testing.assert_allclose(nodes["weight"], total, rtol=1e-12)
     for k, rows in enumerate(rows_of):
         assert nodes["n_samples"][k] == len(rows)
@@ -113,7 +112,7 @@ def test_classes(rng, criterion, weighted, n_classes, missing):
     weight = rng.random(120) + 0.1 if weighted else None
     grown = grow(X, target, weight, criterion=criterion, n_classes=n_classes, missing=missing)
     check(grown, target, weight, criterion, CLASSES[criterion], n_classes)
-    assert (grown.impurity >= 0).all()
+    assert (grown.tree.impurity >= 0).all()
     assert (grown.tree.values >= 0).all()
 
 
@@ -141,7 +140,7 @@ def test_rows_of_weight_nought_take_no_part(rng, criterion):
     for name in ("feature", "threshold", "n_samples", "missing_left"):
         np.testing.assert_array_equal(grown.tree.nodes[name], part.tree.nodes[name])
     np.testing.assert_allclose(grown.tree.values, part.tree.values, rtol=1e-12)
-    np.testing.assert_allclose(grown.impurity, part.impurity, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(grown.tree.impurity, part.tree.impurity, rtol=1e-9, atol=1e-12)
     assert set(grown.leaf[~kept]) == {-1}
     np.testing.assert_array_equal(grown.leaf[kept], part.leaf)
 
@@ -163,7 +162,7 @@ def test_an_offset_takes_no_digits(rng, criterion, weighted, splitter):
     )
     np.testing.assert_array_equal(far.tree.nodes["feature"], near.tree.nodes["feature"])
     np.testing.assert_array_equal(far.tree.nodes["threshold"], near.tree.nodes["threshold"])
-    np.testing.assert_allclose(far.impurity, near.impurity, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(far.tree.impurity, near.tree.impurity, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(far.tree.values - 1e9, near.tree.values, atol=5e-7)
     np.testing.assert_allclose(far.tree.nodes["gain"], near.tree.nodes["gain"], rtol=1e-6)
 
@@ -180,7 +179,7 @@ def test_units_of_any_size(rng, criterion, power):
     # Squares of such numbers may be none; the tree is the same for all that.
     if REGRESSION[criterion] != "squares" or abs(power) <= 400:
         factor = scale**2 if REGRESSION[criterion] == "squares" else scale
-        np.testing.assert_allclose(one.impurity * factor, other.impurity, rtol=1e-9)
+        np.testing.assert_allclose(one.tree.impurity * factor, other.tree.impurity, rtol=1e-9)
 
 
 def test_a_leaf_of_equal_targets_has_their_value(rng):
@@ -192,7 +191,7 @@ def test_a_leaf_of_equal_targets_has_their_value(rng):
         leaves = grown.tree.nodes["left"] < 0
         np.testing.assert_allclose(grown.tree.values[grown.leaf, 0], target[:, 0], rtol=1e-14)
         assert grown.tree.n_leaves == 3
-        assert grown.impurity[leaves].max() <= most
+        assert grown.tree.impurity[leaves].max() <= most
 
 
 @pytest.mark.parametrize("criterion", ["squared_error", "absolute_error", "gini", "poisson"])

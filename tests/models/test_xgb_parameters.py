@@ -47,6 +47,7 @@ WRONG = {
     "max_cat_to_onehot": (0, -1, 2.5, None, True),
     "cat_smooth": (-1, math.nan, "10", None, True),
     "cat_l2": (-1, math.nan, "10", None, True),
+    "conformal": ("jackknife", 3, True, ["cv"]),
     "min_data_per_group": (0, -1, 2.5, None, True),
     "monotone_constraints": ((1, 0), [2] + [0] * 5, {6: 1}, {"a": 1}, "(1", 3.7, [None] * 6),
     "interaction_constraints": ([[6]], [["a"]], "[[0", 3, [0], "x", [[True]], [[1.0]]),
@@ -102,7 +103,7 @@ def test_wrong_parameter(cls, name, value, data):
 
 def test_every_parameter_is_in_the_table():
     assert set(WRONG) == set(XGBRegressor().get_params())
-    assert {*WRONG, "class_weight"} == set(XGBClassifier().get_params())
+    assert {*WRONG, "class_weight", "calibrate"} == set(XGBClassifier().get_params())
 
 
 @BOTH

@@ -37,6 +37,8 @@ OWN = {
     "cat_smooth",
     "cat_l2",
     "min_data_per_group",
+    "conformal",
+    "calibrate",
 }
 
 # Parameters of single objectives, which xgboost takes without naming them.

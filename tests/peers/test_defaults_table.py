@@ -80,6 +80,7 @@ NEUTRAL = {
     "cv", "cv_rule", "missing", "categorical_features", "max_bins", "verbose", "keep_rows",
     "voting", "power", "monotonic_cst", "interaction_cst", "eval_metric", "sketch",
     "quantile_alpha", "expectile_alpha", "huber_slope", "tweedie_variance_power", "class_weight",
+    "conformal", "calibrate",
 }  # fmt: skip
 # Families that do more than their peer by their nature; the table has what they share.
 OWN_FAMILIES = ("AdaBoost", "LinearTree", "LinearForest", "RERF", "EBLR", "PLGB")

@@ -56,29 +56,43 @@ def score(model, X, y, X_test, y_test):
 # Name, model for n rows, thesis, what is allowed to differ from it: the spread of re-runs with
 # other seeds (ties between splits), solvers that stop early, a rebuilt training table.
 EBLR = [
-    ("breast_cancer", lambda n: EBLRClassifier(n_rules=5, alpha=1 / n), 0.989583, 1e-6),
+    (
+        "breast_cancer",
+        lambda n: EBLRClassifier(early_stopping=None, n_rules=5, alpha=1 / n),
+        0.989583,
+        1e-6,
+    ),
     (
         "car_insurance",
-        lambda n: EBLRClassifier(n_rules=2, penalty="lasso", alpha=1 / n),
+        lambda n: EBLRClassifier(early_stopping=None, n_rules=2, penalty="lasso", alpha=1 / n),
         0.922546,
         1e-5,
     ),
     (
         "software_defect",
-        lambda n: EBLRClassifier(n_rules=2, max_depth=1, penalty=None),
+        lambda n: EBLRClassifier(early_stopping=None, n_rules=2, max_depth=1, penalty=None),
         0.784942,
         1e-5,
     ),
-    ("electricity_transformer", lambda n: EBLRRegressor(n_rules=5), 0.326476, 1e-5),
+    (
+        "electricity_transformer",
+        lambda n: EBLRRegressor(early_stopping=None, n_rules=5),
+        0.326476,
+        1e-5,
+    ),
     (
         "house_prices",
-        lambda n: EBLRRegressor(n_rules=7, max_depth=1, penalty="ridge", alpha=1 / n),
+        lambda n: EBLRRegressor(
+            early_stopping=None, n_rules=7, max_depth=1, penalty="ridge", alpha=1 / n
+        ),
         21.259820,
         1e-3,
     ),
     (
         "superconductivity",
-        lambda n: EBLRRegressor(n_rules=7, max_depth=1, penalty="lasso", alpha=1.0),
+        lambda n: EBLRRegressor(
+            early_stopping=None, n_rules=7, max_depth=1, penalty="lasso", alpha=1.0
+        ),
         17.564503,
         5e-3,
     ),
@@ -184,7 +198,9 @@ def test_eblr_equals_the_composition(seed, penalty):
         "ridge": (linear_model.Ridge(2.0), 2.0 / len(X)),
         "lasso": (linear_model.Lasso(0.01, tol=1e-12, max_iter=100_000), 0.01),
     }[penalty]
-    model = EBLRRegressor(n_rules=4, penalty=penalty, alpha=alpha, n_jobs=1).fit(X, y)
+    model = EBLRRegressor(
+        early_stopping=None, n_rules=4, penalty=penalty, alpha=alpha, n_jobs=1
+    ).fit(X, y)
     enriched, g = eblr_by_sklearn(X, y, base, 4, 3, lambda g, X: y - g.predict(X))
     np.testing.assert_array_equal(model.transform(X)[:, 5:], enriched[:, 5:])
     np.testing.assert_allclose(model.predict(X), g.predict(enriched), atol=1e-5)
@@ -195,7 +211,9 @@ def test_eblr_classifier_equals_the_composition():
     X, y = rows(5)
     y = (y > 0).astype(int)
     base = linear_model.LogisticRegression(C=3.0, tol=1e-10, max_iter=10_000)
-    model = EBLRClassifier(n_rules=3, max_depth=1, alpha=1 / (3.0 * len(X)), n_jobs=1).fit(X, y)
+    model = EBLRClassifier(
+        early_stopping=None, n_rules=3, max_depth=1, alpha=1 / (3.0 * len(X)), n_jobs=1
+    ).fit(X, y)
     enriched, g = eblr_by_sklearn(X, y, base, 3, 1, lambda g, X: (g.predict(X) != y) * 1.0)
     np.testing.assert_array_equal(model.transform(X)[:, 5:], enriched[:, 5:])
     np.testing.assert_allclose(model.predict_proba(X), g.predict_proba(enriched), atol=1e-4)

@@ -270,7 +270,7 @@ def replayed_rows(tree: Tree, leaf: np.ndarray) -> LeafRows:
     """Leaves that have rows, with the features of their lines, and rows by the leaf of each."""
     order = np.argsort(leaf, kind="stable")
     ordered = leaf[order]
-    leaves = np.unique(ordered)
+    leaves = np.unique(ordered).astype(np.intp)
     counts = np.diff(cast(np.ndarray, tree.coef_ptr))
     count = counts[leaves]
     width = max(1, int(count.max()))
