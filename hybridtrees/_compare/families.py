@@ -132,8 +132,7 @@ _EBLR_STOPPING = Stopping(
     "n_rules",
     {"n_iter_no_change": 5},
     lambda X, y: {"X_val": X, "y_val": y},
-    # A model needs a rule, though it may turn out that it did better without.
-    lambda model: max(1, model.n_rules_),
+    lambda model: model.n_rules_,
 )
 _PLGB_STOPPING = Stopping(
     "n_estimators",
