@@ -11,7 +11,15 @@ import numpy as np
 
 from hybridtrees._archive import ModelFileError
 from hybridtrees.exchange.assembly import MOST_FEATURES, CategorySplits, ForeignTrees, assemble
-from hybridtrees.exchange.files import get, guarded, integers, numbers, parse_json, read_content
+from hybridtrees.exchange.files import (
+    get,
+    guarded,
+    integers,
+    is_file,
+    numbers,
+    parse_json,
+    read_content,
+)
 from hybridtrees.exchange.links import Link
 from hybridtrees.exchange.models import ImportedClassifier, ImportedRegressor, imported
 from hybridtrees.exchange.reader import ImportedReader
@@ -83,7 +91,7 @@ def from_catboost(
     array([-0.5,  2.5])
     """
     classes = None
-    if isinstance(model, str | bytes | bytearray) or hasattr(model, "__fspath__"):
+    if is_file(model):
         content, where = read_content(model, max_bytes)
     elif hasattr(model, "save_model") and hasattr(model, "tree_count_"):
         content, where = _exported(model, pool), "the model"

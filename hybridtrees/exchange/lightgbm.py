@@ -18,7 +18,7 @@ from hybridtrees.exchange.assembly import (
     ForeignTrees,
     assemble,
 )
-from hybridtrees.exchange.files import guarded, read_content
+from hybridtrees.exchange.files import guarded, is_file, read_content
 from hybridtrees.exchange.linear_missing import LinearLeaves, without_missing
 from hybridtrees.exchange.links import Link
 from hybridtrees.exchange.models import ImportedClassifier, ImportedRegressor, imported
@@ -100,7 +100,7 @@ def from_lightgbm(
     booster = getattr(model, "booster_", model)
     if hasattr(booster, "model_to_string"):
         content, where = booster.model_to_string().encode(), "the Booster"
-    elif isinstance(booster, str | bytes | bytearray) or hasattr(booster, "__fspath__"):
+    elif is_file(booster):
         content, where = read_content(booster, max_bytes)
     else:
         raise TypeError(

@@ -18,6 +18,7 @@ from hybridtrees.exchange.files import (
     get,
     guarded,
     integers,
+    is_file,
     numbers,
     parse_json,
     parse_ubjson,
@@ -113,7 +114,7 @@ def from_xgboost(
         model = booster
     if hasattr(model, "save_raw"):
         content, where = bytes(model.save_raw("ubj")), "the Booster"
-    elif isinstance(model, str | bytes | bytearray) or hasattr(model, "__fspath__"):
+    elif is_file(model):
         content, where = read_content(model, max_bytes)
     else:
         raise TypeError(
