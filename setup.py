@@ -24,7 +24,6 @@ SANITIZE = switched_on("HYBRIDTREES_SANITIZE")
 EXTENSIONS = {
     "hybridtrees.core.base._types": False,
     "hybridtrees.core.base._threads": True,
-    "hybridtrees.core.base._gradient_draws": True,
     "hybridtrees.core.bins._sketch": True,
     "hybridtrees.core.bins._bins": True,
     "hybridtrees.core.search._histogram": True,
@@ -39,7 +38,6 @@ EXTENSIONS = {
     "hybridtrees.core.search._piecewise_scan": False,
     "hybridtrees.core.search._piecewise_search": True,
     "hybridtrees.core.grow._grow": True,
-    "hybridtrees.core.grow._leaf_lines": False,
     "hybridtrees.core.grow._leaf_passes": True,
     "hybridtrees.core.tree._layout": False,
     "hybridtrees.core.tree._predict": True,

@@ -1,4 +1,4 @@
-"""Take over changed files of other libraries and ask the models everything; see `file_fuzzer`.
+"""Import changed files of other libraries and ask the models everything; see `file_fuzzer`.
 
     python foreign_fuzzer.py FOLDER KIND FIRST LAST
 

@@ -5,8 +5,8 @@ point (``2,169.09``) or a decimal comma (``2.169,09``). Thousands may be set apa
 points, by spaces of any width or by apostrophes. Around a number there may be a currency or a per
 cent sign, which is dropped (``45 %`` is 45), and brackets for a negative one.
 
-``1,234`` fits both styles. It is read in the style that the rest of the file shows, and else as
-1234, unless cells are divided by something else than commas: then it is 1.234.
+``1,234`` fits both styles. It is read in the style that the rest of the file shows. If that shows
+none, it is 1234 where commas delimit cells, and 1.234 otherwise.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from hybridtrees.prepare.calendar import parse_dates
 
-# What stands for a missing value; among numbers a question mark does, too.
+# Texts of a missing value; a column of numbers has a few more.
 MISSING = frozenset(("", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "<NA>"))
 _MISSING_NUMBERS = MISSING | {"?", "-", "."}
 _SPACES = " \u00a0\u2007\u2009\u202f"
@@ -29,7 +29,7 @@ _AROUND = re.compile(
     rf"\s*(?P<after>%|{_CURRENCY})?\s*(?P<close>\))?"
 )
 _LIKE_DATES = re.compile(r"\d{1,2}([./-])\d{1,2}\1(\d\d|\d{4})")
-# A column of which at least this share are numbers was probably meant so.
+# A column with at least this share of numbers was probably meant to be numeric.
 _NEARLY = 0.8
 
 Style = dict[str, float]  # From cells to numbers
@@ -60,8 +60,8 @@ def typed_columns(
 ) -> dict[str, np.ndarray]:
     """Read columns of cells; those in `text` stay text.
 
-    `decimal` is the style of all numbers where it is known. `comma_is_free` says that cells are
-    divided by something else. What users should know of a column is put into `notes`.
+    `decimal` is the style of all numbers where it is known. `comma_is_free` says that no
+    commas delimit cells. What users should know of a column is put into `notes`.
     """
     columns = {name: [cell.strip() for cell in cells] for name, cells in columns.items()}
     made: dict[str, np.ndarray] = {}
@@ -201,7 +201,7 @@ def _why_text(known: Collection[str]) -> str:
         return ""
     if odd:
         count = f"{len(odd)} of {len(known)} different values"
-        return f"is text: {count} are no numbers, such as {odd[0]!r}"
+        return f"is text: {count} are not numbers, such as {odd[0]!r}"
     only = {style: sorted(c for c, own in fits.items() if own == [style]) for style in _STYLES}
     if all(only.values()):
         point, comma = (only[style][0] for style in _STYLES)

@@ -27,7 +27,7 @@ FOLDS = 5
 # In the order of time the first folds train on few rows.
 _FOLDS_IN_TIME = 3
 _MOST_REPEATS = 3
-# Rows that are held out in all repeats together: what choosing may cost.
+# Held-out rows of all repeats together: a limit on the cost of choosing.
 _HELD_OUT = 600
 # Beyond so many rows one validation split has enough of them.
 _MOST_ROWS = 20_000
@@ -177,7 +177,7 @@ class Choice:
         blocks: list[list[np.ndarray]] = [[] for _ in predicted]
         for counts in resamples(len(rest), self.limits.seed, self.plan.by_time):
             by_row = np.ascontiguousarray(counts.T)
-            # Of all models in turn: to pick the rows of a fold takes longer than to score them.
+            # Picking the rows of a fold takes longer than scoring them: once for all models.
             scores: list[list[np.ndarray]] = [[] for _ in predicted]
             for k, (_, rows) in enumerate(folds):
                 drawn = by_row[place[rows]].T
@@ -196,7 +196,7 @@ def is_worse(score: Score, values: np.ndarray, best: np.ndarray) -> bool:
 
 
 def _mean(scores: np.ndarray) -> np.ndarray:
-    """Mean over the first axis of what is defined: a class may lack rows in a fold."""
+    """Mean of the finite scores over the first axis: a class may have no rows in a fold."""
     known = np.isfinite(scores)
     with np.errstate(invalid="ignore"):
         mean: np.ndarray = np.where(known, scores, 0.0).sum(axis=0) / known.sum(axis=0)

@@ -27,9 +27,9 @@ TASKS = ("regression", "classification")
 _MOST_CLASSES = 10
 # A text column with more labels than both names rows.
 _MANY_LABELS, _UNIQUE_SHARE = 50, 0.5
-# Words in the name of a column that holds numbers given to rows.
+# Words in the names of columns that number the rows.
 _ID_WORDS = frozenset(("id", "ids", "key", "no", "nr", "number", "index", "idx"))
-# Whole numbers that differ in all rows by chance as seldom as exp(-10) were given to the rows.
+# Whole numbers that all differ by chance with a probability below exp(-10) number the rows.
 _SELDOM = 10.0
 
 
@@ -93,7 +93,7 @@ def names_rows(n_labels: int, n_rows: int) -> bool:
 
 
 def numbers_rows(name: str, column: np.ndarray) -> bool:
-    """Whether a column of numbers seems to hold one that was given to each row, in any order.
+    """Whether a column of numbers seems to number the rows, in any order.
 
     These are whole and differ in all rows. They fill a range without a gap, or the column is
     named so, or they lie too close together to differ by chance: of n independent draws from

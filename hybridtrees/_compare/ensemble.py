@@ -113,7 +113,7 @@ class Blender:
         return blend
 
     def _cut(self, rows: np.ndarray) -> list[np.ndarray]:
-        """Divide validation rows: places of each part, runs of rows in the order of time."""
+        """Return the positions of each part of the validation rows; runs in the order of time."""
         n_parts = min(_PARTS, len(rows))
         if self.plan.by_time:
             return list(np.array_split(np.arange(len(rows)), n_parts))
@@ -143,7 +143,7 @@ class Blender:
     def _weights(
         self, found: dict[str, list[Prediction]], parts: Sequence[np.ndarray], used: Sequence[int]
     ) -> np.ndarray:
-        """Weights by some of the parts; equal ones by none."""
+        """Return the weights that some parts give; equal ones if there are no parts."""
         if not len(used):
             return np.full(len(found), 1.0 / len(found))
         y = self.data.target[np.concatenate([parts[k] for k in used])]

@@ -18,7 +18,7 @@ _BY_KEY = {family.key: family for family in FAMILIES}
 
 
 def in_package(family: Family) -> bool:
-    """Whether other processes know the family; those that users make stay where they are."""
+    """Whether other processes know the family; those of users are fitted in this process."""
     return _BY_KEY.get(family.key) is family
 
 
@@ -97,7 +97,7 @@ class FitJob:
         }
 
     def failed(self, item: Fit) -> Fitted:
-        """Return the result of a fit that did not come back."""
+        """Return the result of a fit whose process was ended."""
         return {"error": "the system ended its process, after a crash or out of memory"}
 
     def _fit(self, item: Fit, part: Part) -> tuple[Any, float]:

@@ -40,10 +40,10 @@ class Job(Protocol):
     """Work on one table: sent to processes once, and then done for many items."""
 
     def run(self, item: Any) -> Any:
-        """Do one piece; what comes of it must not depend on the process."""
+        """Compute one item; the result must not depend on the process."""
 
     def failed(self, item: Any) -> Any:
-        """Return what stands for a piece that ended the process that worked on it."""
+        """Return the result of an item whose process was ended by the system."""
 
 
 def _has_python() -> bool:
@@ -53,7 +53,7 @@ def _has_python() -> bool:
 
 
 class _Lost(Exception):
-    """A process cannot be asked; somebody else may do the work."""
+    """A process cannot be reached; another one may do the work."""
 
 
 class _Killed(Exception):
@@ -122,7 +122,7 @@ class Helpers:
     """Up to `n_threads` processes with this one, which start when there is work for them."""
 
     def __init__(self, n_threads: int) -> None:
-        # Beyond the CPUs there are, processes only stand in each other's way.
+        # More processes than CPUs only slow each other down.
         n_threads = min(n_threads, usable_cpus())
         self.n_workers = min(n_threads, _MOST_PROCESSES) if _has_python() else 1
         self.threads_each = max(1, n_threads // self.n_workers)
@@ -153,8 +153,8 @@ class Helpers:
     ) -> list[Any]:
         """Return what `attempt` gives for each item, several at a time; processes share bins.
 
-        `attempt` is called in this process, by any thread, with an item and a function that does
-        ``job.run`` here or elsewhere: elsewhere only if `may_leave` allows it and not `alone`.
+        `attempt` is called in this process, by any thread, with an item and a function that runs
+        ``job.run``: in this process, or in another one if `may_leave` allows it and not `alone`.
         """
         work = _Work(len(items))
 
@@ -198,14 +198,14 @@ class Helpers:
                 here()
             except BaseException as error:
                 work.fail(error)
-                # Whoever waits for an answer need not wait any longer.
+                # Ends the wait of threads for their answers.
                 self.close()
             work.ended.set()
             for thread in threads:
                 thread.join()
             if work.error is not None:
                 raise work.error
-            here()  # what lost processes have left
+            here()  # items of processes that were lost
         return work.results
 
     def _started(self, place: int, work: _Work) -> _Process | None:
@@ -226,7 +226,7 @@ def helping(helpers: Helpers | None, n_threads: int) -> AbstractContextManager[H
 
 
 class _Work:
-    """Numbers of items that wait to be worked on, and what came of the others."""
+    """Numbers of the items that are still to be done, and results of the others."""
 
     def __init__(self, n_items: int) -> None:
         self.results: list[Any] = [None] * n_items
@@ -237,7 +237,7 @@ class _Work:
 
     @property
     def n_left(self) -> int:
-        """Number of items that nobody has taken."""
+        """Number of items that no thread has taken."""
         return len(self._left)
 
     def take(self, wanted: Callable[[int], bool] = lambda k: True) -> int | None:
@@ -249,7 +249,7 @@ class _Work:
             return k
 
     def put_back(self, k: int) -> None:
-        """Let somebody else do it."""
+        """Leave an item to another thread."""
         with self._lock:
             self._left.appendleft(k)
 

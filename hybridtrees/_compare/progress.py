@@ -66,7 +66,7 @@ class Progress:
         return elapsed * (1 - share) / share if share > 0 else float("inf")
 
     def close(self) -> None:
-        """Wipe the bar away."""
+        """Erase the bar."""
         if self._stream is not None and self._shown:
             self._stream.write("\r" + " " * self._shown + "\r")
             self._stream.flush()

@@ -297,7 +297,7 @@ def _read_parquet_by_pandas(
     return table, {name: frame[name] for name in keep if name in table}
 
 
-# What a date has behind it that holds no time, and a time that holds no fractions.
+# The end of a date without a time, and of a time without fractions of a second.
 _EMPTY_TIME = re.compile(r"(?: 00:00:00)?(?:\.0+)?$")
 
 

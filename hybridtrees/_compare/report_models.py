@@ -202,7 +202,7 @@ def draw_tree(model: Any, max_depth: int = 3) -> str:
 
 
 def _rules(model: Any) -> str:
-    """Rules of EBLR, the weightiest first."""
+    """Rules of EBLR, those of the largest gain first."""
     # A rule may be found again in later rounds: its columns are equal, so that coefficients add up.
     found: dict[str, list[Any]] = {}
     for rule in model.rules_:

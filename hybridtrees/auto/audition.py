@@ -83,7 +83,7 @@ class Table:
 
 @dataclass
 class Bag:
-    """A candidate with its models, one for each fold, and what they say of the rows held out."""
+    """A candidate with its models, one for each fold, and their predictions of held-out rows."""
 
     candidate: Candidate
     models: list[Any]

@@ -93,7 +93,7 @@ def make_candidates(
         elif name == "steep lines":
             model = lines(max_leaf_features=10, **slopes)
         elif name == "forest":
-            # Probabilities of leaves with one row are 0 or 1, too sure of themselves.
+            # Leaves with one row predict probabilities of 0 or 1, which is overconfident.
             few = {"min_samples_leaf": 5, "max_features": "sqrt"} if classify else {}
             model = forest(plan.n_trees, categorical_features=categorical, keep_rows=False, **few)
         else:

@@ -1,4 +1,4 @@
-"""AutoRegressor and AutoClassifier: the models to reach for when nobody has time to tune."""
+"""AutoRegressor and AutoClassifier: models that need no tuning."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class _Auto(Predictor):
     estimators_: list[Any] = attribute()
     weights_: np.ndarray = attribute()
     _record: dict[str, Any] = attribute()
-    # Rows held out in the audition, and what the weighted models said of them; during a fit only.
+    # Rows held out in the audition, and their weighted mean predictions; during a fit only.
     _held_out: tuple[np.ndarray, np.ndarray] = attribute()
 
     @atomic_fit

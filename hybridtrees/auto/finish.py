@@ -1,4 +1,4 @@
-"""The last step: no row is wasted. Bags are replayed on all rows, or fitted to all of them."""
+"""The last step, which uses all rows: bags are replayed on them, or fitted to them."""
 
 from __future__ import annotations
 

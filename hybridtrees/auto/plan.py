@@ -27,7 +27,7 @@ _LARGE = 100_000
 _PARTS = 5
 TIME_PARTS = 10
 
-# Rounds times learning rate: with fewer, hardly a table is not stopped before.
+# Maximum of rounds times learning rate: on nearly all tables boosting stops earlier.
 _LONGEST = 100.0
 
 

@@ -50,7 +50,7 @@ def _is_number(value: Any) -> bool:
 
 
 def summary_text(name: str, record: dict[str, Any]) -> str:
-    """Return the account as a table, the weightiest first."""
+    """Return the account as a table, the largest weight first."""
 
     def error(loss: float) -> str:
         return f"{loss if record['classify'] else math.sqrt(loss):.6g}"

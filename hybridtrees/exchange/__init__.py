@@ -1,7 +1,7 @@
-"""Models in and out of the house.
+"""Import and export of models.
 
-Models of other libraries are taken over (`from_*`): they predict, are read, saved and loaded like
-our own. Our models are written for other programs (`to_*`, `compiled.py`).
+Models of other libraries are imported (`from_*`): they predict, are read, saved and loaded like our
+own. Our models are exported for other programs (`to_*`) and compiled (`compiled.py`).
 """
 
 from hybridtrees.exchange.models import ImportedClassifier, ImportedRegressor

@@ -110,7 +110,7 @@ def assemble(given: ForeignTrees, n_features: int, n_outputs: int, where: str) -
 
 
 def _check_parts(given: ForeignTrees, n_features: int, n_outputs: int, where: str) -> None:
-    """Refuse children, features, thresholds and values that cannot be."""
+    """Refuse impossible children, features, thresholds and values."""
     if not len(given.sizes) or np.any(given.sizes < 1):
         raise ModelFileError(f"{where}: a model needs at least one tree, and a tree one node")
     if not 1 <= n_features <= MOST_FEATURES:

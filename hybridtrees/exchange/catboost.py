@@ -11,7 +11,15 @@ import numpy as np
 
 from hybridtrees._archive import ModelFileError
 from hybridtrees.exchange.assembly import MOST_FEATURES, CategorySplits, ForeignTrees, assemble
-from hybridtrees.exchange.files import get, guarded, integers, numbers, parse_json, read_content
+from hybridtrees.exchange.files import (
+    get,
+    guarded,
+    integers,
+    is_file,
+    numbers,
+    parse_json,
+    read_content,
+)
 from hybridtrees.exchange.links import Link
 from hybridtrees.exchange.models import ImportedClassifier, ImportedRegressor, imported
 from hybridtrees.exchange.reader import ImportedReader
@@ -41,7 +49,7 @@ _REFUSED_SPLITS = {
 def from_catboost(
     model: Any, *, pool: Any = None, max_bytes: int | None = None
 ) -> ImportedRegressor | ImportedClassifier:
-    """Take over a model of CatBoost.
+    """Import a model of CatBoost.
 
     Neither catboost nor anything in the file is executed to read a file, so that files may be
     opened that are not trusted.
@@ -50,7 +58,7 @@ def from_catboost(
     ----------
     model : str, path-like, bytes, or a fitted model of catboost
         A file that ``save_model(path, format="json")`` wrote, its bytes, or a model in memory.
-        Trees of all growing policies are taken over, and numbers and categories with one-hot
+        Trees of all growing policies are imported, and numbers and categories with one-hot
         splits. A file with categories must have been saved with ``pool=``, which stores their
         labels.
     pool : catboost.Pool, optional
@@ -67,8 +75,8 @@ def from_catboost(
     ------
     ModelFileError
         A ValueError that names the file and the place: the file is damaged or needs more memory
-        than allowed, or the model holds something that is not taken over, such as statistics of the
-        target in place of categories (CTR).
+        than allowed, or the model holds something that cannot be imported, such as statistics of
+        the target in place of categories (CTR).
 
     Examples
     --------
@@ -83,7 +91,7 @@ def from_catboost(
     array([-0.5,  2.5])
     """
     classes = None
-    if isinstance(model, str | bytes | bytearray) or hasattr(model, "__fspath__"):
+    if is_file(model):
         content, where = read_content(model, max_bytes)
     elif hasattr(model, "save_model") and hasattr(model, "tree_count_"):
         content, where = _exported(model, pool), "the model"
@@ -121,7 +129,7 @@ def _read(document: Any, where: str, classes: Any) -> ImportedRegressor | Import
     info = document.get("model_info", {})
     loss = _loss_name(info)
     if loss in _UNKNOWN_LOSS:
-        raise ModelFileError(f"{where} was trained for {loss}, which is not taken over")
+        raise ModelFileError(f"{where} was trained for {loss}, which cannot be imported")
     link_name, task = _LINKS.get(loss, ("identity", "regression"))
     width = len(bias)
     if classes is None and task == "classification":
@@ -169,7 +177,7 @@ class _Features:
         for kind in ("text_features", "embedding_features"):
             if info.get(kind):
                 raise ModelFileError(
-                    f"{where} has {kind.replace('_', ' ')}, which are not taken over"
+                    f"{where} has {kind.replace('_', ' ')}, which cannot be imported"
                 )
         floats = info.get("float_features") or []
         categories = info.get("categorical_features") or []

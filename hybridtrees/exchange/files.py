@@ -51,6 +51,11 @@ def guarded(read: Reader) -> Reader:
     return cast(Reader, safe)
 
 
+def is_file(model: Any) -> bool:
+    """Whether a model is given as a path or the bytes of a file, and not in memory."""
+    return isinstance(model, str | bytes | bytearray) or hasattr(model, "__fspath__")
+
+
 def read_content(
     model: str | PathLike[str] | bytes | bytearray, max_bytes: int | None
 ) -> tuple[bytes, str]:

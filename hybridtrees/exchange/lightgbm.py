@@ -18,7 +18,7 @@ from hybridtrees.exchange.assembly import (
     ForeignTrees,
     assemble,
 )
-from hybridtrees.exchange.files import guarded, read_content
+from hybridtrees.exchange.files import guarded, is_file, read_content
 from hybridtrees.exchange.linear_missing import LinearLeaves, without_missing
 from hybridtrees.exchange.links import Link
 from hybridtrees.exchange.models import ImportedClassifier, ImportedRegressor, imported
@@ -44,7 +44,7 @@ _LINKS = {
 def from_lightgbm(
     model: Any, *, max_bytes: int | None = None
 ) -> ImportedRegressor | ImportedClassifier:
-    """Take over a model of LightGBM, linear trees included.
+    """Import a model of LightGBM, linear trees included.
 
     Neither lightgbm nor anything in the file is executed to read a file, so that files may be
     opened that are not trusted.
@@ -53,7 +53,7 @@ def from_lightgbm(
     ----------
     model : str, path-like, bytes, lightgbm.Booster or an estimator of lightgbm
         A text file that `Booster.save_model` wrote, its bytes, or a fitted model in memory, of
-        which the rounds up to the best are taken over, as it predicts.
+        which the rounds up to the best are imported, as it predicts.
     max_bytes : int, optional
         Maximum memory in bytes, counted as 32 times the size of the file. By default 512 MiB, or
         100 times the size of the file if that is more; use less for files that are not trusted.
@@ -66,7 +66,7 @@ def from_lightgbm(
     ------
     ModelFileError
         A ValueError that names the file and the place: the file is damaged or needs more memory
-        than allowed, or the model holds something that is not taken over.
+        than allowed, or the model holds something that cannot be imported.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def from_lightgbm(
     booster = getattr(model, "booster_", model)
     if hasattr(booster, "model_to_string"):
         content, where = booster.model_to_string().encode(), "the Booster"
-    elif isinstance(booster, str | bytes | bytearray) or hasattr(booster, "__fspath__"):
+    elif is_file(booster):
         content, where = read_content(booster, max_bytes)
     else:
         raise TypeError(
@@ -149,7 +149,7 @@ def _split(content: bytes, where: str) -> tuple[dict[str, str], list[dict[str, s
     text = content.decode("utf-8")
     if not text.startswith("tree") or "\nTree=" not in text:
         raise ModelFileError(
-            f"{where} is no text model of lightgbm with trees, as Booster.save_model writes it"
+            f"{where} is not a text model of lightgbm with trees, as Booster.save_model writes it"
         )
     body, _, tail = text.partition("\nend of trees")
     head, *blocks = body.split("\nTree=")
@@ -181,7 +181,7 @@ class _Trees:
         # The number that a tree declares is checked before memory is taken for its nodes.
         listed = [len(_entry(b, "leaf_value", where).split()) for b in blocks]
         if np.any(self.n_leaves < 1) or np.any(self.n_leaves != listed):
-            raise ModelFileError(f"{where} has a tree with other numbers of leaves and leaf_value")
+            raise ModelFileError(f"{where} has a tree of unequal numbers of leaves and leaf_value")
         self.n_inner = self.n_leaves - 1
 
     def joined(self, key: str, lengths: np.ndarray, kind: type, default: Any = None) -> np.ndarray:

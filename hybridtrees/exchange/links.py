@@ -97,7 +97,7 @@ class Link(Checked, Loss):
         """Return the link for exports; TypeError if they have none like it."""
         kind = _OUTPUT_LINKS.get(self.name)
         if kind is None:
-            raise TypeError(f"the link {self.name!r} of the imported model cannot be handed on")
+            raise TypeError(f"the link {self.name!r} of the imported model cannot be exported")
         if self.name == "identity" and self.task == "classification":
             kind = "shares"
         return OutputLink(kind, self.factor)

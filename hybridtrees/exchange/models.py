@@ -65,7 +65,7 @@ class ImportedModel(RawScoreMixin, Predictor):
     _task: Literal["regression", "classification"] = attribute()
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Raise an error: an imported model is what it is."""
+        """Raise an error: imported models cannot be fitted."""
         raise NotImplementedError(
             f"{type(self).__name__} holds a model of another library and cannot be fitted: fit an "
             "estimator of hybridtrees, such as XGBRegressor or XGBClassifier"

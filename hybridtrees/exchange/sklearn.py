@@ -21,7 +21,7 @@ _EXP_LOSSES = ("poisson", "gamma")
 
 
 def from_sklearn(model: Any) -> ImportedRegressor | ImportedClassifier:
-    """Take over a fitted model of scikit-learn.
+    """Import a fitted model of scikit-learn.
 
     Parameters
     ----------
@@ -41,8 +41,8 @@ def from_sklearn(model: Any) -> ImportedRegressor | ImportedClassifier:
     TypeError
         If the model is of another kind, such as an isolation forest.
     ValueError
-        If the model is not fitted, or has something that is not taken over: several targets of
-        classes, or an `init` estimator.
+        If the model is not fitted, or has something that cannot be imported: several targets
+        of classes, or an `init` estimator.
 
     Examples
     --------
@@ -146,8 +146,8 @@ def _boosting(model: Any, name: str) -> ImportedRegressor | ImportedClassifier:
     init = model.init_
     if not (init == "zero" or type(init).__name__.startswith("Dummy")):
         raise ValueError(
-            f"this {name} starts from the predictions of a {type(init).__name__}, which is not "
-            "taken over: fit it with init=None or 'zero'"
+            f"this {name} starts from the predictions of a {type(init).__name__}, which "
+            "cannot be imported: fit it with init=None or 'zero'"
         )
     rounds = model.estimators_
     n_iter, width = rounds.shape

@@ -29,22 +29,7 @@ _KEYWORDS = """
 
 
 def to_c(estimator: Any, path: Any = None, *, name: str = "model") -> str:
-    """Write a fitted model as one C99 file, which needs nothing but the C library.
-
-    Parameters
-    ----------
-    estimator : estimator
-        A fitted model that is a sum of trees.
-    path : path-like, optional
-        File to write.
-    name : str, default="model"
-        Prefix of the functions: ``name_predict(const double *x, double *out)``, and
-        ``name_scores`` for the scores before the link.
-
-    Returns
-    -------
-    source : str
-    """
+    """Write a fitted model as one C99 file: see the method ``to_c`` of estimators."""
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
         raise ValueError(f"name must be an identifier of C, got {name!r}")
     if name in _KEYWORDS.split():

@@ -18,6 +18,7 @@ from hybridtrees.exchange.files import (
     get,
     guarded,
     integers,
+    is_file,
     numbers,
     parse_json,
     parse_ubjson,
@@ -58,7 +59,7 @@ _TO_RAW: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 def from_xgboost(
     model: Any, *, best_iteration: bool | None = None, max_bytes: int | None = None
 ) -> ImportedRegressor | ImportedClassifier:
-    """Take over a model of XGBoost.
+    """Import a model of XGBoost.
 
     Neither xgboost nor anything in the file is executed to read a file, so that files may be opened
     that are not trusted.
@@ -84,7 +85,7 @@ def from_xgboost(
     ------
     ModelFileError
         A ValueError that names the file and the place: the file is damaged or needs more memory
-        than allowed, or the model holds something that is not taken over, such as gblinear.
+        than allowed, or the model holds something that cannot be imported, such as gblinear.
 
     Examples
     --------
@@ -113,7 +114,7 @@ def from_xgboost(
         model = booster
     if hasattr(model, "save_raw"):
         content, where = bytes(model.save_raw("ubj")), "the Booster"
-    elif isinstance(model, str | bytes | bytearray) or hasattr(model, "__fspath__"):
+    elif is_file(model):
         content, where = read_content(model, max_bytes)
     else:
         raise TypeError(
@@ -128,8 +129,8 @@ def _parse(content: bytes, where: str) -> Any:
     start = content[:64].lstrip()[:2]
     if content[:4] == b"binf" or not start.startswith(b"{"):
         raise ModelFileError(
-            f"{where} is no JSON or UBJSON model of xgboost: if it is a model in the binary format "
-            "of old versions, or a pickle, load it there and call save_model('model.json')"
+            f"{where} is not a JSON or UBJSON model of xgboost: if it is a model in the binary "
+            "format of old versions, or a pickle, load it there and call save_model('model.json')"
         )
     if start[1:] in (b'"', b"}", b" ", b"\n", b"\r", b"\t", b""):
         return parse_json(content, where)
@@ -149,8 +150,8 @@ def _read(
         booster = get(booster, "gbtree", dict, where)
     elif kind != "gbtree":
         raise ModelFileError(
-            f"{where} is a model of the booster {kind!r}, which has no trees: gbtree and dart are "
-            "taken over"
+            f"{where} is a model of the booster {kind!r}, which has no trees: gbtree and dart can "
+            "be imported"
         )
     model = get(booster, "model", dict, where)
     trees = get(model, "trees", list, where)
@@ -207,7 +208,7 @@ def _count(box: dict[str, Any], key: str, where: str) -> int:
 def _rounds(
     model: dict[str, Any], learner: dict[str, Any], info: np.ndarray, to_best: bool, where: str
 ) -> tuple[int, int]:
-    """Return the number of trees to take over, and of rounds."""
+    """Return the number of trees to import, and of rounds."""
     n_trees = len(info)
     parameters = get(model, "gbtree_model_param", dict, where)
     bounds = model.get("iteration_indptr")

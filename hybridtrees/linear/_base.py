@@ -350,21 +350,13 @@ class LinearModel(TermCoefficients, RawScoreMixin, RegressionParameters):
         return self._line().predict(values, None, n_threads)
 
     def _additive_form(self) -> AdditiveForm:
-        from hybridtrees.core.tree.additive import AdditiveForm, Link, feature_columns, joined
-        from hybridtrees.linear.terms import design_terms, terms_tree
+        from hybridtrees.core.tree.additive import feature_columns
+        from hybridtrees.linear.terms import design_terms, regression_form, terms_tree
 
         columns = list(feature_columns(self._reader))
         constant, terms = design_terms(self._design, self._line(), columns)
         trees = [terms_tree(terms, columns, len(constant))]
-        loss = vars(self).get("_loss")
-        return AdditiveForm(
-            constant,
-            joined(trees, len(columns), len(constant)),
-            tuple(columns),
-            Link() if loss is None else loss.output_link(),
-            self._reader,
-            vars(self).get("classes_"),
-        )
+        return regression_form(self, constant, trees, columns)
 
     def _coef_table(self, k: int) -> tuple[list[str], np.ndarray, np.ndarray]:
         """Return names, coefficients and standard errors of output `k`, the intercept first."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hybridtrees.core.tree.additive import Column, line_tree
+from hybridtrees.core.tree.additive import AdditiveForm, Column, Link, joined, line_tree
 from hybridtrees.core.tree.tree import Tree
 from hybridtrees.linear.design import Design
 from hybridtrees.linear.regression import Line
@@ -69,3 +70,18 @@ def terms_tree(terms: Sequence[Term], columns: list[Column], n_outputs: int) -> 
     used = [place[id(term.column)] for term in terms]
     coef = np.array([term.coef for term in terms]).reshape(len(terms), n_outputs)
     return line_tree(coef, used, np.array([term.center for term in terms]))
+
+
+def regression_form(
+    model: Any, constant: Floats, trees: Sequence[Tree], columns: Sequence[Column]
+) -> AdditiveForm:
+    """Return the form of a fitted regression or classification, a sum of these trees."""
+    loss = vars(model).get("_loss")
+    return AdditiveForm(
+        constant,
+        joined(trees, len(columns), len(constant)),
+        tuple(columns),
+        Link() if loss is None else loss.output_link(),
+        model._reader,
+        vars(model).get("classes_"),
+    )

@@ -150,14 +150,14 @@ class Rounds(Trees):
         return [*sorted(between - {first, last}), last]
 
     def amount(self, model: Any, level: int) -> int:
-        """Return the number of rounds: all candidates take steps of the same length in total."""
+        """Return the number of rounds: its product with the learning rate is the same for all."""
         rate = model.learning_rate
         if not self.by_rate or not isinstance(rate, int | float) or not rate > 0:
-            return level  # `fit` refuses rates that are none
+            return level  # `fit` refuses invalid rates
         return max(1, round(level * min(REFERENCE_RATE / rate, _MOST_STRETCH)))
 
     def prepared(self, model: Any) -> Any:
-        """Set the parameters of a fresh copy: no rounds are given away to early stopping."""
+        """Set the parameters of a fresh copy: early stopping must not cut the rounds of a rung."""
         if isinstance(model, BoostedModel):
             return model.set_params(early_stopping_rounds=None)
         return model.set_params(warm_start=True, n_iter_no_change=None)

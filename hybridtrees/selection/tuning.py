@@ -224,7 +224,7 @@ def _nested(
     else:
         nested = nested_parts(rows, sizes, False, labels, seed)
     if labels is not None:
-        # A class of few rows must not be lacking.
+        # Classes of few rows must be present, too.
         one_each = rows[np.unique(labels[rows], return_index=True)[1]]
         nested = [np.union1d(part, one_each) for part in nested]
     return [*map(np.sort, nested), rows]

@@ -17,12 +17,12 @@ _COLDEST, _HOTTEST = 0.25, 4.0
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 _STEPS = 40
 
-# The least probability of a class in the held-out loss: a class that a fold has not seen.
+# Least probability in the held-out loss: that of a class which a fold has not seen is 0.
 FLOOR = 1e-6
 
 
 def right_probabilities(proba: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return the probabilities of the classes that came, (..., n_rows), none of them 0."""
+    """Return the probabilities of the observed classes, (..., n_rows), none of them 0."""
     return np.asarray(np.clip(proba[..., np.arange(len(codes)), codes], FLOOR, 1.0))
 
 
@@ -99,7 +99,7 @@ class Isotonic(Checked):
 
     @classmethod
     def learn(cls, proba: np.ndarray, codes: np.ndarray, weight: np.ndarray | None) -> Isotonic:
-        """Fit the regressions of whether a class came on its probability."""
+        """Fit the regressions of the indicator of each class on its probability."""
         n_classes = proba.shape[1]
         points, levels = [], []
         for k in (1,) if n_classes == 2 else range(n_classes):
@@ -141,7 +141,7 @@ def _steps(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return points and levels of an isotonic regression, with lines between its blocks.
 
-    No level is 0 or 1: a block of all rows would still leave one row in m + 2 to be otherwise
+    No level is 0 or 1: even the level of a block of all m rows is 1 / (m + 2) away from them
     (Laplace's rule of succession).
     """
     from scipy.optimize import isotonic_regression

@@ -38,11 +38,11 @@ class Request:
 
 @dataclass
 class HeldOut:
-    """What models say of rows that they have not seen."""
+    """Predictions of models for rows that they have not seen."""
 
     rows: np.ndarray  # row numbers, each at most once
     answers: tuple[np.ndarray, ...]  # (len(rows), n_values) each
-    fold: np.ndarray | None = None  # which model has answered
+    fold: np.ndarray | None = None  # which model has predicted the row
     models: list[Any] = field(default_factory=list)
 
 
@@ -59,7 +59,7 @@ def check_fit_options(name: str, way: str, options: dict[str, Any]) -> None:
 def by_folds(
     model: Any, request: Request, ask: Callable[[Any, Any], tuple[np.ndarray, ...]], keep: bool
 ) -> HeldOut:
-    """Fit copies of a model to folds, and ask each about the rows that it has not seen."""
+    """Fit copies of a model to folds, and predict with each the rows that it has not seen."""
     columns = open_columns(request.X)
     n_rows = columns.shape[0]
     grouped = check_per_row(request.groups, "groups", n_rows)

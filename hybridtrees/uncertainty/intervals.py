@@ -94,7 +94,7 @@ class Intervals(Checked):
             return
         level = np.average(size, axis=0, weights=self.weight)
         with warnings.catch_warnings():
-            # That a row is in every sample, which is dealt with below.
+            # The warning that some rows have no out-of-bag prediction: see below.
             warnings.simplefilter("ignore", UserWarning)
             forest.fit(X, size[:, 0] if size.shape[1] == 1 else size, self.weight)
         spread = forest.oob_prediction_.reshape(size.shape)
@@ -183,7 +183,7 @@ def _not_small(spread: np.ndarray, level: np.ndarray) -> np.ndarray:
 
 
 def _best_power(size: np.ndarray, spread: np.ndarray, weight: np.ndarray | None) -> float:
-    """Return the power of the spread under which residuals are most likely Laplace.
+    """Return the power of the spread of the largest likelihood, for Laplace residuals.
 
     A power above 0 must raise the likelihood by more than half the logarithm of the number of rows.
     """
@@ -199,7 +199,7 @@ def _best_power(size: np.ndarray, spread: np.ndarray, weight: np.ndarray | None)
 
 
 def _without_rows(forest: Any) -> Any:
-    """Return the forest without what it knows of its training rows."""
+    """Return the forest without its results about training rows."""
     for name in ("oob_prediction_", "oob_curve_", "oob_score_"):
         vars(forest).pop(name, None)
     return forest

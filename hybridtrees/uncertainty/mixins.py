@@ -57,11 +57,11 @@ class HeldOutMixin:
     # -- what regressors and classifiers differ in ----------------------------------------------
 
     def _tell_rows(self, model: Any, X: Any) -> tuple[np.ndarray, ...]:
-        """Return what a fitted model says of rows, before any calibration."""
+        """Return the predictions of a fitted model, before any calibration."""
         raise NotImplementedError
 
     def _learn_uncertainty(self, held: HeldOut, request: Request, learns_sets: bool) -> None:
-        """Keep what held-out rows say."""
+        """Learn from held-out rows, and keep the result."""
         raise NotImplementedError
 
     # -- held-out rows of fit -------------------------------------------------------------------
@@ -112,7 +112,7 @@ class HeldOutMixin:
         return partial(self._finish_fit, way, given.get("X"), given.get("y"), options)
 
     def _forget(self) -> None:
-        """Drop what rows held out of an earlier fit have said: they are no longer held out."""
+        """Drop what was learned from rows held out of an earlier fit: the next may fit them."""
         for name in (*_LEARNED, "_held_out"):
             self.__dict__.pop(name, None)
 
@@ -214,7 +214,7 @@ class HeldOutMixin:
         return self
 
     def _learned(self, what: str) -> Any:
-        """Return what held-out rows have said; an error says how to get it."""
+        """Return what was learned from held-out rows; if nothing was, an error says how to."""
         self._check_is_fitted()  # type: ignore[attr-defined]
         found = vars(self).get("_uncertainty")
         if found is None:
@@ -268,7 +268,7 @@ class IntervalMixin(HeldOutMixin):
             self._spread_table(X),
             request.target[rows],
             weight,
-            # Residuals of related rows tell of each other, in models of one or the other.
+            # Related rows have similar residuals: out of bag, the forest would seem too good.
             None if related else spread_forest(self),
         )
 

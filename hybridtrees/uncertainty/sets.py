@@ -32,7 +32,7 @@ class Sets(Checked):
 
     @classmethod
     def learn(cls, held: HeldOut, codes: np.ndarray, weight: np.ndarray | None) -> Sets:
-        """Measure the probabilities of the classes that came."""
+        """Measure the probabilities of the observed classes."""
         made = cls()
         (proba,) = held.answers
         own = np.arange(len(codes))

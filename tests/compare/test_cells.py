@@ -46,7 +46,7 @@ def test_numbers_as_people_write_them(cells, numbers):
         (["1,5", "2.5"], "decimal points, as in '2.5', and decimal commas, as in '1,5'"),
         (["$5", "\u20ac5"], "different signs of a currency"),
         (["45 %", "0.3"], "per cent signs here and there"),
-        ([*map(str, range(9)), "about 5"], "1 of 10 different values are no numbers, such as 'ab"),
+        ([*map(str, range(9)), "about 5"], "1 of 10 different values are not numbers, such as 'ab"),
         (["31.12.2024", "1.1.2024"], "dates such as '1.1.2024' are not read, write them as 2024"),
         (["a", "b", "1"], ""),
         (["12,34,567", "1.2.3"], ""),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hybridtrees.core.base.dtypes import NODE_DTYPE
-from hybridtrees.core.grow._leaf_lines import column_units, line_reach, line_terms, short_bounds
+from hybridtrees.core.grow._leaf_passes import column_units, line_reach, line_terms, short_bounds
 from hybridtrees.core.tree.tree import Tree
 
 WIDTH, P = 3, 5

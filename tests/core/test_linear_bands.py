@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from linear_leaf_cases import N_FEATURES, check, linear_tree, predictions, table
 from strategies import random_tree
 
-from hybridtrees.core.grow._leaf_lines import short_bounds
+from hybridtrees.core.grow._leaf_passes import short_bounds
 from hybridtrees.core.tree.tree import TreeEnsemble
 
 BAND = 8  # trees that are summed together: linear_leaves.h

@@ -14,15 +14,6 @@ matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 
 
-@pytest.fixture
-def ax():
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots()
-    yield axes
-    pyplot.close(figure)
-
-
 def oracle(predict, X, weight, edges, j):
     """Effects by loops over intervals and rows."""
     steps, counts = [], []

@@ -25,15 +25,6 @@ matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 
 
-@pytest.fixture
-def ax():
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots()
-    yield axes
-    plt.close(figure)
-
-
 @pytest.fixture(scope="module")
 def houses():
     return ht.datasets.make_house_prices(300, random_state=0, as_frame=True)

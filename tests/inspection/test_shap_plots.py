@@ -17,15 +17,6 @@ matplotlib.use("Agg")
 PLOTS = (plot_shap_bar, plot_shap_beeswarm, plot_shap_waterfall)
 
 
-@pytest.fixture
-def ax():
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots()
-    yield axes
-    pyplot.close(figure)
-
-
 @pytest.fixture(scope="module")
 def results():
     rng = np.random.default_rng(0)

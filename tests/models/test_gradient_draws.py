@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hybridtrees as ht
-from hybridtrees.core.base._gradient_draws import draw_rows, row_sizes, sums_of_squares
+from hybridtrees.core.base._threads import draw_rows, row_sizes, sums_of_squares
 from hybridtrees.models.shared.row_draws import (
     HESSIAN_SHARE,
     draw_by_gradient,

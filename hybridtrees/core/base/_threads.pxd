@@ -1,4 +1,4 @@
-"""Threads, interrupts, sums in any order and draws by row number, used everywhere."""
+"""Threads, interrupts, sums in any order, and draws of rows: used everywhere."""
 
 from libc.math cimport INFINITY
 

@@ -10,8 +10,14 @@ import numpy as np
 
 from hybridtrees.core.base._types import CONSTANT
 from hybridtrees.core.bins.matrix import BinnedMatrix
-from hybridtrees.core.grow._leaf_lines import column_units, line_reach, line_terms
-from hybridtrees.core.grow._leaf_passes import add_lines, centre_moments, leaf_moments
+from hybridtrees.core.grow._leaf_passes import (
+    add_lines,
+    centre_moments,
+    column_units,
+    leaf_moments,
+    line_reach,
+    line_terms,
+)
 from hybridtrees.core.grow.grower import (
     Grower,
     LeafModel,

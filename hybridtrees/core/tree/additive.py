@@ -179,7 +179,7 @@ class AdditiveForm:
 
 
 def additive_form(estimator: Any) -> AdditiveForm:
-    """Return a fitted estimator as a sum of trees; TypeError if it is none."""
+    """Return a fitted estimator as a sum of trees; TypeError if it is not one."""
     if isinstance(estimator, type) or not hasattr(estimator, "_check_is_fitted"):
         got = estimator if isinstance(estimator, type) else type(estimator).__name__
         raise TypeError(f"estimator must be a fitted hybridtrees estimator, got {got}")

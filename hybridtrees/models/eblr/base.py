@@ -23,12 +23,12 @@ from hybridtrees.base import RawScoreMixin, atomic_fit
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import predict_threads, table_threads
 from hybridtrees.core.grow.params import GrowerParams
-from hybridtrees.core.tree.additive import AdditiveForm, Link, feature_columns, joined, with_values
+from hybridtrees.core.tree.additive import AdditiveForm, feature_columns, with_values
 from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.linear._base import RegressionParameters
 from hybridtrees.linear.regression import Line, Options
 from hybridtrees.linear.solvers import warn_not_converged
-from hybridtrees.linear.terms import design_terms, terms_tree
+from hybridtrees.linear.terms import design_terms, regression_form, terms_tree
 from hybridtrees.models.eblr.flat_rules import flat_rules
 from hybridtrees.models.eblr.growing import (
     Job,
@@ -377,15 +377,7 @@ class EBLRModel(OutputMixin, RuleReports, RawScoreMixin, RegressionParameters):
         for k, tree in enumerate(flat_rules(self._trees, type(self).__name__), start=first):
             trees.append(with_values(tree, tree.values * line.coef[k]))
             constant -= line.mean[k] * line.coef[k]
-        loss = vars(self).get("_loss")
-        return AdditiveForm(
-            constant,
-            joined(trees, len(columns), len(constant)),
-            tuple(columns),
-            Link() if loss is None else loss.output_link(),
-            self._reader,
-            vars(self).get("classes_"),
-        )
+        return regression_form(self, constant, trees, columns)
 
     def _raw_scores(self, X: Any) -> np.ndarray:
         columns, rules, n_threads = self._read(X)

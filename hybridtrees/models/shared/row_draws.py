@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from hybridtrees.core.base._gradient_draws import (
+from hybridtrees.core.base._threads import (
     INFINITE_CELLS,
+    bootstrap_draws,
+    count_bits,
     draw_rows,
+    row_bits,
     row_sizes,
+    rows_below,
     sizes_in_cell,
     sums_of_squares,
 )
-from hybridtrees.core.base._threads import bootstrap_draws, count_bits, row_bits, rows_below
 
 _WORDS = 2**64
 
