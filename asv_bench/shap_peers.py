@@ -1,11 +1,12 @@
-"""Shapley values: seconds of one thread of ours and of the peers, in turns, on the same table.
+"""Shapley values, partial dependence: seconds of one thread of ours and of the peers, in turns.
 
     python shap_peers.py                  # all cases
-    python shap_peers.py --case values    # values, interactions, lines, background
+    python shap_peers.py --case values    # values, interactions, lines, background, dependence
 
 Values and interactions are compared with xgboost (3.4 or later: earlier ones are slower), with
 trees of the same number and depth fitted to the same table; interventional values with the package
-shap on the same trees, by its share of the rows, since it takes a thousand times as long.
+shap on the same trees, by its share of the rows, since it takes a thousand times as long. Partial
+dependence from the trees alone is compared with scikit-learn's.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from hybridtrees import PLGBRegressor, XGBRegressor
-from hybridtrees.inspection import shap_values
+from hybridtrees import GradientBoostingRegressor, PLGBRegressor, XGBRegressor
+from hybridtrees.inspection import partial_dependence, shap_values
 
 N_ROWS = 10_000
 SIZES = ((100, 6), (200, 8))
@@ -130,11 +131,31 @@ def background(n_times: int) -> None:
     report("the same with 4 columns of categories", own, theirs * factor, "shap without them")
 
 
+def dependence(n_times: int) -> None:
+    """Compare partial dependence on one feature, by recursion, 100 values of the grid."""
+    import sklearn
+    from sklearn.ensemble import GradientBoostingRegressor as Peer
+    from sklearn.inspection import partial_dependence as of_peer
+
+    X, y = table(100_000)
+    how = {"n_estimators": 100, "max_depth": 3}
+    ours = GradientBoostingRegressor(**how, n_jobs=1).fit(X[:N_ROWS], y[:N_ROWS])
+    theirs = Peer(**how).fit(X[:N_ROWS], y[:N_ROWS])
+    own, other = in_turns(
+        lambda: partial_dependence(ours, X, 0, method="recursion"),
+        lambda: of_peer(theirs, X, [0], method="recursion"),
+        n_times=5 * n_times,
+    )
+    what = f"partial dependence, {len(X)} rows, 100 trees"
+    report(what, own, other, f"scikit-learn {sklearn.__version__}")
+
+
 CASES = {
     "values": lambda n_times: against_xgboost(n_times, False),
     "interactions": lambda n_times: against_xgboost(n_times, True),
     "lines": lines,
     "background": background,
+    "dependence": dependence,
 }
 
 

@@ -12,13 +12,15 @@ import numpy as np
 from hybridtrees._compare.families import BASELINE, ENSEMBLE, Family
 from hybridtrees._compare.fitting import Fit, FitJob, Part, in_package
 from hybridtrees._compare.helpers import Helpers
-from hybridtrees._compare.result import Comparison
+from hybridtrees._compare.result import Comparison, Result
 from hybridtrees._compare.scores import Prediction
 from hybridtrees.inspection import (
     PartialDependence,
     PermutationImportance,
+    ShapValues,
     partial_dependence,
     permutation_importance,
+    shap_values,
 )
 from hybridtrees.metrics import roc_curve
 from hybridtrees.selection.splits import nested_parts
@@ -26,6 +28,9 @@ from hybridtrees.selection.splits import nested_parts
 _SHARES = (0.125, 0.25, 0.5, 1.0)
 # Rows are bounded, because a drawing is not worth minutes.
 _MOST_CURVE_ROWS, _MOST_TEST_ROWS, _MOST_EFFECT_ROWS = 20_000, 1000, 300
+# Shapley values of a forest take about 2 ns per byte of its pickle and row. A model is passed over
+# if not even the fewest rows fit.
+_MOST_SHAP_ROWS, _FEWEST_SHAP_ROWS, _MOST_SHAP_WORK = 200, 40, 3e8
 _MOST_FEATURES = 40
 _MOST_ROC_POINTS = 120
 _NORMAL_95 = 1.96
@@ -168,6 +173,30 @@ def effects(comparison: Comparison, features: list[int]) -> list[PartialDependen
         one.feature_names = [comparison.data.feature_names[feature]]
         found.append(one)
     return found
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Shapley values of some test rows, for one model."""
+
+    result: Result
+    values: ShapValues
+
+
+def explanation(comparison: Comparison) -> Explanation | None:
+    """Explain the winner, or else the best model that can be explained; None if there is none."""
+    results = [comparison.winner, *(r for r in comparison.results if r is not comparison.winner)]
+    for result in results:
+        n_rows = min(_MOST_SHAP_ROWS, int(_MOST_SHAP_WORK / max(result.size_bytes, 1)))
+        if result.model is None or n_rows < _FEWEST_SHAP_ROWS:
+            continue
+        rows = some(comparison.plan.test, n_rows)
+        X, n_threads = comparison.data.columns.take(rows).table, comparison.limits.n_threads
+        try:
+            return Explanation(result, shap_values(result.model, X, n_jobs=n_threads))
+        except TypeError:  # the model is no sum of trees or lines
+            continue
+    return None
 
 
 # ---- Curves of predicted classes ----------------------------------------------------------------

@@ -14,6 +14,7 @@ from hybridtrees._compare.insight import Importances, effects
 from hybridtrees._compare.report_code import snippet
 from hybridtrees._compare.report_data import cut
 from hybridtrees._compare.report_predictions import prediction_figures
+from hybridtrees._compare.report_shap import shap_figures
 from hybridtrees._compare.report_style import (
     N_CLASS_COLORS,
     color_class,
@@ -128,9 +129,14 @@ def _effect(comparison: Comparison, found: PartialDependence) -> str:
     return figure(name, axes.draw(title) + ("" if one else svg.key(marks, lines=True)))
 
 
-# What the page shows of the winner alone, in this order. A further way to explain it, such as
-# SHAP values, is a further function here.
-_OF_THE_WINNER: tuple[Callable[[Comparison, Importances | None], str], ...] = (_effects,)
+def _shap(comparison: Comparison, found: Importances | None) -> str:
+    """Shapley values: what each feature adds to the predictions of single rows."""
+    return shap_figures(comparison)
+
+
+# What the page shows of the winner alone, in this order. A further way to explain it is a further
+# function here.
+_OF_THE_WINNER: tuple[Callable[[Comparison, Importances | None], str], ...] = (_effects, _shap)
 
 
 # ---- Trees, rules and equations ---------------------------------------------------------------

@@ -29,6 +29,9 @@ COLORS = {
 }
 # For families of users, in turn.
 _OTHERS = (("#0b7a5c", "#2ee0ad"), ("#8f1d4f", "#ff6fa3"), ("#4b5320", "#d9e08a"))
+# The colours of low and high values of a feature; those between are mixed.
+SHADES = (("#b86a00", "#f2b84b"), ("#5a3fc0", "#a99bff"))
+N_SHADES = 5
 # Classes that charts tell apart by colour.
 N_CLASS_COLORS = 12
 
@@ -41,10 +44,15 @@ def color_class(family: Family) -> str:
 
 
 def color_rules() -> str:
-    """Return the rules that set the colours of all families."""
+    """Return the rules that set the colours of families, values of features, and classes."""
     both = {**COLORS, **{f"other{k}": pair for k, pair in enumerate(_OTHERS)}}
     light = "".join(f".m-{name}{{--c:{pair[0]}}}" for name, pair in both.items())
     dark = "".join(f".m-{name}{{--c:{pair[1]}}}" for name, pair in both.items())
+    (low, low_dark), (high, high_dark) = SHADES
+    for k in range(N_SHADES):
+        share = 100 * k // (N_SHADES - 1)
+        light += f".v{k}{{--c:color-mix(in srgb,{high} {share}%,{low})}}"
+        dark += f".v{k}{{--c:color-mix(in srgb,{high_dark} {share}%,{low_dark})}}"
     # Towards black or white, for a line must stand out more than the box of a node.
     for k in range(N_CLASS_COLORS):
         light += f".k{k}{{--c:color-mix(in srgb,var(--k{k}) 78%,black)}}"
@@ -250,6 +258,9 @@ figure.small .dots .row { grid-template-columns: 7em 1fr 4em; gap: 0 10px; }
 .bar { stroke: var(--c); stroke-width: 13; } circle.dot { fill: var(--c); }
 .span { stroke: var(--c); opacity: .3; stroke-width: 2; }
 .interval { stroke: var(--c); stroke-width: 5; opacity: .35; stroke-linecap: round; }
+figure + figure:has(> .swarm) { margin-top: 14px; }
+.swarm path { vector-effect: non-scaling-stroke; } .swarm .zero { stroke: var(--muted); }
+.swarm .points { opacity: .8; stroke-width: 4.6; } .points.plain { --c: var(--muted); }
 circle.full { fill: var(--c); } circle.hollow { fill: var(--paper); }
 circle.hollow, circle.pale { stroke: var(--c); stroke-width: 1.6; }
 circle.pale { fill: color-mix(in srgb, var(--c) 35%, var(--paper)); }
@@ -257,6 +268,7 @@ circle.pale { fill: color-mix(in srgb, var(--c) 35%, var(--paper)); }
   --c: var(--muted); margin: 4px 0; } .key i { display: inline-block; margin-right: 6px; }
 i.dot { width: 11px; height: 11px; border-radius: 50%; border: 1.6px solid var(--c);
   vertical-align: -1px; } i.full { background: var(--c); }
+.key .plain { --c: var(--muted); }
 i.pale { background: color-mix(in srgb, var(--c) 35%, var(--paper)); }
 i.band { border: 0; width: 18px; height: 5px; border-radius: 3px; background: var(--c);
   opacity: .5; vertical-align: 3px; }

@@ -210,6 +210,57 @@ def _bar(start: float, stop: float, style: str) -> str:
     return f'<line x1="{start:.2f}%" x2="{stop:.2f}%" y1="13" y2="13" class="{style}"/>'
 
 
+# ---- Rows of swarms -----------------------------------------------------------------------------
+
+_SWARM_WIDTH, _SWARM_HEIGHT = 1000, 34
+
+
+@dataclass(frozen=True)
+class Swarm:
+    """One row of `swarm_rows`: a point for each value."""
+
+    label: str
+    values: Sequence[float]
+    heights: Sequence[float]  # From the middle of the row, within half of it
+    styles: Sequence[str]  # Class of the colour of each point
+    about: str  # For people who cannot see the points
+
+
+def swarm_rows(title: str, rows: Sequence[Swarm], *, most_ticks: int = 5) -> str:
+    """Draw a row of many points for each label, all on one axis with a line at 0, as HTML.
+
+    The drawing of a row is stretched to its column, its points are not.
+    """
+    scale = Scale([0.0, *(v for row in rows for v in row.values)], 0, _SWARM_WIDTH, margin=0.03)
+    ticks = [(scale(tick), tick) for tick in scale.ticks(most_ticks)]
+    middle = _SWARM_HEIGHT / 2
+    grid = "".join(f"M{x:.0f} 0v{_SWARM_HEIGHT}" for x, _ in ticks)
+    behind = (
+        f'<path d="{grid}" class="grid"/>'
+        f'<path d="M{scale(0.0):.0f} 0v{_SWARM_HEIGHT}" class="zero"/>'
+    )
+    drawn = []
+    for row in rows:
+        paths: dict[str, str] = {}
+        for value, height, style in zip(row.values, row.heights, row.styles, strict=True):
+            place = f"M{scale(value):.0f} {middle - height * _SWARM_HEIGHT:.1f}h0"
+            paths[style] = paths.get(style, "") + place
+        points = "".join(f'<path d="{d}" class="points {s}"/>' for s, d in sorted(paths.items()))
+        alt = escape(f"{row.label}: {row.about}", quote=True)
+        drawn.append(
+            f"<div class='row'><span class='name'>{escape(row.label)}</span>"
+            f'<svg viewBox="0 0 {_SWARM_WIDTH} {_SWARM_HEIGHT}" width="{_SWARM_WIDTH}" '
+            f'height="{_SWARM_HEIGHT}" preserveAspectRatio="none" role="img" aria-label="{alt}">'
+            f"{behind}{points}</svg></div>"
+        )
+    share = 100 / _SWARM_WIDTH
+    axis = "".join(text(f"{share * x:.2f}%", 13, tick_text(t), "small", "middle") for x, t in ticks)
+    return (
+        f"<div class='dots swarm' role='group' aria-label='{escape(title)}'>{''.join(drawn)}"
+        f"<div class='row axis' aria-hidden='true'><svg height='18'>{axis}</svg></div></div>"
+    )
+
+
 # ---- Small charts -------------------------------------------------------------------------------
 
 

@@ -11,10 +11,12 @@ import numpy as np
 from hybridtrees._parameters import check_integer, check_option
 from hybridtrees.input._user_tables import Columns, is_missing, open_columns
 from hybridtrees.input.targets import check_sample_weight
+from hybridtrees.inspection._recursion import known_scores
 from hybridtrees.inspection._result import Result
 
 GRIDS = ("linear", "quantile")
 KINDS = ("average", "individual", "both")
+METHODS = ("brute", "recursion")
 RESPONSES = ("auto", "predict_proba", "decision_function", "predict_raw", "predict")
 # Rows per call of predict: enough to make calls cheap, few enough to bound the memory.
 BATCH_ROWS = 1 << 15
@@ -58,6 +60,7 @@ def partial_dependence(
     sample_weight: Any = None,
     kind: str = "average",
     response_method: str = "auto",
+    method: str = "brute",
     grid: str = "linear",
     grid_resolution: int = 100,
     percentiles: tuple[float, float] = (0.05, 0.95),
@@ -84,6 +87,12 @@ def partial_dependence(
     response_method : {"auto", "predict_proba", "decision_function", "predict_raw", "predict"}
         Method to call. "auto" is `predict` for regressors, and `predict_proba` for classifiers, or
         `decision_function` if they have no probabilities.
+    method : {"brute", "recursion"}, default="brute"
+        "recursion" takes the average from the trees, at a small part of the time: a row goes both
+        ways at a split on another feature, in the proportions of the training rows. `X` gives only
+        the grid. What is averaged are the scores that `shap_values` explains: predictions of
+        regressors, log-odds or shares of the classes. Other models than sums of trees or lines
+        raise TypeError.
     grid : {"linear", "quantile"}, default="linear"
         Whether the points of a numeric feature are equally spaced or at quantiles of the rows.
     grid_resolution : int, default=100
@@ -113,7 +122,10 @@ def partial_dependence(
     check_option("grid", grid, GRIDS)
     resolution = int(check_integer("grid_resolution", grid_resolution, 2) or 0)
     percentiles = _check_percentiles(percentiles)
+    check_option("method", method, METHODS)
     respond = response(estimator, response_method)
+    if method == "recursion":
+        _check_recursion(kind, response_method, sample_weight)
     columns = open_columns(X)
     weight = check_sample_weight(sample_weight, columns.shape[0])
     indices = _feature_indices(columns, features)
@@ -125,7 +137,12 @@ def partial_dependence(
         else _feature_grid(columns, index, known, weight, resolution, percentiles, grid)
         for index, known in zip(indices, labels, strict=True)
     ]
-    average, individual = _evaluate(respond, columns, indices, grids, kind, weight)
+    average: np.ndarray | None
+    individual: np.ndarray | None = None
+    if method == "recursion":
+        average = _by_recursion(estimator, columns, indices, grids)
+    else:
+        average, individual = _evaluate(respond, columns, indices, grids, kind, weight)
     names = columns.feature_names(estimator)
     n_outputs = len(average if average is not None else individual)  # type: ignore[arg-type]
     return PartialDependence(
@@ -137,6 +154,28 @@ def partial_dependence(
         [known is not None for known in labels],
         _output_names(estimator, n_outputs),
     )
+
+
+def _check_recursion(kind: str, response_method: str, sample_weight: Any) -> None:
+    for name, fits, wanted in (
+        ("kind='average'", kind == "average", "there are no predictions of single rows"),
+        ("response_method='auto'", response_method == "auto", "it averages scores"),
+        ("sample_weight=None", sample_weight is None, "it uses the weights of the training rows"),
+    ):
+        if not fits:
+            raise ValueError(f"method='recursion' needs {name}: {wanted}")
+
+
+def _by_recursion(
+    estimator: Any, columns: Columns, indices: list[int], grids: list[np.ndarray]
+) -> np.ndarray:
+    """Return the mean scores at all points of the grid, from the trees alone."""
+    shape = tuple(len(values) for values in grids)
+    places = [place.ravel() for place in np.indices(shape)]
+    table = columns.take(np.zeros(len(places[0]), dtype=np.intp)).replaced(
+        {j: values[place] for j, values, place in zip(indices, grids, places, strict=True)}
+    )
+    return known_scores(estimator, table, indices).T.reshape(-1, *shape)
 
 
 def response(estimator: Any, method: str) -> Any:
@@ -254,15 +293,21 @@ def weighted_quantiles(
     If a share falls exactly between two values it is their mean, so that a weight of 2 is the same
     as a repeated row.
     """
-    order = np.argsort(values, kind="stable")
-    values = values[order]
-    weight = np.ones(len(values)) if weight is None else weight[order].astype(np.float64)
-    values, weight = values[weight > 0], weight[weight > 0]
-    total = np.cumsum(weight)
-    targets = np.asarray(shares, dtype=np.float64) * total[-1]
-    slack = 1e-12 * total[-1]  # the sums are rounded
-    low = np.minimum(np.searchsorted(total, targets - slack, side="left"), len(values) - 1)
-    high = np.minimum(np.searchsorted(total, targets + slack, side="right"), len(values) - 1)
+    shares = np.asarray(shares, dtype=np.float64)
+    slack = 1e-12  # the sums are rounded
+    if weight is None:
+        n = len(values)
+        low = np.ceil(n * (shares - slack)).astype(np.intp) - 1
+        high = np.floor(n * (shares + slack)).astype(np.intp)
+        low, high = np.clip(low, 0, n - 1), np.clip(high, 0, n - 1)
+        values = np.partition(values, np.unique([low, high]))
+    else:
+        order = np.argsort(values, kind="stable")
+        order = order[weight[order] > 0]
+        values, total = values[order], np.cumsum(weight[order], dtype=np.float64)
+        low = np.searchsorted(total, total[-1] * (shares - slack), side="left")
+        high = np.searchsorted(total, total[-1] * (shares + slack), side="right")
+        low, high = np.minimum(low, len(values) - 1), np.minimum(high, len(values) - 1)
     middle: np.ndarray = (values[low] + values[high]) / 2
     return middle
 
@@ -277,24 +322,27 @@ def _feature_grid(
     grid: str,
 ) -> np.ndarray:
     """Return the grid of one feature: its levels, its distinct values if few, or a range."""
-    values = columns.column(index)
+    values = np.ascontiguousarray(columns.column(index))
     known = ~is_missing(values)
     if not known.any():
         raise ValueError(f"column {index} of X holds no value at all: give its custom_values")
-    values = values[known]
+    values = values if known.all() else values[known]
     if labels is not None:
         return _levels(values, labels)
-    distinct = np.unique(values.astype(np.float64) if values.dtype.kind == "O" else values)
-    if len(distinct) < resolution:
-        return distinct
+    values = values.astype(np.float64) if values.dtype.kind == "O" else values
+    # The first rows tell of most features that they have many values.
+    if len(np.unique(values[: 10 * resolution])) < resolution:
+        distinct = np.unique(values)
+        if len(distinct) < resolution:
+            return distinct
     weight = None if weight is None else weight[known]
     if weight is not None and not (weight > 0).any():
         weight = None
     shares = np.array(percentiles)
     if grid == "quantile":
         shares = np.linspace(*percentiles, resolution)
-        return np.unique(weighted_quantiles(values.astype(np.float64), weight, shares))
-    low, high = weighted_quantiles(values.astype(np.float64), weight, shares)
+        return np.unique(weighted_quantiles(values.astype(np.float64, copy=False), weight, shares))
+    low, high = weighted_quantiles(values.astype(np.float64, copy=False), weight, shares)
     if low == high:
         raise ValueError(
             f"percentiles {percentiles} of column {index} of X are equal ({low}): choose others, "

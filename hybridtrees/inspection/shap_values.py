@@ -173,18 +173,24 @@ def _explain(estimator: Any, X: Any, background: Any, how: _How) -> _Explained:
         members = estimator._explained_members()
         if members is not None:
             return _explain_members(estimator, members, X, background, how)
-    form = additive_form(estimator)
-    for _, inner in form.inner:
-        if inner.link.kind != "identity":
-            raise TypeError(
-                f"{type(estimator).__name__} adds up probabilities that are not linear in its "
-                f"trees ({inner.link.kind} link): it has no exact Shapley values"
-            )
+    form = linear_form(estimator, "exact Shapley values")
     codes = form.read(X)
     others = None if background is None else _read_background(form, background)
     found = _explain_form(form, codes, others, how)
     found.codes = codes
     return found
+
+
+def linear_form(estimator: Any, what: str) -> AdditiveForm:
+    """Return a model whose scores are linear in its trees; others have no `what`: TypeError."""
+    form = additive_form(estimator)
+    for _, inner in form.inner:
+        if inner.link.kind != "identity":
+            raise TypeError(
+                f"{type(estimator).__name__} adds up probabilities that are not linear in its "
+                f"trees ({inner.link.kind} link): it has no {what}"
+            )
+    return form
 
 
 def _read_background(form: AdditiveForm, background: Any) -> NDArray[Any]:
@@ -198,9 +204,7 @@ def _explain_form(
     form: AdditiveForm, codes: NDArray[Any], others: NDArray[Any] | None, how: _How
 ) -> _Explained:
     n_features = codes.shape[1]
-    base, trees = form.base, form.trees
-    if form.link.kind == "shares" and len(base) == 2:
-        base, trees = base[1:], None if trees is None else second_output(trees)
+    base, trees = explained_part(form)
     values = np.zeros((len(codes), len(base), n_features))
     pairs = np.zeros((*values.shape, n_features)) if how.interactions else None
     found = _Explained(values, pairs, base.copy(), _EXPLAINED[form.link.kind])
@@ -220,6 +224,14 @@ def _explain_form(
     for weight, inner in form.inner:
         found.plus(weight, _explain_form(inner, codes, others, how))
     return found
+
+
+def explained_part(form: AdditiveForm) -> tuple[Floats, TreeEnsemble | None]:
+    """Return the base and trees of a form; of the shares of two classes those of the second."""
+    base, trees = form.base, form.trees
+    if form.link.kind == "shares" and len(base) == 2:
+        return base[1:], None if trees is None else second_output(trees)
+    return base, trees
 
 
 def second_output(trees: TreeEnsemble) -> TreeEnsemble:

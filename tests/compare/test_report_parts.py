@@ -16,7 +16,15 @@ from hybridtrees._compare.insight import calibration, confusion, effects, roc_cu
 from hybridtrees._compare.report import comparison_html, make_report
 from hybridtrees._compare.report_code import snippet
 from hybridtrees._compare.report_data import data_part, profile
-from hybridtrees._compare.report_style import COLORS, DARK, LIGHT, STYLE, color_class
+from hybridtrees._compare.report_style import (
+    COLORS,
+    DARK,
+    LIGHT,
+    N_SHADES,
+    SHADES,
+    STYLE,
+    color_class,
+)
 from hybridtrees._compare.scores import SCORES, Prediction
 from hybridtrees.datasets import load_heart_failure, make_house_prices
 
@@ -54,6 +62,10 @@ def test_all_can_be_read(page, which):
         # Numbers of a matrix stand on the colour of a family.
         strongest = mixed(pair[which], page["paper"], float(page["heat"].strip("%")) / 100)
         assert contrast(page["ink"], strongest) >= 4.5, name
+    low, high = (pair[which] for pair in SHADES)
+    for k in range(N_SHADES):
+        assert contrast(mixed(high, low, k / (N_SHADES - 1)), page["paper"]) >= 3
+        assert STYLE.count(f".v{k}{{--c:") == 2
 
 
 def test_every_family_has_a_colour_of_its_own():
