@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,12 +13,23 @@ import numpy as np
 from hybridtrees._parameters import check_option
 from hybridtrees.core.tree.additive import AdditiveForm, Column, additive_form
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
+from hybridtrees.exchange.sql_parts import (
+    cell,
+    clipped,
+    identifier,
+    literal,
+    n_trees,
+    number,
+    ranged,
+    scalar_trees,
+    sum_of,
+    table_rows,
+    used_columns,
+)
 from hybridtrees.exchange.writing import write_text
 
 # More trees than this become tables under layout="auto".
 _MANY_TREES = 50
-# A sum of this many terms has parentheses of its own: SQLite limits the depth of an expression.
-_TERMS = 32
 _ROWS = 200  # of an INSERT
 # Levels of nested CASE expressions; deeper trees list the path to each leaf. The parser of SQLite
 # has a stack of 100.
@@ -70,7 +80,7 @@ def to_sql(
         raise ValueError(f"key must be the name of a column, or several, got {key!r}")
     form = additive_form(estimator)
     if layout == "auto":
-        layout = "case" if sum(map(_n_trees, form.all_forms())) <= _MANY_TREES else "nodes"
+        layout = "case" if sum(map(n_trees, form.all_forms())) <= _MANY_TREES else "nodes"
     single = form.classes is None and form.n_scores == 1
     made = _Writer(form, table, keys, dialect, layout, name).model(single)
     write_text(path, str(made))
@@ -112,7 +122,7 @@ class _Writer:
         for form in reversed(self.forms):
             self._add_form(form)
         outputs = self._outputs(single)
-        keys = [_name(one) for one in self.keys]
+        keys = [identifier(one) for one in self.keys]
         selected = ",\n  ".join([*keys, *outputs])
         steps = ",\n".join(f"{name} AS MATERIALIZED (\n{text}\n)" for name, text in self.steps)
         query = f"WITH {steps}\nSELECT\n  {selected}\nFROM {self.last}\nORDER BY row_"
@@ -122,19 +132,19 @@ class _Writer:
 
     def _rows(self) -> str:
         """Return the SELECT of what the trees read, column by column."""
-        lines = ["row_number() OVER () AS row_", *(_name(one) for one in self.keys)]
+        lines = ["row_number() OVER () AS row_", *(identifier(one) for one in self.keys)]
         for form in self.forms:
             k = self.number[id(form)]
-            used = _used_columns(form.trees)
+            used = used_columns(form.trees)
             for j, column in enumerate(form.columns):
                 if j in used:
                     lines.append(f"{self._column(column)} AS c{k}_{j}")
-        return "SELECT\n  " + ",\n  ".join(lines) + f"\nFROM {_name(self.table)}"
+        return "SELECT\n  " + ",\n  ".join(lines) + f"\nFROM {identifier(self.table)}"
 
     def _column(self, column: Column) -> str:
         reader = self.form.reader
         names, labels = reader.feature_names_in, reader.categories[column.feature]
-        source = _name(f"x{column.feature}" if names is None else str(names[column.feature]))
+        source = identifier(f"x{column.feature}" if names is None else str(names[column.feature]))
         if labels is None:
             number = f"CAST({source} AS {'DOUBLE' if self.duckdb else 'REAL'})"
             if self.duckdb:
@@ -142,7 +152,7 @@ class _Writer:
             if column.kind == "missing":
                 return f"CASE WHEN {number} IS NULL THEN 1.0 ELSE 0.0 END"
             return number
-        quoted = [_literal(label) for label in labels]
+        quoted = [literal(label) for label in labels]
         known = f"{source} IN ({', '.join(quoted)})" if quoted else "0 = 1"
         if column.kind == "missing":
             return f"CASE WHEN {known} THEN 0.0 ELSE 1.0 END"
@@ -154,19 +164,19 @@ class _Writer:
             rest, values = float(column.table[0]), column.table[1:].tolist()
             quoted = quoted[: len(values)]
         cases = " ".join(
-            f"WHEN {label} THEN {_number(value)}"
+            f"WHEN {label} THEN {number(value)}"
             for label, value in zip(quoted, values, strict=False)
         )
         if not cases:
-            return _number(rest)
-        return f"CASE {source} {cases} ELSE {_number(rest)} END"
+            return number(rest)
+        return f"CASE {source} {cases} ELSE {number(rest)} END"
 
     # -- scores and predictions -----------------------------------------------------------------
 
     def _add_form(self, form: AdditiveForm) -> None:
         """Add the steps that compute the scores of a form, and its predictions."""
         k = self.number[id(form)]
-        sums: list[list[str]] = [[_number(value)] for value in form.base]
+        sums: list[list[str]] = [[number(value)] for value in form.base]
         joined = ""
         if form.trees is not None and self.nodes:
             self._add_tables(form.trees, k)
@@ -174,7 +184,7 @@ class _Writer:
             for output, terms in enumerate(sums):
                 terms.append(f"sums{k}_.t{output}")
         elif form.trees is not None:
-            for tree, only in _scalar_trees(form.trees):
+            for tree, only in scalar_trees(form.trees):
                 for o, terms in enumerate(sums):
                     if only in (None, o):
                         terms.append(self._case(tree, k, o if only is None else 0))
@@ -182,8 +192,8 @@ class _Writer:
             i, n = self.number[id(inner)], inner.n_predictions
             skip = 1 if n == 2 and form.n_scores == 1 else 0
             for o, terms in enumerate(sums):
-                terms.append(f"{_number(weight)} * p{i}_{o + skip}")
-        scores = ",\n  ".join(f"{_total(terms)} AS s{k}_{o}" for o, terms in enumerate(sums))
+                terms.append(f"{number(weight)} * p{i}_{o + skip}")
+        scores = ",\n  ".join(f"{sum_of(terms)} AS s{k}_{o}" for o, terms in enumerate(sums))
         self._add_columns(f"SELECT {self.last}.*,\n  {scores}\nFROM {self.last}{joined}")
         self._add_link(form, k)
 
@@ -192,7 +202,7 @@ class _Writer:
         kind, n = form.link.kind, form.n_scores
         scores = [f"s{k}_{o}" for o in range(n)]
         if form.link.scale != 1.0:
-            scores = [f"{_number(form.link.scale)} * {score}" for score in scores]
+            scores = [f"{number(form.link.scale)} * {score}" for score in scores]
         if kind == "softmax":
             largest = scores[0] if n == 1 else f"{self._largest()}({', '.join(scores)})"
             parts = ", ".join(f"exp({s} - {largest}) AS e{k}_{o}" for o, s in enumerate(scores))
@@ -251,14 +261,14 @@ class _Writer:
             if single:
                 return [f"{found[0]} AS prediction"]
             return [f"{one} AS prediction_{o}" for o, one in enumerate(found)]
-        labels = [_literal(label) for label in form.classes]
+        labels = [literal(label) for label in form.classes]
         best = [
             f"WHEN {' AND '.join(f'{one} >= {other}' for other in found[o + 1 :])} THEN {labels[o]}"
             for o, one in enumerate(found[:-1])
         ]
         choice = f"CASE {' '.join(best)} ELSE {labels[-1]} END" if best else labels[-1]
         proba = [
-            f"{one} AS {_name(f'probability_{label}')}"
+            f"{one} AS {identifier(f'probability_{label}')}"
             for one, label in zip(found, form.classes, strict=True)
         ]
         return [f"{choice} AS prediction", *proba]
@@ -305,7 +315,7 @@ class _Writer:
         missing = int(tree.nodes["missing_left"][node])
         if tree.nodes["category_start"][node] < 0:
             threshold = float(tree.nodes["threshold"][node])
-            test = f"{x} <= {_number(threshold)}" if threshold < math.inf else f"{x} IS NOT NULL"
+            test = f"{x} <= {number(threshold)}" if threshold < math.inf else f"{x} IS NOT NULL"
             return f"{x} IS NULL OR {test}" if missing == 1 else test
         end, codes = tree.first_unknown(node), tree.category_set(node)
         listed = ", ".join(map(str, codes)) or "-1"
@@ -315,15 +325,15 @@ class _Writer:
 
     def _value(self, tree: Tree, node: int, k: int, output: int) -> str:
         """Return the value of a node where a row ends."""
-        terms = [_number(float(tree.values[node, output]))]
+        terms = [number(float(tree.values[node, output]))]
         assert tree.coef_ptr is not None
         for term in range(int(tree.coef_ptr[node]), int(tree.coef_ptr[node + 1])):
             coef = float(tree.coef[term, output])
             if coef != 0:
                 x, center = f"c{k}_{tree.coef_feature[term]}", float(tree.coef_center[term])
-                x = _clipped(x, float(tree.coef_low[term]), float(tree.coef_high[term]))
-                terms.append(f"COALESCE({_number(coef)} * ({x} - {_number(center)}), 0)")
-        text = _total(terms)
+                x = clipped(x, float(tree.coef_low[term]), float(tree.coef_high[term]))
+                terms.append(f"COALESCE({number(coef)} * ({x} - {number(center)}), 0)")
+        text = sum_of(terms)
         if tree.value_range is not None:
             low, high = tree.value_range[node, :, output].tolist()
             text = self._limited(text, low, high)
@@ -332,8 +342,8 @@ class _Writer:
     def _limited(self, text: str, low: float, high: float) -> str:
         most, least = self._largest(), "least" if self.duckdb else "min"
         if math.isfinite(high):
-            text = f"{least}({_number(high)}, {text})"
-        return f"{most}({_number(low)}, {text})" if math.isfinite(low) else text
+            text = f"{least}({number(high)}, {text})"
+        return f"{most}({number(low)}, {text})" if math.isfinite(low) else text
 
     # -- trees as tables ------------------------------------------------------------------------
 
@@ -341,7 +351,7 @@ class _Writer:
         """Add the tables of trees to the setup, and the steps that walk them."""
         name, double = f"{self.name}_{k}", "DOUBLE" if self.duckdb else "REAL"
         n_outputs = trees.n_outputs
-        rows, sets, terms = _table_rows(trees)
+        rows, sets, terms = table_rows(trees)
         outputs = ", ".join(f"v{o} {double}, low{o} {double}, high{o} {double}" for o in
                             range(n_outputs))  # fmt: skip
         self._make_table(
@@ -360,7 +370,7 @@ class _Writer:
             terms,
         )
         source = "rows_"
-        columns = sorted(_used_columns(trees))
+        columns = sorted(used_columns(trees))
         cells = "\nUNION ALL ".join(
             f"SELECT row_, {j} AS col, c{k}_{j} AS x FROM {source}" for j in columns
         )
@@ -391,7 +401,7 @@ class _Writer:
                 "AND s.code = c.x",
             ))  # fmt: skip
         lines = ", ".join(
-            f"SUM(COALESCE(m.a{o} * ({_clipped('c.x', 'm.low', 'm.high')} - m.center), 0)) AS l{o}"
+            f"SUM(COALESCE(m.a{o} * ({clipped('c.x', 'm.low', 'm.high')} - m.center), 0)) AS l{o}"
             for o in range(n_outputs)
         )
         last = f"{walk}{depth}_"
@@ -401,7 +411,7 @@ class _Writer:
             f"JOIN {name}_terms m ON m.tree = w.tree AND m.node = w.node\n"
             f"JOIN cells{k}_ c ON c.row_ = w.row_ AND c.col = m.col\nGROUP BY w.row_, w.tree",
         ))  # fmt: skip
-        values = ", ".join(f"SUM({_ranged(o)}) AS t{o}" for o in range(n_outputs))
+        values = ", ".join(f"SUM({ranged(o)}) AS t{o}" for o in range(n_outputs))
         self.steps.append((
             f"sums{k}_",
             f"SELECT w.row_, {values}\nFROM {last} w\n"
@@ -412,120 +422,5 @@ class _Writer:
     def _make_table(self, name: str, columns: str, rows: Sequence[Sequence[Any]]) -> None:
         self.setup.append(f"CREATE TABLE {name} ({columns});\n")
         for start in range(0, len(rows), _ROWS):
-            part = (f"({', '.join(map(_cell, row))})" for row in rows[start : start + _ROWS])
+            part = (f"({', '.join(map(cell, row))})" for row in rows[start : start + _ROWS])
             self.setup.append(f"INSERT INTO {name} VALUES\n" + ",\n".join(part) + ";\n")
-
-
-# ---- Parts ------------------------------------------------------------------------------------
-
-
-def _table_rows(trees: TreeEnsemble) -> tuple[list[Any], list[Any], list[Any]]:
-    """Return the rows of the tables of nodes, sets and terms."""
-    rows, sets, terms = [], [], []
-    n_outputs = trees.n_outputs
-    for number, (tree, output) in enumerate(_scalar_trees(trees)):
-        places = range(n_outputs) if output is None else [output]
-        assert tree.coef_ptr is not None
-        for node in range(tree.n_nodes):
-            own = tree.nodes[node]
-            by_set, inner = own["category_start"] >= 0, own["left"] >= 0
-            row = [number, node, *[None] * 6]
-            if inner:
-                threshold = None if by_set or own["threshold"] == np.inf else own["threshold"]
-                end = tree.first_unknown(node) if by_set else None
-                row[2:] = (
-                    own["feature"],
-                    threshold,
-                    own["missing_left"],
-                    end,
-                    own["left"],
-                    own["right"],
-                )
-            values = [0.0, None, None] * n_outputs
-            for k, place in enumerate(places):
-                values[3 * place] = tree.values[node, k]
-                if tree.value_range is not None:
-                    values[3 * place + 1 : 3 * place + 3] = tree.value_range[node, :, k]
-            rows.append([*row, *values])
-            if by_set:
-                sets += [(number, node, code) for code in tree.category_set(node)]
-            for term in range(int(tree.coef_ptr[node]), int(tree.coef_ptr[node + 1])):
-                coefs = [0.0] * n_outputs
-                for k, place in enumerate(places):
-                    coefs[place] = tree.coef[term, k]
-                about = tree.coef_center[term], tree.coef_low[term], tree.coef_high[term]
-                terms.append([number, node, tree.coef_feature[term], *about, *coefs])
-    return rows, sets, terms
-
-
-def _scalar_trees(trees: TreeEnsemble) -> Iterator[tuple[Tree, int | None]]:
-    """Yield trees with the output of their values; None for a value of each output."""
-    single = trees.values.shape[1] == 1
-    for tree, output in zip(trees, trees.tree_output, strict=True):
-        yield tree, int(output) if single else None
-
-
-def _used_columns(trees: TreeEnsemble | None) -> set[int]:
-    """Return the columns that splits or terms read."""
-    if trees is None:
-        return set()
-    split = trees.nodes["feature"][trees.nodes["left"] >= 0]
-    return {*split.tolist(), *trees.coef_feature.tolist()}
-
-
-def _n_trees(form: AdditiveForm) -> int:
-    return 0 if form.trees is None else form.trees.n_trees
-
-
-def _total(terms: Sequence[str]) -> str:
-    """Return a sum with parentheses around parts of it."""
-    while len(terms) > _TERMS:
-        parts = [terms[k : k + _TERMS] for k in range(0, len(terms), _TERMS)]
-        terms = [f"({' + '.join(part)})" for part in parts]
-    return " + ".join(terms)
-
-
-def _clipped(x: str, low: float | str, high: float | str) -> str:
-    """Return a value within limits; a missing one stays missing."""
-    cases = ""
-    for sign, limit in (("<", low), (">", high)):
-        if isinstance(limit, str) or math.isfinite(limit):
-            text = limit if isinstance(limit, str) else _number(limit)
-            cases += f"WHEN {x} {sign} {text} THEN {text} "
-    return f"(CASE {cases}ELSE {x} END)" if cases else x
-
-
-def _ranged(output: int) -> str:
-    """Return the value of a node of the tables with its line, within its range."""
-    value = f"(n.v{output} + COALESCE(l.l{output}, 0))"
-    return _clipped(value, f"n.low{output}", f"n.high{output}")
-
-
-def _number(value: float) -> str:
-    """Return a literal of double precision: without an exponent it might be a decimal number."""
-    if math.isnan(value):
-        return "NULL"
-    if math.isinf(value):
-        value = math.copysign(sys.float_info.max, value)
-    text = repr(float(value))
-    return text if "e" in text else f"{text}e0"
-
-
-def _cell(value: Any) -> str:
-    if value is None or (isinstance(value, float | np.floating) and not np.isfinite(value)):
-        return "NULL"
-    return _number(float(value)) if isinstance(value, float | np.floating) else str(int(value))
-
-
-def _name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _literal(label: Any) -> str:
-    """Return a label as a literal: a number, a truth value or text."""
-    label = label.item() if hasattr(label, "item") else label
-    if isinstance(label, bool):
-        return "TRUE" if label else "FALSE"
-    if isinstance(label, int | float):
-        return str(label) if isinstance(label, int) else _number(label)
-    return "'" + str(label).replace("'", "''") + "'"
