@@ -146,12 +146,12 @@ class _Writer:
         names, labels = reader.feature_names_in, reader.categories[column.feature]
         source = identifier(f"x{column.feature}" if names is None else str(names[column.feature]))
         if labels is None:
-            number = f"CAST({source} AS {'DOUBLE' if self.duckdb else 'REAL'})"
+            cast = f"CAST({source} AS {'DOUBLE' if self.duckdb else 'REAL'})"
             if self.duckdb:
-                number = f"CASE WHEN isnan({number}) THEN NULL ELSE {number} END"
+                cast = f"CASE WHEN isnan({cast}) THEN NULL ELSE {cast} END"
             if column.kind == "missing":
-                return f"CASE WHEN {number} IS NULL THEN 1.0 ELSE 0.0 END"
-            return number
+                return f"CASE WHEN {cast} IS NULL THEN 1.0 ELSE 0.0 END"
+            return cast
         quoted = [literal(label) for label in labels]
         known = f"{source} IN ({', '.join(quoted)})" if quoted else "0 = 1"
         if column.kind == "missing":
