@@ -16,6 +16,7 @@ import sys
 import traceback
 import warnings
 from contextlib import redirect_stdout
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -52,6 +53,9 @@ SANE = (
     ValueError,
 )
 INSANE = (RecursionError, SystemError, MemoryError)
+# What explanations and exports may raise, of any file: errors that say what is wrong.
+CLEAR = (ArithmeticError, AttributeError, NotImplementedError, TypeError, ValueError)
+EXPLICIT = ("shap_values", "interactions", "background", "compile", "compiled", "to_")
 
 # Takes memory by the number of rows that a forest says it was fitted to, which nothing else in a
 # file bears out.
@@ -61,6 +65,7 @@ _BY_STATED_ROWS = ("standard_errors", "estimators_samples_")
 _NO_READERS = ("fit", "set_", "save", "get_metadata_routing", "plot")
 
 
+@cache
 def table(n_columns=3, n_rows=280):
     """A table with missing values and categories, a number and a class to predict.
 
@@ -85,6 +90,9 @@ def table(n_columns=3, n_rows=280):
 def readers(model):
     """Names and functions of all that a model can be asked with a table, a target or nothing."""
     X, y, labels = table(4 if getattr(model, "n_features_in_", 3) == 4 else 3)
+    n_codes = getattr(getattr(model, "_reader", None), "n_codes", None)
+    if n_codes is not None and not np.any(n_codes):  # imported, and knows numbers only
+        X = X.assign(**{name: X[name].cat.codes for name in X.columns[2:]})
     target = labels if hasattr(model, "classes_") else y
     given = {"X": X, "y": target}
     for name in sorted(dir(type(model))):
@@ -103,11 +111,29 @@ def readers(model):
         if set(needed) <= set(given):
             arguments = [given[key] for key in needed]
             yield name, lambda name=name, a=arguments: consume(getattr(model, name)(*a))
+    if hasattr(model, "shap_values"):
+        yield "interactions", lambda: model.shap_values(X[:9], interactions=True)
+        yield "background", lambda: model.shap_values(X[:9], background=X[:9])
+    if hasattr(model, "compile"):
+        yield "compiled", lambda: predict_compiled(model, X)
+        yield "to_sql nodes", lambda: model.to_sql(layout="nodes")
     yield "attributes", lambda: [getattr(model, name) for name in vars(model)]
     yield "repr", lambda: repr(model)
     yield "export_text", lambda: inspection.export_text(model)
     yield "export_dot", lambda: inspection.export_dot(model)
     yield "pickle", lambda: pickle.loads(pickle.dumps(model))
+
+
+def predict_compiled(model, X):
+    """Predict with a compiled model, and with one from a pickle."""
+    compiled = model.compile()
+    rows = compiled.encode(X)
+    again = pickle.loads(pickle.dumps(compiled))
+    for one, values in ((compiled, rows), (again, rows[:1].astype(np.float64))):
+        one.predict(values)
+        one.predict_raw(values)
+        if one.classes_ is not None:
+            one.predict_proba(values)
 
 
 def consume(result):
@@ -119,18 +145,23 @@ def consume(result):
     return str(result)
 
 
-def ask_everything(model):
-    """Ask a model everything; return what went wrong."""
+def ask_everything(model, only=()):
+    """Ask a model everything, or some things only; return what went wrong."""
     wrong = []
     for name, ask in readers(model):
+        if only and name not in only:
+            continue
         try:
             with redirect_stdout(io.StringIO()):
                 ask()
         except INSANE as error:
             if not (isinstance(error, MemoryError) and name in _BY_STATED_ROWS):
                 wrong.append(f"{name}: {type(error).__name__}: {error}")
-        except SANE:
+        except CLEAR:
             pass
+        except SANE as error:
+            if name.startswith(EXPLICIT):
+                wrong.append(f"{name}: {type(error).__name__}: {error}")
         except Exception as error:
             wrong.append(f"{name}: {type(error).__name__}: {error}")
     return wrong

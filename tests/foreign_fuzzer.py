@@ -1,9 +1,10 @@
 """Import changed files of other libraries and ask the models everything; see `file_fuzzer`.
 
-    python foreign_fuzzer.py FOLDER KIND FIRST LAST
+    python foreign_fuzzer.py FOLDER KIND FIRST LAST [METHOD...]
 
 goes through the cases from FIRST to LAST of the files of one kind ("xgboost", "ubjson", "lightgbm"
-or "catboost") in FOLDER, and prints one line for each that went wrong.
+or "catboost") in FOLDER, and prints one line for each that went wrong. With METHODs the models are
+asked these only, which is quicker.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ READERS = {
 }
 
 
-def run_case(kind, content):
+def run_case(kind, content, only=()):
     """Take a file over and ask the model everything; return what went wrong, None if refused."""
     try:
         model = READERS[kind][1](content)
@@ -38,10 +39,10 @@ def run_case(kind, content):
         return None
     except Exception:
         return ["import: " + traceback.format_exc(limit=-3)]
-    return ask_everything(model)
+    return ask_everything(model, only)
 
 
-def main(folder, kind, first, last):
+def main(folder, kind, first, last, *only):
     """Go through some cases; each is a file, in turn, and a seed."""
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
@@ -60,7 +61,7 @@ def main(folder, kind, first, last):
         name, content, document = files[case % len(files)]
         print(f"case {case}: {name}", flush=True)
         faulthandler.dump_traceback_later(MOST_SECONDS, exit=True)
-        wrong = run_case(kind, mutate(name, content, document, case))
+        wrong = run_case(kind, mutate(name, content, document, case), only)
         faulthandler.cancel_dump_traceback_later()
         n_refused += wrong is None
         for one in wrong or ():

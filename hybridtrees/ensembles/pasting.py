@@ -289,7 +289,11 @@ class PastingModel(Ensemble):
         return 0.0, parts, lambda X: self._read_columns(X).table
 
     def _additive_form(self) -> AdditiveForm:
-        assert self._trees is not None
+        if self._trees is None:
+            raise TypeError(
+                f"the members of this {type(self).__name__} are not CART trees: it cannot be "
+                "expressed as a sum of trees"
+            )
         return packed_form(self._trees, self._is_hard(), self._reader, vars(self).get("classes_"))
 
     def _finish(self, mean: np.ndarray) -> np.ndarray:

@@ -173,10 +173,15 @@ def _arrays(
     place[order] = np.arange(len(order))
     nodes = tree.nodes[order]
     inner = nodes["left"] >= 0
-    left, right = (np.where(inner, place[nodes[side]], -1) for side in ("left", "right"))
-    parent = np.where(nodes["parent"] < 0, 2**31 - 1, place[nodes["parent"]])
+    # The links and the feature of a leaf stand for nothing, and may be any numbers.
+    left, right = np.full((2, len(order)), -1)
+    parent = np.full(len(order), 2**31 - 1)
+    for children, side in ((left, "left"), (right, "right")):
+        children[inner] = place[nodes[side][inner]]
+        parent[children[inner]] = np.flatnonzero(inner)
     values = tree.values[order, value].astype(np.float32).astype(np.float64)
-    feature = [columns[f].feature if f >= 0 else 0 for f in nodes["feature"]]
+    split = zip(inner, nodes["feature"], strict=True)
+    feature = [columns[f].feature if is_inner else 0 for is_inner, f in split]
     listed = [(k, own) for k, node in enumerate(order) if (own := sets[node]) is not None]
     sizes = [len(own) for _, own in listed]
     by_set = np.isin(np.arange(len(order)), [k for k, _ in listed])

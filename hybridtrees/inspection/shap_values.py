@@ -327,7 +327,8 @@ def _rows(
     display = codes.astype(object)
     for j, labels in enumerate(reader.categories):
         if labels is not None:
-            known = ~np.isnan(codes[:, j])
+            # Codes beyond the labels stand for categories that an imported model does not know.
+            known = (codes[:, j] >= 0) & (codes[:, j] < len(labels))
             display[known, j] = np.asarray(labels, dtype=object)[codes[known, j].astype(np.intp)]
             display[~known, j] = None
     return codes, display

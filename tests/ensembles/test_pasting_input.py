@@ -239,3 +239,12 @@ def test_progress(capsys):
     ht.PastingRegressor(n_estimators=6, verbose=3).fit(X, y)
     lines = capsys.readouterr().out.splitlines()
     assert [line[:8] for line in lines] == ["[3]  oob", "[6]  oob"]
+
+
+def test_members_that_are_no_trees_have_no_form():
+    X, _, labels = make_table()
+    member = ht.LogisticClassifier()
+    model = ht.PastingClassifier(estimator=member, n_estimators=2, random_state=0).fit(X, labels)
+    for export in (model.compile, model.to_c, model.to_json):
+        with pytest.raises(TypeError, match="members of this PastingClassifier are not CART trees"):
+            export()

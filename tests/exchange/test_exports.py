@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from additive_models import CLASSIFIERS, REGRESSORS, fitted
 
+import hybridtrees as ht
 from hybridtrees.core.tree.additive import additive_form
 
 MODELS = [pytest.param((*p.values, 0), id=p.id) for p in REGRESSORS]
@@ -230,3 +231,16 @@ def linked(kind, scores):
     assert kind == "logistic"
     p = 1 / (1 + np.exp(-scores[0]))
     return np.array([1 - p, p])
+
+
+def test_links_of_leaves_do_not_matter():
+    X = np.arange(40.0)[:, None]
+    model = ht.XGBRegressor(n_estimators=2, max_depth=2).fit(X, np.sin(X[:, 0] / 7))
+    truth = model.to_xgboost_json()
+    nodes = model.trees_.nodes
+    leaf = nodes["left"] < 0
+    for name in ("right", "feature"):
+        nodes[name][leaf] = -249
+    assert model.to_xgboost_json() == truth
+    nodes["feature"][leaf] = 249
+    assert model.to_xgboost_json() == truth

@@ -1,10 +1,14 @@
 """Imported models are explained and exported like our own."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import hybridtrees as ht
 from hybridtrees.core.tree.additive import additive_form
+
+TESTS = Path(__file__).parents[1]
 
 
 def data(rng, n_classes=0):
@@ -52,6 +56,19 @@ def test_forms_of_imported_models(library, n_classes, rng):
     scores = form.scores(form.read(X[:50]))[:, -sums.shape[1] :]
     np.testing.assert_allclose(sums, scores, rtol=1e-9, atol=1e-12)
     assert "double" in model.to_c() and model.to_json() and model.to_sql().query
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.parametrize("stem", ["catboost_classes", "catboost_oblivious"])
+def test_shap_of_categories_that_an_imported_model_does_not_know(stem):
+    model = ht.from_catboost(TESTS / "data" / "foreign" / f"{stem}.json")
+    labels = model._reader.categories[2]
+    X = np.array([[0.5, -0.5, labels[0], "of no split"], [0.5, -0.5, "unheard of", None]], object)
+    found = model.shap_values(X)
+    scores = additive_form(model).scores(additive_form(model).read(X))
+    sums = np.asarray(found.values).sum(axis=1) + found.base_values
+    np.testing.assert_allclose(sums.reshape(2, -1), scores, rtol=1e-9, atol=1e-12)
+    assert found.display_data[:, 2].tolist() == [labels[0], None]
 
 
 @pytest.mark.peer
