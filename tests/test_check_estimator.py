@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 # Checks that are expected to fail, by name, and why. The estimators as they come have none.
 DRAWN = "rows are drawn: weight two and a row twice agree in distribution only"
 UNDONE = "calibrated probabilities are those of the rows as they are"
+FOLDS = "weights leave four rows, and five folds need more: that is refused first"
 OTHERS = "the check sets a parameter of trees, which an ensemble of other members refuses"
 EXPECTED_WITH_DRAWS = {
     "check_sample_weight_equivalence_on_dense_data": DRAWN,
@@ -31,6 +32,8 @@ def expected_failures(estimator):
     expected = EXPECTED_WITH_DRAWS if draws or calibrated else {}
     if calibrated and estimator.calibrate == "isotonic":
         expected = {**expected, "check_class_weight_classifiers": UNDONE}
+    if getattr(estimator, "conformal", None) == "cv":
+        expected = {**expected, "check_classifiers_one_label_sample_weights": FOLDS}
     if isinstance(estimator, ht.AdaBoostClassifier) and estimator.estimator is not None:
         expected = {**expected, "check_class_weight_classifiers": OTHERS}
     return expected

@@ -77,7 +77,7 @@ def test_shared_bins_are_those_of_the_whole_table(stores):
 def test_bins_of_samples_are_not_used_elsewhere():
     X, y, _ = make_table(1000)
     ht.BaggingRegressor(ht.XGBRegressor(n_estimators=2), 2, random_state=0).fit(X, y)
-    assert shared._store.get() is None
+    assert shared.BIN_STORE.get() is None
 
 
 @pytest.mark.parametrize("tree_method", ["approx", "exact"])

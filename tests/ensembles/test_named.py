@@ -50,7 +50,7 @@ def test_parameters_of_members():
     params = model.get_params()
     assert params["tree"] is model.estimators[1][1]
     assert params["tree__max_depth"] == 2 and params["level"] == 0.5
-    assert set(model.get_params(deep=False)) == {"estimators", "final", "level"}
+    assert set(model.get_params(deep=False)) == {"conformal", "estimators", "final", "level"}
     model.set_params(tree__max_depth=4, line__alpha=3.0, level=0.1)
     assert model.estimators[1][1].max_depth == 4 and model.estimators[0][1].alpha == 3.0
     assert model.level == 0.1

@@ -13,8 +13,8 @@ N = 300
 MODELS = {
     "linear": (ht.LinearRegressor, {}),
     "logistic": (ht.LogisticClassifier, {}),
-    "eblr": (ht.EBLRRegressor, {"n_rules": 3}),
-    "eblr_classes": (ht.EBLRClassifier, {"n_rules": 3}),
+    "eblr": (ht.EBLRRegressor, {"n_rules": 3, "early_stopping": None}),
+    "eblr_classes": (ht.EBLRClassifier, {"n_rules": 3, "early_stopping": None}),
     "rerf": (ht.RERFRegressor, {"n_estimators": 3, "random_state": 0}),
     "rerf_classes": (ht.RERFClassifier, {"n_estimators": 3, "random_state": 0}),
     "rerf_means": (
@@ -112,7 +112,8 @@ def test_feature_selection_of_scikit_learn(name, table):
 
 def test_rule_coefficients(table):
     frame, y, _ = table
-    for model, target in ((ht.EBLRRegressor(n_rules=3), y), (ht.EBLRClassifier(n_rules=3), y > 0)):
+    how = {"n_rules": 3, "early_stopping": None}
+    for model, target in ((ht.EBLRRegressor(**how), y), (ht.EBLRClassifier(**how), y > 0)):
         model.fit(frame, target)
         assert model.rule_coef_.shape == (*model.coef_.shape[:-1], model.n_rules_)
         np.testing.assert_array_equal(model.rule_coef_, model.term_coef_[..., -model.n_rules_ :])

@@ -100,9 +100,9 @@ class GradientBoostingModel(FittedGB, TreeParameters):
         Complexity parameter of minimal cost-complexity pruning of every tree, per row: a leaf must
         lower the weighted mean squared error of the residuals by this much.
     random_state : int, Generator, RandomState or None
-        Seed of the rows and features drawn, and of the feature that is taken where several split
-        equally well ("exact"). If only that is drawn, every fit without a seed is the same. The
-        same seed gives the same model for any `n_jobs`.
+        Seed of the rows and features drawn, and, in a classifier with exact splits, of the feature
+        that is taken where several split equally well. If only that is drawn, every fit without a
+        seed is the same. The same seed gives the same model for any `n_jobs`.
     verbose : int
         Print a line every `verbose` rounds, with elapsed and remaining time.
     warm_start : bool
@@ -417,7 +417,10 @@ class GradientBoostingModel(FittedGB, TreeParameters):
         ).grouped_in(n_rows)
         mask = self._reader.is_categorical
         if self.splitter_ == "exact":
-            params = replace(params, criterion="squares", random_ties=True, random_cuts=False)
+            # Of a classifier alone: trees of several targets are those of one model per target.
+            params = replace(
+                params, criterion="squares", random_ties=self._is_classifier, random_cuts=False
+            )
             params = params.in_subtrees().pruned_afterwards()
             table = Table(part.values, mask, min_range=MIN_RANGE)
             return Grower(table, params, MeanLeaves(), n_threads)
