@@ -1,6 +1,6 @@
 """Models of LightGBM: a Booster, an estimator, or a text file.
 
-The layout is that of the text that `Booster.save_model` writes, versions v2 to v4.
+The layout is that of the text that ``Booster.save_model`` writes, versions v2 to v4.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def from_lightgbm(
     Parameters
     ----------
     model : str, path-like, bytes, lightgbm.Booster or an estimator of lightgbm
-        A text file that `Booster.save_model` wrote, its bytes, or a fitted model in memory, of
+        A text file that ``Booster.save_model`` wrote, its bytes, or a fitted model in memory, of
         which the rounds up to the best are imported, as it predicts.
     max_bytes : int, optional
         Maximum memory in bytes, counted as 32 times the size of the file. By default 512 MiB, or
