@@ -53,8 +53,9 @@ SANE = (
     ValueError,
 )
 INSANE = (RecursionError, SystemError, MemoryError)
-# What explanations and exports may raise, of any file: errors that say what is wrong.
-CLEAR = (ArithmeticError, AttributeError, NotImplementedError, TypeError, ValueError)
+# What explanations and exports may raise, of any file: errors that say what is wrong, or that an
+# optional package is not installed.
+CLEAR = (ArithmeticError, AttributeError, ImportError, NotImplementedError, TypeError, ValueError)
 EXPLICIT = ("shap_values", "interactions", "background", "compile", "compiled", "to_")
 
 # Takes memory by the number of rows that a forest says it was fitted to, which nothing else in a

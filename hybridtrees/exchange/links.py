@@ -36,6 +36,7 @@ _LINKS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], str]] = {
     "signed_square": (lambda raw: np.sign(raw) * raw * raw, "signed_square"),
     "side": (lambda raw: (raw > 0).astype(np.float64), "side"),
     "shares": (lambda raw: raw, "identity"),  # the scores are probabilities
+    "ascending": (lambda raw: np.sort(raw, axis=1), "identity"),  # quantiles that do not cross
 }
 LINKS = tuple(_LINKS)
 # Their names in `core/tree/additive.py`; "softplus" and "signed_square" have none.
@@ -47,6 +48,7 @@ _OUTPUT_LINKS: dict[str, LinkKind] = {
     "one_against_rest": "logistic",
     "side": "side",
     "shares": "shares",
+    "ascending": "sorted",
 }
 # Links of one score that is turned into the probability of the second of two classes.
 _OF_TWO = ("logistic", "side", "identity")
@@ -100,7 +102,8 @@ class Link(Checked, Loss):
             raise TypeError(f"the link {self.name!r} of the imported model cannot be exported")
         if self.name == "identity" and self.task == "classification":
             kind = "shares"
-        return OutputLink(kind, self.factor)
+        levels = tuple(map(float, range(self.n_outputs))) if kind == "sorted" else ()
+        return OutputLink(kind, self.factor, levels)
 
     def to_state(self) -> dict[str, Any]:
         """Return the state as a dict of strings and numbers."""

@@ -184,14 +184,16 @@ def _read(
     base = _base_raw(parameters, scale, n_outputs, where)
     if task == "classification" and link_name == "logistic" and n_outputs > 1:
         link_name, task = "logistic", "regression"  # several labels of a row
-    version = document.get("version", [])
+    version = [int(v) for v in list(document.get("version", []))[:3]]
+    if objective == "reg:quantileerror" and n_outputs > 1 and version >= [3, 4]:
+        link_name = "ascending"  # since 3.4 predictions do not cross, and levels ascend
     return imported(
         assemble(flat, n_features, n_outputs, where),
         reader,
         Link(link_name, n_outputs, task),
         base,
         n_iter=n_iter,
-        source="xgboost " + ".".join(str(int(v)) for v in list(version)[:3]),
+        source="xgboost " + ".".join(map(str, version)),
         objective=objective,
         classes=classes,
     )
