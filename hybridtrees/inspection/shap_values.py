@@ -107,8 +107,9 @@ def shap_values(
     Notes
     -----
     What is explained depends on the model (``ShapValues.explained``): the prediction of a
-    regressor, or its logarithm under a log link; scores of boosting and logistic regression (log-odds for two
-    classes); shares of the classes for trees and forests, of two classes that of the second.
+    regressor, or its logarithm under a log link; scores of boosting and logistic regression
+    (log-odds for two classes); shares of the classes for trees and forests, of two classes that of
+    the second.
 
     References
     ----------
