@@ -139,11 +139,6 @@ class AdditiveForm:
         for _, form in self.inner:
             yield from form.all_forms()
 
-    @property
-    def is_sum(self) -> bool:
-        """Whether the scores are sums of trees alone."""
-        return not self.inner
-
     def read(self, X: Any) -> NDArray[Any]:
         """Return the values of the features of a user's table: numbers, and codes of categories."""
         codes = self.reader.read_codes(X)
