@@ -18,6 +18,7 @@ Each check returns a plain Python value, so that NumPy scalars are accepted but 
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import math
 import reprlib
@@ -26,6 +27,8 @@ from numbers import Integral, Real
 from typing import Any, Literal, cast, overload
 
 import numpy as np
+
+from hybridtrees._aliases import own_names, unknown_name
 
 
 class _Nothing:
@@ -69,7 +72,8 @@ def make_init(cls: type, positional: tuple[str, ...] = ()) -> Callable[..., None
     """Make the constructor that assigns each declared parameter to its attribute.
 
     It is compiled from source, like that of a dataclass, so that it has a proper signature and
-    Python's own error messages. Only `positional` parameters can be passed by position.
+    Python's own error messages. Only `positional` parameters can be passed by position. Names that
+    are not declared are those of other libraries (`hybridtrees._aliases`), or errors.
     """
     parameters = declared_parameters(cls)
     ordered = [*positional, *(name for name in parameters if name not in positional)]
@@ -79,10 +83,22 @@ def make_init(cls: type, positional: tuple[str, ...] = ()) -> Callable[..., None
     body = "".join(f"    self.{name} = {name}\n" for name in ordered)
     space: dict[str, Any] = {"defaults": {name: parameters[name][0] for name in ordered}}
     exec(f"def __init__(self, {', '.join(arguments)}):\n{body}", space)
-    init: Any = space["__init__"]
-    init.__qualname__, init.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
-    init.__annotations__ = {name: parameters[name][1] for name in ordered}
-    init.declared = True
+    assign: Any = space["__init__"]
+    assign.__qualname__, assign.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
+    assign.__annotations__ = {name: parameters[name][1] for name in ordered}
+
+    @functools.wraps(assign)
+    def init(self: Any, *values: Any, **given: Any) -> None:
+        if not given.keys() <= parameters.keys():
+            given = own_names(type(self), given, ordered)
+            for name in given.keys() - parameters.keys():
+                raise TypeError(
+                    f"{type(self).__name__}.__init__() got an unexpected keyword argument "
+                    f"{name!r}{unknown_name(type(self), name, ordered)}"
+                )
+        assign(self, *values, **given)
+
+    init.declared = True  # type: ignore[attr-defined]
     return cast(Callable[..., None], init)
 
 

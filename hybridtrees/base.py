@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self, dataclass_transform
 import numpy as np
 
 from hybridtrees import _docstrings, _persistence
+from hybridtrees._aliases import own_names
 from hybridtrees._atomic_fit import atomic_fit
 from hybridtrees._parameters import attribute, declared_parameters, estimator_repr, make_init
 from hybridtrees._routing import RoutingMixin
@@ -56,6 +57,8 @@ class Estimator(RoutingMixin):
 
     # Parameters that may be passed by position.
     _positional: ClassVar[tuple[str, ...]] = ()
+    # Libraries whose names of parameters are taken too: keys of `hybridtrees._aliases.ALIASES`.
+    _dialects: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -111,7 +114,7 @@ class Estimator(RoutingMixin):
         known = self._parameter_defaults()
         nested: dict[str, dict[str, Any]] = defaultdict(dict)
         plain = {}
-        for key, value in params.items():
+        for key, value in own_names(type(self), params, known).items():
             name, inner, inner_key = key.partition("__")
             if name not in known:
                 raise ValueError(

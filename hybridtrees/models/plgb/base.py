@@ -115,6 +115,7 @@ class PiecewiseLinearModel(BoostedModel):
     max_leaves_: int = attribute()
     min_samples_leaf_: int = attribute()
     _leaves_by_rows: ClassVar[bool] = True
+    _dialects: ClassVar[tuple[str, ...]] = ("common", "xgboost", "lightgbm")
 
     max_leaves: int | None = None
     max_depth: int | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -65,6 +65,8 @@ class XGBModel(BoostedModel):
     verbosity, validate_parameters : int, bool or None
         Parameters of xgboost without effect: parameters are always validated.
     """
+
+    _dialects: ClassVar[tuple[str, ...]] = ("xgboost", "lightgbm")
 
     max_leaves: int = 0
     tree_method: Literal["hist", "auto", "exact", "approx"] = "hist"

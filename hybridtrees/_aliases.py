@@ -1,0 +1,239 @@
+"""Names that other libraries have for parameters: one table, read by one function.
+
+A class lists the libraries whose names it takes in `_dialects`, the first that knows a name wins.
+Constructors and `set_params` translate such names before they store anything: attributes,
+`get_params` and everything built on them (clones, grids, files) hold the class's own names only.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# From the value of a name and the names of a class's own parameters to values of these.
+Reading = Callable[[Any, Collection[str]], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Alias:
+    """What a name of another library stands for.
+
+    Attributes
+    ----------
+    to : str or function
+        A parameter of the same meaning; a class without it gives the hint. Or a function that
+        returns the parameters that a value stands for, and raises a ValueError for a value that
+        has no counterpart.
+    hint : str
+        What to use instead, for the end of an error message.
+    """
+
+    to: str | Reading = ""
+    hint: str = ""
+
+
+# -- values that are read ---------------------------------------------------------------------
+
+
+def _nothing(value: Any, known: Collection[str]) -> Mapping[str, Any]:
+    """Take any value, without effect."""
+    return {}
+
+
+def _silent(value: Any, known: Collection[str]) -> Mapping[str, Any]:
+    return {"verbosity": 0} if value else {}
+
+
+def _bagging_freq(value: Any, known: Collection[str]) -> Mapping[str, Any]:
+    """Read the number of rounds that use one draw of rows; 0 draws none."""
+    if value not in (None, 0, 1):
+        raise ValueError("rows are drawn for every round: use 1, or 0 for all rows")
+    return {"subsample": 1.0} if value == 0 else {}
+
+
+def _boosting(value: Any, known: Collection[str]) -> Mapping[str, Any]:
+    if value not in (None, "gbdt", "gbrt"):
+        forests = "; use RandomForestRegressor or RandomForestClassifier"
+        raise ValueError("only 'gbdt' is supported" + forests * (value in ("rf", "random_forest")))
+    return {}
+
+
+def _linear_tree(value: Any, known: Collection[str]) -> Mapping[str, Any]:
+    """Read whether leaves are linear, which is a matter of the class here."""
+    linear = "max_leaf_features" in known
+    if value and not linear:
+        raise ValueError("leaves are constant here; use PLGBRegressor or PLGBClassifier")
+    return {"max_leaf_features": 0} if linear and not value and value is not None else {}
+
+
+def _most_leaves(value: Any, known: Collection[str]) -> Mapping[str, Any]:
+    """Read a number of leaves of which None means no limit."""
+    return {"max_leaves": 0 if value is None else value}
+
+
+def _share_of_features(value: Any, known: Collection[str]) -> Mapping[str, Any]:
+    """Read the features drawn for each node."""
+    if value is None:
+        return {"colsample_bynode": 1.0}
+    if not isinstance(value, float):
+        raise ValueError("use colsample_bynode, the share of the features drawn for each node")
+    return {"colsample_bynode": value}
+
+
+# -- the table --------------------------------------------------------------------------------
+
+_NO_DART = Alias(hint="no tree is dropped here: booster='gbtree' is the only booster")
+_NO_RANKING = Alias(hint="there is no ranking here; hybridtrees has regression and classification")
+_NO_SURVIVAL = Alias(hint="there are no survival models here")
+_NO_GPU = Alias(hint="there is no GPU here: leave it out")
+_NO_LINES = Alias(
+    hint="slopes are penalised by reg_lambda of PLGBRegressor and PLGBClassifier, per standard "
+    "deviation of a feature"
+)
+_ROWS_OF_LEAF = Alias(
+    "min_samples_leaf",
+    "use min_child_weight, which counts rows under squared error and hessians else, or "
+    "PLGBRegressor or PLGBClassifier, which have min_samples_leaf",
+)
+
+ALIASES: dict[str, dict[str, Alias]] = {
+    "xgboost": {
+        "alpha": Alias("reg_alpha"),
+        "eta": Alias("learning_rate"),
+        "lambda": Alias("reg_lambda"),
+        "lambda_": Alias("reg_lambda"),
+        "min_split_loss": Alias("gamma"),
+        "nthread": Alias("n_jobs"),
+        "num_boost_round": Alias("n_estimators"),
+        "seed": Alias("random_state"),
+        "silent": Alias(_silent),
+        "use_label_encoder": Alias(_nothing),
+        "aft_loss_distribution": _NO_SURVIVAL,
+        "aft_loss_distribution_scale": _NO_SURVIVAL,
+        "gpu_id": _NO_GPU,
+        "predictor": Alias(hint="there is one predictor: leave it out"),
+        "lambdarank_num_pair_per_sample": _NO_RANKING,
+        "lambdarank_pair_method": _NO_RANKING,
+        "normalize_type": _NO_DART,
+        "one_drop": _NO_DART,
+        "rate_drop": _NO_DART,
+        "sample_type": _NO_DART,
+        "skip_drop": _NO_DART,
+        "feature_selector": Alias(hint="use LinearRegressor or LogisticClassifier"),
+        "process_type": Alias(hint="trees are always grown: leave it out"),
+        "updater": Alias(hint="use tree_method"),
+    },
+    "lightgbm": {
+        "bagging_fraction": Alias("subsample"),
+        "bagging_freq": Alias(_bagging_freq),
+        "bagging_seed": Alias(hint="use random_state"),
+        "boosting": Alias(_boosting),
+        "boosting_type": Alias(_boosting),
+        "early_stopping_round": Alias("early_stopping_rounds"),
+        "feature_fraction": Alias("colsample_bytree"),
+        "feature_fraction_bynode": Alias("colsample_bynode"),
+        "is_unbalance": Alias(hint="use class_weight='balanced' of a classifier"),
+        "lambda_l1": Alias("reg_alpha"),
+        "lambda_l2": Alias("reg_lambda"),
+        "linear_lambda": _NO_LINES,
+        "linear_tree": Alias(_linear_tree),
+        "metric": Alias(hint="use eval_metric, with the names of xgboost"),
+        "min_child_samples": _ROWS_OF_LEAF,
+        "min_data_in_leaf": _ROWS_OF_LEAF,
+        "min_gain_to_split": Alias("gamma"),
+        "min_split_gain": Alias("gamma"),
+        "min_sum_hessian_in_leaf": Alias("min_child_weight"),
+        "num_iterations": Alias("n_estimators"),
+        "num_leaves": Alias("max_leaves"),
+        "num_threads": Alias("n_jobs"),
+        "subsample_freq": Alias(_bagging_freq),
+        "data_sample_strategy": Alias(hint="use sampling_method='gradient_based' for 'goss'"),
+        "extra_trees": Alias(hint="thresholds are not drawn here; see ExtraTreesRegressor"),
+        "min_data_in_bin": Alias(hint="bins have about as many rows each: leave it out"),
+        "path_smooth": Alias(hint="use reg_lambda"),
+    },
+    # The names that the other families of this library share, for boosting in xgboost's.
+    "common": {
+        "interaction_cst": Alias("interaction_constraints"),
+        "l2_regularization": Alias("reg_lambda"),
+        "max_bins": Alias("max_bin"),
+        "max_features": Alias(_share_of_features),
+        "max_iter": Alias("n_estimators"),
+        "max_leaf_nodes": Alias(_most_leaves),
+        "monotonic_cst": Alias("monotone_constraints"),
+        "min_impurity_decrease": Alias(hint="use gamma, the minimum gain of a split"),
+        "min_samples_split": Alias(hint="use min_samples_leaf"),
+        "n_iter_no_change": Alias(hint="use early_stopping_rounds, and X_val and y_val in fit"),
+        "validation_fraction": Alias(hint="use X_val and y_val in fit"),
+        "splitter": Alias(hint="thresholds are the edges of bins: leave it out"),
+    },
+}
+
+
+# -- the function -----------------------------------------------------------------------------
+
+
+def own_names(cls: Any, given: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """Return what was given under the names that a class has itself, its `known` parameters.
+
+    Names that nobody knows stay. A TypeError or ValueError tells what to use instead of a name or
+    value that has no counterpart, and of two names of one parameter with different values.
+    """
+    own = {name: value for name, value in given.items() if name in known}
+    from_name = dict.fromkeys(own, "")
+    for name, value in given.items():
+        if name in known:
+            continue
+        alias = find_alias(cls, name, known)
+        if alias is None:
+            own[name] = value
+            continue
+        for parameter, meant in _meaning(cls, name, alias, value, known).items():
+            # None is the default wherever it is given, so it does not contradict a value.
+            if own.get(parameter) is None:
+                own[parameter] = meant
+                from_name[parameter] = name
+            elif meant is not None and not _same(own[parameter], meant):
+                first = from_name[parameter] or parameter
+                raise ValueError(
+                    f"{cls.__name__} got {first}={given[first]!r} and {name}={value!r}, which "
+                    f"both set {parameter}: give one of them"
+                )
+    return own
+
+
+def find_alias(cls: Any, name: str, known: Collection[str]) -> Alias | None:
+    """Return what a name stands for in the first dialect of a class that has it."""
+    for dialect in cls._dialects:
+        alias = ALIASES[dialect].get(name)
+        if alias is not None:
+            return alias
+    return None
+
+
+def unknown_name(cls: Any, name: str, known: Collection[str]) -> str:
+    """Return the end of a message about a name that nobody knows: the nearest that is known."""
+    near = difflib.get_close_matches(name, known, n=1)
+    return f": did you mean {near[0]!r}?" if near else ""
+
+
+def _meaning(
+    cls: Any, name: str, alias: Alias, value: Any, known: Collection[str]
+) -> Mapping[str, Any]:
+    """Return the parameters that a value under another library's name stands for."""
+    if isinstance(alias.to, str):
+        if alias.to in known:
+            return {alias.to: value}
+        raise TypeError(f"{cls.__name__} has no parameter {name!r}: {alias.hint}")
+    try:
+        meant = alias.to(value, known)
+    except ValueError as error:
+        raise ValueError(f"{name}={value!r} of {cls.__name__}: {error}") from None
+    return {parameter: one for parameter, one in meant.items() if parameter in known}
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two values are the same; arrays and NaN too."""
+    return a is b or repr(a) == repr(b) or (type(a) in (int, float) and bool(a == b))
