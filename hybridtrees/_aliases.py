@@ -3,6 +3,7 @@
 A class lists the libraries whose names it takes in `_dialects`, the first that knows a name wins.
 Constructors and `set_params` translate such names before they store anything: attributes,
 `get_params` and everything built on them (clones, grids, files) hold the class's own names only.
+The table also reads values that another library writes otherwise under a name that both have.
 """
 
 from __future__ import annotations
@@ -71,6 +72,16 @@ def _linear_tree(value: Any, known: Collection[str]) -> Mapping[str, Any]:
 def _most_leaves(value: Any, known: Collection[str]) -> Mapping[str, Any]:
     """Read a number of leaves of which None means no limit."""
     return {"max_leaves": 0 if value is None else value}
+
+
+def _splitter(value: Any, known: Collection[str]) -> Mapping[str, Any]:
+    """Read the name that scikit-learn has for a search of every threshold."""
+    return {"splitter": "exact" if _is(value, "best") else value}
+
+
+def _boosting_criterion(value: Any, known: Collection[str]) -> Mapping[str, Any]:
+    """Read the default of scikit-learn 1.9, which retires a parameter without effect."""
+    return {"criterion": "friedman_mse" if _is(value, "deprecated") else value}
 
 
 def _share_of_features(value: Any, known: Collection[str]) -> Mapping[str, Any]:
@@ -154,6 +165,9 @@ ALIASES: dict[str, dict[str, Alias]] = {
         "min_data_in_bin": Alias(hint="bins have about as many rows each: leave it out"),
         "path_smooth": Alias(hint="use reg_lambda"),
     },
+    # Values that mean the same here under another name; the names themselves are taken as they are.
+    "scikit-learn trees": {"splitter": Alias(_splitter)},
+    "scikit-learn boosting": {"criterion": Alias(_boosting_criterion)},
     # The names that the other families of this library share, for boosting in xgboost's.
     "common": {
         "interaction_cst": Alias("interaction_constraints"),
@@ -181,7 +195,9 @@ def own_names(cls: Any, given: Mapping[str, Any], known: Collection[str]) -> dic
     Names that nobody knows stay. A TypeError or ValueError tells what to use instead of a name or
     value that has no counterpart, and of two names of one parameter with different values.
     """
-    own = {name: value for name, value in given.items() if name in known}
+    own = {
+        name: _own_value(cls, name, value, known) for name, value in given.items() if name in known
+    }
     from_name = dict.fromkeys(own, "")
     for name, value in given.items():
         if name in known:
@@ -219,6 +235,12 @@ def unknown_name(cls: Any, name: str, known: Collection[str]) -> str:
     return f": did you mean {near[0]!r}?" if near else ""
 
 
+def _own_value(cls: Any, name: str, value: Any, known: Collection[str]) -> Any:
+    """Return a value of a parameter of the class, which another library may write otherwise."""
+    alias = find_alias(cls, name, known)
+    return value if alias is None else _meaning(cls, name, alias, value, known)[name]
+
+
 def _meaning(
     cls: Any, name: str, alias: Alias, value: Any, known: Collection[str]
 ) -> Mapping[str, Any]:
@@ -232,6 +254,11 @@ def _meaning(
     except ValueError as error:
         raise ValueError(f"{name}={value!r} of {cls.__name__}: {error}") from None
     return {parameter: one for parameter, one in meant.items() if parameter in known}
+
+
+def _is(value: Any, word: str) -> bool:
+    """Whether a value, of any type, is this string."""
+    return isinstance(value, str) and value == word
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -89,7 +89,7 @@ def make_init(cls: type, positional: tuple[str, ...] = ()) -> Callable[..., None
 
     @functools.wraps(assign)
     def init(self: Any, *values: Any, **given: Any) -> None:
-        if not given.keys() <= parameters.keys():
+        if type(self)._dialects or not given.keys() <= parameters.keys():
             given = own_names(type(self), given, ordered)
             for name in given.keys() - parameters.keys():
                 raise TypeError(

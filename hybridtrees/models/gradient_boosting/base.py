@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -135,6 +135,8 @@ class GradientBoostingModel(FittedGB, TreeParameters):
         Minimum number of rows between two cuts in that order: neighbours are taken together. A
         twentieth of the table if that is less.
     """
+
+    _dialects: ClassVar[tuple[str, ...]] = ("scikit-learn boosting",)
 
     n_estimators_: int = attribute()
     _seeds: dict[str, Any] = attribute()

@@ -194,6 +194,7 @@ class ImpurityTreeParameters(TreeParameters):
     """
 
     _criteria: ClassVar[Iterable[str]] = ()
+    _dialects: ClassVar[tuple[str, ...]] = ("scikit-learn trees",)
 
     criterion: str = attribute()
     splitter: Splitter = "exact"
