@@ -45,6 +45,7 @@ EXTENSIONS = {
     "hybridtrees.core.tree._shap": True,
     "hybridtrees.core.tree._shap_background": True,
     "hybridtrees.core.tree._walk": True,
+    "hybridtrees.store._bits": False,
     "hybridtrees.losses._kernels": True,
     "hybridtrees.linear._descent": False,
     "hybridtrees.linear._passes": True,

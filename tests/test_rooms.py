@@ -16,7 +16,7 @@ ROOMS = (
     ("core.bins", "core.search", "core.tree"),
     ("core.grow",),
     ("input", "datasets"),
-    ("metrics", "uncertainty"),
+    ("metrics", "store", "uncertainty"),
     ("losses",),
     ("linear",),
     ("models.shared",),

@@ -99,6 +99,16 @@ class BinMapper:
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    @classmethod
+    def of_bins(
+        cls, settled: tables.Settled, is_categorical: NDArray[np.uint8], max_bins: int
+    ) -> BinMapper:
+        """Return a mapper with bins that another one has learned, for `transform`."""
+        mapper = cls(max_bins=max_bins, categorical_features=is_categorical.astype(bool))
+        mapper._start(is_categorical)
+        mapper._settled = settled
+        return mapper
+
     def fit(self, X: Any, sample_weight: ArrayLike | None = None) -> BinMapper:
         """Learn the bins of a table; earlier bins are dropped.
 
@@ -170,7 +180,7 @@ class BinMapper:
         -------
         self
         """
-        if self._sketches is None and self._learned is not None:
+        if self._sketches is None and self._settled is not None:
             raise ValueError("partial_fit cannot continue after fit: use a new BinMapper")
         table = tables.as_table(X)
         if self._sketches is not None:
@@ -239,7 +249,8 @@ class BinMapper:
         return self.__dict__ | {"_codecs": {}}
 
     def __repr__(self) -> str:
-        fitted = "" if self._learned is None else f", {self.n_features_in_} columns"
+        known = self._learned is not None or self._settled is not None
+        fitted = f", {self.n_features_in_} columns" if known else ""
         return f"BinMapper(max_bins={self.max_bins}{fitted})"
 
     def _start(self, mask: NDArray[np.uint8]) -> None:
@@ -286,11 +297,11 @@ class BinMapper:
 
     def _settle(self) -> tables.Settled:
         """Edges and bins from what was learned so far."""
+        if self._settled is not None:
+            return self._settled
         learned = self._learned
         if learned is None:
             raise NotFittedError("this BinMapper is not fitted: call fit or partial_fit first")
-        if self._settled is not None:
-            return self._settled
         mask = self.is_categorical_
         assert self._sketches is not None  # `fit` settles at once
         sketch_of = dict(zip(np.flatnonzero(mask == 0), self._sketches, strict=True))

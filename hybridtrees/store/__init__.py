@@ -1,0 +1,1 @@
+"""Binned tables on disk."""
