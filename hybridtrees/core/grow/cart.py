@@ -220,6 +220,15 @@ def class_values(
     share = sums[:, :-1] / weight
     if share.shape[1] == 1:
         share = np.hstack([1.0 - share, share])[:, :n_classes]
+    impurity = class_impurity(share, criterion)
+    if n_classes == 2:
+        second = np.clip(share[:, 1], *bounds)
+        share = np.column_stack([1.0 - second, second])
+    return share, impurity
+
+
+def class_impurity(share: Floats, criterion: str) -> Floats:
+    """Impurity of nodes with these shares of the classes."""
     if criterion == "gini":
         impurity = 1.0 - np.sum(share * share, axis=1)
     elif criterion == "misclassification":
@@ -227,10 +236,7 @@ def class_values(
     else:
         logs = np.log2(share, out=np.zeros_like(share), where=share > 0)
         impurity = -np.sum(share * logs, axis=1)
-    if n_classes == 2:
-        second = np.clip(share[:, 1], *bounds)
-        share = np.column_stack([1.0 - second, second])
-    return share, np.maximum(impurity, 0.0)
+    return np.maximum(impurity, 0.0)
 
 
 def _sum_up(nodes: NDArray, own: Floats) -> Floats:

@@ -8,11 +8,13 @@ import numpy as np
 import scipy.sparse
 
 from hybridtrees._parameters import check_option, check_real
+from hybridtrees._sklearn_trees import TreeOfScikitLearn
 from hybridtrees.core.base.checks import check_arrays, check_numbers
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import table_threads
 from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.tree.additive import AdditiveForm, Link, feature_columns, joined
+from hybridtrees.core.tree.named import NamedTree
 from hybridtrees.core.tree.paths import leaf_weights
 from hybridtrees.core.tree.pruning import PruningPath, prune_at, pruning_path
 from hybridtrees.core.tree.tree import TreeEnsemble
@@ -26,7 +28,7 @@ from hybridtrees.models.shared.tree_models import SingleTree
 from hybridtrees.models.shared.tree_parameters import ImpurityTreeParameters
 
 
-class CARTModel(SingleTree, ImpurityTreeParameters):
+class CARTModel(TreeOfScikitLearn, SingleTree, ImpurityTreeParameters):
     """A single tree with constant leaves, without the target.
 
     Parameters
@@ -50,6 +52,9 @@ class CARTModel(SingleTree, ImpurityTreeParameters):
 
     Attributes
     ----------
+    tree_ : NamedTree
+        The fitted tree, with our names and those of scikit-learn, whose `plot_tree`, `export_text`
+        and `export_graphviz` accept it unless a split is on categories.
     ccp_alpha_ : float
         The alpha that the tree was pruned with.
     cv_alphas_, cv_scores_, cv_errors_ : ndarray of shape (n_alphas,)
@@ -123,6 +128,14 @@ class CARTModel(SingleTree, ImpurityTreeParameters):
         check_numbers(self._train_leaves, "_train_leaves", -1, len(trees.nodes))
         if self._train_weight is not None:
             check_arrays(self, {"_train_weight": ("f8", "n_rows")}, sizes)
+
+    @property
+    def tree_(self) -> NamedTree:
+        """The fitted tree, its arrays shared with the estimator."""
+        tree = super().tree_
+        n_classes = self._n_classes()
+        output_classes = (n_classes,) if n_classes else (1,) * self.n_outputs_
+        return NamedTree.of(tree, self.n_features_in_, output_classes)
 
     # -- predict --------------------------------------------------------------------------------
 

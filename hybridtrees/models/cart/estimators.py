@@ -30,8 +30,15 @@ class CARTRegressor(RegressionTarget, CARTModel):
     """
 
     _criteria = REGRESSION_CRITERIA
+    _counterpart = "DecisionTreeRegressor"
 
     criterion: RegressionCriterion = "squared_error"
+
+    def _compute_partial_dependence_recursion(self, grid: Any, target_features: Any) -> np.ndarray:
+        """Return average predictions, which scikit-learn's `partial_dependence` asks a tree for."""
+        averages = np.zeros(len(grid))
+        self.tree_.compute_partial_dependence(grid, target_features, averages)
+        return averages
 
 
 class CARTClassifier(ClassWeightMixin, ClassTarget, CARTModel):
@@ -59,6 +66,7 @@ class CARTClassifier(ClassWeightMixin, ClassTarget, CARTModel):
     """
 
     _criteria = CLASSIFICATION_CRITERIA
+    _counterpart = "DecisionTreeClassifier"
 
     criterion: ClassificationCriterion = "gini"
 

@@ -19,6 +19,7 @@ from hybridtrees.input.validation import check_target_classification
 from hybridtrees.models.shared.forest.base import ClassificationForest
 from hybridtrees.models.shared.forest.packed import PackedForest, PackedRegressionForest
 from hybridtrees.models.shared.tree_parameters import ClassificationCriterion, MaxFeatures
+from hybridtrees.models.shared.tree_views import ClassTreeView
 
 _VOTING = ("soft", "hard")
 _CLASS_WEIGHTS = ("balanced", "balanced_subsample")
@@ -71,6 +72,7 @@ class RandomForestClassifier(ClassificationForest, PackedForest):
     """
 
     _criteria = CLASSIFICATION_CRITERIA
+    _view = ClassTreeView
     _class_factors: Any = attribute()
 
     criterion: ClassificationCriterion = "gini"

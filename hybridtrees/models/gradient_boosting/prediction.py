@@ -13,13 +13,19 @@ from hybridtrees.models.gradient_boosting.start import init_scores
 from hybridtrees.models.shared.boosted_trees import BoostedTrees
 from hybridtrees.models.shared.fitted_checks import check_boosting, check_round
 from hybridtrees.models.shared.importance import shares
+from hybridtrees.models.shared.tree_views import SequenceOfTrees, TreeView
 
 
-class FittedGB(BoostedTrees):
+class FittedGB(SequenceOfTrees, BoostedTrees):
     """Methods of a fitted gradient boosting model.
+
+    `len`, indices and iteration are those of `estimators_`.
 
     Attributes
     ----------
+    estimators_ : ndarray of shape (n_rounds, n_trees_per_iteration)
+        Views of the trees, with the methods of scikit-learn's trees; a tree is made when its view
+        is asked for it. Their values include the learning rate.
     n_estimators_ : int
         Number of rounds that were run.
     n_trees_per_iteration_ : int
@@ -101,6 +107,13 @@ class FittedGB(BoostedTrees):
         if self._loss.n_outputs == 1 and not self._is_classifier:
             return leaves
         return leaves.reshape(len(leaves), -1, self._loss.n_outputs)
+
+    @property
+    def estimators_(self) -> NDArray[np.object_]:
+        """The trees of each round, as models of one tree."""
+        self._check_is_fitted()
+        views = np.array([TreeView(self, k) for k in range(len(self.trees_))], dtype=object)
+        return views.reshape(-1, self._loss.n_outputs)
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:

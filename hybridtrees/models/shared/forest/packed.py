@@ -37,6 +37,7 @@ from hybridtrees.models.shared.tree_parameters import (
     Splitter,
     TreeRecipe,
 )
+from hybridtrees.models.shared.tree_views import SequenceOfTrees, TreeView
 from hybridtrees.uncertainty.intervals import METHODS as INTERVAL_METHODS
 from hybridtrees.uncertainty.mixins import IntervalMethod
 
@@ -89,8 +90,23 @@ class ForestParameters(BaggingParameters, ImpurityTreeParameters):
         check_boolean_or_auto("keep_rows", self.keep_rows)
 
 
-class PackedForest(ForestReports, ForestParameters):
-    """A random forest without the target."""
+class PackedForest(SequenceOfTrees, ForestReports, ForestParameters):
+    """A random forest without the target.
+
+    `len`, indices and iteration are those of `estimators_`.
+
+    Attributes
+    ----------
+    estimators_ : list of models of one tree
+        Views of the trees, with the methods of scikit-learn's trees; a tree is made when its view
+        is asked for it. Those of a classifier predict codes of classes.
+    estimator_ : model of one tree
+        The parameters of a tree, without a tree.
+    estimators_samples_ : list of ndarray
+        Rows of the sample of each tree, as often as they were drawn.
+    """
+
+    _view: ClassVar[type[TreeView]] = TreeView
 
     _trees: PackedTrees = attribute()
 
@@ -217,6 +233,25 @@ class PackedForest(ForestReports, ForestParameters):
         return scipy.sparse.hstack(parts).tocsr(), self._trees.tree_start.copy()
 
     # -- reading the forest ---------------------------------------------------------------------
+
+    @property
+    def estimators_(self) -> list[TreeView]:
+        """The trees as models of one tree."""
+        self._check_is_fitted()
+        return [self._view(self, k, int(seed)) for k, seed in enumerate(self._draw_seeds)]
+
+    @property
+    def estimator_(self) -> TreeView:
+        """The parameters of a tree, without a tree."""
+        self._check_is_fitted()
+        return self._view(self)
+
+    @property
+    def estimators_samples_(self) -> list[np.ndarray]:
+        """Rows of the sample of each tree, drawn again from its seed."""
+        self._check_is_fitted()
+        counts = (self._sampler.counts(int(seed)) for seed in self._draw_seeds)
+        return [np.repeat(np.arange(len(count)), count) for count in counts]
 
     def _importances(self) -> tuple[np.ndarray, np.ndarray]:
         mean, square = self._importance_moments / max(1, self._n_split_trees)
