@@ -16,13 +16,17 @@ def atomic_fit(method: Method) -> Method:
     An error about the arguments themselves names the class of the estimator.
 
     An estimator with a method `_begin_fit` is asked first. It may check the arguments, and returns
-    a function that is called after the fit.
+    a function that is called after the fit. X may be a table on disk, which says by `open_for` what
+    the method gets in place of it.
     """
 
     @functools.wraps(method)
     def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
         before = self.__dict__.copy()
         try:
+            given: Any = args[0] if args else kwargs.get("X")
+            if hasattr(given, "open_for"):
+                args, kwargs = given.open_for(self, args[1:], kwargs)
             begin = getattr(self, "_begin_fit", None)
             finish = None if begin is None else begin(method, args, kwargs)
             fitted = method(self, *args, **kwargs)

@@ -17,6 +17,7 @@ import numpy as np
 
 from hybridtrees._persistence import register
 from hybridtrees.core.base.checks import Checked, check_array, check_arrays, check_count, check_type
+from hybridtrees.core.bins.binned_table import BinnedTable
 from hybridtrees.input.arrays import FLOAT32, FLOAT64, _has_infinity
 from hybridtrees.input.columns import column_indices
 from hybridtrees.input.sources import Categories, Source, open_source
@@ -101,6 +102,9 @@ class FeatureReader(Checked):
     ) -> tuple[FeatureReader, Any]:
         """Learn the features of `X` and return its values."""
         missing = _check_missing(missing)
+        if isinstance(X, BinnedTable):
+            names = feature_names(X.feature_names)
+            return cls(X.shape[1], names, list(X.categories), missing, estimator_name), X
         if categorical_features is None and missing != missing and _is_clean(X):
             n_features = X.shape[1]
             return cls(n_features, None, [None] * n_features, missing, estimator_name), X

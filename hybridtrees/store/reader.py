@@ -7,7 +7,7 @@ import threading
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +18,9 @@ from hybridtrees.core.base.workers import run_threads
 from hybridtrees.core.bins.mapper import BinMapper
 from hybridtrees.store.codecs import decode
 from hybridtrees.store.errors import StoreError
+from hybridtrees.store.fitting import fit_arguments
 from hybridtrees.store.layout import BLOCK_ROWS, BLOCKS, Layout, read_layout
+from hybridtrees.store.memory import check_memory_limit
 from hybridtrees.store.schema import Schema
 
 _GAP = 1 << 16  # bytes that are read and dropped rather than skipped
@@ -35,6 +37,9 @@ class BinnedStore:
     paths : path or list of paths
         Folder of the store. If it has parts on other disks and these were moved, the folders of
         all parts.
+    memory_limit : int or None
+        Bytes that a fit may use for decoded codes; None for 60 % of what is free when it starts, on
+        the machine and in its control group.
 
     Attributes
     ----------
@@ -46,7 +51,10 @@ class BinnedStore:
         Bytes of chunks read so far.
     """
 
-    def __init__(self, paths: Any) -> None:
+    def __init__(self, paths: Any, *, memory_limit: int | None = None) -> None:
+        if memory_limit is not None:
+            check_memory_limit(memory_limit)
+        self.memory_limit = memory_limit
         self._layout: Layout = read_layout(paths)
         self.schema: Schema = self._layout.schema
         self.n_rows = self._layout.n_rows
@@ -74,7 +82,14 @@ class BinnedStore:
         self._stack.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), ([str(path) for path in self._layout.parts],)
+        paths = [str(path) for path in self._layout.parts]
+        return partial(type(self), paths, memory_limit=self.memory_limit), ()
+
+    def open_for(
+        self, estimator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments of ``estimator.fit`` for a fit to this store; see `atomic_fit`."""
+        return fit_arguments(self, estimator, args, kwargs)
 
     def __len__(self) -> int:
         return self.n_rows

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from hybridtrees.core.base._types import ALL_KEYS, MISSING_KEY, Limit
 from hybridtrees.core.base.dtypes import SORTED_ENTRY_DTYPE, aligned_empty
+from hybridtrees.core.bins.binned_table import BinnedTable
 from hybridtrees.core.bins.columns import csc_arrays, edges_between, is_sparse
 from hybridtrees.core.bins.mapper import BinMapper
 from hybridtrees.core.bins.matrix import BinnedMatrix
@@ -91,8 +92,14 @@ class Table:
 
         Bins of a sparse table are `StoredBins`, unless `dense`: for a search that reads all codes.
         """
-        mapper = BinMapper(max_bins=max_bins, categorical_features=is_categorical, n_jobs=n_threads)
-        binned = mapper.fit_encode(values, weight)
+        binned: BinnedMatrix | StoredBins
+        if isinstance(values, BinnedTable):
+            mapper, binned = values.mapper, values.load(n_threads)
+        else:
+            mapper = BinMapper(
+                max_bins=max_bins, categorical_features=is_categorical, n_jobs=n_threads
+            )
+            binned = mapper.fit_encode(values, weight)
         if dense:
             binned = binned.dense(n_threads)
         bin_of = mapper.category_to_bin_
@@ -308,6 +315,10 @@ def _bin_ends(
     weight: NDArray[np.float64] | None,
 ) -> tuple[NDArray, NDArray]:
     """Minimum and maximum of each bin, (n_features, 256)."""
+    if isinstance(values, BinnedTable):
+        if values.ends is None:
+            raise ValueError("minima and maxima of bins are not known: write the store with values")
+        return values.ends
     shape = binned.n_features, Limit.N_CODES
     ends = np.full(shape, np.inf), np.full(shape, -np.inf)
     used = None

@@ -12,6 +12,7 @@ from hybridtrees._sklearn_trees import TreeOfScikitLearn
 from hybridtrees.core.base.checks import check_arrays, check_numbers
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import table_threads
+from hybridtrees.core.bins.binned_table import BinnedTable
 from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.tree.additive import AdditiveForm, Link, feature_columns, joined
 from hybridtrees.core.tree.named import NamedTree
@@ -22,6 +23,7 @@ from hybridtrees.core.tree.walk import find_values
 from hybridtrees.input.folds import check_cv, make_folds
 from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.models.cart.cross_validation import CV_RULES, cross_validate
+from hybridtrees.models.shared.binned_fit import check_bins, refuse_bins
 from hybridtrees.models.shared.fitted_checks import check_one_tree
 from hybridtrees.models.shared.importance import importance_lines
 from hybridtrees.models.shared.tree_models import SingleTree
@@ -100,6 +102,14 @@ class CARTModel(TreeOfScikitLearn, SingleTree, ImpurityTreeParameters):
         self.ccp_alpha_ = float(alpha)
         self.max_features_ = recipe.max_features
         self._keep_tree(grown, weight)
+
+    def _check_binned(self, table: BinnedTable) -> None:
+        """Refuse a table in bins if the fit would need values."""
+        if self.splitter != "hist":
+            refuse_bins(self, "splitter", "'hist'")
+        if isinstance(self.ccp_alpha, str):
+            refuse_bins(self, "ccp_alpha", "a number")
+        check_bins(self, table, "max_bins", self.max_bins)
 
     def _check_parameters(self) -> None:
         """Check what can be checked without the data."""

@@ -19,6 +19,7 @@ from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.exact_sum import exact_sum
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import table_threads
+from hybridtrees.core.bins.binned_table import BinnedTable
 from hybridtrees.core.grow.grower import Grower, MeanLeaves, NewtonLeaves
 from hybridtrees.core.grow.table import MIN_RANGE, Table
 from hybridtrees.core.tree.tree import TreeEnsemble
@@ -34,6 +35,7 @@ from hybridtrees.models.gradient_boosting.watchers import (
     NoChange,
     read_loss_metrics,
 )
+from hybridtrees.models.shared.binned_fit import check_bins, refuse_bins
 from hybridtrees.models.shared.boosting import EvalSet, Training, Watcher, boost, draw_share
 from hybridtrees.models.shared.boosting_evaluation import EvalMetric, read_eval_sets
 from hybridtrees.models.shared.boosting_steps import FriedmanSteps
@@ -193,7 +195,7 @@ class GradientBoostingModel(FittedGB, TreeParameters):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         monitor: Callable[[int, Any, dict[str, Any]], Any] | None = None,
         *,
@@ -207,10 +209,11 @@ class GradientBoostingModel(FittedGB, TreeParameters):
 
         Parameters
         ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        X : array-like, data frame, sparse matrix or BinnedStore of shape (n_rows, n_features)
             NaN means missing. String and category columns of a data frame are categories.
         y : array-like of shape (n_rows,) or (n_rows, n_targets)
-            Numbers, or class labels; several targets in regression only.
+            Numbers, or class labels; several targets in regression only. Not given with a
+            `BinnedStore`, which has the target and the weights.
         sample_weight : array-like of shape (n_rows,), optional
             Rows of weight zero are left out.
         monitor : callable, optional
@@ -440,6 +443,14 @@ class GradientBoostingModel(FittedGB, TreeParameters):
 
     def _uses_bins(self, n_rows: int) -> bool:
         return self.splitter == "hist" or (self.splitter == "auto" and n_rows > MAX_EXACT_ROWS)
+
+    def _check_binned(self, table: BinnedTable) -> None:
+        """Refuse a table in bins if the fit would need values."""
+        if not self._uses_bins(table.shape[0]):
+            refuse_bins(self, "splitter", "'hist'")
+        if self.warm_start:
+            refuse_bins(self, "warm_start", "False")
+        check_bins(self, table, "max_bins", self.max_bins)
 
     def _keep(self, training: Training, watch: Watch, again: bool) -> None:
         """Keep the trees, after those of an earlier fit, and the curves."""

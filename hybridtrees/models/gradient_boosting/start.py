@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridtrees.core.bins.binned_table import BinnedTable
 from hybridtrees.losses import Loss, Softmax
 from hybridtrees.metrics import takes_weight
 
@@ -80,6 +81,8 @@ def _from_probabilities(proba: Any, loss: Loss) -> np.ndarray:
 
 def take_rows(X: Any, rows: np.ndarray) -> Any:
     """Return some rows of the user's table, in its own container."""
+    if isinstance(X, BinnedTable):
+        return X[rows]
     if hasattr(X, "iloc"):
         return X.iloc[rows]
     if hasattr(X, "tocsr"):

@@ -16,6 +16,7 @@ from hybridtrees._parameters import (
     check_real,
 )
 from hybridtrees.core.base.checks import check_count
+from hybridtrees.core.bins.binned_table import BinnedTable
 from hybridtrees.core.bins.matrix import BinnedMatrix
 from hybridtrees.core.grow.grower import Grower
 from hybridtrees.core.grow.linear_leaves import LeafRules, LinearLeaves, linear_leaf_grower
@@ -171,7 +172,9 @@ class PiecewiseLinearModel(BoostedModel):
             return super()._open_grower(values, weight, params, n_threads)
         # Moments of regressors are sums over all rows of a node, whatever their codes.
         table = self._bin_table(values, weight, n_threads, dense=True)
-        dense = values.toarray() if hasattr(values, "toarray") else values
+        dense = values
+        if hasattr(values, "toarray"):
+            dense = values.toarray(lines) if isinstance(values, BinnedTable) else values.toarray()
         rules = LeafRules(
             fit=self.leaf_fit,
             refit=bool(self.refit_leaves),

@@ -40,7 +40,7 @@ class ResidualForest(PackedRegressionForest):
     # The table during a fit, if it is a `ReadTable`.
     _source: ReadTable | None = None
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Grow the forest; see `RandomForestRegressor.fit`."""
         try:
             return super().fit(X, y, sample_weight)

@@ -22,13 +22,16 @@ from hybridtrees._persistence import load
 from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import table_threads
+from hybridtrees.core.bins.binned_table import BinnedTable
 from hybridtrees.core.grow.grower import Grower, NewtonLeaves
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import Table
 from hybridtrees.core.tree.tree import TreeEnsemble
 from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.losses import Loss, check_levels, xgboost_loss
+from hybridtrees.models.shared.binned_fit import check_bins, refuse_bins
 from hybridtrees.models.shared.boosted_prediction import BoostedPrediction
+from hybridtrees.models.shared.boosted_start import check_base_score, check_continued, start_scores
 from hybridtrees.models.shared.boosting import Training, Watcher, boost, draw_each
 from hybridtrees.models.shared.boosting_evaluation import (
     EvalMetric,
@@ -236,6 +239,12 @@ class BoostedModel(BoostedPrediction):
         mask, max_bins = self._reader.is_categorical, min(self.max_bin, 255)
         return Table.in_bins(values, mask, max_bins, weight, n_threads, dense=dense)
 
+    def _check_binned(self, table: BinnedTable) -> None:
+        """Refuse a table in bins if the fit would need values."""
+        if not math.isnan(self.missing):
+            refuse_bins(self, "missing", "NaN")
+        check_bins(self, table, "max_bin", min(self.max_bin, 255))
+
     def _takes_smooth_losses(self) -> bool:
         """Whether robust losses are smoothed, so that leaves can be Newton steps."""
         return True
@@ -262,7 +271,7 @@ class BoostedModel(BoostedPrediction):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         eval_set: Sequence[tuple[Any, Any]] | None = None,
@@ -280,11 +289,12 @@ class BoostedModel(BoostedPrediction):
 
         Parameters
         ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        X : array-like, data frame, sparse matrix or BinnedStore of shape (n_rows, n_features)
             NaN and `missing` mean missing. String and category columns of a data frame are
             categories.
         y : array-like of shape (n_rows,) or (n_rows, n_targets)
-            Class labels, or numbers; several targets in regression only.
+            Class labels, or numbers; several targets in regression only. Not given with a
+            `BinnedStore`, which has the target and the weights.
         sample_weight : array-like of shape (n_rows,), optional
         eval_set : list of (X, y) pairs, optional
             Validation tables, named validation_0, validation_1, ...
@@ -326,7 +336,7 @@ class BoostedModel(BoostedPrediction):
         loss.check_target(target)
         self._check_sampling(loss)
         if before is not None:
-            _check_continued(before._loss, loss)
+            check_continued(before._loss, loss)
         weight = self._weigh_classes(target, check_sample_weight(sample_weight, n_rows))
         if self.scale_pos_weight != 1:
             weight = self._scale_positives(loss, target, weight)
@@ -349,8 +359,8 @@ class BoostedModel(BoostedPrediction):
             watchers.append(Progress(int(period), evaluation.latest, stopping.ending))
         base_raw = before._base_raw_ if before else self._base_raw(loss, target, weight)
         for each, own in zip(eval_sets, margins, strict=True):
-            each.raw = _scores(before, base_raw, own, each.values, n_threads)
-        raw = _scores(before, base_raw, margin, values, n_threads)
+            each.raw = start_scores(before, base_raw, own, each.values, n_threads)
+        raw = start_scores(before, base_raw, margin, values, n_threads)
         rate, share = float(self.learning_rate), float(self.subsample)
         by_gradient = self.sampling_method == "gradient_based"
         shares = (1.0, share) if by_gradient else (share, 1.0)
@@ -388,6 +398,8 @@ class BoostedModel(BoostedPrediction):
         if before is None:
             categorical = self.categorical_features if categorical is None else categorical
             return self._fit_features(X, categorical_features=categorical, missing=self.missing)
+        if isinstance(X, BinnedTable):
+            raise ValueError(f"xgb_model of {type(self).__name__}.fit needs values, not bins")
         self._reader = before._reader
         self.n_features_in_ = before.n_features_in_
         self.__dict__.pop("feature_names_in_", None)
@@ -454,42 +466,3 @@ class BoostedModel(BoostedPrediction):
         self.n_iter_ = len(trees) // loss.n_outputs
         self._loss = loss
         self._base_raw_ = base_raw
-
-
-def check_base_score(value: Any) -> list[float]:
-    """Check `base_score`: a number, or one per output; an empty list for None."""
-    if value is None:
-        return []
-    values = list(value) if isinstance(value, list | tuple) else [value]
-    if hasattr(value, "tolist") and getattr(value, "ndim", 0) == 1:
-        values = value.tolist()
-    if not values:
-        raise ValueError("base_score must be a number or a list of numbers, got an empty list")
-    return [check_real("base_score", one) for one in values]
-
-
-def _check_continued(before: Loss, loss: Loss) -> None:
-    """Check that a loss reads raw scores as that of the continued model does."""
-    if before.n_outputs != loss.n_outputs:
-        raise ValueError(
-            f"xgb_model has {before.n_outputs} outputs, but this training has {loss.n_outputs}"
-        )
-    if before.link(0.25) != loss.link(0.25):  # links that differ do so at 0.25
-        raise ValueError(
-            f"xgb_model was fitted with the loss {before.kind!r}, whose link differs from that of "
-            f"the loss {loss.kind!r}: continue with an objective of the same link"
-        )
-
-
-def _scores(
-    before: BoostedModel | None,
-    base_raw: np.ndarray,
-    margin: np.ndarray | None,
-    values: Any,
-    n_threads: int,
-) -> np.ndarray:
-    """Return the initial raw scores of rows, with the trees of the continued model added."""
-    raw = np.tile(base_raw, (values.shape[0], 1)) if margin is None else margin.copy()
-    if before is not None:
-        before.trees_.add_raw(values, raw, n_threads)
-    return raw

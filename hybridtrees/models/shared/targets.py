@@ -68,15 +68,17 @@ class SupervisedFit:
     """The public `fit` of trees, forests and RERF; a family adds `_fit`."""
 
     @atomic_fit
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 
         Parameters
         ----------
-        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
-            NaN means missing. String and category columns of a data frame are categories.
+        X : array-like, data frame, sparse matrix or BinnedStore of shape (n_rows, n_features)
+            NaN means missing. String and category columns of a data frame are categories. A
+            `BinnedStore` needs a model that grows trees from bins (``splitter="hist"``).
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
-            Numbers or class labels; several outputs in regression only.
+            Numbers or class labels; several outputs in regression only. Not given with a
+            `BinnedStore`, which has the target and the weights.
         sample_weight : array-like of shape (n_rows,), optional
             Rows of weight zero are left out. Bootstrap samples of a forest are drawn with
             probabilities proportional to the weights; with ``bootstrap=False`` trees use them.

@@ -9,9 +9,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from hybridtrees._parameters import check_boolean, check_integer, check_option
+from hybridtrees.core.bins.binned_table import BinnedTable
 from hybridtrees.core.grow.grower import Grower, NewtonLeaves
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import ProposedTable, Table
+from hybridtrees.models.shared.binned_fit import refuse_bins
 from hybridtrees.models.shared.boosted_model import BoostedModel
 
 TREE_METHODS = ("hist", "auto", "exact", "approx")
@@ -116,6 +118,13 @@ class XGBModel(BoostedModel):
                 "one side; leave it at None"
             )
         return super()._check_parameters()
+
+    def _check_binned(self, table: BinnedTable) -> None:
+        if self.tree_method in ("approx", "exact"):
+            refuse_bins(self, "tree_method", "'hist'")
+        if self.feature_types is not None:
+            refuse_bins(self, "feature_types", "None")
+        super()._check_binned(table)
 
     def _learn_table(self, X: Any, before: BoostedModel | None, categorical: Any = None) -> Any:
         categorical = None if self.feature_types is None else self._categories_by_type(X)

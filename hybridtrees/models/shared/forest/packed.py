@@ -11,6 +11,7 @@ import scipy.sparse
 from hybridtrees._parameters import attribute, check_boolean_or_auto, check_option, check_real
 from hybridtrees._persistence import register
 from hybridtrees.core.base.criteria import REGRESSION_CRITERIA
+from hybridtrees.core.bins.binned_table import BinnedTable
 from hybridtrees.core.tree.additive import (
     AdditiveForm,
     Link,
@@ -23,6 +24,7 @@ from hybridtrees.core.tree.packed import PackedTrees
 from hybridtrees.core.tree.paths import decision_path
 from hybridtrees.input.validation import check_target_regression
 from hybridtrees.models.shared.bagging import RowSampler
+from hybridtrees.models.shared.binned_fit import check_bins, refuse_bins
 from hybridtrees.models.shared.forest.base import ForestData, RegressionForest
 from hybridtrees.models.shared.forest.growing import ForestFit, ForestTree
 from hybridtrees.models.shared.forest.leaves import quantiles, sizes_of_branches
@@ -109,6 +111,16 @@ class PackedForest(SequenceOfTrees, ForestReports, ForestParameters):
     _view: ClassVar[type[TreeView]] = TreeView
 
     _trees: PackedTrees = attribute()
+
+    def _check_binned(self, table: BinnedTable) -> None:
+        """Refuse a table in bins if the fit would need values."""
+        if self.splitter != "hist":
+            refuse_bins(self, "splitter", "'hist'")
+        if self._asks_oob():
+            refuse_bins(self, "oob_score", "False")
+        if self.n_estimators == "auto":
+            refuse_bins(self, "n_estimators", "a number")
+        check_bins(self, table, "max_bins", self.max_bins)
 
     def _make_recipe(self, data: ForestData) -> TreeRecipe:
         # Ties between splits are broken at random: the first one would favour the first features.

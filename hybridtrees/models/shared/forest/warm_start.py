@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridtrees.core.bins.binned_table import BinnedTable
 from hybridtrees.input.validation import FeatureReader
 from hybridtrees.models.shared.bagging import RowSampler
 from hybridtrees.models.shared.forest.out_of_bag import OutOfBag
@@ -26,6 +27,8 @@ _EFFECTS = (
 def checksum(values: Any) -> int:
     """Return a checksum of a table, the same for any dtype."""
     found = zlib.crc32(np.array(values.shape, dtype=np.int64).data)
+    if isinstance(values, BinnedTable):
+        values = values.load(1).columns.T
     if hasattr(values, "tocsr"):
         values = values.tocsr()
         for part in (values.indices, values.indptr):
