@@ -43,7 +43,6 @@ EXTENSIONS = {
     "hybridtrees.core.tree._predict": True,
     "hybridtrees.core.tree._packed": True,
     "hybridtrees.core.tree._shap": True,
-    "hybridtrees.core.tree._shap_background": True,
     "hybridtrees.core.tree._walk": True,
     "hybridtrees.store._bits": False,
     "hybridtrees.losses._kernels": True,

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from hybridtrees._parameters import check_boolean
 from hybridtrees.core.base.threads import effective_threads
-from hybridtrees.core.tree._shap import ShapTrees, add_path_values
-from hybridtrees.core.tree._shap_background import add_background_values
+from hybridtrees.core.tree._shap import ShapTrees, add_background_values, add_path_values
 from hybridtrees.core.tree.additive import AdditiveForm, additive_form
 from hybridtrees.core.tree.tree import TreeEnsemble
 from hybridtrees.input._user_tables import open_columns

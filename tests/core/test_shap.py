@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from shap_oracle import background_game, path_game, random_rows, random_tree, shapley
 
 from hybridtrees.core.base.dtypes import NODE_DTYPE
-from hybridtrees.core.tree._shap import ShapTrees, add_path_values
-from hybridtrees.core.tree._shap_background import add_background_values
+from hybridtrees.core.tree._shap import ShapTrees, add_background_values, add_path_values
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 
 FORMS = {

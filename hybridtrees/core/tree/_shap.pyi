@@ -19,3 +19,12 @@ class ShapTrees:
 def add_path_values(
     trees: ShapTrees, X: Table, values: Floats, pairs: Floats | None, n_threads: int
 ) -> None: ...
+def add_background_values(
+    trees: ShapTrees,
+    X: Table,
+    background: Table,
+    values: Floats,
+    pairs: Floats | None,
+    n_threads: int,
+    most_bits: int = 12,
+) -> None: ...

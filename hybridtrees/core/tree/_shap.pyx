@@ -1,19 +1,26 @@
-"""Shapley values and interactions of trees, with the shares of training rows as background.
+"""Shapley values and interactions of trees.
 
-The mathematics is in shap.h. Threads share the rows; each row is summed tree by tree, so that
+The background is the shares of training rows (the mathematics is in shap.h), or the rows of a
+table (in _shap_patterns.pxd). Threads share the rows; each row is summed tree by tree, so that
 results do not depend on the number of threads.
 """
 
 from cython.parallel cimport prange
 from libc.math cimport NAN, isfinite
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from hybridtrees.core.base._category_sets cimport side_of
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
 from hybridtrees.core.base._simd cimport ht_vector_bytes
 from hybridtrees.core.base._threads cimport raise_stop, team_of, team_stops
 from hybridtrees.core.base._types cimport (
-    MISSING_STAYS, Node, float64_t, int32_t, int64_t, intp_t, real_t, uint8_t,
+    MISSING_STAYS, Node, float64_t, int32_t, int64_t, intp_t, real_t, uint32_t, uint8_t,
+)
+from hybridtrees.core.tree._shap_patterns cimport (
+    HT_SHAP_POINTS, HT_SHAP_ROWS, HT_SHAP_STEP, HT_SIDE_LEFT, HT_SIDE_RIGHT, HT_SIDE_STAY,
+    MOST_BITS, HtShapNode, HtShapScratch, HtShapTree, Job, Walk, Work, add_pair_source,
+    add_source, count_patterns, derive, find_patterns, go_down, ht_below_size, ht_product_size,
+    ht_shap_tree, keep_met, look_up, table_size, transform,
 )
 
 import numpy as np
@@ -24,6 +31,7 @@ from hybridtrees.core.base.dtypes import aligned_empty
 cdef enum:
     CHUNK_ROWS = 256             # rows that read a tree one after the other
     CHUNK_CELLS = 1 << 17        # of columns and values of a chunk: 1 MB
+    PART_ROWS = 2048             # rows to explain that share tables of patterns
 
 
 # ---- Layout -----------------------------------------------------------------------------------
@@ -63,6 +71,35 @@ cdef class ShapTrees:
 
     Column j of the table belongs to the feature `player[j]`.
     """
+
+    cdef readonly intp_t n_trees, n_columns, n_players, n_outputs, n_values
+    cdef readonly object base                # (n_outputs,): values without any player
+    cdef readonly bint any_linear
+    cdef const Node[::1] nodes               # of the ensemble
+    cdef const float64_t[:, ::1] values
+    cdef const uint32_t[::1] categories
+    cdef const int32_t[::1] tree_output
+    cdef const float64_t[:, :, ::1] value_range
+    cdef bint ranged
+    cdef const int32_t[::1] player           # by column
+    # terms of lines, sorted by player within a node
+    cdef const int64_t[::1] term_start
+    cdef const int32_t[::1] term_column, term_player, term_used
+    cdef const float64_t[:, ::1] coef
+    cdef const float64_t[::1] center, low, high
+    # the layout
+    cdef object memory                       # of the next
+    cdef HtShapNode* laid
+    cdef const int64_t[::1] start            # by tree: its first laid node, and the end
+    cdef const int32_t[::1] n_points         # by tree
+    cdef const int32_t[::1] n_levels         # by tree
+    cdef const int64_t[::1] set_start        # by tree: its first split on categories
+    cdef const int64_t[::1] set_node         # node of the ensemble of each
+    cdef const int32_t[::1] used             # columns that trees read
+    cdef const int32_t[::1] used_place       # place of a column among them, -1: none
+    cdef const float64_t[:, ::1] points      # by number of points
+    cdef const float64_t[:, ::1] weights
+    cdef intp_t most_nodes, most_levels, most_points, most_sets, most_terms, most_inverse
 
     def __init__(self, ensemble, player, n_players):
         check_nodes(ensemble)
@@ -466,3 +503,367 @@ def add_path_values(
             run_chunk(trees, X, k * chunk, min(chunk, n - k * chunk), chunk, room, &sizes, width,
                       values, pairs)
     raise_stop(stopped)
+
+
+# ---- Rows of a table as background -------------------------------------------------------------
+
+
+cdef void find_sides(
+    ShapTrees trees, const HtShapNode* node, Walk* walk
+) noexcept nogil:
+    cdef const Node* split = &trees.nodes[node.node]
+    cdef const uint32_t* words = NULL
+    cdef const float64_t* column = walk.x + trees.used_place[split.feature] * walk.n
+    cdef uint8_t* sides = walk.sides + 3 * node.level * walk.n
+    cdef intp_t row
+    cdef int32_t side
+    if split.category_start >= 0:
+        words = &trees.categories[split.category_start]
+    for row in range(walk.n):
+        side = side_of(column[row], split.threshold, words, split.category_words,
+                       split.category_limit, split.missing_left)
+        sides[row] = side == 0
+        sides[walk.n + row] = side == 1
+        sides[2 * walk.n + row] = side == HT_SIDE_STAY
+
+
+cdef float64_t find_parts(
+    ShapTrees trees, int64_t node, intp_t output, Walk* walk
+) noexcept nogil:
+    """OUT e of each player of the line, in the order of its terms; returns the constant.
+
+    As in `line_parts` of shap_body.h: a value beyond the range of the leaf ends at it.
+    """
+    cdef int64_t j
+    cdef intp_t row, i, n_parts = 0
+    cdef int32_t player = -1
+    cdef float64_t value, total, end, low, high, start = trees.values[node, output], scale
+    cdef float64_t first = start
+    cdef const float64_t* column
+    cdef float64_t* own = NULL
+    for j in range(trees.term_start[node], trees.term_start[node + 1]):
+        if trees.term_player[j] != player:
+            player = trees.term_player[j]
+            own = walk.parts + n_parts * walk.n
+            memset(own, 0, walk.n * sizeof(float64_t))
+            n_parts += 1
+        column = walk.x + trees.term_used[j] * walk.n
+        for row in range(walk.n):
+            value = column[row]
+            if value == value:
+                value = min(max(value, trees.low[j]), trees.high[j])
+                own[row] += trees.coef[j, output] * (value - trees.center[j])
+    if not trees.ranged:
+        return start
+    low = trees.value_range[node, 0, output]
+    high = trees.value_range[node, 1, output]
+    first = min(max(start, low), high)
+    for row in range(walk.n):
+        total = 0
+        for i in range(n_parts):
+            total += walk.parts[i * walk.n + row]
+        end = min(max(start + total, low), high)
+        if first == start and end == start + total:
+            continue
+        scale = (end - first) / total if total != 0 else 0.0
+        for i in range(n_parts):
+            walk.parts[i * walk.n + row] *= scale
+    return first
+
+
+cdef void add_leaf(
+    ShapTrees trees, const HtShapNode* node, const Job* job, Work* work, intp_t output, int n_line
+) noexcept nogil:
+    """Add a leaf of few players to the values of the rows."""
+    cdef float64_t start = find_parts(trees, node.node, output, &work.background)
+    cdef intp_t n_background = work.background.n, n_rows = work.rows.n, size = table_size(job)
+    cdef int j, own
+    find_parts(trees, node.node, output, &work.rows)
+    memset(work.constant, 0, size * sizeof(float64_t))
+    for j in range(n_line):
+        # Absent regressors.
+        own = work.line[j]
+        count_patterns(work, work.background.parts + j * n_background, job.n_bits, work.counts)
+        transform(job, work.counts, work.weights)
+        if own < job.n_bits:
+            keep_met(job, work.weights, own)
+        add_source(job, work, work.weights, own, -1.0, 1.0, 0, work.constant)
+    count_patterns(work, NULL, job.n_bits, work.counts)
+    transform(job, work.counts, work.weights)
+    add_source(job, work, work.weights, -1, 0.0, start, 2, work.constant)
+    look_up(job, work, work.constant, NULL, -1, trees.n_players)
+    for j in range(n_line):
+        own = work.line[j]
+        memset(work.table, 0, size * sizeof(float64_t))
+        if own < job.n_bits:
+            derive(job, work.weights, own, True, work.constant)
+            add_source(job, work, work.constant, own, 1.0, 1.0, 1, work.table)
+        else:
+            add_source(job, work, work.weights, own, 1.0, 1.0, 1, work.table)
+        look_up(job, work, work.table, work.rows.parts + j * n_rows,
+                own if own < job.n_bits else -1, trees.n_players)
+
+
+cdef void add_long_leaf(
+    ShapTrees trees, const HtShapNode* node, const Job* job, Work* work, intp_t output, int n_line,
+    uint8_t* kind,
+) noexcept nogil:
+    """Add a leaf of many players to the values of the rows."""
+    cdef float64_t start = find_parts(trees, node.node, output, &work.background)
+    cdef intp_t row, other, n_rows = work.rows.n, n_others = work.background.n, n_x, n_z, i
+    cdef int j, own
+    cdef bint own_is_x, own_is_z
+    cdef uint8_t met, reached
+    cdef float64_t scale = 1.0 / n_others, part
+    find_parts(trees, node.node, output, &work.rows)
+    for row in range(n_rows):
+        for other in range(n_others):
+            n_x = n_z = 0
+            reached = 1
+            for i in range(job.n_bits):
+                met = work.rows.met[work.levels[i] * n_rows + row]
+                reached = work.background.met[work.levels[i] * n_others + other]
+                kind[i] = met & (1 - reached) | ((1 - met) & reached) << 1
+                n_x += kind[i] == 1
+                n_z += kind[i] == 2
+                reached |= met
+                if not reached:
+                    break
+            if not reached:
+                continue
+            add_pair_source(
+                job, work, row, kind, n_x, n_z, -1, 0.0, start * scale, 2, trees.n_players)
+            for j in range(n_line):
+                own = work.line[j]
+                own_is_x = own < job.n_bits and kind[own] == 1
+                own_is_z = own < job.n_bits and kind[own] == 2
+                if not own_is_z:
+                    part = scale * work.rows.parts[j * n_rows + row]
+                    add_pair_source(job, work, row, kind, n_x - own_is_x, n_z, own, 1.0, part, 1,
+                                    trees.n_players)
+                if not own_is_x:
+                    part = scale * work.background.parts[j * n_others + other]
+                    add_pair_source(job, work, row, kind, n_x, n_z - own_is_z, own, -1.0, part, 0,
+                                    trees.n_players)
+
+
+cdef int open_leaf(
+    ShapTrees trees, const HtShapNode* node, Job* job, Work* work
+) noexcept nogil:
+    """Number the players of a leaf; returns how many are in its line."""
+    cdef int level, n_line = 0
+    cdef int32_t player = -1
+    cdef int64_t j
+    job.n_bits = 0
+    for level in range(1, node.level + 1):
+        if not work.hidden[level]:
+            work.players[job.n_bits] = work.at[level].player
+            work.levels[job.n_bits] = level
+            work.local[work.at[level].player] = job.n_bits
+            job.n_bits += 1
+    job.n_local = job.n_bits
+    for j in range(trees.term_start[node.node], trees.term_start[node.node + 1]):
+        if trees.term_player[j] == player:
+            continue
+        player = trees.term_player[j]
+        if work.local[player] < 0:
+            work.local[player] = job.n_local
+            work.players[job.n_local] = player
+            job.n_local += 1
+        work.line[n_line] = work.local[player]
+        n_line += 1
+    for level in range(job.n_local):
+        work.local[work.players[level]] = -1
+    return n_line
+
+
+cdef void run_tree(
+    ShapTrees trees, intp_t tree, intp_t output, Job* job, Work* work, uint8_t* kind,
+    int most_bits,
+) noexcept nogil:
+    cdef const HtShapNode* nodes = trees.laid + trees.start[tree]
+    cdef const HtShapNode* node
+    cdef intp_t i, column = output if trees.n_values > 1 else 0
+    cdef int level = 0, n_line
+    job.n_points = trees.n_points[tree]
+    job.points = &trees.points[job.n_points, 0]
+    job.weights = &trees.weights[job.n_points, 0]
+    for i in range(trees.start[tree + 1] - trees.start[tree]):
+        node = nodes + i
+        while level >= node.level and level > 0:
+            work.hidden[work.at[level].before] = 0
+            level -= 1
+        level = node.level
+        if level > 0:
+            work.at[level] = node
+            work.hidden[level] = 0
+            work.hidden[node.before] = 1
+            go_down(node, &work.rows)
+            go_down(node, &work.background)
+        if node.column >= 0:
+            find_sides(trees, node, &work.rows)
+            find_sides(trees, node, &work.background)
+            continue
+        n_line = open_leaf(trees, node, job, work)
+        if job.n_bits > most_bits:
+            add_long_leaf(trees, node, job, work, column, n_line, kind)
+        else:
+            find_patterns(&work.rows, work.levels, job.n_bits)
+            find_patterns(&work.background, work.levels, job.n_bits)
+            add_leaf(trees, node, job, work, column, n_line)
+
+
+cdef void open_walk(Walk* walk, const float64_t* x, intp_t n, uint8_t** bytes_at,
+                    float64_t** doubles_at, intp_t levels, intp_t n_parts) noexcept nogil:
+    walk.x = x
+    walk.n = n
+    walk.pattern = <uint32_t*>bytes_at[0]
+    walk.met = bytes_at[0] + 4 * n
+    walk.sides = walk.met + levels * n
+    bytes_at[0] += (4 * n + 4 * levels * n + 7) // 8 * 8
+    walk.parts = doubles_at[0]
+    doubles_at[0] += n_parts * n
+
+
+cdef intp_t count_tables(ShapTrees trees, bint with_pairs) noexcept nogil:
+    """Tables of a leaf at most: its players, and their pairs."""
+    cdef intp_t size = min(<intp_t>MOST_BITS, trees.most_levels) + trees.most_terms
+    return size + (size * size if with_pairs else 0)
+
+
+cdef void run_part(
+    ShapTrees trees, const float64_t* x, intp_t n_rows, const float64_t* background,
+    intp_t n_others, bint with_pairs, uint8_t* bytes_at, float64_t* doubles_at, intp_t bits,
+    intp_t most_local, float64_t[:, :, :] values, float64_t[:, :, :, :] pairs, intp_t first,
+    int most_bits,
+) noexcept nogil:
+    """Write the values of some rows, given column by column."""
+    cdef Work work
+    cdef Job job
+    cdef intp_t levels = trees.most_levels + 1, n_players = trees.n_players, row, i, j, k, o, tree
+    cdef intp_t size = trees.most_points << bits, output
+    cdef intp_t n_tables = count_tables(trees, with_pairs)
+    cdef intp_t n_outputs = trees.n_values if trees.n_values > 1 else 1
+    cdef float64_t rest
+    cdef uint8_t* kind
+    job.with_pairs = with_pairs
+    open_walk(&work.rows, x, n_rows, &bytes_at, &doubles_at, levels, trees.most_terms)
+    open_walk(&work.background, background, n_others, &bytes_at, &doubles_at, levels,
+              trees.most_terms)
+    work.at = <const HtShapNode**>bytes_at
+    work.local = <int32_t*>(work.at + levels)
+    work.players = work.local + n_players
+    work.levels = work.players + most_local
+    work.line = work.levels + most_local
+    work.hidden = <uint8_t*>(work.line + most_local)
+    kind = work.hidden + levels
+    for i in range(n_players):
+        work.local[i] = -1
+    memset(work.hidden, 0, levels)
+    job.factors = doubles_at
+    work.counts = doubles_at + trees.most_points
+    work.weights = work.counts + (<intp_t>1 << bits)
+    work.derived = work.weights + size
+    work.second = work.derived + size
+    work.table = work.second + size
+    work.constant = work.table + (n_tables << bits)
+    work.values = work.constant + max(n_tables << bits, size)
+    work.pairs = work.values + trees.n_outputs * n_players * n_rows
+    cdef float64_t* all_values = work.values
+    cdef float64_t* all_pairs = work.pairs
+    memset(all_values, 0, trees.n_outputs * n_players * n_rows * sizeof(float64_t))
+    if with_pairs:
+        memset(all_pairs, 0,
+               trees.n_outputs * n_players * n_players * n_rows * sizeof(float64_t))
+    for tree in range(trees.n_trees):
+        for o in range(n_outputs):
+            output = o if trees.n_values > 1 else trees.tree_output[tree]
+            work.values = all_values + output * n_players * n_rows
+            work.pairs = all_pairs + output * n_players * n_players * n_rows
+            run_tree(trees, tree, output, &job, &work, kind, most_bits)
+    for o in range(trees.n_outputs):
+        for i in range(n_players):
+            for row in range(n_rows):
+                rest = all_values[(o * n_players + i) * n_rows + row]
+                values[first + row, o, i] += rest
+                if not with_pairs:
+                    continue
+                for j in range(n_players):
+                    if i == j:
+                        continue
+                    k = i * n_players + j if i < j else j * n_players + i
+                    k = ((o * n_players * n_players) + k) * n_rows + row
+                    pairs[first + row, o, i, j] += 0.5 * all_pairs[k]
+                    rest -= 0.5 * all_pairs[k]
+                pairs[first + row, o, i, i] += rest
+
+
+def add_background_values(
+    ShapTrees trees, X, background, float64_t[:, :, :] values, float64_t[:, :, :, :] pairs,
+    int n_threads, int most_bits=MOST_BITS,
+):
+    """Add Shapley values (n_rows, n_outputs, n_players), and interactions unless None, of rows.
+
+    Paths of more than `most_bits` players, at most MOST_BITS, are summed over pairs of rows.
+    """
+    cdef intp_t n = X.shape[0], n_others = background.shape[0], n_parts, k, part, first, last
+    cdef intp_t levels = trees.most_levels + 1, bits, most_local, n_tables, n_bytes, n_doubles
+    cdef bint with_pairs = pairs is not None
+    cdef int stopped = 0
+    if X.shape[1] != trees.n_columns or background.shape[1] != trees.n_columns:
+        raise ValueError("the rows do not fit the trees")
+    if values.shape[0] != n or values.shape[1] != trees.n_outputs or (
+            values.shape[2] != trees.n_players):
+        raise ValueError("the output does not fit the trees")
+    if with_pairs and (
+            pairs.shape[0] != n or pairs.shape[1] != trees.n_outputs
+            or pairs.shape[2] != trees.n_players or pairs.shape[3] != trees.n_players):
+        raise ValueError("the interactions do not fit the trees")
+    if n_others == 0:
+        raise ValueError("the background needs at least one row")
+    if n == 0:
+        return
+    used = np.asarray(trees.used)
+    # By column; an extra entry, since a tree may use none.
+    cdef float64_t[::1] other_columns = np.append(_by_column(background, used), 0.0)
+    part = max(1, min(64 if with_pairs else PART_ROWS, (n - 1) // max(1, n_threads) + 1))
+    n_parts = (n + part - 1) // part
+    n_threads = <int>max(1, min(n_threads, n_parts))
+    most_local = trees.most_levels + trees.most_terms
+    bits = min(MOST_BITS, trees.most_levels)
+    n_tables = count_tables(trees, with_pairs)
+    n_bytes = (part + n_others) * (4 + 4 * levels) + 64 + 8 * levels + 4 * (
+        trees.n_players + 3 * most_local) + 2 * levels
+    n_bytes = (n_bytes + 63) // 64 * 64
+    n_doubles = (
+        (part + n_others) * trees.most_terms + trees.most_points
+        + (<intp_t>1 << bits) * (1 + 3 * trees.most_points)
+        + (n_tables << bits) + max(n_tables << bits, trees.most_points << bits)
+        + part * trees.n_outputs * trees.n_players * (
+            1 + (trees.n_players if with_pairs else 0)) + 8)
+    cdef uint8_t[:, ::1] byte_room = np.empty((n_threads, n_bytes), dtype=np.uint8)
+    cdef float64_t[:, ::1] room = np.empty((n_threads, n_doubles))
+    cdef float64_t[:, ::1] own_columns = np.empty((n_threads, max(1, part * len(used))))
+    columns_of = _by_column(X, used)
+    cdef const float64_t[:, ::1] columns = columns_of
+    cdef int thread
+    cdef intp_t j, n_used = len(used)
+    for k in prange(n_parts, num_threads=team_of(n_threads), nogil=True, schedule="dynamic"):
+        thread = omp_get_thread_num()
+        first = k * part
+        last = min(n, first + part)
+        if not team_stops(&stopped):
+            for j in range(n_used):
+                memcpy(&own_columns[thread, j * (last - first)], &columns[j, first],
+                       (last - first) * sizeof(float64_t))
+            run_part(trees, &own_columns[thread, 0], last - first, &other_columns[0], n_others,
+                     with_pairs, &byte_room[thread, 0], &room[thread, 0], bits, most_local, values,
+                     pairs, first, min(most_bits, MOST_BITS))
+    raise_stop(stopped)
+
+
+def _by_column(table, used):
+    found = np.empty((max(1, len(used)), table.shape[0]))
+    for place, column in enumerate(used.tolist()):
+        found[place] = table[:, column]
+    return found
