@@ -68,19 +68,20 @@ class HeldOutMixin:
 
     def _held_out_way(self) -> str | None:
         """Return how `fit` holds rows out, None if it does not."""
-        check_option("conformal", self.conformal, _WAYS)
-        calibrate = getattr(self, "calibrate", None)
+        asked, calibrate = self.conformal, getattr(self, "calibrate", None)
+        if asked is None and calibrate is None:
+            return None
+        check_option("conformal", asked, _WAYS)
         check_option("calibrate", calibrate, (*CALIBRATIONS, None))
-        asked = self.conformal
         if asked is None:
-            asked = None if calibrate is None else "auto"
+            asked = "auto"
         if asked == "oob" and not self._has_oob:
             raise ValueError(
                 f"conformal='oob' is for bagged models; {type(self).__name__} has no out-of-bag "
                 "rows: use 'cv' or 'auto'"
             )
         if asked != "auto":
-            return None if asked is None else str(asked)
+            return str(asked)
         if self._has_held_out:
             return "own"
         return "oob" if self._has_oob and self._leaves_rows_out() else "cv"
@@ -97,28 +98,33 @@ class HeldOutMixin:
         """Whether `fit` must make out-of-bag predictions, whatever `oob_score` says."""
         return self._held_out_way() == "oob"
 
-    def _begin_fit(self, method: Callable[..., Any], args: Any, kwargs: Any) -> Callable[[], None]:
-        """Check the parameters, and return what is to be done after the fit; see `atomic_fit`."""
+    def _begin_fit(
+        self, method: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Callable[[], None] | None:
+        """Check the parameters, and return what is to be done after the fit; see `atomic_fit`.
+
+        What was learned from rows held out of an earlier fit is dropped: the next may fit them.
+        """
         way = self._held_out_way()
+        self._forget()
         if way is None or method.__name__ != "fit":
-            return self._forget
+            return self._forget if self._has_held_out else None
         try:
             given = inspect.signature(method).bind(self, *args, **kwargs).arguments
         except TypeError:  # the call of the method says the same, and better
-            return self._forget
+            return None
         options = {k: v for k, v in given.items() if k not in ("self", "X", "y")}
         if way in ("cv", "cv+"):
             check_fit_options(type(self).__name__, way, options)
         return partial(self._finish_fit, way, given.get("X"), given.get("y"), options)
 
     def _forget(self) -> None:
-        """Drop what was learned from rows held out of an earlier fit: the next may fit them."""
+        """Drop what was learned from held-out rows, and the rows that a model held out anyway."""
         for name in (*_LEARNED, "_held_out"):
             self.__dict__.pop(name, None)
 
     def _finish_fit(self, way: str, X: Any, y: Any, options: dict[str, Any]) -> None:
         kept = self.__dict__.pop("_held_out", None)
-        self._forget()
         request = self._request(X, y, options.pop("sample_weight", None))
         request.groups, request.time = options.get("groups"), options.get("time")
         request.options = {k: v for k, v in options.items() if k != "verbose"}

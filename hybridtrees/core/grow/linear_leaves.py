@@ -209,9 +209,16 @@ class LinearLeaves(LeafModel):
             moments.low, moments.high, columns.scale, columns.deviation,
             rules.margin if rules.extrapolation == "clip" else math.nan, scale,
         )  # fmt: skip
+        limited = self._may_limit_values()
         tree = Tree(grown.nodes, values * scale, grown.categories, **terms)
-        limits = self._value_limits(tree, scale)
+        limits = self._value_limits(tree, scale) if limited else None
         return tree if limits is None else replace(tree, value_range=limits[:, :, None])
+
+    def _may_limit_values(self) -> bool:
+        """Whether constraints or `extrapolation` may limit the outputs of nodes."""
+        params, bounded = self.params, self.rules.extrapolation == "bounded"
+        stepped = params.max_delta_step > 0 or self.longest_step < np.inf
+        return bounded or stepped or params.monotonic is not None
 
     def _value_limits(self, tree: Tree, scale: float) -> np.ndarray | None:
         """Lowest and highest output of each node, from constraints and `extrapolation`."""
@@ -222,8 +229,6 @@ class LinearLeaves(LeafModel):
             pointers = cast(np.ndarray, tree.coef_ptr)
             terms = tree.coef_center, tree.coef_low, tree.coef_high
             far = line_reach(tree.values, pointers, tree.coef, *terms) > longest
-        if monotonic is None and step <= 0 and not bounded and (far is None or not far.any()):
-            return None
         limits = np.empty((len(tree.nodes), 2))
         limits[:, 0], limits[:, 1] = -np.inf, np.inf
         if monotonic is not None:

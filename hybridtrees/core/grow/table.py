@@ -102,7 +102,7 @@ class Table:
             binned = mapper.fit_encode(values, weight)
         if dense:
             binned = binned.dense(n_threads)
-        bin_of = mapper.category_to_bin_
+        bin_of = mapper.category_to_bin_ if np.any(is_categorical) else None
         between = BinThresholds(binned, values, n_threads, weight) if midpoints else None
         return cls(values, is_categorical, binned, bin_of, between)
 
@@ -324,10 +324,9 @@ def _bin_ends(
     used = None
     if weight is not None and not np.all(weight > 0):
         used = np.flatnonzero(weight > 0)
-    if is_sparse(values):
+    if isinstance(binned, StoredBins):
         _stored_ends(binned.bin_edges, values if used is None else values.tocsr()[used], ends)
         return ends
-    assert isinstance(binned, BinnedMatrix)
     columns = binned.columns if used is None else np.ascontiguousarray(binned.columns[:, used])
     bin_ends(values if used is None else values[used], columns, *ends, n_threads)
     return ends

@@ -157,7 +157,7 @@ def _information(job: Job, rounds: Rounds, line: GrowingLine, train: Sample) -> 
     are relative: the sample size is the number of rows of positive weight, not their sum.
     """
     total = len(train.target) if train.weight is None else int(np.count_nonzero(train.weight))
-    searched = sum(len(path) for found in rounds.rules for path in found.tree.paths())
+    searched = sum([found.n_conditions for found in rounds.rules])
     n_free = max(1, job.n_outputs - 1) if job.n_outputs else 1
     intercepts = n_free if job.options.fit_intercept else 0
     price = 2.0 if job.criterion == "aic" else np.log(total)

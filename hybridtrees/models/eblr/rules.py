@@ -59,7 +59,8 @@ class _EnrichedTable(Table):
 
     def append(self, number: int, holds: NDArray[np.bool_]) -> None:
         """Write the list of the new column `number`."""
-        new = self.lists(1)[self._n_own + number]
+        assert self._lists is not None
+        new = self._lists[self._n_own + number]
         zeros, ones = np.flatnonzero(~holds), np.flatnonzero(holds)
         new["row"] = np.concatenate([zeros, ones])
         new["key"][len(zeros) :] = 1 if len(zeros) else 0
@@ -94,6 +95,7 @@ class RuleFinder:
         self.n_features = values.shape[1]
         self._weight = weight
         self._table = _EnrichedTable(values, is_categorical, n_rules, n_threads)
+        self._leaf_model = TargetLeaves(impurities=False)
         self._params = cart_params(params, "squared_error")
         self._depths = depths
         self._growers: dict[int, Grower] = {}
@@ -111,7 +113,7 @@ class RuleFinder:
             self._growers[depth] = Grower(
                 self._table,
                 params,
-                TargetLeaves(impurities=False),
+                self._leaf_model,
                 self._n_threads,
                 in_place=depth == 1 and whole,
             )
@@ -139,6 +141,7 @@ class FoundRule:
     tree: RuleTree
     holds: NDArray[np.bool_]
     residual: Floats
+    n_conditions: int
 
 
 def _best_leaves(grown: Grown, n_features: int) -> FoundRule:
@@ -149,9 +152,9 @@ def _best_leaves(grown: Grown, n_features: int) -> FoundRule:
     chosen = leaves[far >= far.max() * (1 - _TIE)].astype(np.int32)
     weight = tree.nodes["weight"][chosen]
     mean = weight @ tree.values[chosen] / weight.sum()
-    return FoundRule(
-        RuleTree.of(tree, chosen, n_features), np.isin(grown.leaf, chosen), np.asarray(mean)
-    )
+    n_conditions = sum(map(len, _paths(tree, chosen, n_features)))
+    rule, holds = RuleTree.of(tree, chosen, n_features), np.isin(grown.leaf, chosen)
+    return FoundRule(rule, holds, np.asarray(mean), n_conditions)
 
 
 @register
@@ -219,17 +222,7 @@ class RuleTree(Checked):
 
     def paths(self) -> list[list[Condition]]:
         """Return the conditions of each leaf; the rule holds if those of one leaf are met."""
-        tree = self.tree
-        parent, found = tree.nodes["parent"], []
-        for leaf in self.leaves:
-            path: list[int] = [int(leaf)]
-            while parent[path[-1]] >= 0:
-                path.append(int(parent[path[-1]]))
-            met: dict[int, Condition] = {}
-            for node, child in zip(path[:0:-1], path[-2::-1], strict=True):
-                _narrow(met, tree, node, child == tree.nodes["left"][node], self.n_features)
-            found.append(list(met.values()))
-        return found
+        return _paths(self.tree, self.leaves, self.n_features)
 
 
 def check_enriched(model: Any) -> None:
@@ -326,6 +319,20 @@ class Condition:
         if len(allowed) in (0, len(labels)):
             return ""
         return f"{name} in {category_list(allowed, None)}"
+
+
+def _paths(tree: Tree, leaves: NDArray[np.int32], n_features: int) -> list[list[Condition]]:
+    """Return the conditions of leaves of a tree; columns from `n_features` on are rules."""
+    parent, found = tree.nodes["parent"], []
+    for leaf in leaves:
+        path: list[int] = [int(leaf)]
+        while parent[path[-1]] >= 0:
+            path.append(int(parent[path[-1]]))
+        met: dict[int, Condition] = {}
+        for node, child in zip(path[:0:-1], path[-2::-1], strict=True):
+            _narrow(met, tree, node, child == tree.nodes["left"][node], n_features)
+        found.append(list(met.values()))
+    return found
 
 
 def _narrow(met: dict[int, Condition], tree: Tree, node: int, left: bool, n_features: int) -> None:

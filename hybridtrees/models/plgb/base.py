@@ -133,6 +133,7 @@ class PiecewiseLinearModel(BoostedModel):
     penalty_scale: Literal["standard", "raw"] = "standard"
 
     def _check_parameters(self) -> GrowerParams:
+        params = super()._check_parameters()
         check_option("leaf_fit", self.leaf_fit, LEAF_FITS)
         check_integer("max_leaf_features", self.max_leaf_features, 0, MAX_LEAF_FEATURES)
         check_boolean("refit_leaves", self.refit_leaves)
@@ -141,13 +142,12 @@ class PiecewiseLinearModel(BoostedModel):
         check_option("penalty_scale", self.penalty_scale, PENALTY_SCALES)
         check_integer("search_rows", self.search_rows, 1024, 2**31, allow_none=True)
         given = check_integer("min_samples_leaf", self.min_samples_leaf, 1, allow_none=True)
-        params = replace(super()._check_parameters(), min_samples_leaf=given or 1)
         if self.penalty_scale == "raw" and params.reg_alpha > 0:
             raise ValueError(
                 "reg_alpha must be 0 with penalty_scale='raw', which is an L2 penalty, got "
                 f"{self.reg_alpha!r}"
             )
-        return params
+        return replace(params, min_samples_leaf=given or 1)
 
     def _steps(self, grower: Grower, loss: Loss, *given: Any) -> NewtonSteps:
         """Return the boosting steps for a loss."""

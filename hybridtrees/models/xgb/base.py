@@ -85,6 +85,7 @@ class XGBModel(BoostedModel):
     validate_parameters: bool | None = None
 
     def _check_parameters(self) -> GrowerParams:
+        params = super()._check_parameters()
         check_option("tree_method", self.tree_method, TREE_METHODS)
         check_option("sketch", self.sketch, ("global", "local"))
         check_boolean("enable_categorical", self.enable_categorical)
@@ -117,7 +118,7 @@ class XGBModel(BoostedModel):
                 "max_cat_threshold is not supported: a split may send any number of categories to "
                 "one side; leave it at None"
             )
-        return super()._check_parameters()
+        return params
 
     def _check_binned(self, table: BinnedTable) -> None:
         if self.tree_method in ("approx", "exact"):

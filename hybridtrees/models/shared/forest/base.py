@@ -79,7 +79,7 @@ class Forest(TreeModel, BaggingParameters):
         """Check what can be checked without the data."""
         self._check_bagging()
         self._check_tree_parameters()
-        if self._asks_oob():
+        if self._scores_oob():
             self._metric()
 
     def _make_table(self, values: Any) -> Any:

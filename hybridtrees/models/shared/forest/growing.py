@@ -60,6 +60,7 @@ class ForestFit:
         """Set the parameters of growth, which depend on the size of samples."""
         n_rows, n_features = self.values.shape
         params = self.recipe.grower_params(n_rows, n_features, self._expected_total())
+        self.leaf_model = TargetLeaves(self.ccp_alpha > 0)
         self.params = cart_params(params, self.recipe.criterion)
 
     def _expected_total(self) -> float:
@@ -76,7 +77,7 @@ class ForestFit:
 
     def open_grower(self) -> Grower:
         """Return a grower for one thread."""
-        return Grower(self.table, self.params, TargetLeaves(self.ccp_alpha > 0))
+        return Grower(self.table, self.params, self.leaf_model)
 
     def grow(
         self, grower: Grower, counts: np.ndarray, weight: np.ndarray | None, seed: int
