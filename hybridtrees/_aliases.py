@@ -9,6 +9,7 @@ The table also reads values that another library writes otherwise under a name t
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -93,6 +94,94 @@ def _share_of_features(value: Any, known: Collection[str]) -> Mapping[str, Any]:
     return {"colsample_bynode": value}
 
 
+def _linear_criterion(value: Any, known: Collection[str]) -> Mapping[str, Any]:
+    """Read the names that linear-tree has for losses of splits."""
+    if _is(value, "rmse"):
+        raise ValueError("children are compared by their mean squared errors: use 'mse'")
+    if _is(value, "poisson"):
+        raise ValueError("for counts use XGBRegressor(objective='count:poisson')")
+    return {"criterion": _LINEAR_CRITERIA.get(value, value) if isinstance(value, str) else value}
+
+
+def _rule_residual(value: Any, known: Collection[str]) -> Mapping[str, Any]:
+    """Read the names that linear-tree has for the residuals of boosting."""
+    return {"residual": {"square": "squared", "entropy": "deviance"}.get(value, value)}
+
+
+def _base_estimator(value: Any, known: Collection[str]) -> Mapping[str, Any]:
+    """Read a linear model, which is a penalty and its strength here."""
+    kind = type(value).__name__
+    if value is None:
+        return {}
+    if kind not in _LINEAR_MODELS:
+        others = "other models cannot be fitted here: use penalty, alpha and l1_ratio"
+        if kind == "RidgeClassifier":
+            others = "classes have logistic regressions here: use penalty='ridge' and alpha"
+        if kind in ("HuberRegressor", "QuantileRegressor", "TheilSenRegressor"):
+            others = "use LinearTreeRegressor(criterion='absolute_error')"
+        raise ValueError(f"{others}; {', '.join(_LINEAR_MODELS)} are read")
+    params = value.get_params(deep=False)
+    if not params["fit_intercept"] and "fit_intercept" not in known:
+        raise ValueError("there is always an intercept in a leaf: leave out fit_intercept=False")
+    if params.get("positive"):
+        raise ValueError("coefficients may have any sign: leave out positive=True")
+    found = _LINEAR_MODELS[kind](params)
+    if found.get("alpha_scaling") == "sum" and "alpha_scaling" not in known:
+        raise ValueError(
+            f"alpha counts per row here: use penalty={found['penalty']!r}, "
+            f"alpha={found['alpha']:g} / n for n rows, and standardize=False"
+        )
+    return {**found, "fit_intercept": params["fit_intercept"]}
+
+
+def _as_it_is(params: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("penalty", "alpha", "l1_ratio", "standardize", "alpha_scaling")
+    return {name: params[name] for name in names if name in params}
+
+
+def _shrunk(penalty: str, **more: Any) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    """Return a reader of scikit-learn's regressions under this penalty."""
+    return lambda params: {
+        "penalty": penalty,
+        **{name: params[name] for name in ("alpha", "l1_ratio") if name in params},
+        "standardize": False,
+        **more,
+    }
+
+
+def _logistic(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Read a LogisticRegression; newer versions have `C` and `l1_ratio` without `penalty`."""
+    given, share, strength = params.get("penalty"), params.get("l1_ratio"), params["C"]
+    if given == "none" or strength == math.inf:
+        return {"penalty": None}
+    share = {"l1": 1.0, "l2": 0.0}.get(str(given), share) or 0.0
+    penalty = {0.0: "ridge", 1.0: "lasso"}.get(share, "elasticnet")
+    found = {"penalty": penalty, "alpha": 1.0 / strength, "standardize": False}
+    if penalty == "elasticnet":
+        found["l1_ratio"] = share
+    if params.get("class_weight") is not None:
+        found["class_weight"] = params["class_weight"]
+    return {**found, "alpha_scaling": "sum"}
+
+
+_LINEAR_CRITERIA = {
+    "mse": "squared_error",
+    "mae": "absolute_error",
+    "hamming": "misclassification",
+    "crossentropy": "log_loss",
+}
+# Linear models, from their parameters to ours.
+_LINEAR_MODELS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "LinearRegression": lambda params: {"penalty": None},
+    "Ridge": _shrunk("ridge", alpha_scaling="sum"),
+    "Lasso": _shrunk("lasso"),
+    "ElasticNet": _shrunk("elasticnet"),
+    "LogisticRegression": _logistic,
+    "LinearRegressor": _as_it_is,
+    "LogisticClassifier": _as_it_is,
+}
+
+
 # -- the table --------------------------------------------------------------------------------
 
 _NO_DART = Alias(hint="no tree is dropped here: booster='gbtree' is the only booster")
@@ -168,6 +257,16 @@ ALIASES: dict[str, dict[str, Alias]] = {
     # Values that mean the same here under another name; the names themselves are taken as they are.
     "scikit-learn trees": {"splitter": Alias(_splitter)},
     "scikit-learn boosting": {"criterion": Alias(_boosting_criterion)},
+    # Its LinearForest* is our RERF*, its LinearBoost* our EBLR*.
+    "linear-tree": {"base_estimator": Alias(_base_estimator)},
+    "trees of linear-tree": {"criterion": Alias(_linear_criterion)},
+    "boosting of linear-tree": {"loss": Alias(_rule_residual), "n_estimators": Alias("n_rules")},
+    "forests of linear trees": {
+        "base_estimator": Alias(
+            hint="this is a forest of linear trees, with penalty and alpha; LinearForestRegressor "
+            "and LinearForestClassifier of linear-tree are RERFRegressor and RERFClassifier here"
+        )
+    },
     # The names that the other families of this library share, for boosting in xgboost's.
     "common": {
         "interaction_cst": Alias("interaction_constraints"),

@@ -89,6 +89,9 @@ def make_init(cls: type, positional: tuple[str, ...] = ()) -> Callable[..., None
 
     @functools.wraps(assign)
     def init(self: Any, *values: Any, **given: Any) -> None:
+        first = type(self)._positional_alias
+        if first and values and hasattr(values[0], "get_params"):
+            given, values = {first: values[0], **given}, values[1:]
         if type(self)._dialects or not given.keys() <= parameters.keys():
             given = own_names(type(self), given, ordered)
             for name in given.keys() - parameters.keys():

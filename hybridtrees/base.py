@@ -59,6 +59,8 @@ class Estimator(RoutingMixin):
     _positional: ClassVar[tuple[str, ...]] = ()
     # Libraries whose names of parameters are taken too: keys of `hybridtrees._aliases.ALIASES`.
     _dialects: ClassVar[tuple[str, ...]] = ()
+    # The name there of an estimator that may come first by position.
+    _positional_alias: ClassVar[str] = ""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

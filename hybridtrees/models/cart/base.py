@@ -15,9 +15,9 @@ from hybridtrees.core.base.threads import table_threads
 from hybridtrees.core.bins.binned_table import BinnedTable
 from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.tree.additive import AdditiveForm, Link, feature_columns, joined
-from hybridtrees.core.tree.named import NamedTree
 from hybridtrees.core.tree.paths import leaf_weights
 from hybridtrees.core.tree.pruning import PruningPath, prune_at, pruning_path
+from hybridtrees.core.tree.readable import ReadableTree
 from hybridtrees.core.tree.tree import TreeEnsemble
 from hybridtrees.core.tree.walk import find_values
 from hybridtrees.input.folds import check_cv, make_folds
@@ -54,7 +54,7 @@ class CARTModel(TreeOfScikitLearn, SingleTree, ImpurityTreeParameters):
 
     Attributes
     ----------
-    tree_ : NamedTree
+    tree_ : ReadableTree
         The fitted tree, with our names and those of scikit-learn, whose `plot_tree`, `export_text`
         and `export_graphviz` accept it unless a split is on categories.
     ccp_alpha_ : float
@@ -140,12 +140,12 @@ class CARTModel(TreeOfScikitLearn, SingleTree, ImpurityTreeParameters):
             check_arrays(self, {"_train_weight": ("f8", "n_rows")}, sizes)
 
     @property
-    def tree_(self) -> NamedTree:
+    def tree_(self) -> ReadableTree:
         """The fitted tree, its arrays shared with the estimator."""
         tree = super().tree_
         n_classes = self._n_classes()
         output_classes = (n_classes,) if n_classes else (1,) * self.n_outputs_
-        return NamedTree.of(tree, self.n_features_in_, output_classes)
+        return ReadableTree.of(tree, self.n_features_in_, output_classes)
 
     # -- predict --------------------------------------------------------------------------------
 

@@ -109,6 +109,8 @@ class EBLRModel(OutputMixin, RuleReports, RawScoreMixin, RegressionParameters):
         With early stopping: the criterion after 0, 1, 2, ... rules; smaller is better.
     """
 
+    _dialects: ClassVar[tuple[str, ...]] = ("linear-tree", "boosting of linear-tree")
+    _positional_alias = "base_estimator"
     _residuals: ClassVar[dict[str, Callable[..., Any]]] = {}
 
     n_rules: int = 10

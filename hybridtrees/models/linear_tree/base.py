@@ -9,6 +9,7 @@ import numpy as np
 from hybridtrees._class_weight import ClassWeightMixin
 from hybridtrees._parameters import attribute, check_boolean, check_option, check_real
 from hybridtrees._predictor import Predictor
+from hybridtrees._tree_drawings import TreeDrawings
 from hybridtrees.base import RawScoreMixin
 from hybridtrees.core.base.checks import check_arrays, check_type
 from hybridtrees.core.base.random_state import seed_sequence
@@ -93,6 +94,8 @@ class LinearTreeParameters(GrowthParameters):
     """
 
     _criteria: ClassVar[tuple[str, ...]] = ()
+    _dialects: ClassVar[tuple[str, ...]] = ("linear-tree", "trees of linear-tree")
+    _positional_alias = "base_estimator"
     n_outputs_: int = attribute()
     _columns: LinearColumns = attribute()
 
@@ -263,7 +266,7 @@ class LinearClassTarget(ClassWeightMixin, ClassTarget, Predictor):
         return max(2, self.n_classes_)
 
 
-class LinearTreeModel(RawScoreMixin, LinearTreeReports, LinearTreeParameters):
+class LinearTreeModel(TreeDrawings, RawScoreMixin, LinearTreeReports, LinearTreeParameters):
     """A single linear tree without the target.
 
     Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -91,6 +91,7 @@ class LinearForestModel(Forest, LinearTreeParameters):
         since repeated rows add no information.
     """
 
+    _dialects: ClassVar[tuple[str, ...]] = ("forests of linear trees", "trees of linear-tree")
     _few_rows = FEW_ROWS_TREES
     _trees: TreeEnsemble = attribute()
 

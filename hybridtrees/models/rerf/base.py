@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -124,6 +124,8 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
     """
 
     _criteria = ResidualForest._criteria
+    _dialects: ClassVar[tuple[str, ...]] = ("linear-tree", *ResidualForest._dialects)
+    _positional_alias = "base_estimator"
 
     criterion: RegressionCriterion = "squared_error"
     penalty: PenaltyName | None = "ridge"

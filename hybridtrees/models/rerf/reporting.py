@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from hybridtrees._parameters import attribute
@@ -102,6 +103,37 @@ class RERFPredictions(RERFState, TermCoefficients, RawScoreMixin, Predictor):
         return replace(
             forest, link=shares, reader=self._reader, classes=classes, inner=((1.0, levels),)
         )
+
+    def apply(self, X: Any) -> np.ndarray:
+        """Return the leaf of each row in every tree of the forest.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        leaves : ndarray of int32, shape (n_rows, n_trees)
+        """
+        self._check_is_fitted()
+        return self.forest_.apply(ReadTable(self._read_features(X), self._reader))
+
+    def decision_path(self, X: Any) -> tuple[scipy.sparse.csr_matrix, np.ndarray]:
+        """Return the nodes on the path of each row, in all trees of the forest.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        indicator : csr_matrix of shape (n_rows, n_nodes)
+            1 for every node on the path, the trees side by side.
+        n_nodes_ptr : ndarray of shape (n_trees + 1,)
+            First column of each tree.
+        """
+        self._check_is_fitted()
+        return self.forest_.decision_path(ReadTable(self._read_features(X), self._reader))
 
     def partial(self, X: Any) -> Parts:
         """Return the contributions of the regression and of the forest.

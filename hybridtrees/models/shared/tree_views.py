@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hybridtrees._sklearn_trees import TreeOfScikitLearn
 from hybridtrees.core.grow.cart import class_impurity
-from hybridtrees.core.tree.named import NamedTree
+from hybridtrees.core.tree.readable import ReadableTree
 
 # Parameters of a tree, as scikit-learn has them; a view shows those that its model has.
 _PARAMETERS = (
@@ -88,7 +88,7 @@ class TreeView(TreeOfScikitLearn):
         return (1,) * n_values
 
     @cached_property
-    def tree_(self) -> NamedTree:
+    def tree_(self) -> ReadableTree:
         """The tree, with our names and those of scikit-learn."""
         if self.index is None:
             raise AttributeError  # `__getattr__` says why
@@ -96,7 +96,7 @@ class TreeView(TreeOfScikitLearn):
         if tree.impurity is None:
             tree.impurity = self._impurity(tree.values)
         classes = self._output_classes(tree.values.shape[1])
-        return NamedTree.of(tree, self.model.n_features_in_, classes)
+        return ReadableTree.of(tree, self.model.n_features_in_, classes)
 
     def _impurity(self, values: np.ndarray) -> NDArray[np.float64]:
         """Return the impurities of the nodes; those of numbers are not kept."""

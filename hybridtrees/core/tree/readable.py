@@ -19,7 +19,7 @@ _UNDEFINED = -2
 
 
 @dataclass(eq=False)
-class NamedTree(Tree):
+class ReadableTree(Tree):
     """A `Tree` that functions for scikit-learn's trees can read too.
 
     Parameters
@@ -34,7 +34,7 @@ class NamedTree(Tree):
     output_classes: tuple[int, ...] = (1,)
 
     @classmethod
-    def of(cls, tree: Tree, n_features: int, output_classes: tuple[int, ...]) -> NamedTree:
+    def of(cls, tree: Tree, n_features: int, output_classes: tuple[int, ...]) -> ReadableTree:
         """Return the same tree, with its arrays, under both kinds of names."""
         return cls(**vars(tree), n_features=n_features, output_classes=output_classes)
 
