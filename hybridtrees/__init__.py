@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hybridtrees import callbacks, datasets, inspection, metrics
     from hybridtrees._compare import compare
     from hybridtrees._persistence import load
+    from hybridtrees._predict_batches import predict_batches
     from hybridtrees.auto.estimators import AutoClassifier, AutoRegressor
     from hybridtrees.core.bins.mapper import BinMapper
     from hybridtrees.core.bins.matrix import BinnedMatrix
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 _LAZY_MODULES = {
     "_compare": ("compare",),
     "_persistence": ("load",),
+    "_predict_batches": ("predict_batches",),
     "auto.estimators": ("AutoClassifier", "AutoRegressor"),
     "core.bins.mapper": ("BinMapper",),
     "core.bins.matrix": ("BinnedMatrix",),
@@ -145,6 +147,7 @@ __all__ = [
     "linear_path",
     "load",
     "metrics",
+    "predict_batches",
     "split_rows",
     "tune",
 ]

@@ -13,17 +13,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from hybridtrees._outputs import (
-    STREAM,
-    check_distinct,
-    check_writable,
-    discard,
-    report_error,
-    write_text,
-)
+from hybridtrees._outputs import STREAM, check_writable, discard, report_error, write_text
+from hybridtrees._predict_command import add_decimal, add_predict, check_files
 from hybridtrees._version import __version__
 
 if TYPE_CHECKING:
@@ -58,18 +51,6 @@ _seed = _number(int, lambda value: value >= 0, "an integer, 0 or greater")
 _jobs = _number(int, lambda value: value != 0, "a number of threads, or -1 for every CPU")
 _folds = _number(int, lambda value: value >= 2, "a number of folds, 2 or more")
 _positive = _number(float, lambda value: 0 < value < float("inf"), "a positive number")
-
-
-def _table_file(text: str) -> str:
-    """Check the file name of the predictions."""
-    from hybridtrees._compare.files import table_writer
-
-    if text != STREAM:
-        try:
-            table_writer(text)
-        except (ValueError, ImportError) as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-    return text
 
 
 def _one_of(options: Callable[[], Sequence[str]]) -> Callable[[str], str]:
@@ -241,31 +222,6 @@ def _run_compare(options: argparse.Namespace) -> int:
     return 0 if delivery.complete else 1
 
 
-def _run_predict(options: argparse.Namespace) -> int:
-    """Write the predictions of a saved model for the rows of a file."""
-    import hybridtrees
-    from hybridtrees._compare.files import predict_file, readable, table_writer, write_csv
-
-    printed = options.output in (None, STREAM)
-    if not printed:
-        check_writable(options.output)
-    if not Path(options.model).exists():
-        raise FileNotFoundError(f"no such file: {options.model}")
-    model = hybridtrees.load(options.model)
-    notes: dict[str, str] = {}
-    how = {"keep": options.keep, "decimal": options.decimal}
-    columns = predict_file(model, options.file, notes=notes, **how)
-    for name, note in notes.items():
-        print(f"hybridtrees: {name!r} {note}", file=sys.stderr)
-    write = write_csv if printed else table_writer(options.output)
-    # Parquet has types of its own; text is for people.
-    shown = readable(columns) if write is write_csv else columns
-    write(sys.stdout if printed else options.output, shown)
-    if not printed:
-        print(f"{len(next(iter(columns.values())))} predictions: {options.output}")
-    return 0
-
-
 def _version(package: str) -> str:
     """Return the version of a package without importing it."""
     try:
@@ -308,33 +264,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"hybridtrees {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_compare(commands)
-    predict = commands.add_parser(
-        "predict",
-        help="predict the rows of a file by a saved model",
-        description="Predict the rows of a CSV or Parquet file by a model that was saved.",
-    )
-    predict.add_argument("model", help="file made by --save or by an estimator's save()")
-    predict.add_argument(
-        "file",
-        help="CSV or Parquet file with the columns of the training data; - is the standard input",
-    )
-    predict.add_argument(
-        "-o",
-        "--output",
-        type=_table_file,
-        metavar="FILE",
-        help="file to write: CSV if it ends in .csv, Parquet if in .parquet or .pq (default: "
-        "print CSV, as - does)",
-    )
-    predict.add_argument(
-        "--keep",
-        nargs="+",
-        default=[],
-        metavar="COLUMN",
-        help="columns of the data file to write before the predictions, such as an id",
-    )
-    _add_decimal(predict)
-    predict.set_defaults(run=_run_predict, check=lambda given: _check_predict(predict, given))
+    add_predict(commands)
     info = commands.add_parser(
         "info",
         help="print versions, threads and vector width",
@@ -342,14 +272,6 @@ def make_parser() -> argparse.ArgumentParser:
     )
     info.set_defaults(run=_run_info, check=lambda given: None)
     return parser
-
-
-def _add_decimal(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--decimal",
-        choices=(".", ","),
-        help="sign before the fractions of numbers in a CSV file (default: found out)",
-    )
 
 
 def _add_compare(commands: Any) -> None:
@@ -377,7 +299,7 @@ def _add_compare(commands: Any) -> None:
     parser.add_argument(
         "--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out"
     )
-    _add_decimal(parser)
+    add_decimal(parser)
     parser.add_argument(
         "--data",
         type=_one_of(_datasets),
@@ -460,22 +382,7 @@ def _check_compare(parser: argparse.ArgumentParser, options: argparse.Namespace)
             parser.error(f"{name} needs a file; only --json can be -, the standard output")
     if options.json != STREAM:
         outputs["the standard output"] = STREAM
-    _check_files(parser, {"the data file": options.file}, outputs)
-
-
-def _check_predict(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Refuse to overwrite an input file."""
-    inputs = {"the model": options.model, "the data file": options.file}
-    _check_files(parser, inputs, {"--output": options.output or STREAM})
-
-
-def _check_files(
-    parser: argparse.ArgumentParser, inputs: dict[str, str | None], outputs: dict[str, str | None]
-) -> None:
-    try:
-        check_distinct(inputs, outputs)
-    except ValueError as error:
-        parser.error(str(error))
+    check_files(parser, {"the data file": options.file}, outputs)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

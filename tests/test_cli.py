@@ -18,9 +18,10 @@ import hybridtrees
 from hybridtrees import cli
 from hybridtrees._compare import run as running
 from hybridtrees._compare.families import choose_families
-from hybridtrees._compare.files import DATASETS, load_bundled, write_csv
+from hybridtrees._compare.files import DATASETS, load_bundled
 from hybridtrees._compare.reading import read_table
 from hybridtrees._compare.search import Limits
+from hybridtrees._table_files import write_csv
 from hybridtrees.datasets import make_house_prices, make_seasonal_series
 
 SCORE = re.compile(r"^\s*(\d+)\s+(.+?)\s{2,}(-?[\d.]+)~?\s+(-?[\d.]+)\s+(-?[\d.]+ \.\. -?[\d.]+)")
@@ -30,8 +31,7 @@ QUICK = ["--models", "linear", "cart", "baseline", "--jobs", "1", "--budget", "0
 
 def run_in_process(capsys, *arguments: str) -> tuple[int, str, str]:
     code = cli.main(list(arguments))
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
+    return code, *capsys.readouterr()
 
 
 def table(text: str) -> list[tuple[int, str, float, float]]:
@@ -198,11 +198,11 @@ def test_folds_validate(capsys):
 
 
 def test_a_model_is_saved_though_a_constant_leads(tmp_path, capsys):
-    rng = np.random.default_rng(5)
-    write_csv(tmp_path / "noise.csv", {"x": rng.normal(size=90), "y": rng.normal(size=90)})
-    models = ["--models", "cart", "baseline", "--budget", "0.001"]
-    command = ["compare", str(tmp_path / "noise.csv"), "--target", "y", *models]
-    code, out, err = run_in_process(capsys, *command, "--save", str(tmp_path / "m.htree"))
+    noise = np.random.default_rng(5).normal(size=(2, 90))
+    write_csv(tmp_path / "noise.csv", dict(zip("xy", noise, strict=True)))
+    models = ["--target", "y", "--models", "cart", "baseline", "--budget", "0.001"]
+    models += ["--save", str(tmp_path / "m.htree")]
+    code, out, err = run_in_process(capsys, "compare", str(tmp_path / "noise.csv"), *models)
     assert code == 0 and err == "" and table(out)[0][1] == "baseline (constant)"
     assert isinstance(hybridtrees.load(tmp_path / "m.htree"), hybridtrees.CARTRegressor)
 

@@ -15,9 +15,9 @@ import pytest
 import hybridtrees
 from hybridtrees import cli
 from hybridtrees._compare import report
-from hybridtrees._compare.files import readable, write_parquet
 from hybridtrees._compare.reading import read_table
 from hybridtrees._compare.result import Comparison
+from hybridtrees._table_files import appending, readable
 
 QUICK = ["--models", "cart", "baseline", "--jobs", "1", "--budget", "0.001"]
 
@@ -257,7 +257,8 @@ def test_the_standard_input_is_read(kind, data, model, capsys, monkeypatch):
         content = gzip.compress(content)
     elif kind == "parquet":
         pytest.importorskip("pyarrow")
-        write_parquet(data.parent / "data.parquet", read_table(data))
+        with appending(data.parent / "data.parquet") as append:
+            append(read_table(data))
         content = (data.parent / "data.parquet").read_bytes()
     out = data.parent / "out.csv"
     give(monkeypatch, content)

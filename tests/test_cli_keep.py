@@ -9,7 +9,8 @@ import pytest
 
 import hybridtrees
 from hybridtrees import cli
-from hybridtrees._compare.reading import cells_to_write, read_table
+from hybridtrees._compare.reading import read_table
+from hybridtrees._table_files import cells_to_write
 
 
 @pytest.fixture

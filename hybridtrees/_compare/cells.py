@@ -16,11 +16,8 @@ from collections.abc import Collection
 
 import numpy as np
 
-from hybridtrees.prepare.calendar import parse_dates
+from hybridtrees.input.texts import MISSING, MISSING_NUMBERS, parse_dates
 
-# Texts of a missing value; a column of numbers has a few more.
-MISSING = frozenset(("", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "<NA>"))
-_MISSING_NUMBERS = MISSING | {"?", "-", "."}
 _SPACES = " \u00a0\u2007\u2009\u202f"
 _CURRENCY = r"[$\u20ac\u00a3\u00a5\u20b9]|USD|EUR|GBP|CHF|JPY|CNY|INR"
 _AROUND = re.compile(
@@ -96,14 +93,14 @@ def typed_columns(
 def _plain_numbers(cells: list[str]) -> np.ndarray | None:
     """Numbers as computers write them."""
     try:
-        return np.array(["nan" if c in _MISSING_NUMBERS else c for c in cells]).astype(np.float64)
+        return np.array(["nan" if c in MISSING_NUMBERS else c for c in cells]).astype(np.float64)
     except ValueError:
         return None
 
 
 def _known(cells: list[str]) -> dict[str, None]:
     """Different cells in their order, missing ones left out."""
-    return {cell: None for cell in dict.fromkeys(cells) if cell not in _MISSING_NUMBERS}
+    return {cell: None for cell in dict.fromkeys(cells) if cell not in MISSING_NUMBERS}
 
 
 def _numbers(cells: list[str], values: Style) -> np.ndarray:

@@ -14,13 +14,14 @@ from hybridtrees.base import Estimator
 from hybridtrees.input._user_tables import Columns, SparseColumns, open_columns
 from hybridtrees.input.arrays import is_missing_object
 from hybridtrees.input.columns import column_indices
+from hybridtrees.input.texts import parse_dates
 from hybridtrees.input.validation import (
     FeatureReader,
     check_target_classification,
     check_target_regression,
 )
 from hybridtrees.prepare import DateFeatures, PreparedClassifier, PreparedRegressor
-from hybridtrees.prepare.calendar import date_values, parse_dates
+from hybridtrees.prepare.calendar import date_values
 
 TASKS = ("regression", "classification")
 # Whole numbers of so few values are taken for classes.

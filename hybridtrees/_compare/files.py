@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable, Sequence
-from importlib.util import find_spec
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -23,14 +20,13 @@ from hybridtrees._compare.data import (
 )
 from hybridtrees._compare.reading import (
     Table,
-    cells_to_write,
     column_of,
-    read_and_keep,
+    read_parts,
     read_table,
     source_name,
     truth_values,
 )
-from hybridtrees._outputs import writing_to
+from hybridtrees._predict_batches import prediction_columns, text_features
 
 # Each takes the seed, for which the bundled tables have no use.
 DATASETS: dict[str, Callable[[int], datasets.Dataset]] = {
@@ -157,23 +153,40 @@ def predict_file(
     keep: Sequence[str] = (),
     decimal: str | None = None,
     notes: dict[str, str] | None = None,
-) -> dict[str, Any]:
+) -> Iterator[dict[str, Any]]:
     """Predict the rows of a file: ``prediction``, and ``probability_<class>`` for each class.
 
-    Several targets or quantiles are ``prediction_0``, ``prediction_1`` and so on.
+    Yields the columns of some rows at a time, see `read_parts`. Several targets or quantiles are
+    ``prediction_0``, ``prediction_1`` and so on.
 
     Columns to `keep` stand before them, as the file has them. Columns that the model does not know
     by name are ignored.
     """
     names = getattr(model, "feature_names_in_", None)
-    spelled = _text_features(model)
+    spelled = text_features(model)
     about: dict[str, str] = {}
-    where = source_name(path)
     # What is only kept does not tell how the numbers of the file are written.
     text = spelled.union(keep).difference(() if names is None else set(names) - spelled)
-    table, kept = read_and_keep(path, keep, text=text, decimal=decimal, notes=about)
-    for name in keep:
-        column_of(table, name, "--keep")
+    for table, kept in read_parts(path, keep, text=text, decimal=decimal, notes=about):
+        for name in keep:
+            column_of(table, name, "--keep")
+        X = _features(model, source_name(path), table, keep, spelled)
+        if notes is not None and isinstance(X, dict):
+            notes.update({name: note for name, note in about.items() if name in X})
+        columns = prediction_columns(model, "predict", model.predict(X))
+        if hasattr(model, "classes_"):
+            columns |= prediction_columns(model, "predict_proba", model.predict_proba(X))
+        taken = [name for name in kept if name in columns]
+        if taken:
+            raise ValueError(
+                f"--keep cannot keep {taken[0]!r}, which is a column of the predictions"
+            )
+        yield {**kept, **columns}
+
+
+def _features(model: Any, where: str, table: Table, keep: Sequence[str], spelled: set[str]) -> Any:
+    """Return the features of a model from a table of a file."""
+    names = getattr(model, "feature_names_in_", None)
     if names is None:
         others = [column for name, column in table.items() if name not in keep]
         if len(others) != model.n_features_in_:
@@ -181,61 +194,14 @@ def predict_file(
                 f"the model has {model.n_features_in_} features without names, but {where} has "
                 f"{len(others)} columns"
             )
-        X: Any = np.column_stack(others)
-    else:
-        gone = [str(name) for name in names if name not in table]
-        if gone:
-            raise ValueError(f"{where} lacks columns that the model needs: {', '.join(gone)}")
-        dates = () if not hasattr(model, "dates_") else names[model.dates_.date_columns_]
-        X = {
-            str(name): table[name] if name in dates else _finite(table[name], str(name), spelled)
-            for name in names
-        }
-        if notes is not None:
-            notes.update({name: note for name, note in about.items() if name in X})
-    predicted = model.predict(X)
-    columns = {"prediction": predicted}
-    if predicted.ndim == 2:  # several targets or quantiles
-        columns = {f"prediction_{k}": column for k, column in enumerate(predicted.T)}
-    if hasattr(model, "classes_"):
-        proba = model.predict_proba(X)
-        for label, column in zip(model.classes_, proba.T, strict=True):
-            columns[f"probability_{label}"] = column
-    taken = [name for name in kept if name in columns]
-    if taken:
-        raise ValueError(f"--keep cannot keep {taken[0]!r}, which is a column of the predictions")
-    return {**kept, **columns}
-
-
-def readable(columns: dict[str, Any]) -> dict[str, list[Any]]:
-    """Return columns as people read them: predictions, which are arrays, with seven digits."""
+        return np.column_stack(others)
+    gone = [str(name) for name in names if name not in table]
+    if gone:
+        raise ValueError(f"{where} lacks columns that the model needs: {', '.join(gone)}")
+    dates = () if not hasattr(model, "dates_") else names[model.dates_.date_columns_]
     return {
-        name: list(map(_spelled, column))
-        if isinstance(column, np.ndarray)
-        else cells_to_write(column)
-        for name, column in columns.items()
-    }
-
-
-def _spelled(value: Any) -> Any:
-    if not isinstance(value, float):  # NumPy's are among them
-        return value
-    if not np.isfinite(value):
-        return ""
-    return f"{value:.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:.7g}"
-
-
-def _text_features(model: Any) -> set[str]:
-    """Names of the features that were text in fit."""
-    own = getattr(model, "estimator_", model)
-    while not hasattr(own, "_reader"):  # an ensemble: all members have read the same table
-        own = own.estimators_[0]
-    names = getattr(own, "feature_names_in_", None)
-    categories = own._reader.categories
-    return {
-        str(name)
-        for name, known in zip(names if names is not None else (), categories, strict=False)
-        if known is not None and known.dtype == object
+        str(name): table[name] if name in dates else _finite(table[name], str(name), spelled)
+        for name in names
     }
 
 
@@ -250,39 +216,3 @@ def _finite(column: np.ndarray, name: str, spelled: set[str]) -> np.ndarray:
             raise ValueError(f"the column {name!r} held numbers in fit and holds {known[0]!r} now")
         return np.full(len(column), np.nan)
     return np.where(np.isinf(column), np.nan, column) if column.dtype.kind == "f" else column
-
-
-def write_csv(path_or_stream: Any, columns: dict[str, Any]) -> None:
-    """Write columns of one length as CSV."""
-    if isinstance(path_or_stream, str | PathLike):
-        with writing_to(path_or_stream) as stream:
-            text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
-            write_csv(text, columns)
-            text.detach()  # writes what is left, and leaves the file open
-        return
-    writer = csv.writer(path_or_stream, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-
-
-def write_parquet(path: str | PathLike[str], columns: dict[str, Any]) -> None:
-    """Write columns of one length as Parquet."""
-    import pyarrow as pa
-    import pyarrow.parquet as parquet
-
-    with writing_to(path) as stream:
-        parquet.write_table(pa.table(columns), stream)
-
-
-_WRITERS = {".csv": write_csv, ".parquet": write_parquet, ".pq": write_parquet}
-
-
-def table_writer(path: str | PathLike[str]) -> Callable[[Any, dict[str, Any]], None]:
-    """Return the function that writes tables to files of such a name, or raise an error."""
-    write = _WRITERS.get(Path(path).suffix.lower())
-    if write is None:
-        *first, last = _WRITERS
-        raise ValueError(f"the file must end in {', '.join(first)} or {last}, got {str(path)!r}")
-    if write is write_parquet and find_spec("pyarrow") is None:
-        raise ImportError(f"writing {path} needs pyarrow: pip install pyarrow")
-    return write

@@ -12,8 +12,9 @@ import gzip
 import io
 import re
 import sys
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator
+from glob import has_magic
+from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,11 @@ import numpy as np
 
 from hybridtrees._compare.cells import typed_columns
 from hybridtrees._outputs import STREAM
+from hybridtrees.input.batches import open_batches
+from hybridtrees.input.texts import column_names, is_parquet, some_of
 
 Table = dict[str, np.ndarray]
 
-_DELIMITERS = ",;\t|"
 # First bytes of files that are often taken for tables.
 _NO_TEXT = {b"PK\x03\x04": "a zip or Excel file", b"\xd0\xcf\x11\xe0": "an old Excel file"}
 _JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
@@ -65,7 +67,7 @@ def read_and_keep(
     Those are lists of cells of a CSV file, and columns of pyarrow or pandas of a Parquet file.
     """
     where, raw = source_name(path), _content(path)
-    if where.lower().endswith((".parquet", ".pq")) or raw.startswith(b"PAR1"):
+    if is_parquet(where) or raw.startswith(b"PAR1"):
         try:
             table, kept = _read_parquet(where, raw, keep)
         except (ValueError, OSError) as error:
@@ -79,6 +81,39 @@ def read_and_keep(
     if not table or not len(next(iter(table.values()))):
         raise ValueError(f"{where} holds no rows")
     return table, kept
+
+
+def read_parts(
+    path: str | PathLike[str],
+    keep: Collection[str],
+    *,
+    text: Collection[str] = (),
+    decimal: str | None = None,
+    notes: dict[str, str] | None = None,
+) -> Iterator[tuple[Table, dict[str, Any]]]:
+    """Read a table as `read_and_keep` does, a part of the rows at a time.
+
+    Parquet files, which a pattern or a folder may name, need not fit into memory. How numbers are
+    written in a CSV file only the whole of it shows: it has one part.
+    """
+    name = str(path)
+    if name == STREAM or find_spec("pyarrow") is None or not _names_parquet(Path(name)):
+        yield read_and_keep(path, keep, text=text, decimal=decimal, notes=notes)
+        return
+    try:
+        for batch in open_batches(path):
+            table, kept = _from_arrow_table(batch.X, keep)
+            yield {name: _as_text(c) if name in text else c for name, c in table.items()}, kept
+    except (ValueError, OSError) as error:
+        raise type(error)(str(error).removeprefix("source: ")) from None
+
+
+def _names_parquet(path: Path) -> bool:
+    """Whether a path names Parquet files: one, those of a folder, or those of a pattern."""
+    if path.is_file():
+        with path.open("rb") as stream:
+            return is_parquet(path.name) or stream.read(4) == b"PAR1"
+    return path.is_dir() or (has_magic(str(path)) and is_parquet(path.name))
 
 
 def source_name(path: str | PathLike[str]) -> str:
@@ -105,13 +140,8 @@ def _content(path: str | PathLike[str]) -> bytes:
 def column_of(table: Table, name: str, what: str) -> np.ndarray:
     """Return a column, or raise an error that lists the columns."""
     if name not in table:
-        raise ValueError(f"no column {name!r} for {what}; the columns are {_listed(list(table))}")
+        raise ValueError(f"no column {name!r} for {what}; the columns are {some_of(list(table))}")
     return table[name]
-
-
-def _listed(names: Sequence[str], most: int = 20) -> str:
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown}, ... ({len(names)} in all)"
 
 
 def _read_csv(
@@ -124,16 +154,7 @@ def _read_csv(
 ) -> tuple[Table, dict[str, list[str]]]:
     """Columns as numbers where they can be, and the cells of those to keep."""
     head, body = _head_and_body(content)
-    delimiter = max(_DELIMITERS, key=re.sub('"[^"]*"', "", head).count)
-    names: list[str] = next(_cells_of(path, head, delimiter), [])
-    names = [name.strip() for name in names]
-    if not any(names):
-        raise ValueError(f"{path} has no line of column names")
-    # Row numbers written by other programs have none.
-    names = [name or f"column_{number}" for number, name in enumerate(names, start=1)]
-    repeated = sorted(name for name, times in Counter(names).items() if times > 1)
-    if repeated:
-        raise ValueError(f"{path} names several columns alike: {_listed(repeated)}")
+    names, delimiter = column_names(path, head)
     if not body.strip():
         raise ValueError(f"{path} holds no rows")
     try:
@@ -252,7 +273,10 @@ def _read_parquet(path: str, raw: bytes, keep: Collection[str]) -> tuple[Table, 
         import pyarrow.parquet as parquet
     except ImportError:
         return _read_parquet_by_pandas(path, raw, keep)
-    found = parquet.read_table(io.BytesIO(raw))
+    return _from_arrow_table(parquet.read_table(io.BytesIO(raw)), keep)
+
+
+def _from_arrow_table(found: Any, keep: Collection[str]) -> tuple[Table, dict[str, Any]]:
     names = found.column_names
     kept = {name: found.column(name) for name in keep if name in names}
     return {name: _from_arrow(found.column(name)) for name in names}, kept
@@ -295,27 +319,3 @@ def _read_parquet_by_pandas(
             values = [None if gone else str(v) for gone, v in zip(missing, column, strict=True)]
             table[str(name)] = np.array(values, dtype=object)
     return table, {name: frame[name] for name in keep if name in table}
-
-
-# The end of a date without a time, and of a time without fractions of a second.
-_EMPTY_TIME = re.compile(r"(?: 00:00:00)?(?:\.0+)?$")
-
-
-def cells_to_write(column: Any) -> list[Any]:
-    """Return a column that was kept as the cells of a CSV file, None where it is missing.
-
-    Numbers have all their digits.
-    """
-    if isinstance(column, list):  # of a CSV file
-        return column
-    if hasattr(column, "isna"):  # of pandas
-        return [None if gone else v for gone, v in zip(column.isna(), column, strict=True)]
-    import pyarrow as pa
-
-    try:
-        cells: list[Any] = column.cast(pa.string()).to_pylist()
-    except pa.ArrowException:  # lists, bytes
-        cells = column.to_pylist()
-    if pa.types.is_temporal(column.type):
-        return [None if cell is None else _EMPTY_TIME.sub("", cell) for cell in cells]
-    return cells

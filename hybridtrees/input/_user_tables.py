@@ -7,7 +7,7 @@ fitted on: a data frame stays a data frame, with its dtypes.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self, cast
 
 import numpy as np
@@ -42,6 +42,14 @@ class Columns:
     def take(self, rows: np.ndarray) -> Self:
         """Return the rows at the given positions."""
         return type(self)(self.table[rows])
+
+    def rows(self, start: int, stop: int) -> Self:
+        """Return the rows from `start` to before `stop`, without a copy where that is possible."""
+        return type(self)(self.table[start:stop])
+
+    def joined(self, others: Sequence[Columns]) -> Self:
+        """Return the rows of this table and, after them, of others of the same kind."""
+        return type(self)(np.concatenate([self.table, *(part.table for part in others)]))
 
     def select(self, features: np.ndarray) -> Self:
         """Return the columns at the given positions."""
@@ -165,6 +173,27 @@ def _pick(series: Any, rows: np.ndarray) -> Any:
     return series.take(rows) if _library(series) == "pyarrow" else series[rows]
 
 
+def _between(series: Any, start: int, stop: int) -> Any:
+    """Return the entries of a column from `start` to before `stop`."""
+    if _library(series) == "pandas":
+        return series.iloc[start:stop]
+    if _library(series) == "pyarrow":
+        return series.slice(start, stop - start)
+    return series[start:stop]
+
+
+def _end_to_end(parts: list[Any]) -> Any:
+    """Return columns of one library as one column."""
+    library = _library(parts[0])
+    if library in ("pandas", "polars"):
+        return sys.modules[library].concat(parts)
+    if library == "pyarrow":
+        pyarrow = sys.modules["pyarrow"]
+        chunks = [getattr(part, "chunks", [part]) for part in parts]
+        return pyarrow.chunked_array([chunk for own in chunks for chunk in own], parts[0].type)
+    return np.concatenate(parts)
+
+
 def _like(series: Any, values: np.ndarray) -> Any:
     """Return values as a column of the same library, categories with the same dtype."""
     library = _library(series)
@@ -210,6 +239,13 @@ class PandasColumns(Columns):
     def take(self, rows: np.ndarray) -> PandasColumns:
         return PandasColumns(self.table.iloc[rows].reset_index(drop=True))
 
+    def rows(self, start: int, stop: int) -> PandasColumns:
+        return PandasColumns(self.table.iloc[start:stop])
+
+    def joined(self, others: Sequence[Columns]) -> PandasColumns:
+        parts = [part.table for part in (self, *others)]
+        return PandasColumns(sys.modules["pandas"].concat(parts, ignore_index=True))
+
     def select(self, features: np.ndarray) -> PandasColumns:
         return PandasColumns(self.table.iloc[:, features])
 
@@ -226,6 +262,10 @@ class PandasColumns(Columns):
 class PolarsColumns(Columns):
     """A polars DataFrame."""
 
+    def joined(self, others: Sequence[Columns]) -> PolarsColumns:
+        parts = [part.table for part in (self, *others)]
+        return PolarsColumns(sys.modules["polars"].concat(parts, how="vertical_relaxed"))
+
     def select(self, features: np.ndarray) -> PolarsColumns:
         return PolarsColumns(self.table[:, features.tolist()])
 
@@ -241,6 +281,13 @@ class ArrowColumns(Columns):
 
     def take(self, rows: np.ndarray) -> ArrowColumns:
         return ArrowColumns(self.table.take(rows))
+
+    def rows(self, start: int, stop: int) -> ArrowColumns:
+        return ArrowColumns(self.table.slice(start, stop - start))
+
+    def joined(self, others: Sequence[Columns]) -> ArrowColumns:
+        parts = [part.table for part in (self, *others)]
+        return ArrowColumns(sys.modules["pyarrow"].concat_tables(parts))
 
     def select(self, features: np.ndarray) -> ArrowColumns:
         return ArrowColumns(self.table.select(features.tolist()))
@@ -271,6 +318,15 @@ class DictColumns(Columns):
         picked = (_pick(series, rows) for series in self._series)
         return DictColumns(dict(zip(self.table, picked, strict=True)))
 
+    def rows(self, start: int, stop: int) -> DictColumns:
+        parts = (_between(series, start, stop) for series in self._series)
+        return DictColumns(dict(zip(self.table, parts, strict=True)))
+
+    def joined(self, others: Sequence[Columns]) -> DictColumns:
+        parts = [self, *others]
+        columns = ([part.series(j) for part in parts] for j in range(len(self.names)))
+        return DictColumns(dict(zip(self.table, map(_end_to_end, columns), strict=True)))
+
     def select(self, features: np.ndarray) -> DictColumns:
         return DictColumns({self.names[j]: self.table[self.names[j]] for j in features})
 
@@ -286,6 +342,9 @@ class SparseColumns(Columns):
 
     def __init__(self, table: Any) -> None:
         super().__init__(table.tocsc())
+
+    def joined(self, others: Sequence[Columns]) -> SparseColumns:
+        return SparseColumns(sparse.vstack([part.table for part in (self, *others)]))
 
     def series(self, index: int) -> np.ndarray:
         """Return a column as a dense array."""

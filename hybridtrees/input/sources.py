@@ -55,6 +55,10 @@ class Source:
         """Return the labels of a categorical column."""
         return learn_numbers(self._numbers(index))
 
+    def order(self, index: int) -> np.ndarray | None:
+        """Return all labels of a category dtype in their order, None for other columns."""
+        return None
+
     def _numbers(self, index: int) -> np.ndarray:
         raise NotImplementedError
 
@@ -200,6 +204,12 @@ class ColumnSource(Source):
         """Return the labels of a categorical column."""
         column = self._columns[index]
         return learn_factors(column.factors) if column.is_category else super().learn(index)
+
+    def order(self, index: int) -> np.ndarray | None:
+        """Return all labels of a category dtype in their order, None for other columns."""
+        column = self._columns[index]
+        ordered = column.is_category and column.factors.ordered
+        return column.factors.labels if ordered else None
 
     def values(self, categories: Categories) -> np.ndarray:
         """Return one array in Fortran order, float32 if all columns fit, else float64."""

@@ -198,9 +198,8 @@ def _polars_strings(series: Any) -> Factors:
     import polars
 
     labels = series.drop_nulls().unique().sort()
-    return make_factors(
-        _polars_codes(series.cast(polars.Enum(labels))), labels.to_list(), ordered=True
-    )
+    codes = _polars_codes(series.cast(polars.Enum(labels)))
+    return make_factors(codes, labels.to_list(), ordered=False)
 
 
 def _polars_codes(series: Any) -> np.ndarray:

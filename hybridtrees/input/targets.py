@@ -98,21 +98,36 @@ def check_sample_weight(
             f"{name} must have one entry for each of the {n_rows} rows of X, "
             f"got an array of shape {values.shape}"
         )
-    values = _real(values, name)
+    values = check_weights(values, name)
+    with np.errstate(over="ignore"):
+        check_total_weight(values.sum(), name)
+    return values
+
+
+def check_weights(weights: np.ndarray, name: str) -> np.ndarray:
+    """Return weights of some rows as float64; they must be finite and not negative."""
+    values = _real(weights, name)
     _reject_not_finite(values, name)
     if values.min() < 0:
         row = int(values.argmin())
         raise ValueError(f"{name} must not be negative, got {values[row]} in row {row}")
-    if values.max() == 0:
+    return values
+
+
+def check_total_weight(total: float, name: str) -> None:
+    """Refuse a sum of the weights of all rows that is zero or out of range."""
+    if total == 0:
         raise ValueError(f"{name} is zero for every row: at least one weight must be positive")
-    with np.errstate(over="ignore"):
-        total = values.sum()
     if not WEIGHT_RANGE[0] <= total <= WEIGHT_RANGE[1]:
         raise ValueError(
             f"{name} must sum to a number from {WEIGHT_RANGE[0]:g} to {WEIGHT_RANGE[1]:g}, got "
             f"{total:g}: scale the weights"
         )
-    return values
+
+
+def as_vector(y: Any, name: str) -> np.ndarray:
+    """Return an array-like, or a column of any library, as a one-dimensional array."""
+    return _to_vector(_as_array(y, name, ""), name)
 
 
 def _as_array(y: Any, name: str, estimator_name: str) -> np.ndarray:

@@ -1,47 +1,19 @@
-"""Dates of any library as datetime64, dates in text, and the parts of a calendar."""
+"""Dates of any library as datetime64, and the parts of a calendar."""
 
 from __future__ import annotations
 
 import datetime
-import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from hybridtrees.input.arrays import is_missing_object, kinds_of_objects
+from hybridtrees.input.texts import DATE
 
-# To the microsecond, from the year -290,000 to 294,000.
-DATE = np.dtype("datetime64[us]")
 _DAY = 86_400_000_000  # microseconds
 _OBJECTS = (datetime.date, datetime.time, np.datetime64)
-
-# 2024-05-31, perhaps with a time and a time zone, which is ignored: parts are those of local time.
-_CLOCK = r"(\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)"
-_ISO = re.compile(rf"(\d{{4}})[-/](\d\d)[-/](\d\d)(?:[ T]{_CLOCK}(?:Z| ?[+-]\d\d:?\d\d)?)?")
-
-
-def parse_dates(cells: Iterable[str | None]) -> np.ndarray | None:
-    """Read text such as 2024-05-31 or 2024/05/31 12:30; None stays missing.
-
-    Returns None if a cell is anything else, such as the 30th of February.
-    """
-    texts = []
-    for cell in cells:
-        found = None if cell is None else _ISO.fullmatch(cell.strip())
-        if found is None and cell is not None:
-            return None
-        texts.append("NaT" if found is None else _iso_text(found))
-    try:
-        return np.array(texts, dtype=DATE)
-    except ValueError:
-        return None
-
-
-def _iso_text(found: re.Match[str]) -> str:
-    year, month, day, clock = found.groups()
-    return f"{year}-{month}-{day}" + (f"T{clock[:15]}" if clock else "")
 
 
 def date_values(series: Any) -> np.ndarray | None:

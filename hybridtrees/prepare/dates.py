@@ -13,15 +13,10 @@ from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.checks import check_arrays, check_type
 from hybridtrees.input._user_tables import Columns, is_missing, open_columns
 from hybridtrees.input.columns import column_indices
+from hybridtrees.input.texts import parse_dates
 from hybridtrees.input.validation import FeatureReader
 from hybridtrees.models.shared.output_names import Transformer
-from hybridtrees.prepare.calendar import (
-    PARTS,
-    calendar_part,
-    date_values,
-    elapsed_days,
-    parse_dates,
-)
+from hybridtrees.prepare.calendar import PARTS, calendar_part, date_values, elapsed_days
 from hybridtrees.prepare.tables import with_columns
 
 ELAPSED = "elapsed"

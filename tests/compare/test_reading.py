@@ -10,8 +10,9 @@ import pytest
 
 from hybridtrees import CARTRegressor, LogisticClassifier
 from hybridtrees._compare import reading
-from hybridtrees._compare.files import load_file, predict_file, write_csv
+from hybridtrees._compare.files import load_file, predict_file
 from hybridtrees._compare.reading import read_table
+from hybridtrees._table_files import write_csv
 
 
 def write(tmp_path, text, name="table.csv", encoding="utf-8"):
@@ -248,20 +249,26 @@ def test_columns_must_be_there(more, message, tmp_path):
         load_file(path, **more)
 
 
+def predicted(model, path):
+    """Return the predictions of a file that has one part."""
+    [columns] = predict_file(model, path)
+    return columns["prediction"]
+
+
 def test_predictions_of_a_file(tmp_path):
     X = {"kind": np.array(["1", "b"] * 10, dtype=object), "x": np.arange(20.0)}
     labels = np.array(["no", "yes"], dtype=object)[(X["x"] > 9).astype(int)]
     model = LogisticClassifier().fit(X, labels)
     # The label 1 alone looks like a number; the model knows better. Columns may be in any order.
     path = write(tmp_path, "other,x,kind\nq,3,1\nr,15,1\n")
-    columns = predict_file(model, path)
+    [columns] = predict_file(model, path)
     expected = {"kind": np.array(["1", "1"], dtype=object), "x": np.array([3.0, 15.0])}
     assert columns["prediction"].tolist() == model.predict(expected).tolist() == ["no", "yes"]
     np.testing.assert_array_equal(columns["probability_yes"], model.predict_proba(expected)[:, 1])
     with pytest.raises(ValueError, match="lacks columns that the model needs: x"):
-        predict_file(model, write(tmp_path, "kind\nb\n"))
+        predicted(model, write(tmp_path, "kind\nb\n"))
     with pytest.raises(ValueError, match="column 'x' held numbers in fit and holds 'q' now"):
-        predict_file(model, write(tmp_path, "kind,x\nb,q\n"))
+        predicted(model, write(tmp_path, "kind,x\nb,q\n"))
 
 
 @pytest.mark.parametrize("by_model", ["file", "numbers", "text"])
@@ -287,7 +294,7 @@ def test_truth_values_are_the_same_in_every_file(by_model, tmp_path):
     expected = model.predict(known)
     paths = [written, tmp_path / "t.parquet", *([] if by_model == "text" else [upper])]
     for path in paths:
-        np.testing.assert_array_equal(predict_file(model, path)["prediction"], expected)
+        np.testing.assert_array_equal(predicted(model, path), expected)
 
 
 def test_truth_as_a_target_keeps_its_spelling(tmp_path):
@@ -330,18 +337,18 @@ def test_dates_of_a_file_are_predicted(tmp_path):
     path = write(tmp_path, "day,x,y\n" + rows)
     data = load_file(path, "y", task="regression")
     model = data.on_raw_tables(CARTRegressor().fit(data.columns.table, data.target))
-    np.testing.assert_array_equal(predict_file(model, path)["prediction"], data.target)
+    np.testing.assert_array_equal(predicted(model, path), data.target)
     one = write(tmp_path, "x,day\n3,2024-06-06\n")
-    assert predict_file(model, one)["prediction"].tolist() == [6.0]
+    assert predicted(model, one).tolist() == [6.0]
     with pytest.raises(ValueError, match="'day' of X must hold dates .*got 'June'"):
-        predict_file(model, write(tmp_path, "x,day\n3,June\n"))
+        predicted(model, write(tmp_path, "x,day\n3,June\n"))
 
 
 def test_models_without_names_count_columns(tmp_path):
     model = CARTRegressor().fit(np.arange(10.0)[:, None], np.arange(10.0))
-    assert predict_file(model, write(tmp_path, "a\n3\n"))["prediction"].tolist() == [3.0]
+    assert predicted(model, write(tmp_path, "a\n3\n")).tolist() == [3.0]
     with pytest.raises(ValueError, match="1 features without names, but .* has 2 columns"):
-        predict_file(model, write(tmp_path, "a,b\n3,4\n"))
+        predicted(model, write(tmp_path, "a,b\n3,4\n"))
 
 
 def test_written_files_are_read_again(tmp_path):

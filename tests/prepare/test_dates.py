@@ -10,7 +10,8 @@ import pytest
 
 import hybridtrees
 from hybridtrees import DateFeatures, LinearRegressor
-from hybridtrees.prepare.calendar import PARTS, calendar_part, date_values, parse_dates
+from hybridtrees.input.texts import parse_dates
+from hybridtrees.prepare.calendar import PARTS, calendar_part, date_values
 
 rng = np.random.default_rng(0)
 MOMENTS = np.datetime64("2019-12-25T20:15:05", "us") + rng.integers(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hybridtrees.core.base.errors import NotFittedError
 from hybridtrees.core.base.random_state import spawn_seeds
 from hybridtrees.core.bins import _bins
 from hybridtrees.core.bins import columns as tables
+from hybridtrees.core.bins.batches import RowsInBatches, weighted_tables
 from hybridtrees.core.bins.matrix import BinnedMatrix, empty_codes
 from hybridtrees.core.bins.shared import BIN_STORE
 from hybridtrees.core.bins.sketch import QuantileSketch, check_integer, check_weights
@@ -69,6 +71,8 @@ class BinMapper:
     together; otherwise the rank error of edges is at most 1 / (8 max_bins) of the weight. Rows of
     weight 0 do not count. Sparse input is not made dense.
 
+    `fit_batches` finds the bins of `fit`, where rows can be read twice or their number is known.
+
     Examples
     --------
     >>> mapper = BinMapper().fit([[1.0], [2.0], [4.0]])
@@ -124,6 +128,49 @@ class BinMapper:
         self
         """
         self._fit(tables.as_table(X), sample_weight)
+        return self
+
+    def fit_batches(self, batches: Iterable[Any], n_rows: int | None = None) -> BinMapper:
+        """Learn the bins of a table that comes in batches: those that `fit` finds for all rows.
+
+        Parameters
+        ----------
+        batches : iterable
+            Tables of rows, or pairs of a table and the weights of its rows. It is read once, and
+            once more before that if `n_rows` is not given: it must not be an iterator then.
+        n_rows : int, default=None
+            Number of rows, of those with a positive weight if there are weights.
+
+        Returns
+        -------
+        self
+        """
+        if n_rows is None:
+            if isinstance(batches, Iterator):
+                raise TypeError(
+                    "batches must be readable more than once unless n_rows is given, got "
+                    f"{type(batches).__name__}"
+                )
+            parts = weighted_tables(batches)
+            n_rows = sum(len(X) if w is None else int(np.count_nonzero(w)) for X, w in parts)
+        check_integer(n_rows, "n_rows", 1)
+        gathered, n_threads = None, 1
+        for table, weights in weighted_tables(batches):
+            if gathered is None:
+                mask = self._categorical_mask(table.shape[1])
+                drawn = self._draw(int(n_rows), int(spawn_seeds(self.random_state, 1)[0]))
+                gathered = RowsInBatches(mask, drawn, self.max_bins)
+            elif table.shape[1] != len(mask):
+                raise ValueError(
+                    f"all batches must have the {len(mask)} columns of the first, got "
+                    f"{table.shape[1]}"
+                )
+            n_threads = self._threads(table)
+            gathered.add(table, weights, n_threads)
+        if gathered is None or gathered.n_usable != n_rows:
+            found = 0 if gathered is None else gathered.n_usable
+            raise ValueError(f"batches must hold n_rows = {n_rows} rows, got {found}")
+        self._keep(mask, *gathered.settled(n_threads))
         return self
 
     def fit_transform(self, X: Any, sample_weight: ArrayLike | None = None) -> BinnedMatrix:
@@ -265,6 +312,13 @@ class BinMapper:
         self._settled: tables.Settled | None = None
         self._codecs: dict[np.dtype, _bins.BinCodec] = {}
 
+    def _keep(
+        self, mask: NDArray[np.uint8], learned: tables.Learned, settled: tables.Settled
+    ) -> None:
+        """Set the bins."""
+        self._start(mask)
+        self._learned, self._settled = learned, settled
+
     def _fit(self, table: Any, sample_weight: ArrayLike | None) -> int:
         """Learn the bins; returns the number of threads for the table."""
         mask = self._categorical_mask(table.shape[1])
@@ -275,9 +329,7 @@ class BinMapper:
         learned = tables.learn(table, weights, mask, self.max_bins, n_threads)
         many = learned.many(mask)
         cuts = tables.sample_cuts(table, weights, rows, many, self.max_bins, n_threads)
-        settled = tables.settle(learned, mask, cuts, self.max_bins)
-        self._start(mask)
-        self._learned, self._settled = learned, settled
+        self._keep(mask, learned, tables.settle(learned, mask, cuts, self.max_bins))
         return n_threads
 
     def _join(self, learned: tables.Learned) -> None:
@@ -289,11 +341,16 @@ class BinMapper:
     def _sample(self, n_rows: int, weights: Floats | None, seed: int) -> NDArray[np.int64]:
         """Rows of positive weight for the quantiles."""
         rows = None if weights is None else np.flatnonzero(weights)
-        n_usable = n_rows if rows is None else len(rows)
-        if self.subsample is None or n_usable <= self.subsample:
+        drawn = self._draw(n_rows if rows is None else len(rows), seed)
+        if drawn is None:
             return np.arange(n_rows) if rows is None else rows
-        drawn = _bins.sample_rows(n_usable, self.subsample, seed)
         return drawn if rows is None else rows[drawn]
+
+    def _draw(self, n_usable: int, seed: int) -> NDArray[np.int64] | None:
+        """Numbers of the rows of the sample among the usable ones, None for all of them."""
+        if self.subsample is None or n_usable <= self.subsample:
+            return None
+        return _bins.sample_rows(n_usable, self.subsample, seed)
 
     def _settle(self) -> tables.Settled:
         """Edges and bins from what was learned so far."""
