@@ -207,6 +207,7 @@ ALIASES: dict[str, dict[str, Alias]] = {
         "min_split_loss": Alias("gamma"),
         "nthread": Alias("n_jobs"),
         "num_boost_round": Alias("n_estimators"),
+        "num_class": Alias(_nothing),  # classes are counted in y
         "seed": Alias("random_state"),
         "silent": Alias(_silent),
         "use_label_encoder": Alias(_nothing),

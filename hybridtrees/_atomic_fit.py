@@ -17,13 +17,15 @@ def atomic_fit(method: Method) -> Method:
 
     An estimator with a method `_begin_fit` is asked first. It may check the arguments, and returns
     a function that is called after the fit. X may be a table on disk, which says by `open_for` what
-    the method gets in place of it.
+    the method gets in place of it. Where `_none_is_default`, parameters that are None have the
+    value of their class during the fit.
     """
 
     @functools.wraps(method)
     def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
         before = self.__dict__.copy()
         try:
+            unset = _hide_none(self)
             given: Any = args[0] if args else kwargs.get("X")
             if hasattr(given, "open_for"):
                 args, kwargs = given.open_for(self, args[1:], kwargs)
@@ -32,6 +34,7 @@ def atomic_fit(method: Method) -> Method:
             fitted = method(self, *args, **kwargs)
             if finish is not None:
                 finish()
+            self.__dict__.update(unset)
             return fitted
         except BaseException as error:  # an interrupt, too, must not leave a half-fitted model
             self.__dict__.clear()
@@ -44,3 +47,18 @@ def atomic_fit(method: Method) -> Method:
             raise
 
     return guarded  # type: ignore[return-value]
+
+
+def _hide_none(estimator: Any) -> dict[str, None]:
+    """Remove parameters that are None, so that the default of the class shows; return them."""
+    if not getattr(estimator, "_none_is_default", False):
+        return {}
+    own = vars(estimator)
+    unset = {
+        name: None
+        for name, default in estimator._parameter_defaults().items()
+        if default is not None and own.get(name, default) is None
+    }
+    for name in unset:
+        del own[name]
+    return unset

@@ -489,7 +489,9 @@ class ScoreClassifierMixin(DecisionMixin, ClassifierMixin):
 
     def _raw_codes(self, raw: np.ndarray) -> np.ndarray:
         """Return the position of the class with the highest score in `classes_`."""
-        return (raw[:, 0] > 0).astype(np.intp) if raw.shape[1] == 1 else raw.argmax(axis=1)
+        if raw.shape[1] > 1:
+            return np.asarray(raw.argmax(axis=1))
+        return (raw[:, 0] > self._loss.border).astype(np.intp)
 
     def _class_codes(self, X: Any) -> np.ndarray:
         return self._raw_codes(self.predict_raw(X))

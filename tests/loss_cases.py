@@ -102,6 +102,11 @@ CASES = {
         FixedSmoothAbsolute(), lambda y, r: 0.8 * (np.hypot(0.8, y - r) - 0.8), normal
     ),
     "smooth_quantile": Case(FixedSmoothQuantile(0.3), smooth_pinball(0.3, 20.0), normal),
+    "squared_log": Case(
+        losses.SquaredLogError(),
+        lambda y, r: (np.log1p(np.maximum(r, -1 + 1e-6)) - np.log1p(y)) ** 2 / 2,
+        positive,
+    ),
     "log_cosh": Case(losses.LogCoshError(), lambda y, r: np.log(np.cosh(y - r)), normal),
     "poisson": Case(losses.PoissonDeviance(), lambda y, r: np.exp(r) - y * r, counts),
     "poisson_xgb": Case(

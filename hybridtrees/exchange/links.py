@@ -103,7 +103,8 @@ class Link(Checked, Loss):
         if self.name == "identity" and self.task == "classification":
             kind = "shares"
         levels = tuple(map(float, range(self.n_outputs))) if kind == "sorted" else ()
-        return OutputLink(kind, self.factor, levels)
+        of_numbers = self.task == "regression" and kind in ("logistic", "side")
+        return OutputLink(kind, self.factor, levels, of_numbers)
 
     def to_state(self) -> dict[str, Any]:
         """Return the state as a dict of strings and numbers."""

@@ -60,6 +60,8 @@ def _form(form: AdditiveForm) -> dict[str, Any]:
         link["scale"] = form.link.scale
     if form.link.levels:
         link["levels"] = list(form.link.levels)
+    if form.link.of_numbers:
+        link["of_numbers"] = True
     made = {
         "link": link,
         "base": form.base.tolist(),

@@ -3,7 +3,10 @@
 All losses are defined in registry.py; their names can be imported from here.
 """
 
-from hybridtrees.losses import registry
+from hybridtrees.losses import (
+    crossed,  # which adds to the registry
+    registry,
+)
 from hybridtrees.losses._base import Loss
 from hybridtrees.losses._custom import CallableLoss
 from hybridtrees.losses._groups import group_rows, quantile
@@ -15,6 +18,7 @@ from hybridtrees.losses._lookup import (
     xgboost_loss,
 )
 from hybridtrees.losses._rules import check_levels
+from hybridtrees.losses.crossed import *  # noqa: F403
 from hybridtrees.losses.registry import *  # noqa: F403
 
 STORABLE = tuple(registry.LOSSES.values())
@@ -32,4 +36,4 @@ __all__ = [
     "quantile",
     "xgboost_loss",
 ]
-__all__ += registry.__all__
+__all__ += [*registry.__all__, *crossed.__all__]

@@ -18,6 +18,7 @@ _LINKS: dict[str, LinkKind] = {
     "odds": "logistic",
     "side": "side",
     "shares": "softmax",
+    "portion": "shares",
 }
 
 
@@ -28,13 +29,16 @@ class Loss:
     of its own; raw scores are float64 of shape (n_rows, n_outputs).
     """
 
-    kind: str  # name of its kernel: the member of `LossKind` in lower case
+    kind: str  # its name here, which model files hold; that of a kernel is a `LossKind`
+    kernel = ""  # the kind whose kernel it uses, its own by default
     task = "regression"  # or "classification"
     friedman: tuple[str, ...] = ()  # names in scikit-learn's gradient boosting
     xgboost: tuple[str, ...] = ()  # names among XGBoost's objectives
     parameters: dict[str, str] = {}  # estimator parameter -> constructor argument
     max_classes: float = 0  # 0 in regression
-    score_scale = "identity"  # what raw scores are: "identity", "log", "odds", "side", "shares"
+    counts_classes = False  # whether a regression has an output for each number in the target
+    border = 0.0  # score from which on the second of two classes is predicted
+    score_scale = "identity"  # what raw scores are, a key of _LINKS
     hessian_vanishes = False  # almost 0 far from the target, so that steps need a limit
     metrics: tuple[str, ...]  # that can monitor training, the default first
     constant_hessian = False  # 1 for every row, before weights
@@ -87,7 +91,7 @@ class Loss:
         """
         self._prepare(y, raw, weight)
         _kernels.statistics(
-            self.kind, raw, y, weight, grad, hess, n_threads, self._parameters(), newton
+            self.kernel, raw, y, weight, grad, hess, n_threads, self._parameters(), newton
         )
 
     def first_order(self, *given: Any) -> None:
@@ -111,13 +115,13 @@ class Loss:
         They are not weighted; only losses that adapt to the raw scores use the weights.
         """
         self._prepare(y, raw, weight)
-        _kernels.residuals(self.kind, raw, y, out, n_threads, self._parameters())
+        _kernels.residuals(self.kernel, raw, y, out, n_threads, self._parameters())
 
     def mean_loss(
         self, y: np.ndarray, raw: np.ndarray, weight: np.ndarray | None, n_threads: int = 1
     ) -> float:
         """Return the weighted mean over rows and outputs, without terms of the targets alone."""
-        total = _kernels.sum_loss(self.kind, raw, y, weight, n_threads, self._parameters())
+        total = _kernels.sum_loss(self.kernel, raw, y, weight, n_threads, self._parameters())
         total_weight = len(raw) if weight is None else exact_sum(weight)
         return total.value / total_weight / self._n_terms()
 
@@ -148,7 +152,7 @@ class Loss:
         a, b = self._leaf_shape(output)
         target = y.reshape(len(y), -1)
         leaves = (rows, start, self._leaf_factor(), out, n_threads)
-        _kernels.leaf_sums(self.kind, raw, target, weight, residual, output, a, b, *leaves)
+        _kernels.leaf_sums(self.kernel, raw, target, weight, residual, output, a, b, *leaves)
         return out
 
     def leaves_of_residuals(self, y: np.ndarray) -> bool:

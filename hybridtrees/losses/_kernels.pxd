@@ -24,6 +24,7 @@ SMOOTH_ABSOLUTE  as PSEUDO_HUBER, with the hessian of a majorising parabola
 SMOOTH_QUANTILE  b times the pinball loss of the quantile a, smoothed over a distance of 0.04 b;
                  with the hessian of a majorising parabola
 LOG_COSH         log(cosh(r - y)), with the hessian of a majorising parabola
+SQUARED_LOG      (log(1 + r) - log(1 + y))^2 / 2, with r at least -1 + 1e-6
 ===============  ========================================================================
 
 Terms of y alone are left out. Formulas are XGBoost's where it has the loss.
@@ -57,6 +58,7 @@ cpdef enum LossKind:
     SMOOTH_ABSOLUTE
     SMOOTH_QUANTILE
     LOG_COSH
+    SQUARED_LOG
 
 
 cdef struct Point:
@@ -147,6 +149,13 @@ cdef inline Point log_cosh(float64_t x) noexcept nogil:
     return Point(size + log1p(e) - log1p(1.0), -tanh if x < 0 else tanh, ratio)
 
 
+cdef inline Point squared_log(float64_t y, float64_t r) noexcept nogil:
+    # The bounds of the score and of the hessian, which is negative far above y, are XGBoost's.
+    cdef float64_t one = 1.0 + (r if r > -1.0 + 1e-6 else -1.0 + 1e-6)
+    cdef float64_t d = log1p(one - 1.0) - log1p(y), hess = (1.0 - d) / (one * one)
+    return Point(0.5 * d * d, d / one, hess if hess > 1e-6 else 1e-6)
+
+
 cdef inline Point smooth_quantile(
     float64_t y, float64_t r, float64_t alpha, float64_t scale
 ) noexcept nogil:
@@ -228,6 +237,8 @@ cdef inline void evaluate(
         point = smooth_quantile(y, r, a, b)
     elif kind == LOG_COSH:
         point = log_cosh(r - y)
+    elif kind == SQUARED_LOG:
+        point = squared_log(y, r)
     else:
         point = binary_hinge(y, r)
     if wanted_t is Derivatives:

@@ -50,6 +50,7 @@ def xgboost_loss(
     *,
     n_classes: int = 0,
     n_targets: int = 1,
+    n_labels: int = 2,
     quantile_alpha: float | Sequence[float] | None = None,
     expectile_alpha: float | Sequence[float] | None = None,
     huber_slope: float = 1.0,
@@ -60,7 +61,8 @@ def xgboost_loss(
     """Return the loss of one of XGBoost's objectives, or of a custom objective function.
 
     With `smooth` the absolute and the quantile error are smoothed, as in XGBoost since 3.4. Without
-    it their leaves are quantiles of the residuals, as in earlier versions.
+    it their leaves are quantiles of the residuals, as in earlier versions. `n_labels` counts the
+    classes where numbers are taken for classes.
     """
     if callable(objective):
         link = "identity" if not n_classes else "logistic" if n_classes == 2 else "softmax"
@@ -81,6 +83,7 @@ def xgboost_loss(
                 f"objective={objective!r} needs {level}, a level from 0 to 1 or several"
             )
     _check_one_target(row, f"objective={objective!r}", n_targets)
+    n_targets = n_labels if row.counts_classes else n_targets
     if "tweedie_variance_power" in row.parameters:
         check_real("tweedie_variance_power", tweedie_variance_power, 1, 2, closed="left")
     if issubclass(row, SmoothedKink) and not smooth:
@@ -89,7 +92,7 @@ def xgboost_loss(
 
 
 def _check_one_target(row: type[Loss], given: str, n_targets: int) -> None:
-    if issubclass(row, SeveralLevels) and n_targets > 1:
+    if (issubclass(row, SeveralLevels) or row.counts_classes) and n_targets > 1:
         raise ValueError(f"{given} is for one target, but y has {n_targets}")
 
 
@@ -112,7 +115,7 @@ def _make(row: type[Loss], n_classes: int, n_targets: int, given: dict[str, Any]
     """Make a loss with the parameters that its class names."""
     own = {ours: given[users] for users, ours in row.parameters.items() if users in given}
     if not issubclass(row, SeveralLevels):
-        own["n_outputs"] = n_classes if issubclass(row, ManyClasses) else n_targets
+        own["n_outputs"] = (n_classes or n_targets) if issubclass(row, ManyClasses) else n_targets
     return row(**own)
 
 

@@ -267,7 +267,8 @@ class TwoClasses(Loss):
         """Raise a ValueError if a target is not a class, or a share where that is allowed."""
         bad = ~((y >= 0) & (y <= 1)) if self.between else (y != 0) & (y != 1)
         allowed = "from 0 to 1" if self.between else "0 or 1"
-        reject_targets(y, bad, name, f"{allowed} for the {self.kind.removeprefix('binary_')} loss")
+        kind = self.kernel.removeprefix("binary_")
+        reject_targets(y, bad, name, f"{allowed} for the {kind} loss")
 
 
 class ManyClasses(Loss):

@@ -17,7 +17,7 @@ from hybridtrees._parameters import check_real
 from hybridtrees._persistence import register
 from hybridtrees.core.base.exact_sum import exact_mean, exact_sum
 from hybridtrees.losses import _kernels
-from hybridtrees.losses._base import Loss
+from hybridtrees.losses._base import Loss, reject_targets
 from hybridtrees.losses._groups import leaf_quantiles, quantile
 from hybridtrees.losses._rules import (
     LogLink,
@@ -47,6 +47,7 @@ __all__ = [
     "SmoothQuantileError",
     "Softmax",
     "SquaredError",
+    "SquaredLogError",
     "TweedieDeviance",
 ]
 
@@ -54,10 +55,14 @@ __all__ = [
 Row = TypeVar("Row", bound=type[Loss])
 LOSSES: dict[str, type[Loss]] = {}  # by kind
 
+_LEAST_HESSIAN = 1e-6  # of a row under the squared log error, as in XGBoost and in the kernel
+
 
 def row(loss: Row) -> Row:
     """Class decorator: add a loss to the registry."""
     LOSSES[loss.kind] = register(loss)
+    if "kernel" not in vars(loss):
+        loss.kernel = loss.kind
     return loss
 
 
@@ -76,12 +81,31 @@ class SquaredError(Loss):
 
     kind = "squared"
     friedman = ("squared_error",)
-    xgboost = ("reg:squarederror",)
+    xgboost = ("reg:squarederror", "reg:linear")
     metrics = _metrics("rmse", last=("mphe",))
     constant_hessian = True
     leaf_is_mean = True
     deviance_factor = 2.0
     _start = mean
+
+
+@row
+class SquaredLogError(Loss):
+    """Half the squared difference of log(1 + x), for targets and predictions above -1."""
+
+    kind = "squared_log"
+    xgboost = ("reg:squaredlogerror",)
+    metrics = _metrics("rmsle")
+
+    def _start(self, y: np.ndarray, weight: np.ndarray | None, output: int) -> float:
+        # One Newton step away from 0, as XGBoost does: gradient -log(1 + y), hessian 1 - gradient.
+        step = np.log1p(y)
+        hessian = np.maximum(1.0 + step, _LEAST_HESSIAN)
+        return float(exact_mean(step, weight) / exact_mean(hessian, weight))
+
+    def check_target(self, y: np.ndarray, name: str = "y") -> None:
+        """Raise a ValueError if a target has no logarithm."""
+        reject_targets(y, y <= -1, name, "greater than -1 for the squared log error")
 
 
 @row
@@ -336,7 +360,7 @@ class Logistic(TwoClasses):
 
     kind = "logistic"
     friedman = ("log_loss",)
-    xgboost = ("binary:logistic",)
+    xgboost = ("binary:logistic", "binary:logitraw", "reg:logistic")
     metrics = ("logloss", "error", "auc", "rmse", "mae", "aucpr", "brier")
     hessian_vanishes = True
     deviance_factor = 2.0

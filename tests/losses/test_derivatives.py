@@ -27,6 +27,9 @@ def smooth_points(name, case, rng, n):
         margin = np.minimum(margin, np.abs(margin - 0.8))
     if name in KINKED | {"expectile", "huber"}:
         y, raw = y[margin > 0.01], raw[margin > 0.01]
+    if name == "squared_log":
+        inside = (raw > -0.9) & (np.log1p(np.maximum(raw, -0.9)) < np.log1p(y) + 0.99)
+        y, raw = y[inside], raw[inside]
     return y, raw
 
 

@@ -34,11 +34,15 @@ def test_names_of_xgboost():
     extra = {"quantile_alpha": 0.5, "expectile_alpha": 0.5}
     for name in losses.XGBOOST_OBJECTIVES["regression"]:
         loss = xgboost_loss(name, **extra)
-        assert loss.n_outputs == 1
+        assert loss.n_outputs == 1 + loss.counts_classes
         assert not loss.adaptive_leaves
         exact = xgboost_loss(name, **extra, smooth=False)
         assert exact.adaptive_leaves == (name in ("reg:absoluteerror", "reg:quantileerror"))
-        if name not in ("reg:quantileerror", "reg:expectileerror"):
+        if loss.counts_classes:
+            assert xgboost_loss(name, n_labels=4).n_outputs == 4
+            with pytest.raises(ValueError, match=f"'{name}' is for one target, but y has 3"):
+                xgboost_loss(name, n_targets=3)
+        elif name not in ("reg:quantileerror", "reg:expectileerror"):
             assert xgboost_loss(name, n_targets=3).n_outputs == 3
     assert xgboost_loss("reg:absoluteerror", smooth=False).dialect == "xgboost"
     assert xgboost_loss("count:poisson").max_delta_step == 0.7
@@ -54,7 +58,7 @@ def test_names_of_xgboost():
         with pytest.raises(ValueError, match=f"'{name}' is for two classes, but y holds 3"):
             xgboost_loss(name, n_classes=3)
     with pytest.raises(ValueError, match="objective must be one of 'reg:squarederror'"):
-        xgboost_loss("binary:logistic")
+        xgboost_loss("binary:nothing")
     with pytest.raises(ValueError, match="'binary:hinge' is for two classes, but y holds 3"):
         xgboost_loss("binary:hinge", n_classes=3)
     with pytest.raises(ValueError, match="needs quantile_alpha"):
@@ -91,7 +95,7 @@ def test_metrics_of_a_loss(rng):
     y, prediction = rng.gamma(2.0, size=40), rng.gamma(2.0, size=40)
     for name in losses.XGBOOST_OBJECTIVES["regression"]:
         loss = xgboost_loss(name, quantile_alpha=0.3, expectile_alpha=0.3)
-        for metric in loss.metrics:
+        for metric in () if loss.kernel != loss.kind else loss.metrics:  # those are of classes
             assert np.isfinite(loss.metric(metric).function(y, prediction))
     ours = losses.QuantileError([0.1, 0.9]).metric("quantile").function
     both = np.column_stack([prediction, prediction])
@@ -231,6 +235,14 @@ STORED = [
     losses.ExponentialLoss(),
     losses.HingeLoss(),
     losses.Softmax(4),
+    losses.SquaredLogError(),
+    losses.SquaredErrorOfTwo(),
+    losses.SquaredLogErrorOfTwo(),
+    losses.LogisticShares(2),
+    losses.LogitScores(),
+    losses.HingeLabels(),
+    losses.SoftmaxShares(3),
+    losses.SoftmaxLabels(3),
 ]
 
 

@@ -13,22 +13,22 @@ from hybridtrees import XGBClassifier, XGBRegressor
 
 BOTH = pytest.mark.parametrize("cls", [XGBRegressor, XGBClassifier])
 
-NOT_POSITIVE_INTEGERS = (0, -1, 2.5, "3", None, True, math.nan)
-NOT_COUNTS = (-1, 2.5, "3", None, True)
-NOT_FRACTIONS = (0, 0.0, -0.1, 1.1, math.nan, math.inf, "1", None, True, [0.5])
-NOT_PENALTIES = (-1e-9, -1, math.nan, math.inf, "0", None, True, 1j)
+NOT_POSITIVE_INTEGERS = (0, -1, 2.5, "3", True, math.nan)
+NOT_COUNTS = (-1, 2.5, "3", True)
+NOT_FRACTIONS = (0, 0.0, -0.1, 1.1, math.nan, math.inf, "1", True, [0.5])
+NOT_PENALTIES = (-1e-9, -1, math.nan, math.inf, "0", True, 1j)
 
 WRONG = {
-    "categorical_statistics": ("yes", 2, None),
+    "categorical_statistics": ("yes", 2),
     "objective": ("reg:nothing", 3, 0, [], {}, ["binary:logistic"]),
     "n_estimators": NOT_POSITIVE_INTEGERS,
     "max_depth": (-1, 2.5, "6", True, 2**15),
     "max_leaves": (*NOT_COUNTS, 2**31),
-    "max_bin": (0, 1, 257, 16.0, "256", None, True),
-    "grow_policy": ("depth", "DEPTHWISE", None, 0),
-    "learning_rate": (0, -0.3, math.nan, math.inf, "0.3", None, True),
-    "tree_method": ("Exact", "gpu_hist", None, 0),
-    "sketch": ("both", "Global", None, 0),
+    "max_bin": (0, 1, 257, 16.0, "256", True),
+    "grow_policy": ("depth", "DEPTHWISE", 0),
+    "learning_rate": (0, -0.3, math.nan, math.inf, "0.3", True),
+    "tree_method": ("Exact", "gpu_hist", 0),
+    "sketch": ("both", "Global", 0),
     "gamma": NOT_PENALTIES,
     "min_child_weight": NOT_PENALTIES,
     "max_delta_step": NOT_PENALTIES,
@@ -38,30 +38,30 @@ WRONG = {
     "colsample_bynode": NOT_FRACTIONS,
     "reg_alpha": NOT_PENALTIES,
     "reg_lambda": NOT_PENALTIES,
-    "scale_pos_weight": (0, -1, math.nan, math.inf, "1", None, True),
+    "scale_pos_weight": (0, -1, math.nan, math.inf, "1", True),
     "base_score": (math.nan, math.inf, "0.5", True, [], [0.5, "0.5"], [0.5] * 7),
     "missing": ("nan", [0], True),
     "categorical_features": ("all", [6], [-7], ["a"], [1.5], [True], [[0]], 3.7),
     "feature_types": ("q", ["q"] * 5 + ["x"], [3] * 6, [], ["q"] * 5),
-    "enable_categorical": (None, 1, "yes"),
-    "max_cat_to_onehot": (0, -1, 2.5, None, True),
-    "cat_smooth": (-1, math.nan, "10", None, True),
-    "cat_l2": (-1, math.nan, "10", None, True),
+    "enable_categorical": (1, "yes"),
+    "max_cat_to_onehot": (0, -1, 2.5, True),
+    "cat_smooth": (-1, math.nan, "10", True),
+    "cat_l2": (-1, math.nan, "10", True),
     "conformal": ("jackknife", 3, True, ["cv"]),
-    "min_data_per_group": (0, -1, 2.5, None, True),
+    "min_data_per_group": (0, -1, 2.5, True),
     "monotone_constraints": ((1, 0), [2] + [0] * 5, {6: 1}, {"a": 1}, "(1", 3.7, [None] * 6),
     "interaction_constraints": ([[6]], [["a"]], "[[0", 3, [0], "x", [[True]], [[1.0]]),
     "quantile_alpha": (-0.1, 1.5, [], [0.5, 2.0], "0.5", True),
     "expectile_alpha": (-0.1, 1.5, [], [0.5, 2.0], "0.5", True),
-    "huber_slope": (0, -1.0, math.inf, None, "1"),
-    "tweedie_variance_power": (0.9, 2.0, None, "1.5"),
-    "importance_type": ("shap", None, 1),
+    "huber_slope": (0, -1.0, math.inf, "1"),
+    "tweedie_variance_power": (0.9, 2.0, "1.5"),
+    "importance_type": ("shap", 1),
     "early_stopping_rounds": (0, -1, 2.5, "3", True),
     "eval_metric": ("nothing", "map", 3, [], ["rmse", 3], [None]),
     "callbacks": (3, "stop", [3], [dict]),
     "random_state": (-1, 1.5, "0", [1], True),
     "n_jobs": (0, 1.5, "1", True),
-    "verbose": (-1, 1.5, "yes", None),
+    "verbose": (-1, 1.5, "yes"),
     "booster": ("dart", "gblinear", "tree", 3),
     "multi_strategy": ("multi_output_tree", "one", 3),
     "num_parallel_tree": (0, 2, 1.5, "1"),

@@ -61,12 +61,14 @@ class Link:
     The others make probabilities of classes: "logistic" and "side" (the sign) of one score for two
     classes, or of one for each of several targets; "softmax" of one score for each class; "shares"
     are probabilities already, which are limited to [0, 1] and divided by their sum, of two classes
-    perhaps only that of the second. Scores are multiplied by `scale` first.
+    perhaps only that of the second. With `of_numbers` one score makes one number, as a regression
+    of shares does. Scores are multiplied by `scale` first.
     """
 
     kind: LinkKind = "identity"
     scale: float = 1.0
     levels: tuple[float, ...] = ()
+    of_numbers: bool = False
 
     def apply(self, scores: Floats) -> Floats:
         """Return predictions, (n_rows, n_predictions), from scores (n_rows, n_scores)."""
@@ -91,7 +93,8 @@ class Link:
                 scores = 1.0 / (1.0 + np.exp(-scores))
         else:
             return scores
-        return np.hstack([1.0 - scores, scores]) if scores.shape[1] == 1 else scores
+        of_two = scores.shape[1] == 1 and not self.of_numbers
+        return np.hstack([1.0 - scores, scores]) if of_two else scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +133,7 @@ class AdditiveForm:
     @property
     def n_predictions(self) -> int:
         """Number of predictions of a row: two probabilities for the score of two classes."""
-        of_classes = self.link.kind in ("logistic", "shares", "side")
+        of_classes = self.link.kind in ("logistic", "shares", "side") and not self.link.of_numbers
         return 2 if of_classes and self.n_scores == 1 else self.n_scores
 
     def all_forms(self) -> Iterator[AdditiveForm]:

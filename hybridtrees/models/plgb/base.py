@@ -53,6 +53,8 @@ class PiecewiseLinearModel(BoostedModel):
         Maximum number of leaves of a tree; 0 for no limit. By default the lines of a tree have
         about as many coefficients as the square root of the number of rows, but a tree has at least
         8 leaves and at most 31: with six coefficients each, 8 leaves for 2,000 rows, 16 for 10,000.
+    max_depth : int or None
+        Maximum depth of a tree; None or 0 for no limit.
     grow_policy : {"lossguide", "depthwise"}
         Split where the gain is largest, or level by level.
     gamma : float

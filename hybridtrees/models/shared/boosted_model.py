@@ -59,12 +59,14 @@ GROW_POLICIES = {"depthwise": "depth-wise", "lossguide": "best-first"}
 class BoostedModel(BoostedPrediction):
     """Parameters and fit; a family adds its grower, `boosted_targets.py` the target.
 
+    None stands for the default of every parameter, as in xgboost.
+
     Parameters
     ----------
     n_estimators : int
         Number of boosting rounds.
     max_depth : int or None
-        Maximum depth of a tree; 0 or None for no limit.
+        Maximum depth of a tree; 0 for no limit.
     max_leaves : int
         Maximum number of leaves of a tree; 0 for no limit.
     max_bin : int
@@ -174,6 +176,7 @@ class BoostedModel(BoostedPrediction):
     verbose: int = 0
 
     _steps: ClassVar[Callable[..., BoostingSteps]] = NewtonSteps
+    _none_is_default: ClassVar[bool] = True
     _leaves_by_rows: ClassVar[bool] = False  # whether None is a number of leaves by a rule
 
     def _check_parameters(self) -> GrowerParams:
@@ -425,12 +428,12 @@ class BoostedModel(BoostedPrediction):
             )
 
     def _make_loss(
-        self, objective: Any, max_step: float, *, n_classes: int = 0, n_targets: int = 1
+        self, objective: Any, max_step: float, *, n_classes: int = 0, **targets: int
     ) -> Loss:
         return xgboost_loss(
             objective,
             n_classes=n_classes,
-            n_targets=n_targets,
+            **targets,
             quantile_alpha=self.quantile_alpha,
             expectile_alpha=self.expectile_alpha,
             huber_slope=self.huber_slope,

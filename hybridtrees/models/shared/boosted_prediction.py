@@ -153,7 +153,7 @@ quantiles or expectiles
         importance : ndarray of shape (n_features,)
         """
         self._check_is_fitted()
-        return split_importance(self.trees_, importance_type or self.importance_type)
+        return split_importance(self.trees_, importance_type or self.importance_type or "gain")
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
@@ -180,7 +180,8 @@ quantiles or expectiles
 
     def get_num_boosting_rounds(self) -> int:
         """Return `n_estimators`, the number of rounds to run; `n_iter_` were run."""
-        return self.n_estimators
+        n_rounds: int = type(self).n_estimators if self.n_estimators is None else self.n_estimators
+        return n_rounds
 
     @property
     def best_iteration(self) -> int:

@@ -11,7 +11,7 @@ from hybridtrees._class_weight import ClassWeightMixin
 from hybridtrees.core.base.exact_sum import exact_mean
 from hybridtrees.input.validation import check_target_classification
 from hybridtrees.losses import Loss
-from hybridtrees.models.shared.boosted_model import BoostedModel
+from hybridtrees.models.shared.boosted_model import MAX_CATEGORIES, BoostedModel
 from hybridtrees.models.shared.boosted_trees import StagedClassifierMixin
 from hybridtrees.models.shared.targets import SeveralTargets
 
@@ -26,9 +26,11 @@ class BoostedRegressor(SeveralTargets, BoostedModel):
         {xgboost: regression};
         or a function ``objective(y_true, raw[, sample_weight])`` that returns gradients and
         hessians. The absolute and the quantile error are smoothed at 0, in every round in
-        proportion to the residuals, like in xgboost since 3.4.
+        proportion to the residuals, like in xgboost since 3.4. Losses of classes take labels as
+        numbers, 0, 1, ...: they predict probabilities, but "binary:logitraw" scores and
+        "binary:hinge" and "multi:softmax" labels. "reg:linear" is "reg:squarederror".
     scale_pos_weight : float
-        Not used in regression.
+        Factor on the weights of rows of target 1, for "binary:logistic" and "binary:logitraw".
     base_score : float, list of floats or None
         Initial prediction, or one per output; the best constant by default, such as the mean of y
         for squared error and its median for absolute error.
@@ -53,7 +55,20 @@ class BoostedRegressor(SeveralTargets, BoostedModel):
         # Gradients are float32.
         target = self._read_targets(y, n_rows, float(np.finfo(np.float32).max))
         name = "reg:squarederror" if self.objective is None else self.objective
-        return target, self._make_loss(name, max_step, n_targets=self._n_targets)
+        return target, self._make_loss(
+            name, max_step, n_targets=self._n_targets, n_labels=_count_labels(target)
+        )
+
+    def _scale_positives(
+        self, loss: Loss, target: np.ndarray, weight: np.ndarray | None
+    ) -> np.ndarray | None:
+        if loss.kernel != "logistic" or loss.n_outputs > 1:
+            return weight
+        return _scaled(target, weight, self.scale_pos_weight)
+
+    def _base_raw(self, loss: Loss, target: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+        start = _scaled_start(self, loss, target, weight)
+        return super()._base_raw(loss, target, weight) if start is None else start
 
 
 class BoostedClassifier(ClassWeightMixin, StagedClassifierMixin, BoostedModel):
@@ -65,8 +80,10 @@ class BoostedClassifier(ClassWeightMixin, StagedClassifierMixin, BoostedModel):
         Loss to minimise, one of:
         {xgboost: classification};
         or a function ``objective(y_true, raw[, sample_weight])`` that returns gradients and
-        hessians. By default the first for two classes, "multi:softprob" for more. "binary:hinge"
-        gives labels without probabilities, "multi:softmax" is the same as "multi:softprob".
+        hessians. By default "binary:logistic" for two classes, and "multi:softprob", which also
+        takes its place, for more. "binary:hinge" gives labels without probabilities;
+        "binary:logitraw" and "reg:logistic" are the same as "binary:logistic", "multi:softmax" as
+        "multi:softprob", "reg:linear" as "reg:squarederror".
     scale_pos_weight : float
         Factor on the weights of the second of two classes.
     base_score : float, list of floats or None
@@ -92,7 +109,8 @@ class BoostedClassifier(ClassWeightMixin, StagedClassifierMixin, BoostedModel):
         self.classes_ = classes
         self.n_classes_ = len(classes)
         name = self.objective
-        if name is None:
+        if name is None or (isinstance(name, str) and name == "binary:logistic"):
+            # The default of xgboost's classifier for any number of classes is "binary:logistic".
             name = "binary:logistic" if len(classes) == 2 else "multi:softprob"
         loss = self._make_loss(name, max_step, n_classes=len(classes))
         return codes.astype(np.float64), loss
@@ -102,14 +120,11 @@ class BoostedClassifier(ClassWeightMixin, StagedClassifierMixin, BoostedModel):
     ) -> np.ndarray | None:
         if loss.n_outputs > 1:
             return weight
-        factor = np.where(target == 1, float(self.scale_pos_weight), 1.0)
-        return factor if weight is None else weight * factor
+        return _scaled(target, weight, self.scale_pos_weight)
 
     def _base_raw(self, loss: Loss, target: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-        if self.base_score is not None or self.scale_pos_weight == 1 or loss.kind != "logistic":
-            return super()._base_raw(loss, target, weight)
-        # With scale_pos_weight, xgboost starts from one Newton step away from even odds.
-        return np.array([4 * exact_mean(target, weight) - 2])
+        start = _scaled_start(self, loss, target, weight)
+        return super()._base_raw(loss, target, weight) if start is None else start
 
     def predict_proba(
         self,
@@ -168,3 +183,24 @@ class BoostedClassifier(ClassWeightMixin, StagedClassifierMixin, BoostedModel):
         scores : ndarray of shape (n_rows,) for two classes, else (n_rows, n_classes)
         """
         return self.predict(X, True, iteration_range=iteration_range, base_margin=base_margin)
+
+
+def _count_labels(target: np.ndarray) -> int:
+    """Return the number of classes if targets are their numbers; else the loss will refuse them."""
+    largest = target.max()
+    return int(largest) + 1 if 1 <= largest < MAX_CATEGORIES else 2
+
+
+def _scaled(target: np.ndarray, weight: np.ndarray | None, factor: float) -> np.ndarray:
+    """Return the weights of rows, times a factor where the target is 1."""
+    factors = np.where(target == 1, float(factor), 1.0)
+    return factors if weight is None else weight * factors
+
+
+def _scaled_start(
+    model: BoostedModel, loss: Loss, target: np.ndarray, weight: np.ndarray | None
+) -> np.ndarray | None:
+    """Return where xgboost starts with `scale_pos_weight`: one Newton step from even odds."""
+    if model.base_score is not None or model.scale_pos_weight == 1 or loss.kernel != "logistic":
+        return None
+    return np.array([4 * exact_mean(target, weight) - 2])
