@@ -11,6 +11,8 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     _asked = os.environ.get(_variable, "")
     if not _asked.isdigit() or not 1 <= int(_asked) <= MAX_THREADS:
         os.environ[_variable] = str(MAX_THREADS)
+# A thread that waits gives its core to the other test process, instead of spinning on it.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
