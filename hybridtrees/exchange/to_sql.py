@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hybridtrees._parameters import check_option
+from hybridtrees.core.base._types import Limit
 from hybridtrees.core.tree.additive import AdditiveForm, Column, additive_form
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 from hybridtrees.exchange.sql_parts import (
@@ -287,7 +288,8 @@ class _Writer:
                 continue
             left, right = (texts[nodes[side][node]] for side in ("left", "right"))
             texts[nodes["left"][node]] = texts[nodes["right"][node]] = ""
-            x, stops = f"c{k}_{nodes['feature'][node]}", nodes["missing_left"][node] == 2
+            x = f"c{k}_{nodes['feature'][node]}"
+            stops = nodes["missing_left"][node] == Limit.MISSING_STAYS
             stop = f"WHEN {x} IS NULL THEN {own} " if stops else ""
             texts[node] = (
                 f"CASE {stop}WHEN {self._test(tree, node, x)} THEN {left} ELSE {right} END"
@@ -306,7 +308,7 @@ class _Writer:
             test = self._test(tree, node, x)
             conditions[nodes["left"][node]] = f"{start}({test})"
             conditions[nodes["right"][node]] = f"{start}({test}) IS NOT TRUE"
-            if nodes["missing_left"][node] == 2:  # before the leaves below it
+            if nodes["missing_left"][node] == Limit.MISSING_STAYS:  # before the leaves below it
                 cases.append(f"WHEN {start}{x} IS NULL THEN {own}")
         return f"CASE {' '.join(cases)} END"
 

@@ -124,10 +124,9 @@ def test_no_number_means_two_things(enum):
 
 
 def test_names_of_parameters_are_those_of_the_enums():
-    assert set(_search.CRITERIA.values()) == {int(kind) for kind in _types.Criterion}
-    assert _search.CRITERIA["misclassified"] == _types.Criterion.MISCLASSIFIED
-    assert _search.FRONTIERS["best-first"] == _types.Frontier.BEST_FIRST
-    assert list(_search.FRONTIERS) == ["depth-wise", "best-first", "depth-first"]
+    assert {kind.name.lower(): kind for kind in _types.Criterion} == _search.CRITERIA
+    frontiers = {kind.name.lower().replace("_", "-"): kind for kind in _types.Frontier}
+    assert frontiers == _search.FRONTIERS
     layouts = list(_types.TargetLayout)
     assert [f"TARGET_{name}" for name in ("UNWEIGHTED", "PAIR", "VECTOR", "CLASS")] == [
         layout.name for layout in layouts[:4]

@@ -27,13 +27,15 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "constants.h"
+
 enum {
     HT_SHAP_ROWS = 32, /* rows of a block, one number of a vector each */
     HT_SHAP_STEP = 8,  /* more points than this are a multiple of it */
     HT_SHAP_POINTS = 64 /* most points: beyond 128 players the rest is below rounding */
 };
 
-enum { HT_SIDE_RIGHT = 0, HT_SIDE_LEFT = 1, HT_SIDE_STAY = 2 };
+enum { HT_SIDE_RIGHT = 0, HT_SIDE_LEFT = 1, HT_SIDE_STAY = HT_MISSING_STAYS };
 
 /* A node in preorder, seen with the edge to it. Rows that end at an inner node because their value
  * is missing have a leaf of their own, its third child. */

@@ -23,6 +23,7 @@ from hybridtrees.base import atomic_fit
 from hybridtrees.core.base.random_state import seed_sequence
 from hybridtrees.core.base.threads import table_threads
 from hybridtrees.core.bins.binned_table import BinnedTable
+from hybridtrees.core.bins.mapper import MAX_BINS
 from hybridtrees.core.grow.grower import Grower, NewtonLeaves
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import Table
@@ -187,7 +188,7 @@ class BoostedModel(BoostedPrediction):
             if getattr(self, name) is not None:
                 check_levels(name, getattr(self, name))
         check_integer("n_estimators", self.n_estimators, 1)
-        check_integer("max_bin", self.max_bin, 2, 256)
+        check_integer("max_bin", self.max_bin, 2, MAX_BINS + 1)
         check_real("learning_rate", self.learning_rate, 0, closed="right")
         check_real("subsample", self.subsample, 0, 1, closed="right")
         if self.sampling_method is not None:
@@ -239,14 +240,18 @@ class BoostedModel(BoostedPrediction):
     def _bin_table(
         self, values: Any, weight: np.ndarray | None, n_threads: int, *, dense: bool = False
     ) -> Table:
-        mask, max_bins = self._reader.is_categorical, min(self.max_bin, 255)
-        return Table.in_bins(values, mask, max_bins, weight, n_threads, dense=dense)
+        mask = self._reader.is_categorical
+        return Table.in_bins(values, mask, self._max_bins(), weight, n_threads, dense=dense)
+
+    def _max_bins(self) -> int:
+        """Return the maximum number of bins of values: one of 256 is for missing values."""
+        return min(self.max_bin, MAX_BINS)
 
     def _check_binned(self, table: BinnedTable) -> None:
         """Refuse a table in bins if the fit would need values."""
         if not math.isnan(self.missing):
             refuse_bins(self, "missing", "NaN")
-        check_bins(self, table, "max_bin", min(self.max_bin, 255))
+        check_bins(self, table, "max_bin", self._max_bins())
 
     def _takes_smooth_losses(self) -> bool:
         """Whether robust losses are smoothed, so that leaves can be Newton steps."""

@@ -159,7 +159,7 @@ class XGBModel(BoostedModel):
         """Return the grower of the tree method, not opened yet."""
         if self.tree_method not in ("approx", "exact"):
             return super()._open_grower(values, weight, params, n_threads)
-        mask, max_bins = self._reader.is_categorical, min(self.max_bin, 255)
+        mask, max_bins = self._reader.is_categorical, self._max_bins()
         if self.tree_method == "approx" and self.sketch == "global":
             table: Table = ProposedTable(values, mask, max_bins, n_threads)
         else:
