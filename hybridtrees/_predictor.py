@@ -89,10 +89,10 @@ class CategoryPredictor(Predictor):
     ----------
     categorical_statistics : bool or "auto"
         Replace the categories of a column by the mean response of their rows, with one row of the
-        mean of all rows added; of several classes or targets, by the combination of means that
+        mean of all rows added. With several classes or targets, it is the combination of means that
         differs most between the categories. A training row gets the mean of those rows of its
-        category that come before it in a random order, so that nothing is known of its own target;
-        a row to predict gets the mean of all. Missing values are a category of their own, and
+        category that come before it in a random order, so that its own target does not enter. A row
+        to predict gets the mean of all. Missing values are a category of their own, and
         values that `fit` has not seen are treated as missing. "auto" does so for columns of more
         than 30 categories, unless the means are known almost without noise (a reliability of 0.98).
         Sparse tables are left as they are under "auto" and become dense under True.

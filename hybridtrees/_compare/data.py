@@ -97,9 +97,9 @@ def numbers_rows(name: str, column: np.ndarray) -> bool:
     """Whether a column of numbers seems to number the rows, in any order.
 
     These are whole and differ in all rows. They fill a range without a gap, or the column is
-    named so, or they lie too close together to differ by chance: of n independent draws from
-    a range of m numbers all differ with a probability of about exp(-n^2 / 2m), and less if
-    some numbers are drawn more often than others.
+    named so, or they lie too close together to differ by chance. (n independent draws from a
+    range of m numbers all differ with a probability of about exp(-n^2 / 2m), or less if some
+    numbers are more likely than others.)
     """
     if column.dtype.kind not in "iuf" or len(column) < 2:
         return False

@@ -1,9 +1,9 @@
 """The ensemble of the compared models: an average by greedy selection, without further fits.
 
 Weights come from predictions that the comparison has made already of rows that the models had
-not seen. What ranks the ensemble must not come from the rows that its weights come from: each
-part of these rows is predicted by weights of the other parts, in the order of time of the earlier
-ones.
+not seen. The rows that give the weights cannot also rank the ensemble. So each part of these rows
+is predicted with the weights of the other parts, or of the earlier parts if rows are in the order
+of time.
 """
 
 from __future__ import annotations

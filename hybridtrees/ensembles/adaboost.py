@@ -176,9 +176,9 @@ class AdaBoostClassifier(ClassWeightMixin, ClassTarget, ScoreClassifierMixin, Ad
         Returns
         -------
         raw : ndarray of shape (n_rows, 1) for two classes, else (n_rows, n_classes)
-            Of two classes half the weights of the members for the second minus half those for the
-            first: the score f of the exponential loss ``exp(-y f)`` with y = 1 or -1, half the
-            log-odds. Of more classes the weights of the members for each, which are log
+            With two classes, half the weights of the members for the second minus half those for
+            the first. This is the score f of the exponential loss ``exp(-y f)`` with y = 1 or -1,
+            half the log-odds. With more classes, the weights of the members for each, which are log
             probabilities up to a constant.
         """
         return self._raw_scores(X)

@@ -211,9 +211,9 @@ class _ModelAverage(FoldedMembers):
 class ModelAverageRegressor(RegressorMixin, _ModelAverage):
     """Weighted mean of regressors, by their posterior probabilities or held-out predictions.
 
-    A model k with residuals r under Gaussian errors has ``BIC = n log(2 pi e RSS / n) + p log(n)``
-    with RSS the sum of squares of r and p the number of its coefficients that are not 0 and of
-    its intercept, or of the leaves of a tree. Its weight is proportional to ``exp(-BIC / 2)``.
+    Under Gaussian errors a model has ``BIC = n log(2 pi e RSS / n) + p log(n)``, with RSS the sum
+    of its squared residuals. Its number of parameters p counts nonzero coefficients and the
+    intercept, or the leaves of a tree. Its weight is proportional to ``exp(-BIC / 2)``.
     The held-out density of a row is Gaussian around the prediction of a model that has not seen
     it, with the mean square of that model's held-out residuals as variance.
 

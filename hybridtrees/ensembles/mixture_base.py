@@ -228,7 +228,7 @@ class MixtureOfExperts(Ensemble):
         from hybridtrees.linear.cross_products import column_scales, standardised
         from hybridtrees.linear.solvers import warn_not_converged
 
-        plan = self._check_parameters()
+        schedule = self._check_parameters()
         n_threads = effective_threads(self.n_jobs)
         seeds = spawn_seeds(self.random_state, int(self.n_restarts)) >> np.uint64(2)
         values = self._fit_features(X, categorical_features=self.categorical_features)
@@ -250,8 +250,8 @@ class MixtureOfExperts(Ensemble):
             training = Training(rows, blocks, weight, unit, n_threads)
             runs = []
             for number, seed in enumerate(seeds.tolist()):
-                plan.name = f"{type(self).__name__} run {number + 1}"
-                runs.append(self._run(training, seed, number, plan))
+                schedule.name = f"{type(self).__name__} run {number + 1}"
+                runs.append(self._run(training, seed, number, schedule))
             best = runs[int(np.argmax([run.curve[-1] for run in runs]))]
             self._keep_fit(best, runs, training, scales)
         if not best.converged:
@@ -268,13 +268,13 @@ class MixtureOfExperts(Ensemble):
                 f"at once, at most {_MOST_COEFFICIENTS} are possible"
             )
 
-    def _run(self, training: Training, seed: int, number: int, plan: Schedule) -> Fitted:
+    def _run(self, training: Training, seed: int, number: int, schedule: Schedule) -> Fitted:
         blocks, weight = training.blocks, training.weight
         experts, extra = self._open(training, seed)
         # Every second run separates rows by the target, too.
         shares = starting_shares(blocks, int(self.n_experts), seed, extra if number % 2 else None)
         ridge = ridge_terms(blocks.width, float(self.gate_alpha) * blocks.n_rows)
-        return maximise(blocks, experts, weight, shares, ridge, plan)
+        return maximise(blocks, experts, weight, shares, ridge, schedule)
 
     def _log_unit(self) -> float:
         """Return the logarithm of the unit in which densities are computed."""

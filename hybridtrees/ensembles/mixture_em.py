@@ -262,7 +262,12 @@ def expectation(
 
 
 def maximise(
-    blocks: Blocks, experts: Experts, weight: Floats, shares: Floats, ridge: Floats, plan: Schedule
+    blocks: Blocks,
+    experts: Experts,
+    weight: Floats,
+    shares: Floats,
+    ridge: Floats,
+    schedule: Schedule,
 ) -> Fitted:
     """Run EM from given responsibilities until the penalised log-likelihood settles.
 
@@ -274,7 +279,7 @@ def maximise(
     curve: list[float] = []
     likelihood, spare = -np.inf, np.empty_like(shares)
     converged, started = False, time.perf_counter()
-    while not converged and len(curve) < plan.max_iter:
+    while not converged and len(curve) < schedule.max_iter:
         before = gate, experts.state
         experts.update(shares)
         if k > 1:
@@ -285,13 +290,13 @@ def maximise(
             gate, experts.state = before
             converged = True
             break
-        converged = bool(curve) and value - curve[-1] <= plan.tol * float(weight.sum())
+        converged = bool(curve) and value - curve[-1] <= schedule.tol * float(weight.sum())
         likelihood = found
         curve.append(value)
         shares, spare = spare, shares
-        if plan.verbose and (len(curve) % plan.verbose == 0 or converged):
+        if schedule.verbose and (len(curve) % schedule.verbose == 0 or converged):
             elapsed = time.perf_counter() - started
-            print(f"{plan.name}  [{len(curve)}] {value:.6g}  {elapsed:.1f} s", flush=True)
+            print(f"{schedule.name}  [{len(curve)}] {value:.6g}  {elapsed:.1f} s", flush=True)
     return Fitted(gate, experts.state, shares @ weight, likelihood, curve, converged)
 
 

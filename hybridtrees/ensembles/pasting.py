@@ -59,9 +59,9 @@ class PastingModel(Ensemble):
     precinct_size : int
         Number of rows of a precinct, drawn with replacement; at most that of the table.
     smoothing : float
-        The p of the running out-of-bag error: e(k) = p e(k - 1) + (1 - p) r(k), where r(k) is the
-        error of the candidates for the next precinct, each predicted by the members so far whose
-        precincts do not hold it.
+        The p of the running out-of-bag error: e(k) = p e(k - 1) + (1 - p) r(k). Here r(k) is the
+        error on the candidates for the next precinct; each candidate is predicted by the members so
+        far whose precincts do not hold it.
     n_iter_no_change : int or None
         Stop when e(k) has not fallen for so many members; None: never.
     tol : float
@@ -415,8 +415,8 @@ class PastingClassifier(ClassWeightMixin, ClassifierMixin, PastingModel):
     votes : {"importance", "random"}
         How the rows of a precinct are drawn. "importance" (Ivotes) accepts a candidate if the
         members so far whose precincts do not hold it predict a wrong class, else with probability
-        e / (1 - e), where e is the running error: about half of a precinct are rows that are hard
-        to predict. "random" (Rvotes) accepts all.
+        e / (1 - e), where e is the running error. About half of the rows of a precinct are then
+        hard to predict. "random" (Rvotes) accepts all.
     voting : {"hard", "soft"}
         Count the votes of the members, or average their probabilities.
     class_weight : dict, "balanced" or None

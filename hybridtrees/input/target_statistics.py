@@ -1,9 +1,9 @@
 """Ordered target statistics: a category becomes a number, the mean response of its rows.
 
 Sets of categories follow the noise of rare ones when there are many. A mean response in place of
-the category has no such freedom, but it must not know the response of the row that it stands for: a
-training row gets the mean of those rows of its category that come before it in a random order
-(Prokhorenkova et al. 2018, "CatBoost: unbiased boosting with categorical features"), rows to
+the category has no such freedom, but it must not contain the response of the row that it stands
+for. So a training row gets the mean of those rows of its category that come before it in a random
+order (Prokhorenkova et al. 2018, "CatBoost: unbiased boosting with categorical features"). Rows to
 predict get the mean of all. The order is that of hashes of the row numbers, and sums are integers,
 so that the numbers do not depend on threads.
 """

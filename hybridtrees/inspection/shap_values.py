@@ -105,10 +105,10 @@ def shap_values(
 
     Notes
     -----
-    What is explained depends on the model (``ShapValues.explained``): the prediction of a
-    regressor, or its logarithm under a log link; scores of boosting and logistic regression
-    (log-odds for two classes); shares of the classes for trees and forests, of two classes that of
-    the second.
+    What is explained depends on the model (``ShapValues.explained``). For a regressor it is the
+    prediction, or its logarithm under a log link. Classifiers by boosting and logistic regression
+    have scores (log-odds for two classes), trees and forests have shares of the classes (for two
+    classes that of the second).
 
     References
     ----------

@@ -47,7 +47,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
     ----------
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
         One number per feature: the coefficient of a number; for a category the standard deviation
-        of the effects of its levels, over the training rows where it is not missing, which says
+        of the effects of its levels over the training rows where it is not missing, a measure of
         how much the category moves predictions. Missing indicators are not included.
     term_coef_ : ndarray of shape (n_columns,) or (n_targets, n_columns)
         Coefficients of all columns of the regression; without categories and indicators the same

@@ -42,11 +42,12 @@ class LeafRules:
 
     `fit`: the free coefficients of a leaf are a factor for the linear part of its parent and the
     coefficient of the last split feature ("half_additive"), the latter only ("additive"), or all
-    ("full"). `raw_penalty`: the penalty is on coefficients in the units of the table and the output
-    where every feature is 0 (Shi, Li and Li 2019), not on standard units and the output at the
-    means of the leaf; there is no L1 penalty then. `extrapolation` beyond the range of the leaf's
-    rows: "linear"; "clip", values are clipped to the range, extended by `margin` standard
-    deviations; or "bounded", outputs are clipped to those of the leaf's rows.
+    ("full"). `raw_penalty`: the penalty is on coefficients in the units of the table and on the
+    output where every feature is 0 (Shi, Li and Li 2019), and there is no L1 penalty. Otherwise it
+    is on coefficients in standard units and on the output at the means of the leaf.
+    `extrapolation` beyond the range of the leaf's rows: "linear"; "clip", values are clipped to
+    the range, extended by `margin` standard deviations; or "bounded", outputs are clipped to those
+    of the leaf's rows.
     """
 
     fit: str = "half_additive"

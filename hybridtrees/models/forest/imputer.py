@@ -43,11 +43,11 @@ class ProximityImputer(Transformer):
     """Impute missing values from similar rows, by random forest proximities (Breiman 2003).
 
     Missing numbers are first replaced by the median of their column, missing categories by the
-    mode: those of the row's class if the target has classes. A forest is grown on the filled table,
-    and every missing number is replaced by the mean of the known ones, weighted by the proximities
-    of their rows, every missing category by the one with the largest sum of proximities. This is
-    repeated for a few rounds. A column without any value in `fit` is filled with 0 if numeric, and
-    otherwise stays missing; a warning is issued.
+    mode: those of the row's class if the target has classes. A forest is grown on the filled table.
+    Then every missing number is replaced by the mean of the known ones, weighted by the proximities
+    of their rows, and every missing category by the one with the largest sum of proximities. This
+    is repeated for a few rounds. A column without any value in `fit` is filled with 0 if numeric,
+    and otherwise stays missing; a warning is issued.
 
     The number of rounds is chosen first: some known entries are hidden, and rounds are run as long
     as each reduces the error of their imputed values. As many rounds are then run with all known

@@ -83,9 +83,9 @@ class LinearTreeParameters(GrowthParameters):
         of fewest categories, as long as there are 20 rows for each regressor, and at most 40
         regressors; features named in `linear_features` are taken in any case.
     extrapolate : {"bounded", "clip", "linear"}
-        Predictions outside the data of a leaf: its line, bounded by the range of its targets
-        widened by `bound_factor` (in classification, of the scores of its rows); its line at
-        regressors clipped to their ranges in the leaf; or its line without limits.
+        Predictions outside the data of a leaf. "bounded" limits its line to the range of its
+        targets (in classification, of the scores of its rows), widened by `bound_factor`; "clip"
+        clips regressors to their ranges in the leaf; "linear" sets no limits.
     bound_factor : float
         Share of the range by which "bounded" widens it on either side.
     smoothing : float
@@ -252,10 +252,10 @@ class LinearClassTarget(ClassWeightMixin, ClassTarget, Predictor):
         probabilities from class indicators (the Gini index, for constant leaves), or the error
         rate.
     search : {"auto", "exact", "screened"}
-        Rank the candidates of all features in every node and fit all of them in full ("exact"), or
-        only rank those of a tenth of the features, at least 8, whose splits correlate best with the
-        residuals of the node's model, and fit the best five ("screened"). "auto" ranks those of all
-        features, screens them with more than 40 regressors, and fits the best five.
+        "exact" ranks the candidates of all features in every node, and fits all of them in full.
+        "screened" ranks those of a tenth of the features, at least 8, whose splits correlate best
+        with the residuals of the node's model, and fits the best five. "auto" also fits the best
+        five; it ranks those of all features, or screens them with more than 40 regressors.
     """
 
     _criteria: ClassVar[tuple[str, ...]] = ("log_loss", "gini", "misclassification")
