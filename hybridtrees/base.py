@@ -491,11 +491,10 @@ class ScoreClassifierMixin(DecisionMixin, ClassifierMixin):
         """Return the position of the class with the highest score in `classes_`."""
         if raw.shape[1] > 1:
             return np.asarray(raw.argmax(axis=1))
-        return (raw[:, 0] > self._loss.border).astype(np.intp)
+        return np.asarray(raw[:, 0] > self._loss.border, dtype=np.intp)
 
     def _class_codes(self, X: Any) -> np.ndarray:
         return self._raw_codes(self.predict_raw(X))
 
     def _probabilities(self, X: Any) -> np.ndarray:
-        raw = self.predict_raw(X)
-        return np.asarray(self._loss.predict(raw))
+        return np.asarray(self._loss.predict(self.predict_raw(X)))

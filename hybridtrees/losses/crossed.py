@@ -40,7 +40,7 @@ class LogisticShares(Logistic):
     kernel = "logistic"
     task = "regression"
     friedman = ()
-    xgboost = ("reg:logistic", "binary:logistic")
+    xgboost: tuple[str, ...] = ("reg:logistic", "binary:logistic")
     max_classes = 0
     metrics = ("logloss", "rmse", "mae", "error", "auc", "aucpr", "brier")
 
@@ -124,7 +124,7 @@ class SoftmaxLabels(_NumberedClasses):
 
     def predict(self, raw: np.ndarray) -> np.ndarray:
         """Return the most probable class number."""
-        return raw.argmax(axis=1).astype(np.float64)
+        return np.asarray(raw.argmax(axis=1), dtype=np.float64)
 
     def score_input(self, raw: np.ndarray) -> np.ndarray:
         """Return the probabilities."""
@@ -144,7 +144,7 @@ class SquaredErrorOfTwo(TwoClasses):
 
     kind = "squared_of_two"
     kernel = "squared"
-    xgboost = ("reg:squarederror", "reg:linear")
+    xgboost: tuple[str, ...] = ("reg:squarederror", "reg:linear")
     metrics = ("rmse", "mae", "logloss", "error", "auc", "aucpr", "brier")
     score_scale = "portion"
     constant_hessian = True
@@ -156,7 +156,7 @@ class SquaredErrorOfTwo(TwoClasses):
         return base_score
 
     def _positive(self, raw: np.ndarray) -> np.ndarray:
-        return np.clip(raw, 0.0, 1.0)
+        return np.asarray(np.clip(raw, 0.0, 1.0))
 
 
 @row

@@ -359,8 +359,8 @@ class Logistic(TwoClasses):
     """Negative log-likelihood of two classes; starts at the log-odds."""
 
     kind = "logistic"
-    friedman = ("log_loss",)
-    xgboost = ("binary:logistic", "binary:logitraw", "reg:logistic")
+    friedman: tuple[str, ...] = ("log_loss",)
+    xgboost: tuple[str, ...] = ("binary:logistic", "binary:logitraw", "reg:logistic")
     metrics = ("logloss", "error", "auc", "rmse", "mae", "aucpr", "brier")
     hessian_vanishes = True
     deviance_factor = 2.0
@@ -376,8 +376,8 @@ class Softmax(ManyClasses):
     """Negative log-likelihood of several classes, one raw score each."""
 
     kind = "softmax"
-    friedman = ("log_loss",)
-    xgboost = ("multi:softprob", "multi:softmax")
+    friedman: tuple[str, ...] = ("log_loss",)
+    xgboost: tuple[str, ...] = ("multi:softprob", "multi:softmax")
     metrics = ("mlogloss", "merror", "auc", "aucpr")
     hessian_vanishes = True
 
