@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from hybridtrees.models.xgb.estimators import XGBClassifier, XGBRegressor
     from hybridtrees.prepare import DateFeatures
     from hybridtrees.selection import cv, split_rows, tune
+    from hybridtrees.store.building import bin_to_disk
+    from hybridtrees.store.reader import BinnedStore
 
 # Imported on first use: a program that uses one family does not wait for the others.
 _LAZY_MODULES = {
@@ -88,6 +90,8 @@ _LAZY_MODULES = {
     "models.xgb.estimators": ("XGBClassifier", "XGBRegressor"),
     "prepare": ("DateFeatures",),
     "selection": ("cv", "split_rows", "tune"),
+    "store.building": ("bin_to_disk",),
+    "store.reader": ("BinnedStore",),
 }
 _PUBLIC_MODULES = ("callbacks", "datasets", "inspection", "metrics")
 _MODULE_OF = {name: module for module, names in _LAZY_MODULES.items() for name in names}
@@ -101,6 +105,7 @@ __all__ = [
     "BaggingRegressor",
     "BinMapper",
     "BinnedMatrix",
+    "BinnedStore",
     "CARTClassifier",
     "CARTRegressor",
     "DateFeatures",
@@ -135,6 +140,7 @@ __all__ = [
     "XGBClassifier",
     "XGBRegressor",
     "__version__",
+    "bin_to_disk",
     "callbacks",
     "compare",
     "cv",

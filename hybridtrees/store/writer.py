@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterable
 from contextlib import ExitStack
 from itertools import accumulate
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -68,11 +69,7 @@ class StoreWriter:
     ) -> None:
         parts = part_paths(paths)
         self._compression = check_compression(compression)
-        for part in parts:
-            found = state_of(part)
-            if found == "other" or (found == "whole" and not overwrite):
-                what = "a store" if found == "whole" else "files that are no store"
-                raise FileExistsError(f"{part} holds {what}: give another path or remove them")
+        check_free(parts, overwrite)
         p = schema.n_features
         self._layout = Layout(
             secrets.token_hex(16), schema, parts, np.empty(0, BLOCK_DTYPE),
@@ -313,6 +310,15 @@ class StoreWriter:
         layout.blocks = np.concatenate([layout.blocks, blocks])
         layout.chunks = np.concatenate([layout.chunks, chunks.reshape(-1, len(self._dtypes))])
         write_layout(layout)
+
+
+def check_free(parts: Iterable[Path], overwrite: bool) -> None:
+    """Refuse folders that hold something else, or a store that is not to be replaced."""
+    for part in parts:
+        found = state_of(part)
+        if found == "other" or (found == "whole" and not overwrite):
+            what = "a store" if found == "whole" else "files that are no store"
+            raise FileExistsError(f"{part} holds {what}: give another path or remove them")
 
 
 def _within(codes: np.ndarray, n: int) -> bool:

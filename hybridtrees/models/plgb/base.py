@@ -176,7 +176,8 @@ class PiecewiseLinearModel(BoostedModel):
         table = self._bin_table(values, weight, n_threads, dense=True)
         dense = values
         if hasattr(values, "toarray"):
-            dense = values.toarray(lines) if isinstance(values, BinnedTable) else values.toarray()
+            numeric = lines[~self._reader.is_categorical[lines]]
+            dense = values.toarray(numeric) if isinstance(values, BinnedTable) else values.toarray()
         rules = LeafRules(
             fit=self.leaf_fit,
             refit=bool(self.refit_leaves),
