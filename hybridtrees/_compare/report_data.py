@@ -118,7 +118,7 @@ def data_part(data: Data, anchor: str) -> str:
     columns = profile(data)
     rows = [
         [
-            escape(cut(column.name)).replace("_", "_<wbr>"),  # where a long name may be broken
+            svg.breakable(cut(column.name)),
             column.kind,
             f"{column.missing:.1%}" if column.missing else "",
             f"{column.distinct:,}",

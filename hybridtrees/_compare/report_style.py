@@ -281,6 +281,7 @@ td svg { width: 120px; height: 28px; }
 _MIDDLE = """
 @media print, screen and (min-width: 641px) and (max-width: 1000px) {
   th, td { padding: 4px 5px; } .extra { display: none; }
+  .profile tbody th { min-width: 9.5em; } .profile td:not(.long) { overflow-wrap: normal; }
   .names { flex-flow: row wrap; gap: 3px 16px; }
 }
 """

@@ -57,6 +57,8 @@ def tick_text(value: float) -> str:
 
 def seconds_text(value: float) -> str:
     """Write a time in the unit that suits it."""
+    if value >= 1000:
+        return f"{value:.0f} s"
     for unit, factor in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if value >= factor or unit == "µs":
             return f"{value / factor:.3g} {unit}"
@@ -176,8 +178,13 @@ def _number(value: float, seconds: bool) -> str:
     return f"{value:.4g}" if isinstance(value, Integral) else f"{value:#.4g}".rstrip(".")
 
 
+def breakable(name: str) -> str:
+    """Write a name as HTML that may go on in another line after each underscore."""
+    return escape(name).replace("_", "_<wbr>")
+
+
 def _label(row: Row) -> str:
-    label = escape(row.label)
+    label = breakable(row.label)
     return f"<a href='#{row.link}'>{label}</a>" if row.link else label
 
 

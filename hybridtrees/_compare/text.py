@@ -30,10 +30,15 @@ def terminal_width() -> int:
 
 
 def number(value: float) -> str:
-    """Write a score with four decimals, or five digits where it is large."""
+    """Write a score with four decimals, with five digits, or whole, by its size."""
     if not np.isfinite(value):
         return "-"
-    return f"{value:.4f}" if abs(value) < 10 else f"{value:.5g}"
+    if abs(value) < 10:
+        return f"{value:.4f}"
+    # Last zeros stay, so that a column of scores lines up.
+    if abs(value) < 1e4:
+        return f"{value:#.5g}".rstrip(".")
+    return f"{value:.0f}" if abs(value) < 1e12 else f"{value:.4e}"
 
 
 def number_range(interval: tuple[float, float]) -> str:

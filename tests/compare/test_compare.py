@@ -357,5 +357,12 @@ def test_undefined_numbers_are_not_written():
     from hybridtrees._compare.text import number, number_range
 
     assert finite_or_none(math.nan) is None and finite_or_none(2.0) == 2.0
-    assert [number(v) for v in (math.nan, 0.12345, 12345.678)] == ["-", "0.1235", "12346"]
-    assert number_range((0.5, 12.0)) == "0.5000 .. 12" and number_range((math.nan, 1.0)) == "-"
+    assert [number(v) for v in (math.nan, 0.12345, -12345.678)] == ["-", "0.1235", "-12346"]
+    assert number_range((0.5, 12.0)) == "0.5000 .. 12.000" and number_range((math.nan, 1.0)) == "-"
+
+
+def test_large_numbers_are_written_in_full():
+    from hybridtrees._compare.text import number
+
+    shown = [number(v) for v in (21.65, 300.0, 9999.96, 123456.7, 1.25e13)]
+    assert shown == ["21.650", "300.00", "10000", "123457", "1.2500e+13"]

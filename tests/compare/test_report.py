@@ -211,6 +211,7 @@ def test_scales():
     assert log(0.1) == pytest.approx(50)
     assert math.isfinite(svg.Scale([math.nan], 0, 1)(3.0))
     assert [svg.seconds_text(v) for v in (2.5, 0.012, 3.1e-5)] == ["2.5 s", "12 ms", "31 µs"]
+    assert [svg.seconds_text(v) for v in (167.0, 1e3, 86400.4)] == ["167 s", "1000 s", "86400 s"]
 
 
 def test_ticks_in_words():
