@@ -138,12 +138,12 @@ class LinearLeaves(LeafModel):
         self, grad: np.ndarray, hess: np.ndarray | float, sums: np.ndarray, scale: float = 1.0
     ) -> Tree:
         """Fit the leaves of the last tree to gradients and hessians, with their `sums` by node."""
-        grown, leaves, rules = self._grown, self.leaves, self.rules
+        grown, leaves, rules, columns = self._grown, self.leaves, self.rules, self.columns
         if not leaves.n_columns.any():
             values = newton_values(sums, self.params, grown)
             return Tree(grown.nodes, values * scale, grown.categories)
         at, sums = leaves.leaves, sums.copy()
-        moments = sum_leaves(self.columns, leaves, grad, hess, sums[at], self.n_threads)
+        moments = sum_leaves(columns, leaves, grad, hess, sums[at], self.n_threads)
         base = None
         if self._fits_all:
             coef = slopes = solve_leaves(moments, leaves, rules, sums[at])
@@ -158,9 +158,17 @@ class LinearLeaves(LeafModel):
             slopes = fixed + coef
         if rules.raw_penalty:
             sums[at, 0] += gradient_shift(moments, coef, rules)
-        values = self._leaf_values(sums, base)
         self._weighs = None if isinstance(hess, int | float) else hess > 0
-        return self._linear_tree(values, moments, slopes, scale)
+        terms = line_terms(
+            len(grown.nodes), at, leaves.n_columns, leaves.feature, slopes, moments.mean,
+            moments.low, moments.high, columns.scale, columns.deviation,
+            rules.margin if rules.extrapolation == "clip" else math.nan, scale,
+        )  # fmt: skip
+        limited = self._may_limit_values()
+        values = self._leaf_values(sums, base) * scale
+        tree = Tree(grown.nodes, values, grown.categories, **terms)
+        limits = self._value_limits(tree, scale) if limited else None
+        return tree if limits is None else replace(tree, value_range=limits[:, :, None])
 
     def replay(self, tree: Tree, leaf: np.ndarray, statistics: Statistics, scale: float) -> Tree:
         """Fit the lines of the leaves, with their features, to other rows; see `LeafModel`."""
@@ -200,20 +208,6 @@ class LinearLeaves(LeafModel):
         if self.params.monotonic is not None:
             values = np.clip(values, self._grown.lower, self._grown.upper)
         return values
-
-    def _linear_tree(
-        self, values: np.ndarray, moments: LeafMoments, coef: np.ndarray, scale: float
-    ) -> Tree:
-        grown, leaves, rules, columns = self._grown, self.leaves, self.rules, self.columns
-        terms = line_terms(
-            len(grown.nodes), leaves.leaves, leaves.n_columns, leaves.feature, coef, moments.mean,
-            moments.low, moments.high, columns.scale, columns.deviation,
-            rules.margin if rules.extrapolation == "clip" else math.nan, scale,
-        )  # fmt: skip
-        limited = self._may_limit_values()
-        tree = Tree(grown.nodes, values * scale, grown.categories, **terms)
-        limits = self._value_limits(tree, scale) if limited else None
-        return tree if limits is None else replace(tree, value_range=limits[:, :, None])
 
     def _may_limit_values(self) -> bool:
         """Whether constraints or `extrapolation` may limit the outputs of nodes."""

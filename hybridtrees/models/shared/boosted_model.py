@@ -182,7 +182,8 @@ class BoostedModel(BoostedPrediction):
 
     def _check_parameters(self) -> GrowerParams:
         """Check what can be checked without the data; return the parameters of the engine."""
-        check_base_score(self.base_score)
+        if self.base_score is not None:
+            check_base_score(self.base_score)
         check_boolean_or_auto("categorical_statistics", self.categorical_statistics)
         for name in ("quantile_alpha", "expectile_alpha"):
             if getattr(self, name) is not None:
@@ -240,8 +241,8 @@ class BoostedModel(BoostedPrediction):
     def _bin_table(
         self, values: Any, weight: np.ndarray | None, n_threads: int, *, dense: bool = False
     ) -> Table:
-        mask = self._reader.is_categorical
-        return Table.in_bins(values, mask, self._max_bins(), weight, n_threads, dense=dense)
+        max_bins, mask = self._max_bins(), self._reader.is_categorical
+        return Table.in_bins(values, mask, max_bins, weight, n_threads, dense=dense)
 
     def _max_bins(self) -> int:
         """Return the maximum number of bins of values: one of 256 is for missing values."""
