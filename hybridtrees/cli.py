@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from hybridtrees._outputs import STREAM, check_writable, discard, report_error, write_text
 from hybridtrees._predict_command import add_decimal, add_predict, check_files
+from hybridtrees._store_command import add_store
 from hybridtrees._version import __version__
 
 if TYPE_CHECKING:
@@ -265,6 +266,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_compare(commands)
     add_predict(commands)
+    add_store(commands)
     info = commands.add_parser(
         "info",
         help="print versions, threads and vector width",

@@ -13,9 +13,12 @@ from hybridtrees.cli import make_parser
 
 
 def _parser(command: str) -> argparse.ArgumentParser:
-    """Return the parser of one command of ``hybridtrees``."""
-    groups = (a for a in make_parser()._actions if isinstance(a, argparse._SubParsersAction))
-    return next(groups).choices[command]
+    """Return the parser of one command of ``hybridtrees``, such as ``store build``."""
+    parser = make_parser()
+    for name in command.split():
+        groups = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+        parser = next(groups).choices[name]
+    return parser
 
 
 def _name(action: argparse.Action) -> str:
@@ -33,6 +36,7 @@ class CommandOptions(SphinxDirective):
     """Show the usage of a command, and a list of its arguments."""
 
     required_arguments = 1
+    final_argument_whitespace = True
 
     def run(self) -> list[nodes.Node]:
         """Make the nodes."""
