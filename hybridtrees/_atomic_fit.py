@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any, TypeVar
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -17,8 +18,8 @@ def atomic_fit(method: Method) -> Method:
 
     An estimator with a method `_begin_fit` is asked first. It may check the arguments, and returns
     a function that is called after the fit. X may be a table on disk, which says by `open_for` what
-    the method gets in place of it. Where `_none_is_default`, parameters that are None have the
-    value of their class during the fit.
+    the method gets in place of it; with ``target=``, a column of X, it may be any source of rows.
+    Where `_none_is_default`, parameters that are None have the value of their class during the fit.
     """
 
     @functools.wraps(method)
@@ -27,13 +28,19 @@ def atomic_fit(method: Method) -> Method:
         try:
             unset = _hide_none(self)
             given: Any = args[0] if args else kwargs.get("X")
-            if hasattr(given, "open_for"):
-                args, kwargs = given.open_for(self, args[1:], kwargs)
-            begin = getattr(self, "_begin_fit", None)
-            finish = None if begin is None else begin(method, args, kwargs)
-            fitted = method(self, *args, **kwargs)
-            if finish is not None:
-                finish()
+            with ExitStack() as opened:
+                if hasattr(given, "open_for"):
+                    args, kwargs = given.open_for(self, args[1:], kwargs)
+                elif "target" in kwargs:
+                    from hybridtrees.store.source_fit import arguments_of_source
+
+                    source = arguments_of_source(self, given, args[1:], kwargs)
+                    args, kwargs = opened.enter_context(source)
+                begin = getattr(self, "_begin_fit", None)
+                finish = None if begin is None else begin(method, args, kwargs)
+                fitted = method(self, *args, **kwargs)
+                if finish is not None:
+                    finish()
             self.__dict__.update(unset)
             return fitted
         except BaseException as error:  # an interrupt, too, must not leave a half-fitted model

@@ -17,9 +17,17 @@ _HOLD_OUT = ("conformal", "calibrate")
 
 
 def fit_arguments(
-    store: BinnedStore, estimator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    store: BinnedStore,
+    estimator: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    declares: bool = False,
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments of ``estimator.fit(store, *args, **kwargs)`` with the store opened."""
+    """Return the arguments of ``estimator.fit(store, *args, **kwargs)`` with the store opened.
+
+    `declares`: the store has been built with the categorical features of the estimator.
+    """
     name = type(estimator).__name__
     check = getattr(estimator, "_check_binned", None)
     if check is None:
@@ -37,7 +45,8 @@ def fit_arguments(
                 f"{parameter} of {name} needs rows of values held out, a BinnedStore has bins: "
                 f"leave {parameter} at None, and give such rows afterwards"
             )
-    if getattr(estimator, "categorical_features", None) not in (None, "from_dtype"):
+    declared = getattr(estimator, "categorical_features", None)
+    if not declares and declared is not None and not isinstance(declared, str):
         raise ValueError(
             f"categorical_features of {name} are those of the BinnedStore: leave it at None"
         )
