@@ -244,8 +244,8 @@ def test_a_slope_from_above_over_a_feature_that_the_leaf_lacks(leaf_fit, extrapo
 
 @pytest.mark.parametrize(
     ("n", "features", "leaves", "rows"),
-    [(60, 5, 8, 20), (1000, 5, 8, 20), (1400, 5, 8, 28), (10000, 5, 16, 30), (40000, 5, 31, 30),
-     (10000, 1, 31, 10), (900, 1, 15, 10), (900, 0, 30, 1)],
+    [(60, 5, 4, 20), (200, 5, 6, 20), (1000, 5, 8, 20), (1400, 5, 8, 28), (10000, 5, 16, 30),
+     (40000, 5, 31, 30), (10000, 1, 31, 10), (900, 1, 15, 10), (900, 0, 30, 1)],
 )  # fmt: skip
 def test_limits_on_leaves_depend_on_the_number_of_rows(n, features, leaves, rows):
     X = np.random.default_rng(n).normal(size=(n, 2))
@@ -255,3 +255,13 @@ def test_limits_on_leaves_depend_on_the_number_of_rows(n, features, leaves, rows
     assert 1 < len(nodes) <= leaves and nodes["n_samples"].min() >= rows
     model.set_params(max_leaves=7, min_samples_leaf=3).fit(X, np.sin(3 * X[:, 0]))
     assert (model.max_leaves_, model.min_samples_leaf_) == (7, 3)
+
+
+@pytest.mark.parametrize(
+    ("n", "n_classes", "leaves"),
+    [(100, 2, 4), (500, 2, 5), (500, 10, 6), (10000, 2, 8), (40000, 2, 16)],
+)
+def test_a_class_says_less_than_a_number(n, n_classes, leaves):
+    X = np.random.default_rng(n).normal(size=(n, 2))
+    model = PLGBClassifier(n_estimators=1).fit(X, np.arange(n) % n_classes)
+    assert model.max_leaves_ == leaves

@@ -58,7 +58,7 @@ class LeafRules:
     raw_penalty: bool = False
     monotonic: np.ndarray | None = None  # signs of the coefficients of each feature, 0 for any
     extrapolation: str = "clip"
-    margin: float = 1.5
+    margin: float = 0.5
     sample_rows: int = 8192  # see `PiecewiseSearch`
 
 

@@ -37,11 +37,28 @@ EXTRAPOLATIONS = ("clip", "linear", "bounded")
 PENALTY_SCALES = ("standard", "raw")
 MAX_LEAF_FEATURES = 16
 
-# Limits on the leaves of a tree by default. Eight can show how three features interact; the most
-# are LightGBM's.
-_FEWEST_LEAVES, _MOST_LEAVES = 8, 31
+# Limits on the leaves of a tree by default. Four can show how two features interact, eight how
+# three do; the most are LightGBM's.
+_FEWEST_LEAVES, _ENOUGH_LEAVES, _MOST_LEAVES = 4, 8, 31
 _ROWS_PER_COEFFICIENT = 5
 _SMALL_LEAF = 20
+
+
+def default_leaves(n_rows: int, n_classes: int, n_coefs: int) -> int:
+    """Return the default number of leaves of a tree with lines of `n_coefs` coefficients.
+
+    A partition into cells with lines balances bias and variance if the number of cells grows with
+    n^(d / (d + 4)), d being the number of features that interact. The square root of n, for the
+    coefficients of a tree, is that of four features; the cube root, for the leaves of small tables,
+    that of two.
+
+    A row with a class says less than one with a number: its information on the log-odds of K
+    classes, half the Gini index, is at most (1 - 1 / K) / 2, a quarter for two classes.
+    """
+    if n_classes > 1:
+        n_rows = int(n_rows * (1 - 1 / n_classes) / 2)
+    few = min(max(round(n_rows ** (1 / 3)), _FEWEST_LEAVES), _ENOUGH_LEAVES)
+    return min(max(math.isqrt(n_rows) // n_coefs, few), _MOST_LEAVES)
 
 
 class PiecewiseLinearModel(BoostedModel):
@@ -52,7 +69,9 @@ class PiecewiseLinearModel(BoostedModel):
     max_leaves : int or None
         Maximum number of leaves of a tree; 0 for no limit. By default the lines of a tree have
         about as many coefficients as the square root of the number of rows, but a tree has at least
-        8 leaves and at most 31: with six coefficients each, 8 leaves for 2,000 rows, 16 for 10,000.
+        8 leaves (4 to 7 below 422 rows, their cube root) and at most 31: with six coefficients
+        each, 8 leaves for 2,000 rows, 16 for 10,000. A row with a class counts less than one with a
+        number: a quarter with two classes, up to half with many.
     max_depth : int or None
         Maximum depth of a tree; None or 0 for no limit.
     grow_policy : {"lossguide", "depthwise"}
@@ -90,7 +109,8 @@ class PiecewiseLinearModel(BoostedModel):
         leaf is limited to the range of its training rows.
     extrapolation_margin : float
         Extension of the range under "clip", in standard deviations of the feature: the default is a
-        little less than half the range of a uniform distribution.
+        seventh of the range of a uniform distribution. Slopes are estimates, and their errors grow
+        with the distance.
     search_rows : int or None
         In nodes of more than twice as many rows, splits are scored with second moments of about so
         many sampled rows; gradients are summed over all rows. None uses all rows. Leaves are always
@@ -129,7 +149,7 @@ class PiecewiseLinearModel(BoostedModel):
     refit_leaves: bool = True
     linear_features: Any = None
     extrapolation: Literal["clip", "linear", "bounded"] = "clip"
-    extrapolation_margin: float = 1.5
+    extrapolation_margin: float = 0.5
     search_rows: int | None = 8192
     min_samples_leaf: int | None = None
     penalty_scale: Literal["standard", "raw"] = "standard"
@@ -200,10 +220,7 @@ class PiecewiseLinearModel(BoostedModel):
         n_coefs = int(self.max_leaf_features) + 1
         most, least = params.max_leaves, params.min_samples_leaf
         if self.max_leaves is None:
-            # A partition into cells with lines balances bias and variance if the number of cells
-            # grows with n^(d / (d + 4)), d being the number of features that interact: the square
-            # root is that of four.
-            most = min(max(math.isqrt(n_rows) // n_coefs, _FEWEST_LEAVES), _MOST_LEAVES)
+            most = default_leaves(n_rows, len(vars(self).get("classes_", ())), n_coefs)
         if self.min_samples_leaf is None and n_coefs > 1:
             wanted = _ROWS_PER_COEFFICIENT * n_coefs
             least = min(wanted, max(_SMALL_LEAF, n_rows // 50))
