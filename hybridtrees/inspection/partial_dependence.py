@@ -300,7 +300,7 @@ def weighted_quantiles(
         low = np.ceil(n * (shares - slack)).astype(np.intp) - 1
         high = np.floor(n * (shares + slack)).astype(np.intp)
         low, high = np.clip(low, 0, n - 1), np.clip(high, 0, n - 1)
-        values = np.partition(values, np.unique([low, high]))
+        values = np.sort(values)  # by vectors: quicker than to partition at several places
     else:
         order = np.argsort(values, kind="stable")
         order = order[weight[order] > 0]

@@ -8,6 +8,7 @@ from shap_oracle import background_game, path_game, random_rows, random_tree, sh
 
 from hybridtrees.core.base.dtypes import NODE_DTYPE
 from hybridtrees.core.tree._shap import ShapTrees, add_background_values, add_path_values
+from hybridtrees.core.tree._walk import add_known_scores
 from hybridtrees.core.tree.tree import Tree, TreeEnsemble
 
 FORMS = {
@@ -196,3 +197,46 @@ def test_wrong_shapes():
     ensemble.nodes["feature"][0] = 99
     with pytest.raises(ValueError, match="does not exist"):
         ShapTrees(ensemble, np.arange(4), 4)
+
+
+@pytest.mark.parametrize("known", [[], [0], [1, 3], [0, 1, 2, 3, 4]])
+@pytest.mark.parametrize("name", FORMS)
+def test_scores_of_known_columns(name, known):
+    rng = np.random.default_rng([13, list(FORMS).index(name), len(known)])
+    trees = [random_tree(rng, 5, 4, **FORMS[name]) for _ in range(3)]
+    X = random_rows(rng, 9, 5)
+    X[:, np.isin(range(5), known, invert=True)] = np.nan
+    ensemble = TreeEnsemble(trees, 5, trees[0].values.shape[1])
+    found = np.ones((9, ensemble.n_outputs))
+    flags = np.isin(range(5), known).astype(np.uint8)
+    add_known_scores(ensemble, flags, X, found)
+    games = [[path_game(tree, x, np.arange(5))(frozenset(known)) for tree in trees] for x in X]
+    expected = 1 + np.sum(games, axis=1).reshape(found.shape)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    alone = np.ones((1, ensemble.n_outputs))
+    add_known_scores(ensemble, flags, X[4:5], alone)
+    np.testing.assert_array_equal(alone[0], found[4])
+    with pytest.raises(ValueError, match="do not fit"):
+        add_known_scores(ensemble, flags, X[:, :4].copy(), found)
+
+
+def test_known_scores_of_a_deep_chain():
+    """Trees of a thousand levels need no recursion, and little memory."""
+    depth = 1000
+    nodes = np.zeros(2 * depth + 1, dtype=NODE_DTYPE)
+    for name in ("left", "right", "parent", "category_start"):
+        nodes[name] = -1
+    inner = np.arange(0, 2 * depth, 2)
+    nodes["left"][inner], nodes["right"][inner] = inner + 1, inner + 2
+    nodes["parent"][1::2], nodes["parent"][2::2] = inner, inner
+    nodes["depth"][1::2] = nodes["depth"][2::2] = np.arange(1, depth + 1)
+    nodes["feature"][inner] = np.arange(depth) % 2
+    nodes["weight"] = nodes["n_samples"] = 1
+    nodes["threshold"][inner] = -np.arange(depth, dtype=float)
+    values = np.zeros((2 * depth + 1, 1))
+    values[-1] = 2.0**60
+    ensemble = TreeEnsemble([Tree(nodes, values)], 2, 1)
+    found = np.zeros((1, 1))
+    X = np.array([[10.0, np.nan]])
+    add_known_scores(ensemble, np.array([1, 0], dtype=np.uint8), X, found)
+    assert found[0, 0] == 2.0**60 * 0.5 ** (depth // 2)

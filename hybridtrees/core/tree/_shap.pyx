@@ -6,7 +6,7 @@ results do not depend on the number of threads.
 """
 
 from cython.parallel cimport prange
-from libc.math cimport NAN, isfinite
+from libc.math cimport NAN
 from libc.string cimport memcpy, memset
 
 from hybridtrees.core.base._category_sets cimport side_of
@@ -16,11 +16,12 @@ from hybridtrees.core.base._threads cimport raise_stop, team_of, team_stops
 from hybridtrees.core.base._types cimport (
     MISSING_STAYS, Node, float64_t, int32_t, int64_t, intp_t, real_t, uint32_t, uint8_t,
 )
+from hybridtrees.core.tree._shares cimport HT_SIDE_LEFT, HT_SIDE_STAY, find_shares
 from hybridtrees.core.tree._shap_patterns cimport (
-    HT_SHAP_POINTS, HT_SHAP_ROWS, HT_SHAP_STEP, HT_SIDE_LEFT, HT_SIDE_RIGHT, HT_SIDE_STAY,
-    MOST_BITS, HtShapNode, HtShapScratch, HtShapTree, Job, Walk, Work, add_pair_source,
-    add_source, count_patterns, derive, find_patterns, go_down, ht_below_size, ht_product_size,
-    ht_shap_tree, keep_met, look_up, table_size, transform,
+    HT_SHAP_POINTS, HT_SHAP_ROWS, HT_SHAP_STEP, MOST_BITS, HtShapNode, HtShapScratch,
+    HtShapTree, Job, Walk, Work, add_pair_source, add_source, count_patterns, derive,
+    find_patterns, go_down, ht_below_size, ht_product_size, ht_shap_tree,
+    keep_met, look_up, table_size, transform,
 )
 
 import numpy as np
@@ -35,35 +36,6 @@ cdef enum:
 
 
 # ---- Layout -----------------------------------------------------------------------------------
-
-
-cdef float64_t cover(const Node* nodes, intp_t node, bint by_weight) noexcept nogil:
-    return nodes[node].weight if by_weight else <float64_t>nodes[node].n_samples
-
-
-cdef void find_shares(const Node* nodes, intp_t node, float64_t* shares) noexcept nogil:
-    """OUT the shares of the rows of a node that go right, left and stay.
-
-    By weight; if it says nothing, by number of rows, or else equal.
-    """
-    cdef int way
-    cdef float64_t total = 0
-    for way in range(2):
-        shares[HT_SIDE_LEFT] = max(0.0, cover(nodes, nodes[node].left, way == 0))
-        shares[HT_SIDE_RIGHT] = max(0.0, cover(nodes, nodes[node].right, way == 0))
-        shares[HT_SIDE_STAY] = 0
-        total = shares[HT_SIDE_LEFT] + shares[HT_SIDE_RIGHT]
-        if nodes[node].missing_left == MISSING_STAYS:
-            shares[HT_SIDE_STAY] = max(0.0, cover(nodes, node, way == 0) - total)
-            total += shares[HT_SIDE_STAY]
-        if total > 0 and isfinite(total):
-            break
-    else:
-        shares[HT_SIDE_LEFT] = shares[HT_SIDE_RIGHT] = total = 1
-        shares[HT_SIDE_STAY] = 0
-        total = 2
-    for way in range(3):
-        shares[way] /= total
 
 
 cdef class ShapTrees:

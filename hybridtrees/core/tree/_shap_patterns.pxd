@@ -36,7 +36,6 @@ cdef enum:
 cdef extern from "shap.h" nogil:
     enum:
         HT_SHAP_ROWS, HT_SHAP_STEP, HT_SHAP_POINTS
-        HT_SIDE_RIGHT, HT_SIDE_LEFT, HT_SIDE_STAY
     ctypedef struct HtShapNode:
         double threshold, share, merged
         int32_t column, player, level, before, side, missing

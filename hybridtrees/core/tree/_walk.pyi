@@ -18,6 +18,9 @@ class TreeWalk:
 def add_node_values(
     nodes: NDArray[np.void], values: Floats, categories: Rows, X: Table, raw: Floats
 ) -> None: ...
+def add_known_scores(
+    ensemble: Any, known: NDArray[np.uint8], X: Floats, raw: Floats
+) -> None: ...
 def collapse_branches(
     left: Places, right: Places, decrease: Floats, tolerance: float
 ) -> tuple[Floats, Floats]: ...

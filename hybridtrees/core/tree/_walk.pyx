@@ -1,7 +1,7 @@
 """Walks of many rows through one tree, pruning, and rows of a forest that share leaves."""
 
 from cython.parallel cimport prange
-from libc.math cimport INFINITY
+from libc.math cimport INFINITY, isnan
 from libc.stdlib cimport free, malloc, qsort
 
 from hybridtrees.core.base._category_sets cimport side_of
@@ -11,6 +11,9 @@ from hybridtrees.core.base._threads cimport team_of
 from hybridtrees.core.base._types cimport (
     MISSING_STAYS, Node, float64_t, int32_t, int64_t, intp_t, real_t, uint32_t, uint64_t,
     uint8_t,
+)
+from hybridtrees.core.tree._shares cimport (
+    HT_SIDE_LEFT, HT_SIDE_RIGHT, HT_SIDE_STAY, find_shares,
 )
 
 import numpy as np
@@ -206,6 +209,192 @@ cdef int walk_table(
                             nogil=True, schedule="static"):
             walk_rows(walk, nodes, X, chunk * CHUNK, min(n, (chunk + 1) * CHUNK), out, False)
     return 0
+
+
+# ---- Scores of rows of which only some columns are known --------------------------------------
+#
+# At a split on another column a row goes both ways, in the shares of the training rows. The rows of
+# a node therefore have one weight, the product of the shares above, and go down together. Below a
+# node without known columns all rows are worth the same: the mean of its leaves.
+
+
+cdef struct Visit:
+    intp_t node
+    intp_t first         # the rows are order[first:last]
+    intp_t last
+    float64_t weight
+    bint ends            # the rows stay at the node, whether it is a leaf or not
+
+
+cdef class KnownScores:
+    """Adds the scores of a tree to rows of which the columns with `known` are given."""
+
+    cdef const Node[::1] nodes
+    cdef const float64_t[:, ::1] values
+    cdef const uint32_t[::1] categories
+    cdef const int64_t[::1] term_start
+    cdef const int32_t[::1] term_column
+    cdef const float64_t[:, ::1] coef
+    cdef const float64_t[::1] center
+    cdef const float64_t[::1] low
+    cdef const float64_t[::1] high
+    cdef const float64_t[:, :, ::1] value_range
+    cdef bint ranged
+    cdef const uint8_t[::1] known
+    cdef float64_t[:, ::1] mean          # of the leaves below each node, without known columns
+    cdef uint8_t[::1] moves              # whether known columns matter below a node
+    cdef intp_t[::1] order
+
+    def __init__(self, ensemble, known, n_rows):
+        self.nodes = ensemble.nodes
+        self.values = np.ascontiguousarray(ensemble.values)
+        self.categories = ensemble.categories
+        self.term_start, self.term_column = ensemble.coef_ptr, ensemble.coef_feature
+        self.coef, self.center = np.ascontiguousarray(ensemble.coef), ensemble.coef_center
+        self.low, self.high = ensemble.coef_low, ensemble.coef_high
+        self.ranged = ensemble.value_range is not None
+        if self.ranged:
+            self.value_range = np.ascontiguousarray(ensemble.value_range)
+        self.known = known
+        self.mean = np.empty(ensemble.values.shape)
+        self.moves = np.empty(len(ensemble.nodes), dtype=np.uint8)
+        self.order = np.arange(n_rows)
+
+    cdef float64_t ranged_value(self, intp_t node, intp_t k, float64_t value) noexcept nogil:
+        if not self.ranged:
+            return value
+        return min(max(value, self.value_range[node, 0, k]), self.value_range[node, 1, k])
+
+    cdef float64_t own_value(
+        self, intp_t node, intp_t k, const float64_t[:, :] X, intp_t row
+    ) noexcept nogil:
+        """Value of a node for a row: unknown and missing regressors count as the centre."""
+        cdef float64_t value = self.values[node, k], x
+        cdef intp_t term
+        for term in range(self.term_start[node], self.term_start[node + 1]):
+            x = X[row, self.term_column[term]]
+            if self.known[self.term_column[term]] and not isnan(x):
+                x = min(max(x, self.low[term]), self.high[term])
+                value += self.coef[term, k] * (x - self.center[term])
+        return self.ranged_value(node, k, value)
+
+    cdef void find_means(self, intp_t start, intp_t stop) noexcept nogil:
+        """Go through a tree from below: children stand behind their parents."""
+        cdef intp_t at, term, k
+        cdef const Node* node
+        cdef float64_t shares[3]
+        for at in range(stop - 1, start - 1, -1):
+            node = &self.nodes[at]
+            self.moves[at] = 0
+            for term in range(self.term_start[at], self.term_start[at + 1]):
+                self.moves[at] |= self.known[self.term_column[term]]
+            if node.left < 0:
+                for k in range(self.values.shape[1]):
+                    self.mean[at, k] = self.ranged_value(at, k, self.values[at, k])
+                continue
+            find_shares(&self.nodes[start], at - start, shares)
+            # The line of an inner node is for the rows that stay there.
+            self.moves[at] &= shares[HT_SIDE_STAY] > 0
+            self.moves[at] |= (
+                self.known[node.feature] | self.moves[start + node.left]
+                | self.moves[start + node.right])
+            for k in range(self.values.shape[1]):
+                self.mean[at, k] = (
+                    shares[HT_SIDE_LEFT] * self.mean[start + node.left, k]
+                    + shares[HT_SIDE_RIGHT] * self.mean[start + node.right, k])
+                if shares[HT_SIDE_STAY] > 0:
+                    self.mean[at, k] += (
+                        shares[HT_SIDE_STAY] * self.ranged_value(at, k, self.values[at, k]))
+
+    cdef void divide(
+        self, const Visit* visit, const float64_t[:, :] X, intp_t* left, intp_t* right
+    ) noexcept nogil:
+        """Order the rows of a visit: OUT those before `left` go left, from `right` on right."""
+        cdef const Node* node = &self.nodes[visit.node]
+        cdef const uint32_t* words = NULL
+        cdef intp_t at = visit.first
+        cdef int32_t side
+        if node.category_start >= 0:
+            words = &self.categories[node.category_start]
+        left[0], right[0] = visit.first, visit.last
+        while at < right[0]:
+            side = side_of(X[self.order[at], node.feature], node.threshold, words,
+                           node.category_words, node.category_limit, node.missing_left)
+            if side == 0:
+                right[0] -= 1
+                self.order[at], self.order[right[0]] = self.order[right[0]], self.order[at]
+                continue
+            if side == 1:
+                self.order[at], self.order[left[0]] = self.order[left[0]], self.order[at]
+                left[0] += 1
+            at += 1
+
+    cdef void add_tree(
+        self, intp_t start, intp_t stop, const float64_t[:, :] X, Visit* stack, float64_t[:, :] raw,
+        intp_t output,
+    ) noexcept nogil:
+        """Add a tree; `stack` has room for three visits of each level."""
+        cdef intp_t n_stack = 1, at, k, left = 0, right = 0, row
+        cdef const Node* node
+        cdef Visit visit
+        cdef float64_t shares[3]
+        self.find_means(start, stop)
+        stack[0] = Visit(start, 0, X.shape[0], 1.0, False)
+        while n_stack > 0:
+            n_stack -= 1
+            visit = stack[n_stack]
+            node = &self.nodes[visit.node]
+            if visit.ends or node.left < 0 or not self.moves[visit.node]:
+                for at in range(visit.first, visit.last):
+                    row = self.order[at]
+                    for k in range(self.values.shape[1]):
+                        raw[row, output + k] += visit.weight * (
+                            self.own_value(visit.node, k, X, row)
+                            if visit.ends or node.left < 0 else self.mean[visit.node, k])
+                continue
+            if self.known[node.feature]:
+                self.divide(&visit, X, &left, &right)
+                shares[0] = shares[1] = shares[2] = 1.0
+            else:
+                find_shares(&self.nodes[start], visit.node - start, shares)
+            for k in range(3):
+                if shares[k] <= 0:
+                    continue
+                stack[n_stack] = visit
+                stack[n_stack].weight = visit.weight * shares[k]
+                if k == HT_SIDE_STAY:
+                    stack[n_stack].ends = True
+                else:
+                    stack[n_stack].node = start + (
+                        node.left if k == HT_SIDE_LEFT else node.right)
+                if self.known[node.feature]:
+                    stack[n_stack].first = (
+                        visit.first if k == HT_SIDE_LEFT else left if k == HT_SIDE_STAY else right)
+                    stack[n_stack].last = (
+                        left if k == HT_SIDE_LEFT else right if k == HT_SIDE_STAY else visit.last)
+                if stack[n_stack].first < stack[n_stack].last:
+                    n_stack += 1
+
+
+def add_known_scores(
+    ensemble, const uint8_t[::1] known, const float64_t[:, :] X, float64_t[:, ::1] raw
+):
+    """Add the scores of rows if only the columns with `known` are given; others are not read."""
+    cdef KnownScores scores = KnownScores(ensemble, known, X.shape[0])
+    cdef const int64_t[::1] starts = ensemble.tree_start
+    cdef const int32_t[::1] outputs = ensemble.tree_output
+    cdef intp_t tree, n_columns = ensemble.n_features, n_outputs = ensemble.n_outputs
+    if X.shape[0] != raw.shape[0] or X.shape[1] != n_columns or (
+            known.shape[0] != n_columns or raw.shape[1] != n_outputs):
+        raise ValueError("the rows or the output do not fit the trees")
+    most = 3 * int(ensemble.nodes["depth"].max()) + 4
+    cdef uint8_t[::1] memory = np.empty(most * sizeof(Visit), dtype=np.uint8)
+    cdef Visit* stack = <Visit*>&memory[0]
+    with nogil:
+        for tree in range(starts.shape[0] - 1):
+            scores.add_tree(
+                starts[tree], starts[tree + 1], X, stack, raw,
+                0 if scores.values.shape[1] > 1 else outputs[tree])
 
 
 # ---- One tree that was grown just now ---------------------------------------------------------
