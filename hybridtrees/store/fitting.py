@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hybridtrees.core.bins import _bins
 from hybridtrees.core.bins.binned_table import BinnedTable
+from hybridtrees.core.bins.blocked import BlockedBins
 from hybridtrees.core.bins.matrix import BinnedMatrix, empty_codes
 from hybridtrees.store.memory import check_memory_limit
 
@@ -60,11 +61,11 @@ def fit_arguments(
 
 def binned_table(store: BinnedStore, name: str) -> BinnedTable:
     """Return the table that a fit gets; `name` is that of the estimator."""
-    made: list[BinnedMatrix] = []
+    made: list[BinnedMatrix | BlockedBins] = []
 
-    def load(n_threads: int) -> BinnedMatrix:
+    def load(n_threads: int) -> BinnedMatrix | BlockedBins:
         if not made:
-            made.append(load_matrix(store, name, n_threads))
+            made.append(load_bins(store, name, n_threads))
         return made[0]
 
     return BinnedTable(
@@ -78,16 +79,17 @@ def binned_table(store: BinnedStore, name: str) -> BinnedTable:
     )
 
 
-def load_matrix(store: BinnedStore, name: str, n_threads: int) -> BinnedMatrix:
-    """Decode all codes, if the memory limit allows it."""
+def load_bins(store: BinnedStore, name: str, n_threads: int) -> BinnedMatrix | BlockedBins:
+    """Decode all codes if the memory limit allows it; otherwise they are read block by block."""
     n_rows, n_features = store.shape
     need = decoded_bytes(*store.shape)
     limit = check_memory_limit(store.memory_limit)
     if need > limit:
-        raise MemoryError(
+        why_not = (
             f"{name} needs the codes of all rows in memory, {need:,} bytes, but memory_limit of "
             f"the BinnedStore allows {limit:,}"
         )
+        return BlockedBins(store, n_rows, store.mapper, store.has_missing.copy(), why_not)
     records, columns = empty_codes(n_rows, n_features)
     store.read_into(columns, range(n_features), n_threads)
     _bins.records_from_columns(columns, records, n_threads)

@@ -188,8 +188,10 @@ class BinnedStore:
 
         run_threads(read, range(self.n_blocks), effective_threads(n_jobs))
 
-    def read_block(self, i: int, columns: Sequence[int], out: NDArray[np.uint8]) -> None:
-        """OUT the codes of some features of a block, (n_columns, rows), rows contiguous."""
+    def read_block(
+        self, i: int, columns: Sequence[int], out: Sequence[NDArray[np.uint8]] | NDArray[np.uint8]
+    ) -> None:
+        """OUT the codes of some features of a block, a contiguous array for each."""
         for at, feature, data in self._chunks(i, columns):
             self._decode(i, feature, data, out[at])
             if out[at].max() > self.mapper.missing_bin_[feature]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hybridtrees.core.bins.blocked import BlockedBins
 from hybridtrees.core.bins.mapper import BinMapper
 from hybridtrees.core.bins.matrix import BinnedMatrix
 
@@ -19,13 +20,14 @@ Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
 class BinnedTable:
     """What a fit gets in place of an array of values.
 
-    `load` makes the codes with a number of threads, `values_of` the values of some features, or an
-    error if they are not known. `categories` has the labels of the codes of categorical features.
+    `load` makes the codes with a number of threads, or a table that is read in blocks. `values_of`
+    has the values of some features, or an error if they are not known. `categories` has the labels
+    of the codes of categorical features.
     """
 
     shape: tuple[int, int]
     mapper: BinMapper
-    load: Callable[[int], BinnedMatrix]
+    load: Callable[[int], BinnedMatrix | BlockedBins]
     values_of: Callable[[Sequence[int]], NDArray]
     ends: Ends | None  # minimum and maximum of each bin, (n_features, 256); None if not known
     feature_names: Sequence[str] | None

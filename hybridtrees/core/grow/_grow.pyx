@@ -12,9 +12,9 @@ from hybridtrees.core.base._openmp cimport omp_get_thread_num, omp_get_wtime
 from hybridtrees.core.base._threads cimport (
     NodeThreads, node_threads, note_node_time, open_node_threads, raise_stop, team_of,
 )
-from hybridtrees.core.base._types cimport Node, float64_t, int32_t, intp_t, uint32_t
+from hybridtrees.core.base._types cimport DEPTH_WISE, Node, float64_t, int32_t, intp_t, uint32_t
 from hybridtrees.core.search._search cimport (
-    SUM_BLOCK, GrowNode, NodeStore, SplitSearch, add_to_leaves,
+    SUM_BLOCK, GrowNode, NodeQueue, NodeStore, SplitSearch, add_to_leaves,
 )
 
 import numpy as np
@@ -25,6 +25,13 @@ from hybridtrees.core.grow.grown import Grown
 
 # Updates of cells between two checks for an interrupt; they take milliseconds.
 cdef float64_t POLLED_UPDATES = 1e6
+
+
+cdef void copy_node(const GrowNode* node, GrowNode* to, int32_t parent) noexcept nogil:
+    """Copy a node as a leaf below `parent`."""
+    to[0] = node[0]
+    to.parent = parent
+    to.left = to.right = -1
 
 
 cdef class TreeGrower:
@@ -143,6 +150,88 @@ cdef class TreeGrower:
             self.search.store.nodes[self.search.queue.pop()].split.feature = -1
         return 0
 
+    # ---- growth in passes over a table that is not in memory ------------------------------------
+    #
+    # A pass splits many nodes at once. Before each one the tree is replayed on the gains known so
+    # far, where a node that was not split yet counts as a leaf. Nodes among the splits of that
+    # replay that were not split yet are split by the next pass. A node of the tree comes no later
+    # in a replay than in the order of one by one, as it has fewer rivals: so when a replay finds
+    # no such node, its splits are those of the tree, in their order.
+
+    cdef int grow_in_passes(self) except -1:
+        """Grow the tree, and leave only its nodes in the store."""
+        cdef bint last
+        self.n_tasks = 0
+        with nogil:
+            self.search.open_root()
+            if self.search.may_split(0):
+                self.search.evaluate_root()
+        while True:
+            order, waiting, n_leaves = self.replay()
+            if len(waiting) == 0:
+                break
+            raise_stop(self.search.stops())
+            # Level by level, no child comes before a node that waits.
+            last = n_leaves == self.max_leaves and self.search.queue.kind == DEPTH_WISE
+            self.search.split_all(waiting, last)
+        self.search.close_passes(self.keep(order))
+        return 0
+
+    cdef replay(self):
+        """Splits in their order, nodes among them that were not split yet, and leaves."""
+        cdef NodeQueue queue = self.search.queue
+        cdef GrowNode* nodes = self.search.store.nodes
+        cdef int32_t n_ids = 1, n_leaves = 1, id_, k, side, child
+        cdef int32_t[::1] node_of = np.empty(3 * self.search.store.n_nodes, dtype=np.int32)
+        order, waiting = [], []
+        queue.n_open = 0
+        node_of[0] = 0
+        if nodes[0].split.feature >= 0:
+            queue.push(0, nodes[0].split.gain)
+        while queue.n_open > 0 and (self.max_leaves <= 0 or n_leaves < self.max_leaves):
+            id_ = queue.pop()
+            k = node_of[id_]
+            n_leaves += 1
+            if nodes[k].left < 0:
+                waiting.append(k)
+                n_ids += 2
+                continue
+            order.append(k)
+            for side in range(2):
+                child = nodes[k].right if side else nodes[k].left
+                node_of[n_ids] = child
+                if nodes[child].split.feature >= 0:
+                    queue.push(n_ids, nodes[child].split.gain)
+                n_ids += 1
+        queue.n_open = 0
+        return order, np.array(waiting, dtype=np.int32), n_leaves
+
+    cdef int32_t[::1] keep(self, list order):
+        """Keep only these splits, in this order; returns what each node has become."""
+        cdef NodeStore old = self.search.store, store = NodeStore()
+        cdef int32_t[::1] kept = np.full(old.n_nodes, -1, dtype=np.int32)
+        cdef int32_t k, node, side, child
+        store.new_node()
+        copy_node(&old.nodes[0], &store.nodes[0], -1)
+        kept[0] = 0
+        for k in order:
+            node = kept[k]
+            store.new_children(node)
+            for side in range(2):
+                child = old.nodes[k].right if side else old.nodes[k].left
+                kept[child] = store.n_nodes - 2 + side
+                copy_node(&old.nodes[child], &store.nodes[kept[child]], node)
+        for k in range(store.n_nodes):
+            if store.nodes[k].left < 0:
+                store.nodes[k].split.feature = -1
+        for k in range(old.n_nodes):
+            if kept[k] < 0:
+                kept[k] = kept[old.nodes[k].parent]
+        self.search.store = store
+        return kept
+
+    # ---- tasks --------------------------------------------------------------------------------
+
     cdef int grow_tasks(self) except -1:
         """Grow the tasks, each with one helper, and insert their trees."""
         cdef int32_t k, n = self.n_tasks
@@ -188,9 +277,12 @@ cdef class TreeGrower:
 
     def grow(self):
         """Grow the tree that the search has begun; returns a `Grown`."""
-        with nogil:
-            self.search.open_root()
-            self.grow_nodes()
+        if self.search.in_passes:
+            self.grow_in_passes()
+        else:
+            with nogil:
+                self.search.open_root()
+                self.grow_nodes()
         if self.n_tasks > 0:
             self.grow_tasks()
         if self.prune_gain > 0:

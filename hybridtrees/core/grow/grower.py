@@ -17,11 +17,14 @@ from numpy.typing import NDArray
 
 from hybridtrees.core.base._types import TargetLayout
 from hybridtrees.core.base.exact_sum import group_sums
+from hybridtrees.core.bins._bins import records_from_columns
+from hybridtrees.core.bins.blocked import BlockedBins
 from hybridtrees.core.bins.matrix import BinnedMatrix
 from hybridtrees.core.grow._grow import TreeGrower
 from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import ProposedTable, Table
+from hybridtrees.core.search._block_search import BlockSearch
 from hybridtrees.core.search._histogram_search import HistogramSearch
 from hybridtrees.core.search._search import SplitSearch
 from hybridtrees.core.search._sorted_search import SmallNodeSearch, SortedSearch
@@ -329,10 +332,14 @@ class Grower:
                 params, criterion="newton", reg_lambda=0.0, reg_alpha=0.0, max_delta_step=0.0
             )
         assert table.binned is not None
-        self.search = HistogramSearch(table.binned, newton, self._take_tail(), self.n_threads)
+        if isinstance(table.binned, BlockedBins):
+            given = (table.binned, newton, False, self.n_threads, records_from_columns)
+            self.search = BlockSearch(*given)
+        else:
+            self.search = HistogramSearch(table.binned, newton, self._take_tail(), self.n_threads)
         self.by_histogram = True
         tasks, n_rows = [], 0
-        if params.subtree_rows:
+        if params.subtree_rows and not isinstance(table.binned, BlockedBins):
             few = 0 < 4 * params.max_features < table.n_features
             n_rows = SUBTREE_ROWS_FEW_FEATURES if few else SUBTREE_ROWS_BINNED
             shape = (table.n_features, n_rows, table.n_categories, params, *statistics.shape)

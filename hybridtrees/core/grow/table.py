@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from hybridtrees.core.base._types import ALL_KEYS, MISSING_KEY, Limit
 from hybridtrees.core.base.dtypes import SORTED_ENTRY_DTYPE, aligned_empty
 from hybridtrees.core.bins.binned_table import BinnedTable
+from hybridtrees.core.bins.blocked import BlockedBins
 from hybridtrees.core.bins.columns import csc_arrays, edges_between, is_sparse
 from hybridtrees.core.bins.mapper import BinMapper
 from hybridtrees.core.bins.matrix import BinnedMatrix
@@ -40,7 +41,7 @@ class Table:
         self,
         values: Any,
         is_categorical: NDArray,
-        binned: BinnedMatrix | StoredBins | None = None,
+        binned: BinnedMatrix | StoredBins | BlockedBins | None = None,
         category_to_bin: Sequence[NDArray | None] | None = None,
         bin_thresholds: BinThresholds | None = None,
         min_range: float = 0.0,
@@ -55,7 +56,7 @@ class Table:
 
     def use_bins(
         self,
-        binned: BinnedMatrix | StoredBins | None,
+        binned: BinnedMatrix | StoredBins | BlockedBins | None,
         category_to_bin: Sequence[NDArray | None] | None,
         bin_thresholds: BinThresholds | None = None,
     ) -> None:
@@ -92,7 +93,7 @@ class Table:
 
         Bins of a sparse table are `StoredBins`, unless `dense`: for a search that reads all codes.
         """
-        binned: BinnedMatrix | StoredBins
+        binned: BinnedMatrix | StoredBins | BlockedBins
         if isinstance(values, BinnedTable):
             mapper, binned = values.mapper, values.load(n_threads)
         else:
@@ -270,7 +271,7 @@ class BinThresholds:
 
     def __init__(
         self,
-        binned: BinnedMatrix | StoredBins,
+        binned: BinnedMatrix | StoredBins | BlockedBins,
         values: Any = None,
         n_threads: int = 1,
         weight: NDArray[np.float64] | None = None,
@@ -309,7 +310,7 @@ class BinThresholds:
 
 
 def _bin_ends(
-    binned: BinnedMatrix | StoredBins,
+    binned: BinnedMatrix | StoredBins | BlockedBins,
     values: Any,
     n_threads: int,
     weight: NDArray[np.float64] | None,

@@ -86,7 +86,16 @@ cdef class RowStatistics:
     cdef int quantise(
         self, const RowValues* values, intp_t n_sampled, bint need_counts, int n_threads
     ) except -1 nogil
+    cdef int choose(
+        self, const RowValues* values, intp_t n, intp_t n_sampled, bint need_counts, int n_threads
+    ) except -1 nogil
+    cdef int place(self) except -1 nogil
     cdef void write(self, const RowValues* values, int n_threads) noexcept nogil
+
+
+cdef void write_rows(
+    const StatsView* view, const RowValues* values, intp_t start, intp_t stop
+) noexcept nogil
 
 
 cdef struct FeatureWork:
@@ -104,6 +113,13 @@ cdef void build_histogram(
     const int32_t* features, int32_t n_features,
     int64_t* hist, int64_t* scratch, int n_threads, const RowValues* values,
     const FeatureWork* then,
+) noexcept nogil
+
+cdef void add_rows(
+    const BinView* bins, const StatsView* stats, const uint32_t* rows,
+    intp_t row_start, intp_t row_stop,
+    const int32_t* features, int32_t first, int32_t last,
+    int64_t* hist, int64_t* packed, const RowValues* values,
 ) noexcept nogil
 
 cdef void subtract_cells(

@@ -247,16 +247,26 @@ cdef class RowStatistics:
     cdef int quantise(
         self, const RowValues* values, intp_t n_sampled, bint need_counts, int n_threads
     ) except -1 nogil:
-        """Choose the layout and the units; `write` writes the integers."""
-        cdef intp_t n = self.bins.view.n_rows
+        """Choose the layout and the units, and the place; `write` writes the integers."""
+        self.choose(values, self.bins.view.n_rows, n_sampled, need_counts, n_threads)
+        self.place()
+        return 0
+
+    cdef int choose(
+        self, const RowValues* values, intp_t n, intp_t n_sampled, bint need_counts, int n_threads
+    ) except -1 nogil:
+        """Choose the layout and the units for n rows."""
         cdef int count_bits = bit_length(n_sampled)
         cdef int spare_bits = 62 - 2 * count_bits
         cdef const float32_t* hess = values.hess
         cdef double top_grad, mean_grad
         cdef double top_hess = values.constant_hess, mean_hess = values.constant_hess
-        cdef int width
         cdef bint may_pack = hess != NULL and not need_counts and n >= PAIR16_MIN_ROWS
-        cdef Range* blocks = <Range*>&self.blocks[0]
+        cdef Range* blocks
+        if self.blocks.shape[0] < (n // BLOCK + 1) * <intp_t>sizeof(Range):
+            with gil:
+                self.blocks = np.empty((n // BLOCK + 1) * sizeof(Range), dtype=np.uint8)
+        blocks = <Range*>&self.blocks[0]
         range_of(values.grad, n, blocks, may_pack, n_threads, &top_grad, &mean_grad)
         if hess != NULL:
             range_of(hess, n, blocks, may_pack, n_threads, &top_hess, &mean_hess)
@@ -288,7 +298,12 @@ cdef class RowStatistics:
                 self.view.hess_unit = step_for(top_hess, min(30, spare_bits))
             else:
                 self.view.hess_unit = step_for(top_hess, 30)
-        width = 8 if self.view.layout == PAIR32 else 4
+        return 0
+
+    cdef int place(self) except -1 nogil:
+        """Choose where the integers are written."""
+        cdef intp_t n = self.bins.view.n_rows
+        cdef int width = 8 if self.view.layout == PAIR32 else 4
         # In wide records the tail would be in another cache line.
         if self.use_tail and width == 4 and self.bins.view.record_bytes <= 64:
             self.view.stride = self.bins.view.record_bytes

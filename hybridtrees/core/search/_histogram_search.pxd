@@ -1,7 +1,8 @@
 """Splits from histograms of binned features."""
 
 from hybridtrees.core.base._types cimport (
-    BinView, SplitInfo, StatsView, float64_t, int32_t, int64_t, uint8_t,
+    BinView, SplitInfo, StatsView, float64_t, int32_t, int64_t, intp_t,
+    uint8_t,
 )
 from hybridtrees.core.search._histogram cimport BinnedView, RowStatistics, RowValues
 from hybridtrees.core.search._search cimport GrowNode, SplitSearch
@@ -37,6 +38,8 @@ cdef class HistogramSearch(SplitSearch):
     cdef uint8_t[::1] is_drawn               # the same
     cdef RowValues values                    # of the current tree
     cdef tuple kept                          # arrays behind `values`
+    cdef int allocate_splits(self) except -1
+    cdef void set_children(self, int32_t node, intp_t n_left) noexcept nogil
     cdef int histogram_of(self, int32_t node) except -1 nogil
     cdef int sum_rows(self, int32_t node, Children* work) except -1 nogil
     cdef int fill_children(

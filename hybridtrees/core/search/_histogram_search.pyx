@@ -80,9 +80,14 @@ cdef class HistogramSearch(SplitSearch):
         self.row_scratch = np.empty((2 if n_threads > 2 else 1) * self.n_rows, dtype=np.uint32)
         self.is_drawn = np.empty(2 * self.n_features, dtype=np.uint8)
         self.scan_scratch = np.empty(n_threads * SCAN_WORDS)
+        self.allocate_splits()
+
+    cdef int allocate_splits(self) except -1:
+        """Allocate the best splits of the features of two nodes."""
         self.by_feature = <SplitInfo*>realloc(NULL, 2 * self.n_features * sizeof(SplitInfo))
         if self.by_feature == NULL:
             raise MemoryError("no memory for the splits of the features")
+        return 0
 
     def __dealloc__(self):
         free(self.by_feature)
@@ -281,7 +286,6 @@ cdef class HistogramSearch(SplitSearch):
     cdef int divide(self, int32_t node) except -1 nogil:
         cdef uint8_t goes_left[N_CODES]
         cdef GrowNode* n = &self.store.nodes[node]
-        cdef GrowNode* child
         cdef intp_t n_left
         fill_direction(&self.bins.view, &n.split, goes_left)
         if self.bins.view.records == NULL:
@@ -297,6 +301,13 @@ cdef class HistogramSearch(SplitSearch):
         n.stay = n.stop
         if self.target.data != NULL and not self.any_missing(n):
             n.split.missing_left = larger_left(<int64_t>n_left, <int64_t>(n.stop - n.start))
+        self.set_children(node, n_left)
+        return 0
+
+    cdef void set_children(self, int32_t node, intp_t n_left) noexcept nogil:
+        """Set the rows, sums and constraints of the children of a node."""
+        cdef GrowNode* n = &self.store.nodes[node]
+        cdef GrowNode* child
         divide_slice(n, &self.store.nodes[n.left], &self.store.nodes[n.right], n_left)
         child = &self.store.nodes[n.left]
         child.sums = n.split.left
@@ -308,7 +319,6 @@ cdef class HistogramSearch(SplitSearch):
         self.constrain_children(node)
         if self.rules.monotone != NULL:
             self.part_bounds(node, self.value_of(n.left), self.value_of(n.right))
-        return 0
 
     cdef float64_t value_of(self, int32_t node) noexcept nogil:
         """Leaf value of a node, from its quantised sums."""

@@ -110,6 +110,7 @@ cdef class SplitSearch:
     cdef TargetView target         # of the exact search; data is NULL if there is none
     cdef object target_owner
     cdef readonly int n_threads
+    cdef bint in_passes            # whether `split_all` splits nodes in passes over the table
     cdef int stopped               # whether growth was interrupted
     cdef int32_t n_features, max_depth, max_features
     cdef int64_t min_samples_split
@@ -143,6 +144,8 @@ cdef class SplitSearch:
     cdef int divide(self, int32_t node) except -1 nogil
     cdef int evaluate_root(self) except -1 nogil
     cdef int evaluate_children(self, int32_t node, bint left, bint right) except -1 nogil
+    cdef int split_all(self, int32_t[::1] chosen, bint last) except -1
+    cdef int close_passes(self, int32_t[::1] kept) except -1
     cdef void forget(self, int32_t node) noexcept nogil
     cdef int32_t last_with_slot(self) noexcept nogil
     cdef int take_slot(self, int32_t node) except -1 nogil

@@ -702,6 +702,7 @@ cdef class SplitSearch:
         cdef int32_t* features = &self.node_features[lane * self.n_features]
         cdef const int32_t* source = &self.tree_features[0]
         cdef int32_t k = self.n_tree_features, m
+        cdef uint64_t key = keyed(self.store.nodes[node].key, STREAM_NODE, 0)
         if self.by_level < 1:
             m = max(1, <int32_t>(k * self.by_level))
             draw_sorted(keyed(self.seed, STREAM_LEVEL, self.store.nodes[node].depth), 0, source, k,
@@ -713,11 +714,9 @@ cdef class SplitSearch:
             if 0 < self.max_features < m:
                 m = self.max_features
             if source != features and self.max_features > 0:
-                draw_few(keyed(self.store.nodes[node].key, STREAM_NODE, 0), 0, source, k, m,
-                         features)
+                draw_few(key, 0, source, k, m, features)
             else:
-                draw_sorted(keyed(self.store.nodes[node].key, STREAM_NODE, 0), 0, source, k, m,
-                            features)
+                draw_sorted(key, 0, source, k, m, features)
             source = features
             k = m
         if self.groups is not None:
@@ -737,11 +736,9 @@ cdef class SplitSearch:
             at.groups == ALL_GROUPS and (pairs or at.alone < 0))
         for j in range(n):
             f = features[j]
-            if pairs:
-                together = at.groups == <uint64_t>f
-            else:
-                together = anything or self.groups[f] & at.groups != 0
-            if anything or together or f == at.alone:
+            together = anything or (
+                at.groups == <uint64_t>f if pairs else self.groups[f] & at.groups != 0)
+            if together or f == at.alone:
                 out[kept] = f
                 kept += 1
         return kept
@@ -808,6 +805,14 @@ cdef class SplitSearch:
         """Find the best splits of the left and right child of `node`, if `left` and `right`."""
         with gil:
             raise NotImplementedError
+
+    cdef int split_all(self, int32_t[::1] chosen, bint last) except -1:
+        """Split nodes, at least the first one, and unless `last` search their children."""
+        raise NotImplementedError
+
+    cdef int close_passes(self, int32_t[::1] kept) except -1:
+        """Order the rows by node; kept[k] is the node that a node has become."""
+        raise NotImplementedError
 
     cdef void forget(self, int32_t node) noexcept nogil:
         """Release the histogram of a node that will not be split."""
