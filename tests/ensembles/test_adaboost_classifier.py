@@ -7,7 +7,6 @@ import pytest
 from ensembles import adaboost_oracle as oracle
 
 import hybridtrees as ht
-from hybridtrees.ensembles.adaboost_members import TreeMembers
 
 
 def problem(n, n_classes, seed=0, p=5):
@@ -17,21 +16,6 @@ def problem(n, n_classes, seed=0, p=5):
     mean = X[:, 0] * X[:, 1] + X[:, 2] + 0.5 * rng.standard_normal(n)
     y = np.digitize(mean, np.quantile(mean, np.arange(1, n_classes) / n_classes))
     return X, y, rng.exponential(size=n)
-
-
-@pytest.fixture
-def rounds(monkeypatch):
-    """The weights that members were fitted with, and what they said."""
-    seen = []
-    plain = TreeMembers.fit_next
-
-    def fit_next(self, weight, seed):
-        member, prediction = plain(self, weight, seed)
-        seen.append((weight.copy(), prediction.copy()))
-        return member, prediction
-
-    monkeypatch.setattr(TreeMembers, "fit_next", fit_next)
-    return seen
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -7,7 +7,6 @@ import pytest
 from scipy import stats
 
 import hybridtrees as ht
-from hybridtrees.ensembles.adaboost_members import TreeMembers
 
 
 def problem(n=60):
@@ -17,24 +16,11 @@ def problem(n=60):
     return X, y
 
 
-def recorded(monkeypatch):
-    seen = []
-    plain = TreeMembers.fit_next
-
-    def fit_next(self, weight, seed):
-        member, prediction = plain(self, weight, seed)
-        seen.append((weight.copy(), prediction.copy()))
-        return member, prediction
-
-    monkeypatch.setattr(TreeMembers, "fit_next", fit_next)
-    return seen
-
-
-def test_counts_follow_the_weights_of_their_round(monkeypatch):
+def test_counts_follow_the_weights_of_their_round(rounds):
     """Chi-square of the counts of all rows, in the first and in the second round."""
     X, y = problem()
     weight = np.random.default_rng(1).exponential(size=60)
-    seen = recorded(monkeypatch)
+    seen = rounds
     expected, found = np.zeros((2, 60)), np.zeros((2, 60))
     for seed in range(400):
         seen.clear()
@@ -60,9 +46,9 @@ def test_counts_follow_the_weights_of_their_round(monkeypatch):
     assert stats.chisquare(found[1], uniform).pvalue < 1e-10
 
 
-def test_a_useless_sample_is_drawn_again(monkeypatch):
+def test_a_useless_sample_is_drawn_again(rounds):
     X, y = problem()
-    seen = recorded(monkeypatch)
+    seen = rounds
     n_drawn = []
     for seed in range(300):
         seen.clear()
@@ -79,9 +65,9 @@ def test_a_useless_sample_is_drawn_again(monkeypatch):
     assert len(seen) == 10
 
 
-def test_errors_are_those_of_all_rows(monkeypatch):
+def test_errors_are_those_of_all_rows(rounds):
     X, y = problem(300)
-    seen = recorded(monkeypatch)
+    seen = rounds
     model = ht.AdaBoostClassifier(n_estimators=10, max_depth=2, resample=True, random_state=0)
     model.fit(X, y)
     w = np.full(300, 1 / 300)

@@ -8,7 +8,6 @@ from ensembles import adaboost_oracle as oracle
 
 import hybridtrees as ht
 from hybridtrees.core.tree._walk import row_medians
-from hybridtrees.ensembles.adaboost_members import TreeMembers
 
 LOSSES = ("linear", "square", "exponential")
 
@@ -18,20 +17,6 @@ def problem(n, seed=0, p=5):
     X = rng.standard_normal((n, p))
     y = X[:, 0] * X[:, 1] + 2 * np.sin(X[:, 2]) + 0.3 * rng.standard_normal(n)
     return X, y, rng.exponential(size=n)
-
-
-@pytest.fixture
-def rounds(monkeypatch):
-    seen = []
-    plain = TreeMembers.fit_next
-
-    def fit_next(self, weight, seed):
-        member, prediction = plain(self, weight, seed)
-        seen.append((weight.copy(), prediction.copy()))
-        return member, prediction
-
-    monkeypatch.setattr(TreeMembers, "fit_next", fit_next)
-    return seen
 
 
 @pytest.mark.parametrize("weighted", [False, True])

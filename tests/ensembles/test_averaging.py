@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from averaging_oracle import best_bag, greedy_by_hand, squared
+from ensembles.named_members import classifiers, regressors
 from scipy.optimize import minimize
 
 import hybridtrees as ht
@@ -27,22 +28,6 @@ from hybridtrees.metrics import get_metric
 def rows(rng):
     X = rng.normal(size=(200, 4))
     return X, X[:, 0] + 0.3 * X[:, 1] + 0.2 * np.sin(3 * X[:, 2]) + 0.4 * rng.normal(size=200)
-
-
-def regressors():
-    return [
-        ("line", ht.LinearRegressor()),
-        ("tree", ht.CARTRegressor(max_depth=4, random_state=0)),
-        ("forest", ht.RandomForestRegressor(n_estimators=8, random_state=0)),
-    ]
-
-
-def classifiers():
-    return [
-        ("line", ht.LogisticClassifier()),
-        ("tree", ht.CARTClassifier(max_depth=3, random_state=0)),
-        ("forest", ht.RandomForestClassifier(n_estimators=8, random_state=0)),
-    ]
 
 
 def some_folds(n, k=4):
@@ -114,7 +99,7 @@ def test_bic_counts_what_a_lasso_has_kept(rows):
 def test_bic_of_classes(rows):
     X, y = rows
     labels = np.digitize(y, [-0.5, 0.5])
-    model = ht.ModelAverageClassifier(classifiers()[:2], weights="bic").fit(X, labels)
+    model = ht.ModelAverageClassifier(classifiers(max_depth=3)[:2], weights="bic").fit(X, labels)
     # Softmax has a line for each class, of which one is not free; so have shares in a leaf.
     free = [2 * 5, 2 * model.estimators_[1].tree_.n_leaves]
     for k, member in enumerate(model.estimators_):
@@ -176,9 +161,9 @@ def test_likelihood_weights_of_regressors(rows):
 def test_likelihood_weights_of_classifiers(rows):
     X, labels = rows[0], rows[1] > 0
     folds = some_folds(200)
-    model = ht.ModelAverageClassifier(classifiers(), weights="likelihood", cv=folds)
+    model = ht.ModelAverageClassifier(classifiers(max_depth=3), weights="likelihood", cv=folds)
     model.fit(X, labels)
-    told = held_out(classifiers(), X, labels, folds, "predict_proba")
+    told = held_out(classifiers(max_depth=3), X, labels, folds, "predict_proba")
     right = np.maximum(told[:, np.arange(200), labels.astype(int)], np.finfo(float).eps)
     np.testing.assert_allclose(model.criterion_, np.log(right).sum(axis=1), rtol=1e-9)
     np.testing.assert_allclose(model.weights_, normalised(model.criterion_), atol=1e-9)
@@ -282,7 +267,7 @@ def test_text_files_threads_and_summary(rng, weights, tmp_path):
     frame.loc[::11, "x"] = np.nan
     for cls, members, target in (
         (ht.ModelAverageRegressor, regressors(), y),
-        (ht.ModelAverageClassifier, classifiers(), labels),
+        (ht.ModelAverageClassifier, classifiers(max_depth=3), labels),
     ):
         given = {"weights": weights, "cv": 3, "random_state": 0, "n_bags": 2}
         one, two = (cls(members, n_jobs=n, **given).fit(frame, target) for n in (1, 2))

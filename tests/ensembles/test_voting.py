@@ -6,37 +6,11 @@ import pickle
 
 import numpy as np
 import pytest
+from ensembles.named_members import classifiers, labels_of, regressors
 
 import hybridtrees as ht
 from hybridtrees._parameters import clone
 from hybridtrees.ensembles.voting import weighted_median
-
-
-@pytest.fixture
-def rows(rng):
-    X = rng.normal(size=(240, 4))
-    return X, X[:, 0] + np.sin(3 * X[:, 1]) + 0.2 * rng.normal(size=240)
-
-
-def labels_of(y, n_classes):
-    return np.array(["low", "mid", "top"])[np.digitize(y, [-0.4, 0.6][: n_classes - 1])]
-
-
-def regressors():
-    return [
-        ("line", ht.LinearRegressor()),
-        ("tree", ht.CARTRegressor(max_depth=4, random_state=0)),
-        ("forest", ht.RandomForestRegressor(n_estimators=8, random_state=0)),
-    ]
-
-
-def classifiers():
-    return [
-        ("line", ht.LogisticClassifier()),
-        ("tree", ht.CARTClassifier(max_depth=4, random_state=0)),
-        ("forest", ht.RandomForestClassifier(n_estimators=8, random_state=0)),
-    ]
-
 
 # ---- Peers ------------------------------------------------------------------------------------
 
