@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-QUALITIES = (1, 2, 3, 4, 5)
-
 # By quality: folds, candidates, factor on the learning rate. One fold is a single held-out part.
 _FOLDS = (1, 3, 4, 8, 8)
 _RATE_FACTORS = (2.0, 1.4, 1.0, 0.7, 0.5)

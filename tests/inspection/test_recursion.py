@@ -9,7 +9,7 @@ import pytest
 from shap_oracle import path_game
 
 import hybridtrees as ht
-from hybridtrees.core.tree.additive import additive_form, trees_of
+from hybridtrees.core.tree.additive import additive_form
 from hybridtrees.inspection import partial_dependence, plot_partial_dependence
 
 N = 150
@@ -53,7 +53,7 @@ def by_definition(model, frame, features, grids):
             row.iloc[0, j] = value
         x = form.make_columns(form.read(row))[0]
         score = form.base.copy()
-        for tree, output in trees_of(form):
+        for tree, output in zip(form.trees, form.trees.tree_output, strict=True):
             value = path_game(tree, x, player)(frozenset(features))
             score[output : output + len(np.atleast_1d(value))] += value
         average.append(score)

@@ -243,10 +243,3 @@ def line_tree(coef: Floats, columns: Sequence[int], center: Floats) -> Tree:
 def joined(trees: Sequence[Tree], n_columns: int, n_outputs: int) -> TreeEnsemble | None:
     """Return trees with a value for every output as an ensemble, None if there are none."""
     return TreeEnsemble(trees, n_columns, n_outputs) if trees else None
-
-
-def trees_of(form: AdditiveForm) -> Iterator[tuple[Tree, int]]:
-    """Yield the trees of a form with the output that they add to (0 if they have all)."""
-    if form.trees is not None:
-        for tree, output in zip(form.trees, form.trees.tree_output, strict=True):
-            yield tree, int(output)
