@@ -274,7 +274,7 @@ def _explain_members(estimator: Any, parts: Any, X: Any, background: Any, how: _
         ):
             raise TypeError(
                 f"the {name} averages a {wanted} of its {type(member).__name__}, whose values "
-                f"explain its {own.explained}: they do not add up"
+                f"explain its {own.explained}: they do not add up; explain those in estimators_"
             )
         if features is not None:
             own = _spread(own, features, columns.shape[1])

@@ -103,6 +103,11 @@ def test_what_is_no_sum_of_trees_is_refused(data):
             getattr(model, name)()
         with pytest.raises(ValueError, match="not fitted"):
             getattr(ht.XGBRegressor(), name)()
+    voting = ht.VotingRegressor([("line", ht.LinearRegressor()), ("trees", model)]).fit(X, y)
+    with pytest.raises(TypeError, match="VotingRegressor .* those in estimators_ may be sums"):
+        voting.compile()
+    compiled = voting.estimators_[0].compile()
+    np.testing.assert_allclose(compiled.predict(X), voting.estimators_[0].predict(X))
 
 
 @pytest.mark.parametrize("name", ["1a", "a b", "for", "", None, "größe"])

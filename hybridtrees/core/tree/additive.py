@@ -182,7 +182,10 @@ def additive_form(estimator: Any) -> AdditiveForm:
         got = estimator if isinstance(estimator, type) else type(estimator).__name__
         raise TypeError(f"estimator must be a fitted hybridtrees estimator, got {got}")
     if not hasattr(estimator, "_additive_form"):
-        raise TypeError(f"{type(estimator).__name__} is not a sum of trees")
+        message = f"{type(estimator).__name__} is not a sum of trees"
+        if hasattr(estimator, "estimators_"):
+            message += ": it combines several models, and those in estimators_ may be sums of trees"
+        raise TypeError(message)
     estimator._check_is_fitted()
     form: AdditiveForm = estimator._additive_form()
     return form
