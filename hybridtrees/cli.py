@@ -51,6 +51,7 @@ def _number(
 _seed = _number(int, lambda value: value >= 0, "an integer, 0 or greater")
 _jobs = _number(int, lambda value: value != 0, "a number of threads, or -1 for every CPU")
 _folds = _number(int, lambda value: value >= 2, "a number of folds, 2 or more")
+_rows = _number(int, lambda value: value >= 10, "a number of rows, 10 or more")
 _positive = _number(float, lambda value: 0 < value < float("inf"), "a positive number")
 
 
@@ -89,7 +90,8 @@ def _load(options: argparse.Namespace, name: str) -> Data:
 
     if options.file is None:
         return load_bundled(name, options.seed)
-    how = {name: getattr(options, name) for name in ("task", "time", "drop", "decimal")}
+    names = ("task", "time", "drop", "decimal", "rows", "seed")
+    how = {name: getattr(options, name) for name in names}
     return load_file(options.file, options.target, **how)
 
 
@@ -139,6 +141,7 @@ class _Delivery:
     json: str | None
     html: str | None
     seed: int
+    file: str | None = None  # what was compared on
     complete: bool = True  # Whether there was no error so far
 
     def say(self, text: str) -> None:
@@ -161,6 +164,11 @@ class _Delivery:
 
     def _write_model(self, path: str, comparisons: Sequence[Comparison], helpers: Any) -> None:
         best = comparisons[0].best_
+        if comparisons[0].data.is_drawn:
+            from hybridtrees._compare.large import fit_on_all_rows
+
+            best, line = fit_on_all_rows(comparisons[0], str(self.file))
+            self.say(line)
         best.save(path)
         self.say(f"best model, {type(best).__name__}: {path}")
 
@@ -208,7 +216,8 @@ def _run_compare(options: argparse.Namespace) -> int:
         if path not in (None, STREAM):
             check_writable(path, regular=path == options.save)
     start = time.perf_counter()
-    delivery = _Delivery(options.save, options.json, options.html, options.seed)
+    outputs = options.save, options.json, options.html
+    delivery = _Delivery(*outputs, options.seed, options.file)
     # A data set named twice is fitted once.
     names = [""] if options.file else list(dict.fromkeys(options.data or _datasets()))
     comparisons = []
@@ -288,7 +297,8 @@ def _add_compare(commands: Any) -> None:
     parser.add_argument(
         "file",
         nargs="?",
-        help="CSV or Parquet file, - for the standard input; bundled data by default",
+        help="CSV or Parquet file, a folder or pattern of Parquet files, - for the standard "
+        "input; bundled data by default",
     )
     parser.add_argument("--target", metavar="COLUMN", help="column to predict")
     parser.add_argument(
@@ -302,6 +312,13 @@ def _add_compare(commands: Any) -> None:
         "--drop", nargs="+", default=[], metavar="COLUMN", help="columns to leave out"
     )
     add_decimal(parser)
+    parser.add_argument(
+        "--rows",
+        type=_rows,
+        metavar="N",
+        help="rows of Parquet files to draw and compare on (default: as many as memory allows); "
+        "--save fits the best model to all rows",
+    )
     parser.add_argument(
         "--data",
         type=_one_of(_datasets),
@@ -366,7 +383,7 @@ def _add_compare(commands: Any) -> None:
 def _check_compare(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Refuse inconsistent arguments."""
     if options.file is None:
-        for name in ("target", "time", "drop", "decimal"):
+        for name in ("target", "time", "drop", "decimal", "rows"):
             if getattr(options, name):
                 parser.error(f"--{name} needs a file, named before the options")
     elif options.target is None:

@@ -54,6 +54,7 @@ class Data:
     classes: np.ndarray | None
     time: np.ndarray | None = None  # Orders the rows
     dates: DateFeatures | None = None  # What has made features of dates, before `columns`
+    is_drawn: bool = False  # whether the rows are drawn from those of a larger file
     # What was done to the table that the user should know
     notes: list[str] = field(default_factory=list)
 
@@ -143,6 +144,7 @@ def make_data(
     target_name: str | None = None,
     notes: list[str] | None = None,
     numbering: Collection[str] | None = None,
+    is_drawn: bool = False,
 ) -> Data:
     """Check a table and its target.
 
@@ -194,6 +196,7 @@ def make_data(
         classes=classes,
         time=when,
         dates=dates,
+        is_drawn=is_drawn,
         notes=notes,
     )
 

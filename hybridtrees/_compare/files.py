@@ -18,9 +18,11 @@ from hybridtrees._compare.data import (
     names_rows,
     numbers_rows,
 )
+from hybridtrees._compare.large import draw_rows
 from hybridtrees._compare.reading import (
     Table,
     column_of,
+    finite_column,
     read_parts,
     read_table,
     source_name,
@@ -66,10 +68,16 @@ def load_file(
     time: str | None = None,
     drop: Sequence[str] = (),
     decimal: str | None = None,
+    rows: int | None = None,
+    seed: int = 0,
 ) -> Data:
-    """Read a file for a comparison; rows in which the target is missing are left out."""
+    """Read a file for a comparison; rows in which the target is missing are left out.
+
+    Of Parquet files, `rows` are drawn, by default as many as there is memory for: see `large`.
+    """
     about: dict[str, str] = {}
-    table = read_table(path, decimal=decimal, notes=about)
+    drawn = draw_rows(path, rows, seed)
+    table = read_table(path, decimal=decimal, notes=about) if drawn is None else drawn[0]
     y = column_of(table, target, "the target")
     for name in drop:
         column_of(table, name, "--drop")
@@ -79,6 +87,9 @@ def load_file(
     if time == target:
         raise ValueError(f"the column {target!r} cannot be both the target and the time")
     notes = [f"{name!r} {note}" for name, note in about.items() if name not in drop]
+    if drawn is not None:
+        n_drawn = len(next(iter(table.values())))
+        notes.append(f"{n_drawn:,} of {drawn[1]:,} rows, drawn at random, are compared on")
     # Found before rows are left out, which would leave gaps between the numbers.
     numbering = {name for name, column in table.items() if numbers_rows(name, column)} - {time}
     known = _is_known(y)
@@ -112,6 +123,7 @@ def load_file(
         task=task,
         time=None if when is None else as_times(when, str(time)),
         name=Path(source_name(path)).name,
+        is_drawn=drawn is not None,
         target_name=target,
         notes=notes + more,
         numbering=numbering,
@@ -200,19 +212,6 @@ def _features(model: Any, where: str, table: Table, keep: Sequence[str], spelled
         raise ValueError(f"{where} lacks columns that the model needs: {', '.join(gone)}")
     dates = () if not hasattr(model, "dates_") else names[model.dates_.date_columns_]
     return {
-        str(name): table[name] if name in dates else _finite(table[name], str(name), spelled)
+        str(name): table[name] if name in dates else finite_column(table[name], str(name), spelled)
         for name in names
     }
-
-
-def _finite(column: np.ndarray, name: str, spelled: set[str]) -> np.ndarray:
-    """Return a column as the model had it in fit."""
-    if column.dtype.kind == "O" and name not in spelled:
-        known = [value for value in column if value is not None]
-        truth = truth_values(column)
-        if truth is not None:
-            return truth
-        if known:
-            raise ValueError(f"the column {name!r} held numbers in fit and holds {known[0]!r} now")
-        return np.full(len(column), np.nan)
-    return np.where(np.isinf(column), np.nan, column) if column.dtype.kind == "f" else column

@@ -13,6 +13,7 @@ import io
 import re
 import sys
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from glob import has_magic
 from importlib.util import find_spec
 from os import PathLike
@@ -23,7 +24,7 @@ import numpy as np
 
 from hybridtrees._compare.cells import typed_columns
 from hybridtrees._outputs import STREAM
-from hybridtrees.input.batches import open_batches
+from hybridtrees.input.batches import Batches, open_batches
 from hybridtrees.input.texts import column_names, is_parquet, some_of
 
 Table = dict[str, np.ndarray]
@@ -51,7 +52,8 @@ def read_table(
     people write them, see `cells`; `decimal`, a point or comma, says how. What users should know
     of a column is put into `notes`.
     """
-    return read_and_keep(path, (), text=text, decimal=decimal, notes=notes)[0]
+    parts = [part for part, _ in read_parts(path, (), text=text, decimal=decimal, notes=notes)]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def read_and_keep(
@@ -96,16 +98,34 @@ def read_parts(
     Parquet files, which a pattern or a folder may name, need not fit into memory. How numbers are
     written in a CSV file only the whole of it shows: it has one part.
     """
-    name = str(path)
-    if name == STREAM or find_spec("pyarrow") is None or not _names_parquet(Path(name)):
+    batches = open_parquet(path)
+    if batches is None:
         yield read_and_keep(path, keep, text=text, decimal=decimal, notes=notes)
         return
-    try:
-        for batch in open_batches(path):
+    with _of_the_file():
+        for batch in batches:
             table, kept = _from_arrow_table(batch.X, keep)
             yield {name: _as_text(c) if name in text else c for name, c in table.items()}, kept
+
+
+@contextmanager
+def _of_the_file() -> Iterator[None]:
+    """Name only the file in errors about a source."""
+    try:
+        yield
     except (ValueError, OSError) as error:
-        raise type(error)(str(error).removeprefix("source: ")) from None
+        if not str(error).startswith("source: "):
+            raise
+        kind = OSError if isinstance(error, OSError) else ValueError
+        raise kind(str(error).removeprefix("source: ")) from None
+
+
+def open_parquet(path: str | PathLike[str]) -> Batches | None:
+    """Open Parquet files for reading in batches; None if it is something else."""
+    if str(path) == STREAM or find_spec("pyarrow") is None or not _names_parquet(Path(path)):
+        return None
+    with _of_the_file():
+        return open_batches(path)
 
 
 def _names_parquet(path: Path) -> bool:
@@ -113,7 +133,9 @@ def _names_parquet(path: Path) -> bool:
     if path.is_file():
         with path.open("rb") as stream:
             return is_parquet(path.name) or stream.read(4) == b"PAR1"
-    return path.is_dir() or (has_magic(str(path)) and is_parquet(path.name))
+    if path.is_dir():
+        return any(is_parquet(file.name) for file in path.rglob("*"))
+    return has_magic(str(path)) and is_parquet(path.name)
 
 
 def source_name(path: str | PathLike[str]) -> str:
@@ -261,6 +283,19 @@ def truth_values(column: np.ndarray) -> np.ndarray | None:
     if len(meaning) == 1:
         return None
     return np.array([meaning[value] for value in column])
+
+
+def finite_column(column: np.ndarray, name: str, spelled: set[str]) -> np.ndarray:
+    """Return a column as the model had it in fit."""
+    if column.dtype.kind == "O" and name not in spelled:
+        known = [value for value in column if value is not None]
+        truth = truth_values(column)
+        if truth is not None:
+            return truth
+        if known:
+            raise ValueError(f"the column {name!r} held numbers in fit and holds {known[0]!r} now")
+        return np.full(len(column), np.nan)
+    return np.where(np.isinf(column), np.nan, column) if column.dtype.kind == "f" else column
 
 
 def _spell(value: Any) -> str:

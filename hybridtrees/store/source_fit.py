@@ -33,8 +33,7 @@ def arguments_of_source(
     if kwargs["target"] is None:
         raise ValueError(f"target of {name}.fit must name a column of X, got None")
     weight = more.pop("sample_weight", None)
-    max_bins = _max_bins(estimator)
-    _check_before_work(estimator, name, max_bins)
+    check_before_work(estimator)
     with tempfile.TemporaryDirectory(prefix="hybridtrees-") as folder:
         store = bin_to_disk(
             source,
@@ -42,7 +41,7 @@ def arguments_of_source(
             target=kwargs["target"],
             weight=weight,
             categorical_features=_categorical(estimator),
-            max_bins=max_bins,
+            max_bins=_max_bins(estimator),
             # Lines in leaves need values.
             raw_features=bool(getattr(estimator, "max_leaf_features", 0)),
             n_jobs=getattr(estimator, "n_jobs", None),
@@ -61,8 +60,9 @@ def _categorical(estimator: Any) -> Any:
     return None if isinstance(given, str) and given == "from_dtype" else given
 
 
-def _check_before_work(estimator: Any, name: str, max_bins: int) -> None:
+def check_before_work(estimator: Any) -> None:
     """Refuse what a fit to bins cannot do, before anything is read."""
+    name = type(estimator).__name__
     check = getattr(estimator, "_check_binned", None)
     if check is None:
         raise TypeError(
@@ -74,5 +74,5 @@ def _check_before_work(estimator: Any, name: str, max_bins: int) -> None:
         raise AssertionError("nothing is read before the work")
 
     # A table of any number of rows, of which nothing is known but its bins.
-    bins = BinMapper(max_bins=max_bins)
+    bins = BinMapper(max_bins=_max_bins(estimator))
     check(BinnedTable((sys.maxsize, 1), bins, load, load, None, None, (None,)))
