@@ -288,7 +288,9 @@ def test_errors_about_the_arguments_of_fit_name_the_class_of_the_user(name):
     model = getattr(hybridtrees, name)()
     with pytest.raises(TypeError, match=rf"^{name}\.fit\(\) got an unexpected keyword .*'sift'"):
         model.fit(X, y, sift=1)
-    with pytest.raises(TypeError, match=rf"^{name}\.fit\(\) missing 1 required .*'y'"):
+    # A model that is fitted to stores may leave y out there, so that its fit sees to y itself.
+    missing = rf"^{name}(\.fit\(\) missing 1 required .*'y'| requires y to be passed)"
+    with pytest.raises((TypeError, ValueError), match=missing):
         model.fit(X)
 
 

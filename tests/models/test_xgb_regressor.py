@@ -149,12 +149,18 @@ def test_max_depth(depth, policy):
     assert [model.trees_[t].depth for t in range(5)] == [depth] * 5
 
 
-@pytest.mark.parametrize("unlimited", [0, None])
-def test_no_limit_on_depth(unlimited):
+def test_no_limit_on_depth():
     X, y, _ = integer_table(500)
     free = {"reg_lambda": 0, "min_child_weight": 0}
-    model = fitted(X, y, n_estimators=1, max_depth=unlimited, **free)
+    model = fitted(X, y, n_estimators=1, max_depth=0, **free)
     assert model.trees_[0].depth > 9 and model.trees_[0].n_leaves == 500
+
+
+def test_none_is_the_default_depth_of_xgboost():
+    X, y, _ = integer_table(500)
+    free = {"reg_lambda": 0, "min_child_weight": 0}
+    model = fitted(X, y, n_estimators=1, max_depth=None, **free)
+    assert model.trees_[0].depth == 6
 
 
 @pytest.mark.parametrize("policy", ["depthwise", "lossguide"])
