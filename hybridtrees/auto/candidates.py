@@ -25,7 +25,7 @@ _TITLES = {
     "trees": "boosted trees",
     "small trees": "boosted trees of 8 leaves",
     "lines": "boosted trees with lines",
-    "drawn lines": "boosted trees with lines, rows drawn",
+    "drawn lines": "boosted trees with lines, rows and features drawn",
     "steep lines": "boosted trees with many lines",
     "forest": "random forest",
     "linear": "linear model",
@@ -89,7 +89,7 @@ def make_candidates(
         elif name == "lines":
             model = lines(**slopes)
         elif name == "drawn lines":
-            model = lines(subsample=0.8, **slopes)
+            model = lines(subsample=0.8, colsample_bynode=0.5, **slopes)
         elif name == "steep lines":
             model = lines(max_leaf_features=10, **slopes)
         elif name == "forest":

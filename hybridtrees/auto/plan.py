@@ -18,6 +18,9 @@ _CANDIDATES = (
 
 # Rows at which a table counts as small: its folds differ by chance, and more of them are dealt out.
 _SMALL = 500
+# Rows below which lines follow chance more than slopes: rows and features are drawn for their
+# trees, which then differ, so that errors average out.
+_FEW = 2000
 # Rows beyond which a held-out part decides as well as all of them would.
 _LARGE = 100_000
 
@@ -65,11 +68,14 @@ def make_plan(quality: int, n_rows: int, *, n_classes: int = 0, ordered: bool = 
         n_folds = min(n_folds, 3)
     if n_rows < _SMALL:
         n_repeats = (1, 1, 2, 2, 4)[at]
+    candidates = _CANDIDATES[at]
+    if n_rows < _FEW and "drawn lines" not in candidates:
+        candidates = tuple("drawn lines" if c == "lines" else c for c in candidates)
     n_parts = n_folds if n_folds > 1 else _PARTS
     if ordered:
         n_parts, n_folds, n_repeats = TIME_PARTS, min(n_folds, 3), 1
     return Plan(
-        candidates=_CANDIDATES[at],
+        candidates=candidates,
         n_parts=n_parts,
         n_folds=n_folds,
         n_repeats=n_repeats,
