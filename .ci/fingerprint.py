@@ -263,6 +263,7 @@ def newton_boosting() -> Iterator[Work]:
         yield ht.XGBClassifier(scale_pos_weight=2.0, **own), "binary", {}
         sampled = {"subsample": 0.7, "colsample_bytree": 0.6, "colsample_bynode": 0.7}
         yield ht.XGBRegressor(**sampled, **own), "real", {}
+        yield ht.XGBClassifier(num_parallel_tree=3, **sampled, **own), "classes", {}
         by_gradient = {"subsample": 0.3, "sampling_method": "gradient_based"}
         yield ht.XGBRegressor(**by_gradient, **own), "real", {"weighted": True}
         yield ht.XGBClassifier(**by_gradient, **own), "classes", {}

@@ -47,7 +47,12 @@ if TYPE_CHECKING:
     from hybridtrees.models.linear_tree.forest import LinearForestClassifier, LinearForestRegressor
     from hybridtrees.models.plgb.estimators import PLGBClassifier, PLGBRegressor
     from hybridtrees.models.rerf.estimators import RERFClassifier, RERFRegressor
-    from hybridtrees.models.xgb.estimators import XGBClassifier, XGBRegressor
+    from hybridtrees.models.xgb.estimators import (
+        XGBClassifier,
+        XGBRegressor,
+        XGBRFClassifier,
+        XGBRFRegressor,
+    )
     from hybridtrees.prepare import DateFeatures
     from hybridtrees.selection import cv, split_rows, tune
     from hybridtrees.store.building import bin_to_disk
@@ -87,12 +92,14 @@ _LAZY_MODULES = {
     "models.linear_tree.forest": ("LinearForestClassifier", "LinearForestRegressor"),
     "models.plgb.estimators": ("PLGBClassifier", "PLGBRegressor"),
     "models.rerf.estimators": ("RERFClassifier", "RERFRegressor"),
-    "models.xgb.estimators": ("XGBClassifier", "XGBRegressor"),
+    "models.xgb.estimators": ("XGBClassifier", "XGBRFClassifier", "XGBRFRegressor", "XGBRegressor"),
     "prepare": ("DateFeatures",),
     "selection": ("cv", "split_rows", "tune"),
     "store.building": ("bin_to_disk",),
     "store.reader": ("BinnedStore",),
 }
+# Names of other libraries for modules.
+_MODULE_ALIASES = {"callback": "callbacks"}
 _PUBLIC_MODULES = ("callbacks", "datasets", "inspection", "metrics")
 _MODULE_OF = {name: module for module, names in _LAZY_MODULES.items() for name in names}
 
@@ -138,6 +145,8 @@ __all__ = [
     "VotingClassifier",
     "VotingRegressor",
     "XGBClassifier",
+    "XGBRFClassifier",
+    "XGBRFRegressor",
     "XGBRegressor",
     "__version__",
     "bin_to_disk",
@@ -163,8 +172,8 @@ if not TYPE_CHECKING:  # for type checkers, a name that is not there is an error
 
     def __getattr__(name: str) -> Any:
         """Import a family, a function or a module on first use."""
-        if name in _PUBLIC_MODULES:
-            return importlib.import_module(f"hybridtrees.{name}")
+        if name in (*_PUBLIC_MODULES, *_MODULE_ALIASES):
+            return importlib.import_module(f"hybridtrees.{_MODULE_ALIASES.get(name, name)}")
         if name not in _MODULE_OF:
             raise AttributeError(f"module 'hybridtrees' has no attribute {name!r}")
         value = getattr(importlib.import_module(f"hybridtrees.{_MODULE_OF[name]}"), name)

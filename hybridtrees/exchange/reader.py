@@ -80,6 +80,11 @@ class ImportedReader(FeatureReader):
         """Mask of the columns that hold codes in the values that are read."""
         return self.n_codes > 0
 
+    @property
+    def coded(self) -> Any:
+        """A range for each column of codes, since labels are not known for all; None for others."""
+        return [range(n) if n else None for n in self.n_codes.tolist()]
+
     def read(self, X: Any) -> Any:
         """Return the values of a table, as a float array."""
         table = None

@@ -38,32 +38,61 @@ def to_xgboost_json(estimator: Any, path: Any = None) -> str:
     form = additive_form(estimator)
     kind = type(estimator).__name__
     _refuse(form, kind)
-    assert form.trees is not None
     n_outputs, n_features = form.n_scores, form.reader.n_features_in
-    trees = [(tree, 0 if len(form.base) == 1 else int(output), 0)
-             for tree, output in zip(form.trees, form.trees.tree_output, strict=True)]  # fmt: skip
-    if form.trees.values.shape[1] > 1:
-        trees = [(tree, output, output) for tree, _, _ in trees for output in range(n_outputs)]
-    made = [_constant_tree(value, n_features) for value in form.base]
-    made += [_tree(tree, value, form.columns, form.reader, kind) for tree, _, value in trees]
-    outputs = [*range(n_outputs), *(output for _, output, _ in trees)]
-    for number, tree in enumerate(made):
-        tree["id"] = number
+    made, outputs = made_trees(form, kind)
+    # Scores before the first tree are trees too: a base score would be rounded by its link.
+    made = [_constant_tree(value, n_features) for value in form.base] + made
     name, base_score = _OBJECTIVES[form.link.kind]
     objective = {"name": name, **_PARAMETERS.get(name, {})}
     n_classes = n_outputs if form.link.kind == "softmax" else 0
     if name == "multi:softprob":
         objective["softmax_multiclass_param"] = {"num_class": str(n_classes)}
+    outputs = [*range(n_outputs), *outputs]
+    text = json.dumps(document(form, made, outputs, n_classes, base_score, objective))
+    write_text(path, text)
+    return text
+
+
+def made_trees(form: AdditiveForm, kind: str) -> tuple[list[dict[str, Any]], list[int]]:
+    """Return the trees of a form as XGBoost stores them, and the output of each."""
+    assert form.trees is not None
+    trees = [(tree, 0 if len(form.base) == 1 else int(output), 0)
+             for tree, output in zip(form.trees, form.trees.tree_output, strict=True)]  # fmt: skip
+    if form.trees.values.shape[1] > 1:
+        outputs = range(form.n_scores)
+        trees = [(tree, output, output) for tree, _, _ in trees for output in outputs]
+    made = [_tree(tree, value, form.columns, form.reader, kind) for tree, _, value in trees]
+    return made, [output for _, output, _ in trees]
+
+
+def document(
+    form: AdditiveForm,
+    made: list[dict[str, Any]],
+    outputs: list[int],
+    n_classes: int,
+    base_score: str,
+    objective: dict[str, Any],
+    *,
+    n_parallel: int = 1,
+    attributes: dict[str, str] | None = None,
+) -> dict[str, Any]:
+    """Return the content of a file."""
+    for number, tree in enumerate(made):
+        tree["id"] = number
     names, categories = form.reader.feature_names_in, form.reader.categories
-    rounds = n_outputs if len(made) % n_outputs == 0 else len(made)
-    model = {
+    per_round = form.n_scores * n_parallel
+    rounds = per_round if len(made) % per_round == 0 else len(made)
+    # A list of base scores is of the versions since 3.1.
+    version = [3, 1, 0] if base_score.startswith("[") else _VERSION
+    parallel = {"num_parallel_tree": str(n_parallel), "num_trees": str(len(made))}
+    return {
         "learner": {
-            "attributes": {},
+            "attributes": attributes or {},
             "feature_names": [] if names is None else [str(one) for one in names],
             "feature_types": ["float" if labels is None else "c" for labels in categories],
             "gradient_booster": {
                 "model": {
-                    "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(made))},
+                    "gbtree_model_param": parallel,
                     "iteration_indptr": list(range(0, len(made) + 1, rounds)),
                     "tree_info": outputs,
                     "trees": made,
@@ -74,16 +103,13 @@ def to_xgboost_json(estimator: Any, path: Any = None) -> str:
                 "base_score": base_score,
                 "boost_from_average": "0",
                 "num_class": str(n_classes),
-                "num_feature": str(n_features),
-                "num_target": "1" if n_classes else str(n_outputs),
+                "num_feature": str(form.reader.n_features_in),
+                "num_target": "1" if n_classes else str(form.n_scores),
             },
             "objective": objective,
         },
-        "version": _VERSION,
+        "version": version,
     }
-    text = json.dumps(model)
-    write_text(path, text)
-    return text
 
 
 def _refuse(form: AdditiveForm, kind: str) -> None:
@@ -158,6 +184,12 @@ def _condition(threshold: float) -> float:
     return float(np.nextafter(below, np.float32(np.inf)))
 
 
+def _single(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Round to float32, as XGBoost would with more digits than it reads exactly."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32).astype(np.float64)
+
+
 def _arrays(
     tree: Tree,
     value: int,
@@ -179,7 +211,7 @@ def _arrays(
     for children, side in ((left, "left"), (right, "right")):
         children[inner] = place[nodes[side][inner]]
         parent[children[inner]] = np.flatnonzero(inner)
-    values = tree.values[order, value].astype(np.float32).astype(np.float64)
+    values = _single(tree.values[order, value])
     split = zip(inner, nodes["feature"], strict=True)
     feature = [columns[f].feature if is_inner else 0 for is_inner, f in split]
     listed = [(k, own) for k, node in enumerate(order) if (own := sets[node]) is not None]
@@ -194,13 +226,13 @@ def _arrays(
         "default_left": (missing_left[order] & inner).astype(int).tolist(),
         "id": 0,
         "left_children": left.tolist(),
-        "loss_changes": np.where(inner, nodes["gain"], 0.0).tolist(),
+        "loss_changes": np.where(inner, _single(nodes["gain"]), 0.0).tolist(),
         "parents": parent.tolist(),
         "right_children": right.tolist(),
         "split_conditions": np.where(inner, conditions[order], values).tolist(),
         "split_indices": feature,
         "split_type": by_set.astype(int).tolist(),
-        "sum_hessian": nodes["weight"].tolist(),
+        "sum_hessian": _single(nodes["weight"]).tolist(),
         "tree_param": {
             "num_deleted": "0",
             "num_feature": str(n_features),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,35 @@ def write_bytes(path: Any, content: bytes) -> None:
         return
     with replacing(find_target(Path(path))) as stream:
         stream.write(content)
+
+
+def to_ubjson(value: Any) -> bytes:
+    """Return strings, whole numbers, float32 numbers, lists and dicts in UBJSON (draft 12)."""
+    parts: list[bytes] = []
+    _add_ubjson(value, parts)
+    return b"".join(parts)
+
+
+def _add_ubjson(value: Any, parts: list[bytes]) -> None:
+    if isinstance(value, dict):
+        parts.append(b"{")
+        for key, one in value.items():
+            name = key.encode("utf-8")
+            parts.append(struct.pack(">cq", b"L", len(name)) + name)
+            _add_ubjson(one, parts)
+        parts.append(b"}")
+    elif isinstance(value, list):
+        parts.append(b"[")
+        for one in value:
+            _add_ubjson(one, parts)
+        parts.append(b"]")
+    elif isinstance(value, str):
+        text = value.encode("utf-8")
+        parts.append(struct.pack(">ccq", b"S", b"L", len(text)) + text)
+    elif isinstance(value, int):
+        parts.append(struct.pack(">cq", b"L", value))
+    else:
+        parts.append(struct.pack(">cf", b"d", value))
 
 
 def breadth_first(tree: Tree) -> NDArray[np.intp]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -104,14 +104,28 @@ def from_xgboost(
     >>> model.predict([[29.9], [30.0]])
     array([-0.5,  2.5])
     """
-    missing, classes = math.nan, None
+    opened = open_model(model, max_bytes)
+    return read_model(opened, opened.to_best if best_iteration is None else bool(best_iteration))
+
+
+class Opened(NamedTuple):
+    """A model of XGBoost that is parsed, but not checked."""
+
+    document: Any
+    where: str  # what to call it in messages
+    missing: float
+    classes: Any  # labels, if an estimator told them
+    to_best: bool  # whether it predicts with the rounds up to the best
+
+
+def open_model(model: Any, max_bytes: int | None = None) -> Opened:
+    """Parse a file, its bytes, a Booster or an estimator of XGBoost."""
+    missing, classes, to_best = math.nan, None, False
     if hasattr(model, "get_booster"):
         missing = float(getattr(model, "missing", math.nan))
         classes = getattr(model, "classes_", None)
-        booster = model.get_booster()
-        if best_iteration is None:
-            best_iteration = booster.attributes().get("best_iteration") is not None
-        model = booster
+        model = model.get_booster()
+        to_best = model.attributes().get("best_iteration") is not None
     if hasattr(model, "save_raw"):
         content, where = bytes(model.save_raw("ubj")), "the Booster"
     elif is_file(model):
@@ -121,7 +135,12 @@ def from_xgboost(
             "from_xgboost takes a file, its bytes, a Booster or an estimator of xgboost, got "
             f"{type(model).__name__}"
         )
-    return _read(_parse(content, where), where, bool(best_iteration), missing, classes)
+    return Opened(_parse(content, where), where, missing, classes, to_best)
+
+
+def read_model(opened: Opened, to_best: bool) -> ImportedRegressor | ImportedClassifier:
+    """Return an opened model as an estimator."""
+    return _read(opened.document, opened.where, to_best, opened.missing, opened.classes)
 
 
 def _parse(content: bytes, where: str) -> Any:

@@ -10,6 +10,8 @@ import pytest
 from gb_data import make_xgb as make
 from gb_data import xgb_data as data
 
+import hybridtrees as ht
+from hybridtrees import XGBRegressor, callbacks
 from hybridtrees.callbacks import LearningRateScheduler, TrainingCallback
 
 # -- callbacks ----------------------------------------------------------------------------------
@@ -150,9 +152,103 @@ def test_early_stopping_of_xgboost(rounds_before):
     np.testing.assert_array_equal(theirs.predict(eval_set[0][0]), ours.predict(eval_set[0][0]))
 
 
+@pytest.mark.parametrize("rounds_before", [0, 4])
+def test_early_stopping_that_cuts_off_rounds(rounds_before):
+    X, y, eval_set = validated()
+    params = {"n_estimators": 60, "learning_rate": 1.0}
+    before = make(**{**params, "n_estimators": 4}).fit(X, y) if rounds_before else None
+    plain = make(**params, early_stopping_rounds=3)
+    plain.fit(X, y, eval_set=eval_set, xgb_model=before)
+    cut = make(**params, callbacks=[callbacks.EarlyStopping(rounds=3, save_best=True)])
+    cut.fit(X, y, eval_set=eval_set, xgb_model=before)
+    assert cut.best_iteration == plain.best_iteration == cut.n_iter_ - 1 < plain.n_iter_ - 1
+    assert cut.best_score == plain.best_score
+    assert len(cut.trees_) == cut.n_iter_
+    np.testing.assert_array_equal(cut.predict(X), plain.predict(X))
+
+
 def test_early_stopping_of_xgboost_that_cuts_off_rounds_is_refused():
     callback = pytest.importorskip("xgboost").callback
     X, y, eval_set = validated()
     stopping = callback.EarlyStopping(rounds=3, save_best=True)
-    with pytest.raises(ValueError, match="callbacks must not remove rounds.*save_best"):
+    with pytest.raises(ValueError, match="use EarlyStopping of hybridtrees.callbacks"):
         make(callbacks=[stopping]).fit(X, y, eval_set=eval_set)
+
+
+def test_early_stopping_by_name_direction_and_least_improvement():
+    X, y, eval_set = validated()
+    eval_set = [*eval_set, (X, y)]
+    params = {"n_estimators": 40, "learning_rate": 1.0, "eval_metric": ["rmse", "r2"]}
+
+    def stopped(**how):
+        stopping = callbacks.EarlyStopping(2, **how)
+        return make(**params, callbacks=[stopping]).fit(X, y, eval_set=eval_set)
+
+    first = {"data_name": "validation_0"}
+    by_rmse, by_r2 = stopped(**first, metric_name="rmse"), stopped(**first)
+    scores = by_rmse.evals_result()["validation_0"]
+    assert by_rmse.best_score == min(scores["rmse"])
+    assert by_r2.best_score == max(by_r2.evals_result()["validation_0"]["r2"])
+    assert by_rmse.best_iteration == by_r2.best_iteration < 37
+    assert stopped(**first, maximize=False).best_iteration == 0
+    assert stopped(**first, metric_name="rmse", min_delta=1e9).best_iteration == 0
+    assert stopped().best_iteration > by_rmse.best_iteration  # of the last table
+    with pytest.raises(ValueError, match="metric_name must be one of 'rmse', 'r2', got 'mae'"):
+        stopped(metric_name="mae")
+    with pytest.raises(ValueError, match="data_name must be one of"):
+        stopped(data_name="test")
+    with pytest.raises(ValueError, match="needs an eval_set"):
+        make(callbacks=[callbacks.EarlyStopping(2)]).fit(X, y)
+    with pytest.raises(ValueError, match="rounds must be"):
+        callbacks.EarlyStopping(0)
+
+
+def test_check_points(tmp_path):
+    X, y = data()
+    writer = callbacks.TrainingCheckPoint(tmp_path, "run", interval=2)
+    model = make(n_estimators=5, callbacks=[writer]).fit(X, y)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run_1.json", "run_3.json"]
+    read = XGBRegressor()
+    read.load_model(tmp_path / "run_3.json")
+    assert read.n_iter_ == 4
+    np.testing.assert_allclose(
+        read.predict(X), model.predict(X, iteration_range=(0, 4)), rtol=1e-5, atol=1e-5
+    )
+    linear = ht.PLGBRegressor(n_estimators=2, callbacks=[callbacks.TrainingCheckPoint(
+        tmp_path, interval=2)]).fit(X, y)  # fmt: skip
+    stored = ht.load(tmp_path / "model_1.json")
+    np.testing.assert_array_equal(stored.predict(X), linear.predict(X))
+
+
+def test_check_points_of_xgboost(tmp_path):
+    callback = pytest.importorskip("xgboost").callback
+    X, y = data()
+    writer = callback.TrainingCheckPoint(tmp_path, name="theirs", interval=2)
+    make(n_estimators=5, callbacks=[writer]).fit(X, y)
+    files = sorted(tmp_path.iterdir())
+    assert len(files) >= 2
+    read = XGBRegressor()
+    read.load_model(files[0])
+    assert 0 < read.n_iter_ < 5
+
+
+def test_views_of_fewer_rounds():
+    X, y = data()
+    seen = []
+
+    class Looks(callbacks.TrainingCallback):
+        def after_training(self, model):
+            for wrong in (3, slice(1, 3), slice(0, 4, 2)):
+                with pytest.raises(ValueError, match="from the first on"):
+                    model[wrong]
+            seen.extend([model[:2], model[:99].num_boosted_rounds()])
+            return model[:3]
+
+    model = make(n_estimators=5, callbacks=[Looks()]).fit(X, y)
+    assert (model.n_iter_, seen[1]) == (3, 5)
+    with pytest.raises(ValueError, match="the training is over"):
+        seen[0].save_model("nowhere")
+
+
+def test_the_module_under_the_name_that_xgboost_has():
+    assert ht.callback is callbacks

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from xgb_data import TASKS, integer_table, output, target
@@ -234,12 +236,30 @@ def test_a_metric_named_twice_counts_once():
     assert {name: len(curve) for name, curve in result.items()} == {"rmse": 3, "mae": 3}
 
 
-def test_the_last_line_says_that_training_stopped_early(capsys):
+def test_the_last_round_has_a_line_if_training_stops_early(capsys):
     X, y, _ = noisy("regression")
     model = make("regression", n_estimators=200, early_stopping_rounds=2, learning_rate=1.0)
     model.fit(X[:100], y[:100], eval_set=[(X[100:], y[100:])], verbose=1000)
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert f"stopped early: round {model.best_iteration} was the best" in last
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition("\t")[0] for line in lines] == ["[0]", f"[{model.n_iter_ - 1}]"]
+
+
+@pytest.mark.parametrize("verbose", [True, 3, 100, False])
+def test_lines_of_scores_are_those_of_xgboost(capsys, verbose):
+    xgboost = pytest.importorskip("xgboost")
+    X = np.random.default_rng(0).integers(0, 9, (150, 3)).astype(float)
+    y = X[:, 0] * X[:, 1] + X[:, 2]
+    printed = []
+    for cls in (XGBRegressor, xgboost.XGBRegressor):
+        model = cls(n_estimators=8, n_jobs=1, eval_metric=["mae", "rmse"])
+        eval_set = [(X[100:], y[100:]), (X[:100], y[:100])]
+        model.fit(X[:100], y[:100], eval_set=eval_set, verbose=verbose)
+        printed.append(capsys.readouterr().out)
+    number = r"\d+\.\d{5}"
+    ours, theirs = (re.sub(number, "_", text) for text in printed)
+    assert ours == theirs
+    values = [np.array(re.findall(number, text), dtype=float) for text in printed]
+    np.testing.assert_allclose(*values, atol=2e-5)  # theirs are float32
 
 
 @pytest.mark.parametrize("weight", [1e38, 1e100])

@@ -64,7 +64,7 @@ WRONG = {
     "verbose": (-1, 1.5, "yes"),
     "booster": ("dart", "gblinear", "tree", 3),
     "multi_strategy": ("multi_output_tree", "one", 3),
-    "num_parallel_tree": (0, 2, 1.5, "1"),
+    "num_parallel_tree": (0, 1.5, "1"),
     "sampling_method": ("gradients", "goss", 3),
     "feature_weights": ([1.0] * 6, 3),
     "max_cat_threshold": (64, 0, "64"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any, ClassVar, Literal, Self
 
@@ -32,7 +33,12 @@ from hybridtrees.input.validation import check_sample_weight
 from hybridtrees.losses import Loss, check_levels, xgboost_loss
 from hybridtrees.models.shared.binned_fit import check_bins, refuse_bins
 from hybridtrees.models.shared.boosted_prediction import BoostedPrediction
-from hybridtrees.models.shared.boosted_start import check_base_score, check_continued, start_scores
+from hybridtrees.models.shared.boosted_start import (
+    check_base_score,
+    check_continued,
+    fitted_copy,
+    start_scores,
+)
 from hybridtrees.models.shared.boosting import Training, Watcher, boost, draw_each
 from hybridtrees.models.shared.boosting_evaluation import (
     EvalMetric,
@@ -254,6 +260,14 @@ class BoostedModel(BoostedPrediction):
             refuse_bins(self, "missing", "NaN")
         check_bins(self, table, "max_bin", self._max_bins())
 
+    def _n_rounds(self) -> int:
+        """Return the number of rounds to run."""
+        return self.n_estimators
+
+    def _n_parallel(self) -> int:
+        """Return the number of trees of a round and output."""
+        return 1
+
     def _takes_smooth_losses(self) -> bool:
         """Whether robust losses are smoothed, so that leaves can be Newton steps."""
         return True
@@ -289,7 +303,7 @@ class BoostedModel(BoostedPrediction):
         y_val: Any = None,
         sample_weight_val: Any = None,
         verbose: bool | int | None = None,
-        xgb_model: BoostedModel | str | None = None,
+        xgb_model: Any = None,
         base_margin: Any = None,
         base_margin_eval_set: Sequence[Any] | None = None,
         base_margin_val: Any = None,
@@ -314,8 +328,9 @@ class BoostedModel(BoostedPrediction):
         verbose : bool or int, optional
             Print a line every `verbose` rounds. Overrides the constructor's parameter.
         xgb_model : fitted estimator of the same class, or a file of one, optional
-            Model to continue: `n_estimators` rounds are added to all of its rounds. With the
-            same rows, parameters and `random_state` the result is that of one long training.
+            Model to continue; XGB takes models and files of XGBoost too. `n_estimators` rounds are
+            added to all of its rounds. With the same rows, parameters and `random_state` the result
+            is that of one long training.
             Missing values and categories are read as in that model.
         base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
             Initial raw score of each row, in place of `base_score`. It is not stored in the model:
@@ -345,7 +360,7 @@ class BoostedModel(BoostedPrediction):
         loss.check_target(target)
         self._check_sampling(loss)
         if before is not None:
-            check_continued(before._loss, loss)
+            check_continued(before, loss, self._n_parallel())
         weight = self._weigh_classes(target, check_sample_weight(sample_weight, n_rows))
         if self.scale_pos_weight != 1:
             weight = self._scale_positives(loss, target, weight)
@@ -361,26 +376,38 @@ class BoostedModel(BoostedPrediction):
         scored = bool(eval_sets) or self.eval_metric is not None
         evaluation = Evaluation(loss, read_metrics(loss, self.eval_metric) if scored else [])
         stopping = EarlyStopping(evaluation, self.early_stopping_rounds)
-        hooks = Callbacks(callbacks, self, evaluation)
+        base_raw = before._base_raw_ if before else self._base_raw(loss, target, weight)
+        so_far = partial(fitted_copy, self, before, loss, base_raw)
+        hooks = Callbacks(callbacks, self, evaluation, so_far)
         watchers: list[Watcher] = [evaluation, stopping] if eval_sets else []
         watchers += [hooks] if callbacks else []
         if period:
-            watchers.append(Progress(int(period), evaluation.latest, stopping.ending))
-        base_raw = before._base_raw_ if before else self._base_raw(loss, target, weight)
+            watchers.append(Progress(int(period), evaluation.latest, stopping.ending, bare=True))
         for each, own in zip(eval_sets, margins, strict=True):
             each.raw = start_scores(before, base_raw, own, each.values, n_threads)
         raw = start_scores(before, base_raw, margin, values, n_threads)
         rate, share = float(self.learning_rate), float(self.subsample)
         by_gradient = self.sampling_method == "gradient_based"
         shares = (1.0, share) if by_gradient else (share, 1.0)
+        draw = draw_each(shares[0])
         first = before.n_iter_ if before else 0
         with self._open_grower(values, weight, params, n_threads) as grower:
             training = boost(
                 self._steps(
-                    grower, loss, target, weight, raw, rate, n_threads, params.monotonic, shares[1]
+                    grower,
+                    loss,
+                    target,
+                    weight,
+                    raw,
+                    rate,
+                    n_threads,
+                    params.monotonic,
+                    shares[1],
+                    self._n_parallel(),
+                    draw,
                 ),
-                range(first, first + self.n_estimators),
-                sampler=draw_each(shares[0]),
+                range(first, first + self._n_rounds()),
+                sampler=draw,
                 seeds=seeds.spawn(1)[0],
                 eval_sets=eval_sets,
                 watchers=watchers,
@@ -472,6 +499,6 @@ class BoostedModel(BoostedPrediction):
         if not trees:
             raise ValueError("a callback ended the training before the first round")
         self.trees_ = TreeEnsemble(trees, self.n_features_in_, loss.n_outputs, outputs)
-        self.n_iter_ = len(trees) // loss.n_outputs
+        self.n_iter_ = len(trees) // (loss.n_outputs * self._n_parallel())
         self._loss = loss
         self._base_raw_ = base_raw

@@ -25,8 +25,9 @@ def check_base_score(value: Any) -> list[float]:
     return [check_real("base_score", one) for one in values]
 
 
-def check_continued(before: Loss, loss: Loss) -> None:
-    """Check that a loss reads raw scores as that of the continued model does."""
+def check_continued(model: BoostedModel, loss: Loss, n_parallel: int) -> None:
+    """Check that a training can continue a model: the same scores, and rounds of as many trees."""
+    before, width = model._loss, model._trees_of_round()
     if before.n_outputs != loss.n_outputs:
         raise ValueError(
             f"xgb_model has {before.n_outputs} outputs, but this training has {loss.n_outputs}"
@@ -35,6 +36,11 @@ def check_continued(before: Loss, loss: Loss) -> None:
         raise ValueError(
             f"xgb_model was fitted with the loss {before.kind!r}, whose link differs from that of "
             f"the loss {loss.kind!r}: continue with an objective of the same link"
+        )
+    if width != loss.n_outputs * n_parallel:
+        raise ValueError(
+            f"a round of xgb_model has {width} trees, but one of this training has "
+            f"{loss.n_outputs * n_parallel}: use the num_parallel_tree of that model"
         )
 
 
@@ -50,3 +56,14 @@ def start_scores(
     if before is not None:
         before.trees_.add_raw(values, raw, n_threads)
     return raw
+
+
+def fitted_copy(model: Any, before: Any, loss: Loss, base_raw: np.ndarray, training: Any) -> Any:
+    """Return a copy of an estimator that is fitted with the rounds so far of its training."""
+    cls: Any = type(model)
+    copy = cls.__new__(cls)
+    vars(copy).update(vars(model))
+    copy._keep(training, before, loss, base_raw)
+    copy._evals_result, copy._best_iteration, copy._best_score = {}, None, None
+    copy.callbacks = None  # which files have no place for
+    return copy

@@ -84,15 +84,15 @@ class BoostedTrees(RawScoreMixin, CategoryPredictor):
         With `rounds`, ascending numbers, only after these.
         """
         values = self._read_features(X)
-        n_rows, n_outputs = values.shape[0], self._loss.n_outputs
+        n_rows, width = values.shape[0], self._trees_of_round()
         raw = self._start_raw(X, n_rows, base_margin=base_margin)
         n_threads = self._predict_threads(n_rows)
         first = 0
         if rounds is None:
-            rounds = range(1, self._tree_range(None)[1] // n_outputs + 1)
+            rounds = range(1, self._tree_range(None)[1] // width + 1)
         for n_rounds in rounds:
-            self.trees_.add_raw(values, raw, n_threads, first, n_rounds * n_outputs)
-            first = n_rounds * n_outputs
+            self.trees_.add_raw(values, raw, n_threads, first, n_rounds * width)
+            first = n_rounds * width
             yield raw
 
     def _additive_form(self) -> AdditiveForm:
@@ -120,10 +120,10 @@ class BoostedTrees(RawScoreMixin, CategoryPredictor):
 
     def _tree_range(self, iteration_range: tuple[int, int] | None) -> tuple[int, int]:
         """Return the first tree of a range of rounds, and one past the last."""
-        n_outputs = self._loss.n_outputs
+        width = self._trees_of_round()
         if iteration_range is None:
             best = self._best_round()
-            return 0, (self.n_iter_ if best is None else best + 1) * n_outputs
+            return 0, (self.n_iter_ if best is None else best + 1) * width
         if not isinstance(iteration_range, tuple | list) or len(iteration_range) != 2:
             raise ValueError(f"iteration_range must be a pair of rounds, got {iteration_range!r}")
         first, last = (
@@ -132,7 +132,10 @@ class BoostedTrees(RawScoreMixin, CategoryPredictor):
         last = last or self.n_iter_
         if first > last:
             raise ValueError(f"iteration_range must not end before it starts, got {first}, {last}")
-        return first * n_outputs, last * n_outputs
+        return first * width, last * width
+
+    def _trees_of_round(self) -> int:
+        return len(self.trees_) // self.n_iter_
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """Predict after every round; with early stopping, up to the best round.

@@ -50,6 +50,11 @@ class Training:
     rows: np.ndarray | None = None  # rows sampled for the current round, None for all
     stopped: bool = False  # by a watcher
 
+    def keep(self, n_rounds: int) -> None:
+        """Drop the trees after some rounds of this run."""
+        n_trees = n_rounds * len(self.steps.outputs)
+        del self.trees[n_trees:], self.tree_output[n_trees:]
+
 
 class Watcher:
     """Base of the objects that the loop calls; any method may be left out."""
@@ -86,12 +91,11 @@ def boost(
     """
     training = Training(steps, rounds, eval_sets)
     draws = RoundDraws(seeds)
-    n_outputs = steps.n_outputs
     for watcher in watchers:
         watcher.before_training(training)
     for round_ in rounds:
         training.round = round_
-        tree_seeds = draws.of(round_, n_outputs)
+        tree_seeds = draws.of(round_, len(steps.outputs))
         # The first tree has the same seed; its draws come from another stream.
         training.rows = sampler(int(tree_seeds[0]), len(steps.raw))
         if any([watcher.before_round(training) for watcher in watchers]):
@@ -103,7 +107,7 @@ def boost(
             _explain_divergence(training, error)
             raise
         training.trees += new
-        training.tree_output += range(n_outputs)
+        training.tree_output += steps.outputs
         training.n_done += 1
         if eval_sets:
             _add_trees(new, eval_sets, steps.n_threads)
@@ -162,4 +166,6 @@ def _add_trees(new: list[Tree], eval_sets: Sequence[EvalSet], n_threads: int) ->
     """Add the trees of a round to the raw scores of the validation tables."""
     for eval_set in eval_sets:
         assert eval_set.raw is not None
-        add_grown(new, eval_set.values, eval_set.raw, n_threads)
+        n_parallel = len(new) // eval_set.raw.shape[1]
+        for first in range(n_parallel):
+            add_grown(new[first::n_parallel], eval_set.values, eval_set.raw, n_threads)

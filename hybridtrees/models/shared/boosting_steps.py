@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,9 +35,10 @@ class BoostingSteps:
 
     def __post_init__(self) -> None:
         self.n_outputs = self.loss.n_outputs
+        self.outputs = list(range(self.n_outputs))  # of the trees of a round
 
     def take(self, rows: np.ndarray | None, seeds: np.ndarray) -> list[Tree]:
-        """Grow one tree per output on the rows, and add them to `raw` of all rows."""
+        """Grow a tree for each of `outputs` on the rows, and add them to `raw` of all rows."""
         raise NotImplementedError
 
 
@@ -45,16 +47,21 @@ class NewtonSteps(BoostingSteps):
     """Trees on gradients and hessians (Chen and Guestrin 2016)."""
 
     gradient_share: float = 1.0  # share of the rows drawn by their gradients, in place of `rows`
+    n_parallel: int = 1  # trees of an output in a round, whose mean is the step
+    draw: Callable[[int, int], np.ndarray | None] | None = (
+        None  # rows of each, if there are several
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.outputs = np.repeat(self.outputs, self.n_parallel).tolist()
         shape = (self.n_outputs, len(self.y))
         self._grad = np.empty(shape, dtype=np.float32)
         constant = self.loss.constant_hessian and self.weight is None and self.gradient_share >= 1
         self._hess = None if constant else np.empty(shape, dtype=np.float32)
 
     def take(self, rows: np.ndarray | None, seeds: np.ndarray) -> list[Tree]:
-        """Grow one tree per output on the rows, and add them to `raw` of all rows."""
+        """Grow a tree for each of `outputs` on the rows, and add them to `raw` of all rows."""
         loss, hess = self.loss, self._hess
         loss.statistics(self.y, self.raw, self.weight, self._grad, hess, self.n_threads)
         if self.gradient_share < 1:
@@ -62,10 +69,11 @@ class NewtonSteps(BoostingSteps):
             rows = draw_by_gradient(
                 int(seeds[0]), self._grad, hess, self.gradient_share, self.n_threads
             )
-        trees = []
-        for k in range(self.n_outputs):
+        trees, scale = [], self.learning_rate / self.n_parallel
+        for seed, k in zip(seeds.tolist(), self.outputs, strict=True):
             statistics = Statistics(self._grad[k], 1.0 if hess is None else hess[k])
-            seed, scale = int(seeds[k]), self.learning_rate
+            if self.n_parallel > 1 and self.draw is not None:
+                rows = self.draw(seed, len(self.raw))
             tree = self.grower.grow(statistics, rows, seed, scale=scale).tree
             self.grower.add_to(tree, self.raw[:, k])
             trees.append(tree)

@@ -58,10 +58,11 @@ def check_boosting(model: Any, start: np.ndarray | None) -> None:
     trees = check_ensemble(model, "trees_", n_outputs)
     if trees.values.shape[1] != 1:
         raise ValueError("a boosted tree has one value per leaf")
-    n_rounds = len(trees) // n_outputs
-    check_count(model, "n_iter_", n_rounds, n_rounds)
-    if len(trees) != n_rounds * n_outputs:
-        raise ValueError(f"{len(trees)} trees do not make whole rounds of {n_outputs} trees")
+    n_rounds = check_count(model, "n_iter_", 1, max(len(trees), 1))
+    if not len(trees) or len(trees) % (n_rounds * n_outputs):
+        raise ValueError(
+            f"{len(trees)} trees do not make {n_rounds} whole rounds of {n_outputs} outputs"
+        )
 
 
 def check_loss(model: Any) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridtrees.callbacks import TrainingView
+from hybridtrees.callbacks import TrainingCallback, TrainingView
 from hybridtrees.losses import Loss
 from hybridtrees.metrics import Metric
 from hybridtrees.models.shared.boosting import EvalSet, Training, Watcher
@@ -134,10 +134,11 @@ def check_callbacks(callbacks: Any) -> list[Any]:
                 f"callbacks must hold objects with some of the methods {', '.join(_HOOKS)}, "
                 f"got {one!r}"
             )
-        if getattr(one, "save_best", False):
+        if getattr(one, "save_best", False) and not isinstance(one, TrainingCallback):
+            name = type(one).__name__
             raise ValueError(
-                f"callbacks must not remove rounds, as {type(one).__name__}(save_best=True) does: "
-                "predict uses the best round in any case"
+                f"callbacks hold a {name} of {type(one).__module__} with save_best=True, which "
+                f"takes the rounds of a Booster: use {name} of hybridtrees.callbacks"
             )
     return list(callbacks)
 
@@ -149,6 +150,7 @@ class Callbacks(Watcher):
     callbacks: list[Any]
     estimator: Any
     evaluation: Evaluation
+    snapshot: Callable[[Training], Any]
     best_round: int | None = None
     best_score: float | None = None
 
@@ -159,7 +161,7 @@ class Callbacks(Watcher):
 
     def before_training(self, training: Training) -> None:
         """Call the hooks before the first round."""
-        self.view = TrainingView(self.estimator, training)
+        self.view = TrainingView(self.estimator, training, self.snapshot)
         self._call("before_training")
 
     def before_round(self, training: Training) -> bool:
@@ -172,7 +174,12 @@ class Callbacks(Watcher):
 
     def after_training(self, training: Training) -> None:
         """Call the hooks after the last round."""
-        self._call("after_training")
+        for one in self.callbacks:
+            method = getattr(one, "after_training", None)
+            answer = None if method is None else method(self.view)
+            if isinstance(answer, TrainingView):
+                self.view = answer
+        training.keep(max(self.view.num_boosted_rounds() - training.rounds.start, 0))
         self.view.close()
         if {"best_iteration", "best_score"} <= set(self.view.attributes()):
             self.best_round, self.best_score = self.view.best_iteration, self.view.best_score
@@ -182,6 +189,8 @@ class Callbacks(Watcher):
 class Progress(Watcher):
     """Prints a line every `every` rounds, with elapsed and remaining time.
 
+    With `bare` lines of scores have no times and are those of xgboost.
+
     On a terminal it also draws a progress bar, if tqdm is installed. It goes last among the
     watchers, to see whether another one has ended the training.
     """
@@ -189,6 +198,7 @@ class Progress(Watcher):
     every: int
     scores: Callable[[], list[str]]
     ending: Callable[[Training], str] = lambda training: "stopped early"
+    bare: bool = False
     _bar: Any = None
 
     def before_training(self, training: Training) -> None:
@@ -216,7 +226,10 @@ class Progress(Watcher):
         end = f"at most {left:.1f} s to go"
         if training.stopped:
             end = self.ending(training)
-        line = "  ".join([f"[{training.round}]", *self.scores(), f"{elapsed:.1f} s, {end}"])
+        scores = self.scores()
+        line = "  ".join([f"[{training.round}]", *scores, f"{elapsed:.1f} s, {end}"])
+        if self.bare and scores:
+            line = "\t".join([f"[{training.round}]", *scores])
         if self._bar is not None:
             self._bar.write(line, file=sys.stdout)
         else:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
+from os import PathLike
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from hybridtrees._parameters import check_boolean, check_integer, check_option
+from hybridtrees._xgboost_names import XGBoostNames
 from hybridtrees.core.bins.binned_table import BinnedTable
 from hybridtrees.core.grow.grower import Grower, NewtonLeaves
 from hybridtrees.core.grow.params import GrowerParams
@@ -35,7 +38,7 @@ _ONE_VALUE = {
 }
 
 
-class XGBModel(BoostedModel):
+class XGBModel(XGBoostNames, BoostedModel):
     """Boosted trees with constant leaves, without the target.
 
     Parameters
@@ -61,9 +64,12 @@ class XGBModel(BoostedModel):
         Type of each feature, "c" for categorical; an alternative to `categorical_features`.
     enable_categorical : bool
         Whether categorical features are allowed.
-    booster, multi_strategy, num_parallel_tree, feature_weights, max_cat_threshold, device : None
-        Parameters of xgboost with one supported value: "gbtree", "one_output_per_tree", 1, None,
-        None and "cpu". None stands for that value.
+    num_parallel_tree : int or None
+        Number of trees that a round grows for each output, each on rows and features of its own.
+        Their mean is the step; None for one tree.
+    booster, multi_strategy, feature_weights, max_cat_threshold, device : None
+        Parameters of xgboost with one supported value: "gbtree", "one_output_per_tree", None, None
+        and "cpu". None stands for that value.
     verbosity, validate_parameters : int, bool or None
         Parameters of xgboost without effect: parameters are always validated.
     """
@@ -77,7 +83,7 @@ class XGBModel(BoostedModel):
     enable_categorical: bool = True
     booster: Literal["gbtree"] | None = None
     multi_strategy: Literal["one_output_per_tree"] | None = None
-    num_parallel_tree: Literal[1] | None = None
+    num_parallel_tree: int | None = None
     feature_weights: Any = None
     max_cat_threshold: int | None = None
     device: Literal["cpu"] | None = None
@@ -93,11 +99,11 @@ class XGBModel(BoostedModel):
             value = getattr(self, name)
             if value is not None and check_option(name, value, known) != only:
                 raise ValueError(f"{name}={value!r} is not supported, use {only!r}: {reason}")
-        n_trees = check_integer("num_parallel_tree", self.num_parallel_tree, 1, allow_none=True)
-        if n_trees not in (None, 1):
+        check_integer("num_parallel_tree", self.num_parallel_tree, 1, allow_none=True)
+        if self.sampling_method == "gradient_based" and self._n_parallel() > 1:
             raise ValueError(
-                f"num_parallel_tree={n_trees} is not supported, use 1: a round grows one tree per "
-                "output; see RandomForestRegressor and RandomForestClassifier for forests"
+                f"num_parallel_tree={self._n_parallel()} needs sampling_method='uniform': rows "
+                "drawn by their gradients are the same for all trees of a round"
             )
         device = self.device
         if isinstance(device, str) and device.partition(":")[0] in ("cuda", "gpu", "sycl"):
@@ -126,6 +132,18 @@ class XGBModel(BoostedModel):
         if self.feature_types is not None:
             refuse_bins(self, "feature_types", "None")
         super()._check_binned(table)
+
+    def _n_parallel(self) -> int:
+        return self.num_parallel_tree or 1
+
+    def _model_before(self, given: Any) -> Any:
+        """Return the model to continue: one of this class, or one of XGBoost."""
+        own = isinstance(given, str | PathLike) and zipfile.is_zipfile(given)
+        if own or isinstance(given, XGBModel):
+            return super()._model_before(given)
+        before = type(self)(categorical_features=self.categorical_features, n_jobs=self.n_jobs)
+        before.load_model(given)
+        return before
 
     def _learn_table(self, X: Any, before: BoostedModel | None, categorical: Any = None) -> Any:
         categorical = None if self.feature_types is None else self._categories_by_type(X)
