@@ -62,6 +62,28 @@ def _boosting(value: Any, known: Collection[str]) -> Mapping[str, Any]:
     return {}
 
 
+def _renamed(parameter: str, names: Mapping[Any, Any]) -> Reading:
+    """Return a reading of values that have other names here."""
+
+    def read(value: Any, known: Collection[str]) -> Mapping[str, Any]:
+        plain = isinstance(value, str | int) and not isinstance(value, bool)
+        return {parameter: names.get(value, value) if plain else value}
+
+    return read
+
+
+_LIGHTGBM_OBJECTIVES = {
+    **dict.fromkeys(("regression", "regression_l2", "l2", "mse"), "reg:squarederror"),
+    **dict.fromkeys(("regression_l1", "l1", "mae"), "reg:absoluteerror"),
+    **dict.fromkeys(("multiclass", "softmax"), "multi:softprob"),
+    "binary": "binary:logistic",
+    "gamma": "reg:gamma",
+    "poisson": "count:poisson",
+    "quantile": "reg:quantileerror",
+    "tweedie": "reg:tweedie",
+}
+
+
 def _linear_tree(value: Any, known: Collection[str]) -> Mapping[str, Any]:
     """Read whether leaves are linear, which is a matter of the class here."""
     linear = "max_leaf_features" in known
@@ -235,6 +257,7 @@ ALIASES: dict[str, dict[str, Alias]] = {
         "early_stopping_round": Alias("early_stopping_rounds"),
         "feature_fraction": Alias("colsample_bytree"),
         "feature_fraction_bynode": Alias("colsample_bynode"),
+        "importance_type": Alias(_renamed("importance_type", {"split": "weight"})),
         "is_unbalance": Alias(hint="use class_weight='balanced' of a classifier"),
         "lambda_l1": Alias("reg_alpha"),
         "lambda_l2": Alias("reg_lambda"),
@@ -249,7 +272,10 @@ ALIASES: dict[str, dict[str, Alias]] = {
         "num_iterations": Alias("n_estimators"),
         "num_leaves": Alias("max_leaves"),
         "num_threads": Alias("n_jobs"),
+        "objective": Alias(_renamed("objective", _LIGHTGBM_OBJECTIVES)),
         "subsample_freq": Alias(_bagging_freq),
+        "verbose": Alias(_renamed("verbose", {-1: 0})),
+        "verbosity": Alias(_renamed("verbosity", {-1: 0})),
         "data_sample_strategy": Alias(hint="use sampling_method='gradient_based' for 'goss'"),
         "extra_trees": Alias(hint="thresholds are not drawn here; see ExtraTreesRegressor"),
         "min_data_in_bin": Alias(hint="bins have about as many rows each: leave it out"),

@@ -34,6 +34,10 @@ TAKING = [cls for cls in CLASSES if getattr(cls, "_dialects", ())]
          dict(colsample_bytree=0.5, subsample=0.6)),
         ({"bagging_freq": 0}, dict(subsample=1.0)),
         ({"linear_tree": False, "boosting_type": "gbdt"}, {}),
+        ({"objective": "binary", "verbose": -1, "verbosity": -1, "importance_type": "split"},
+         dict(objective="binary:logistic", verbose=0, verbosity=0, importance_type="weight")),
+        ({"objective": "mae", "num_class": 3, "verbose": True},
+         dict(objective="reg:absoluteerror", verbose=True)),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("cls", [ht.XGBRegressor, ht.XGBClassifier])

@@ -50,6 +50,8 @@ TWO_FOR_CLASSES = [("line", ht.LogisticClassifier(n_jobs=1)), ("tree", CLASS_TRE
     [
         ht.XGBRegressor(n_estimators=10, n_jobs=1),
         ht.XGBClassifier(n_estimators=10, n_jobs=1),
+        ht.XGBRFRegressor(n_estimators=10, n_jobs=1),
+        ht.XGBRFClassifier(n_estimators=10, n_jobs=1),
         ht.XGBRegressor(
             n_estimators=3, n_jobs=1, grow_policy="lossguide", max_depth=0, max_leaves=7,
             subsample=0.8, colsample_bytree=0.9,

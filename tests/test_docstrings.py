@@ -15,6 +15,7 @@ from small_members import small_members
 import hybridtrees as ht
 from hybridtrees._docstrings import compose
 from hybridtrees.base import Estimator
+from hybridtrees.callbacks import EarlyStopping
 
 pd = pytest.importorskip("pandas")
 
@@ -37,6 +38,7 @@ SETTINGS = {
     "ProximityImputer": {"n_estimators": 5},
     "RERF": {"oob_score": True, "n_estimators": 30, "tune": {"max_features": [1, 2]}},
     "RandomForest": {"oob_score": True, "n_estimators": 30},
+    "XGBRF": {"n_estimators": 4, "callbacks": [EarlyStopping(1)]},
     "XGB": {"early_stopping_rounds": 2, "n_estimators": 4},
 }
 
@@ -100,7 +102,7 @@ def test_documented_attributes_exist_after_fit(cls):
         y = y > 0
     given = next((v for prefix, v in SETTINGS.items() if cls.__name__.startswith(prefix)), {})
     model = cls(**given, **small_members(cls))
-    if "early_stopping_rounds" in given:
+    if given.keys() & {"early_stopping_rounds", "callbacks"}:
         model.fit(X, y, eval_set=[(X, y)])
     else:
         model.fit(X, y)

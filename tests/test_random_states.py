@@ -52,6 +52,8 @@ DRAWING = {
     "VotingClassifier": {"voting": "soft", **small_members(ht.VotingClassifier)},
     "VotingRegressor": small_members(ht.VotingRegressor),
     "XGBClassifier": _SAMPLED,
+    "XGBRFClassifier": _FEW,
+    "XGBRFRegressor": _FEW,
     "XGBRegressor": _SAMPLED,
 }
 

@@ -47,6 +47,8 @@ def estimators():
         "xgb_regressor": (ht.XGBRegressor(**few), "real"),
         "xgb_regressor_exact": (ht.XGBRegressor(tree_method="exact", **few), "pair"),
         "xgb_classifier": (ht.XGBClassifier(max_depth=3, **few), "classes"),
+        "xgbrf_regressor": (ht.XGBRFRegressor(max_depth=4, **few), "real"),
+        "xgbrf_classifier": (ht.XGBRFClassifier(max_depth=3, **few), "classes"),
         "linear_regressor": (ht.LinearRegressor(missing_indicator=True), "real"),
         "logistic_classifier": (ht.LogisticClassifier(penalty="lasso"), "classes"),
         "linear_tree_regressor": (ht.LinearTreeRegressor(max_depth=3), "real"),

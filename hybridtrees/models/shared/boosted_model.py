@@ -392,20 +392,12 @@ class BoostedModel(BoostedPrediction):
         draw = draw_each(shares[0])
         first = before.n_iter_ if before else 0
         with self._open_grower(values, weight, params, n_threads) as grower:
+            steps = self._steps(
+                grower, loss, target, weight, raw, rate, n_threads, params.monotonic, shares[1],
+                self._n_parallel(), draw,
+            )  # fmt: skip
             training = boost(
-                self._steps(
-                    grower,
-                    loss,
-                    target,
-                    weight,
-                    raw,
-                    rate,
-                    n_threads,
-                    params.monotonic,
-                    shares[1],
-                    self._n_parallel(),
-                    draw,
-                ),
+                steps,
                 range(first, first + self._n_rounds()),
                 sampler=draw,
                 seeds=seeds.spawn(1)[0],

@@ -64,12 +64,15 @@ class XGBModel(XGBoostNames, BoostedModel):
         Type of each feature, "c" for categorical; an alternative to `categorical_features`.
     enable_categorical : bool
         Whether categorical features are allowed.
+    booster, multi_strategy : None
+        Parameters of xgboost with one supported value: "gbtree" and "one_output_per_tree". None
+        stands for that value.
     num_parallel_tree : int or None
         Number of trees that a round grows for each output, each on rows and features of its own.
         Their mean is the step; None for one tree.
-    booster, multi_strategy, feature_weights, max_cat_threshold, device : None
-        Parameters of xgboost with one supported value: "gbtree", "one_output_per_tree", None, None
-        and "cpu". None stands for that value.
+    feature_weights, max_cat_threshold, device : None
+        Parameters of xgboost with one supported value: None, None and "cpu". None stands for that
+        value.
     verbosity, validate_parameters : int, bool or None
         Parameters of xgboost without effect: parameters are always validated.
     """
