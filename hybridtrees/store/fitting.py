@@ -89,7 +89,7 @@ def load_bins(store: BinnedStore, name: str, n_threads: int) -> BinnedMatrix | B
             f"{name} needs the codes of all rows in memory, {need:,} bytes, but memory_limit of "
             f"the BinnedStore allows {limit:,}"
         )
-        return BlockedBins(store, n_rows, store.mapper, store.has_missing.copy(), why_not)
+        return BlockedBins(store, n_rows, store.mapper, store.has_missing.copy(), why_not, limit)
     records, columns = empty_codes(n_rows, n_features)
     store.read_into(columns, range(n_features), n_threads)
     _bins.records_from_columns(columns, records, n_threads)

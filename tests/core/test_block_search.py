@@ -42,12 +42,12 @@ def table():
     return mapper, mapper.transform(X), grad, hess
 
 
-def grow(mapper, binned, params, statistics, rows=None, n_threads=1, blocked=False):
+def grow(mapper, binned, params, statistics, rows=None, n_threads=1, blocked=False, room=0):
     """Grow two trees with one grower; return nodes, leaves of rows, scores, and the blocks."""
     blocks = CountedBlocks(binned.columns)
     bins = binned
     if blocked:
-        bins = BlockedBins(blocks, binned.n_rows, mapper, binned.has_missing, "not in memory")
+        bins = BlockedBins(blocks, binned.n_rows, mapper, binned.has_missing, "not in memory", room)
     own = Table(None, binned.is_categorical, bins, mapper.category_to_bin_)
     made = []
     with Grower(own, params, NewtonLeaves(params), n_threads) as grower:
@@ -61,12 +61,12 @@ def grow(mapper, binned, params, statistics, rows=None, n_threads=1, blocked=Fal
     return made, grown, blocks
 
 
-def check_same(table, params, *, rows=None, constant=False, n_threads=1):
+def check_same(table, params, *, rows=None, constant=False, n_threads=1, room=0):
     mapper, binned, grad, hess = table
     statistics = Statistics(grad, 1.0 if constant else hess)
     expected, _, _ = grow(mapper, binned, params, statistics, rows)
     found, grown, blocks = grow(
-        mapper, binned, params, statistics, rows, n_threads=n_threads, blocked=True
+        mapper, binned, params, statistics, rows, n_threads=n_threads, blocked=True, room=room
     )
     assert [a == b for a, b in zip(expected, found, strict=True)] == [True] * len(expected)
     return grown, blocks
@@ -84,16 +84,17 @@ def check_same(table, params, *, rows=None, constant=False, n_threads=1):
     constant=st.booleans(),
     sampled=st.booleans(),
     n_threads=st.integers(1, 3),
+    room=st.sampled_from([0, 2**30]),
 )
 def test_trees_are_those_of_the_search_in_memory(
-    table, max_leaves, fractions, constant, sampled, n_threads, **given_params
+    table, max_leaves, fractions, constant, sampled, n_threads, room, **given_params
 ):
     params = GrowerParams(max_leaves=max_leaves, feature_fractions=fractions, **given_params)
     rows = None
     if sampled:
         drawn = np.random.default_rng(1).random(N_ROWS) < 0.4
         rows = np.flatnonzero(drawn).astype(np.uint32)
-    check_same(table, params, rows=rows, constant=constant, n_threads=n_threads)
+    check_same(table, params, rows=rows, constant=constant, n_threads=n_threads, room=room)
 
 
 def test_constraints_hold_in_passes(table):
@@ -126,12 +127,30 @@ def test_best_first_growth_takes_few_passes(table):
     assert n_passes <= grown.nodes["depth"].max() + 1.5
 
 
+def test_a_sample_with_room_takes_two_passes(table):
+    """One copies its rows, and one finds the leaves of all rows."""
+    rows = np.arange(0, N_ROWS, 4, dtype=np.uint32)
+    need = len(rows) * (7 + 12)
+    # Both trees have the same sample, which is copied once.
+    for room, n_passes in ((need, 3), (need - 1, 14)):
+        grown, blocks = check_same(table, GrowerParams(), rows=rows, room=room)
+        assert grown.nodes["depth"].max() == 6
+        assert sum(i == 0 for i, _ in blocks.reads) == n_passes
+
+
 def test_a_tree_without_splits(table):
     mapper, binned, grad, _ = table
     statistics = Statistics(np.zeros_like(grad), 1.0)
     _, grown, _ = grow(mapper, binned, GrowerParams(), statistics, blocked=True)
     assert len(grown.nodes) == 1
     assert grown.nodes["n_samples"][0] == N_ROWS
+    check_same(
+        (mapper, binned, np.zeros_like(grad), grad),
+        GrowerParams(),
+        constant=True,
+        rows=np.arange(9, dtype=np.uint32),
+        room=2**20,
+    )
 
 
 def test_targets_need_codes_in_memory(table):

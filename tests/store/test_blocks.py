@@ -23,6 +23,7 @@ from hybridtrees import (
     XGBRegressor,
 )
 from hybridtrees.store.errors import StoreError
+from hybridtrees.store.fitting import decoded_bytes
 from hybridtrees.store.layout import BLOCK_ROWS
 from hybridtrees.store.reader import BinnedStore
 
@@ -43,11 +44,11 @@ MODELS = {
 }
 
 
-def check_same(model, path, rows):
-    """Fit to the table and to the store with hardly any memory, and compare the trees."""
+def check_same(model, path, rows, memory_limit=1):
+    """Fit to the table and to the store with little memory, and compare the trees."""
     own, mine = (type(model)(**model.get_params()) for _ in range(2))
     own.set_params(categorical_features=list(rows.categorical)).fit(rows.X, rows.y, rows.weight)
-    with BinnedStore(path, memory_limit=1) as store:
+    with BinnedStore(path, memory_limit=memory_limit) as store:
         mine.fit(store)
     assert mine.trees_.nodes.tobytes() == own.trees_.nodes.tobytes()
     np.testing.assert_array_equal(mine.trees_.values, own.trees_.values)
@@ -69,6 +70,24 @@ def long_table(tmp_path_factory):
 @pytest.mark.parametrize("name", MODELS)
 def test_models_are_those_of_the_table(long_table, name, weighted):
     check_same(MODELS[name], *long_table[weighted])
+
+
+@pytest.mark.parametrize("name", ["xgb, drawn", "xgb, gradients", "gb"])
+def test_samples_are_grown_in_memory_if_they_fit(long_table, name):
+    path, rows = long_table[False]
+    limit = decoded_bytes(*rows.X.shape) * 3 // 4
+    check_same(MODELS[name], path, rows, limit)
+
+
+def test_a_sampled_round_reads_the_store_twice(long_table):
+    path, rows = long_table[False]
+    model = XGBRegressor(n_estimators=4, subsample=0.3, **HOW)
+    with BinnedStore(path, memory_limit=decoded_bytes(*rows.X.shape) // 2) as store:
+        assert store.y is not None
+        before = store.bytes_read
+        model.fit(store)
+        codes = store._layout.chunks["length"][:, : store.n_features].sum()
+        assert store.bytes_read - before <= 2 * 4 * codes
 
 
 @pytest.mark.parametrize("family", [XGBClassifier, GradientBoostingClassifier])

@@ -27,7 +27,7 @@ class BlockedBins:
     """A table as bin codes that stay on disk.
 
     What `BinnedMatrix` has by the same name means the same. What needs all codes at once is a
-    MemoryError with the text `why_not`.
+    MemoryError with the text `why_not`. Codes of a sample may take `memory_limit` bytes.
     """
 
     def __init__(
@@ -37,6 +37,7 @@ class BlockedBins:
         mapper: BinMapper,
         has_missing: NDArray[np.uint8],
         why_not: str,
+        memory_limit: int = 0,
     ) -> None:
         self.blocks = blocks
         self.n_rows, self.n_features = n_rows, mapper.n_features_in_
@@ -46,6 +47,7 @@ class BlockedBins:
         self.is_categorical = mapper.is_categorical_.copy()
         self.bin_edges = list(mapper.bin_edges_)
         self.why_not = why_not
+        self.memory_limit = memory_limit
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -3,17 +3,20 @@
 A pass over the table routes the rows by the last splits, and adds them to the histograms of the
 smaller children. Each thread takes whole blocks, and has histograms of its own, which are added up
 at the end of the pass: these are integers, so that neither blocks nor threads matter.
+
+The rows of a sample are copied into memory in one pass, if there is room. The tree is then grown
+like any other, and one more pass finds the leaves of all rows from the columns of its splits.
 """
 
 from libc.string cimport memset
 
 from hybridtrees.core.base._types cimport (
-    N_CODES, PAIR16, PAIR32, BinView, StatsView, float64_t, int32_t, int64_t, intp_t, uint32_t,
-    uint8_t,
+    N_CODES, PAIR16, PAIR32, BinView, SplitInfo, StatsView, float64_t, int32_t, int64_t, intp_t,
+    uint32_t, uint8_t,
 )
 from hybridtrees.core.search._histogram cimport (
-    BinnedView, HistogramPool, RowStatistics, RowValues, add_rows, row_values, subtract_cells,
-    write_rows,
+    BinnedView, HistogramPool, RowStatistics, RowValues, add_rows, row_values, scratch_words,
+    subtract_cells, write_rows,
 )
 from hybridtrees.core.search._histogram_search cimport HistogramSearch
 from hybridtrees.core.search._search cimport GrowNode
@@ -81,6 +84,10 @@ cdef class BlockSearch(HistogramSearch):
 
     cdef object table                # the BlockedBins
     cdef object make_records         # records_from_columns
+    cdef BinnedView block_bins       # those of a block
+    cdef RowStatistics block_statistics
+    cdef object drawn                # rows of the sample that is in memory
+    cdef object drawn_bins           # their codes
     cdef int32_t[::1] node           # of each row; below 0, ~node of a row outside the sample
     cdef int32_t[::1] row_leaf       # of rows outside the sample, after growth
     cdef list works
@@ -99,8 +106,8 @@ cdef class BlockSearch(HistogramSearch):
         self.table = binned
         self.make_records = make_records
         first = BlockBuffers(binned, 1)
-        self.bins = BinnedView(first)
-        self.statistics = RowStatistics(self.bins, True)
+        self.bins = self.block_bins = BinnedView(first)
+        self.statistics = self.block_statistics = RowStatistics(self.bins, True)
         self.works = [BlockWork(binned, n_block, self.bins.view.n_cells) for _ in range(n_works)]
         self.n_threads = n_threads
         self.pool = HistogramPool(params.histogram_bytes)
@@ -121,9 +128,15 @@ cdef class BlockSearch(HistogramSearch):
         if statistics.target is not None:
             self.table.refuse()
         grad, hess = statistics.gradients()
+        self.n_rows = self.table.n_rows
         self.values = row_values(grad, hess, self.n_rows)
         self.kept = grad, hess
         self.seed = seed
+        self.in_passes = not self.has_room_for(rows)
+        if not self.in_passes:
+            self.begin_in_memory(rows, need_counts)
+            return
+        self.bins, self.statistics = self.block_bins, self.block_statistics
         node = np.asarray(self.node)
         node[:] = 0 if rows is None else -1
         if rows is not None:
@@ -134,6 +147,125 @@ cdef class BlockSearch(HistogramSearch):
             self.statistics.choose(&self.values, self.n_rows, self.n_sampled, need_counts,
                                    self.n_threads)
         self.pool.reset(self.bins.view.n_cells * self.statistics.view.n_words)
+
+    # ---- a sample in memory --------------------------------------------------------------------
+
+    cdef bint has_room_for(self, rows) except -1:
+        """Whether the codes of a sample fit into the memory that the table allows."""
+        cdef intp_t n_bytes
+        if rows is None:
+            return False
+        n_bytes = self.n_features + self.block_bins.view.record_bytes
+        return <intp_t>len(rows) * n_bytes <= self.table.memory_limit
+
+    cdef int begin_in_memory(self, rows, bint need_counts) except -1:
+        """Copy the rows of a sample, which are the table of this tree."""
+        cdef intp_t n_words
+        grad, hess = self.kept
+        if self.drawn is not rows:
+            self.drawn_bins = self.copy_rows(rows)
+            self.drawn = rows
+        self.bins = BinnedView(self.drawn_bins)
+        self.statistics = RowStatistics(self.bins, True)
+        self.draw_tree_features()
+        # Units and layout are those of all rows, as for a table in memory.
+        self.statistics.choose(&self.values, self.n_rows, len(rows), need_counts, self.n_threads)
+        self.statistics.place()
+        grad = grad[rows]
+        hess = hess if isinstance(hess, (int, float)) else hess[rows]
+        self.kept = grad, hess
+        self.n_rows = len(rows)
+        self.values = row_values(grad, hess, self.n_rows)
+        self.statistics.write(&self.values, self.n_threads)
+        if self.rows.shape[0] < self.n_rows:
+            self.rows = np.empty(self.n_rows, dtype=np.uint32)
+        self.set_rows(None)
+        if self.row_scratch.shape[0] < 2 * self.n_rows:
+            self.row_scratch = np.empty(2 * self.n_rows, dtype=np.uint32)
+        self.pool.reset(self.bins.view.n_cells * self.statistics.view.n_words)
+        n_words = scratch_words(&self.bins.view, &self.statistics.view, self.n_threads)
+        if self.hist_scratch is None or self.hist_scratch.shape[0] < n_words:
+            self.hist_scratch = aligned_empty(n_words, np.int64)
+        return 0
+
+    def copy_rows(self, rows):
+        """Codes of some rows, in one pass."""
+        made = BlockBuffers(self.table, len(rows))
+        free, n_works = list(self.works), len(self.works)
+        features = list(range(self.n_features))
+        cuts = np.searchsorted(rows, BLOCK_ROWS * np.arange(self.table.n_blocks + 1))
+
+        def take(i):
+            self.table.blocks.read_ahead(i + n_works)
+            work = free.pop()
+            try:
+                columns = self.read_columns(work, i, features)
+                part = slice(cuts[i], cuts[i + 1])
+                inside = rows[part].astype(np.intp) - i * BLOCK_ROWS
+                made.columns[:, part] = columns[:, inside]
+            finally:
+                free.append(work)
+
+        run_threads(take, range(self.table.n_blocks), n_works)
+        self.make_records(made.columns, made.records, self.n_threads)
+        return made
+
+    cdef int route_all(self) except -1:
+        """Find the leaves of all rows, in one pass over the columns of the splits."""
+        cdef int32_t k
+        features = set()
+        for k in range(self.store.n_nodes):
+            if self.store.nodes[k].left >= 0:
+                features.add(self.store.nodes[k].split.feature)
+        features = sorted(features)
+        free, n_works = list(self.works), len(self.works)
+
+        def take(i):
+            self.table.blocks.read_ahead(i + n_works)
+            work = free.pop()
+            try:
+                self.walk_block(self.read_columns(work, i, features), i * BLOCK_ROWS)
+            finally:
+                free.append(work)
+
+        self.row_leaf = np.arange(self.store.n_nodes, dtype=np.int32)
+        if features:
+            run_threads(take, range(self.table.n_blocks), n_works)
+        else:
+            np.asarray(self.node)[:] = 0
+        return 0
+
+    cpdef walk_block(self, uint8_t[:, ::1] block, intp_t first):
+        """Find the leaves of the rows of a block."""
+        cdef intp_t i
+        cdef int32_t k, code
+        cdef GrowNode* nodes = self.store.nodes
+        cdef SplitInfo* split
+        cdef bint go_left
+        with nogil:
+            for i in range(block.shape[1]):
+                k = 0
+                while nodes[k].left >= 0:
+                    split = &nodes[k].split
+                    code = block[split.feature, i]
+                    if code == self.block_bins.view.n_bins[split.feature]:
+                        go_left = split.missing_left
+                    elif split.is_categorical:
+                        go_left = (split.categories[code >> 5] >> (code & 31)) & 1
+                    else:
+                        go_left = code <= split.bin
+                    k = nodes[k].left if go_left else nodes[k].right
+                self.node[first + i] = k
+
+    cdef int sum_nodes(self, float64_t[:, ::1] sums) except -1:
+        HistogramSearch.sum_nodes(self, sums)
+        if not self.in_passes:
+            # The tree is complete: its rows are those of the whole table again.
+            rows = np.asarray(self.rows)
+            rows[: self.n_sampled] = self.drawn[rows[: self.n_sampled]]
+            self.n_rows = self.table.n_rows
+            self.route_all()
+        return 0
 
     # ---- a pass -------------------------------------------------------------------------------
 
@@ -187,13 +319,19 @@ cdef class BlockSearch(HistogramSearch):
                     hist[i] += work.hist[s, i]
         return 0
 
+    def read_columns(self, BlockWork work, intp_t i, list features):
+        """Read features of a block into columns of all features."""
+        m = min(BLOCK_ROWS, self.table.n_rows - i * BLOCK_ROWS)
+        columns = work.buffers.columns.reshape(-1)[: self.n_features * m]
+        columns = columns.reshape(self.n_features, m)
+        self.table.blocks.read_block(i, features, [columns[f] for f in features])
+        return columns
+
     cpdef take_block(self, BlockWork work, intp_t i, list features):
         """Read a block, route its rows, and add them to the histograms of a thread."""
         cdef intp_t first = i * BLOCK_ROWS, m = min(BLOCK_ROWS, self.n_rows - first)
         cdef uint8_t[:, ::1] block
-        columns = work.buffers.columns.reshape(-1)[: self.n_features * m]
-        columns = columns.reshape(self.n_features, m)
-        self.table.blocks.read_block(i, features, [columns[f] for f in features])
+        columns = self.read_columns(work, i, features)
         block = columns
         if self.summed.shape[0] > 0:
             self.make_records(columns, work.buffers.records[:m], 1)
@@ -275,6 +413,8 @@ cdef class BlockSearch(HistogramSearch):
     # ---- what the grower asks -----------------------------------------------------------------
 
     cdef int histogram_of(self, int32_t node) except -1 nogil:
+        if not self.in_passes:
+            return HistogramSearch.histogram_of(self, node)
         with gil:
             self.take_slot(node)
             self.run_pass([], [node])
