@@ -45,7 +45,6 @@ EXTENSIONS = {
     "hybridtrees.core.tree._packed": True,
     "hybridtrees.core.tree._shap": True,
     "hybridtrees.core.tree._walk": True,
-    "hybridtrees.store._bits": False,
     "hybridtrees.losses._kernels": True,
     "hybridtrees.linear._descent": False,
     "hybridtrees.linear._passes": True,

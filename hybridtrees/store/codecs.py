@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hybridtrees.store._bits import pack_codes, unpack_codes
+from hybridtrees.core.bins._bins import pack_codes, unpack_codes
 from hybridtrees.store.errors import StoreError
 
 COMPRESSIONS = ("auto", None, "bits", "zstd", "lz4")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hybridtrees.core.bins._bins import pack_codes, packed_bytes, unpack_codes
 from hybridtrees.store import codecs
-from hybridtrees.store._bits import pack_codes, packed_bytes, unpack_codes
 from hybridtrees.store.codecs import COMPRESSIONS, Codec, decode, encode_codes, encode_numbers
 from hybridtrees.store.errors import StoreError
 
