@@ -325,9 +325,10 @@ def _bin_ends(
     used = None
     if weight is not None and not np.all(weight > 0):
         used = np.flatnonzero(weight > 0)
-    if isinstance(binned, StoredBins):
+    if is_sparse(values):
         _stored_ends(binned.bin_edges, values if used is None else values.tocsr()[used], ends)
         return ends
+    assert isinstance(binned, BinnedMatrix)
     columns = binned.columns if used is None else np.ascontiguousarray(binned.columns[:, used])
     bin_ends(values if used is None else values[used], columns, *ends, n_threads)
     return ends
