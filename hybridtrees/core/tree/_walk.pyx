@@ -7,7 +7,7 @@ from libc.stdlib cimport free, malloc, qsort
 from hybridtrees.core.base._category_sets cimport side_of
 from hybridtrees.core.base._openmp cimport omp_get_thread_num
 from hybridtrees.core.base._simd cimport ht_round_down
-from hybridtrees.core.base._threads cimport team_of
+from hybridtrees.core.base._threads cimport raise_stop, team_of, team_stops
 from hybridtrees.core.base._types cimport (
     MISSING_STAYS, Node, float64_t, int32_t, int64_t, intp_t, real_t, uint32_t, uint64_t,
     uint8_t,
@@ -384,6 +384,7 @@ def add_known_scores(
     cdef const int64_t[::1] starts = ensemble.tree_start
     cdef const int32_t[::1] outputs = ensemble.tree_output
     cdef intp_t tree, n_columns = ensemble.n_features, n_outputs = ensemble.n_outputs
+    cdef int stopped = 0
     if X.shape[0] != raw.shape[0] or X.shape[1] != n_columns or (
             known.shape[0] != n_columns or raw.shape[1] != n_outputs):
         raise ValueError("the rows or the output do not fit the trees")
@@ -392,9 +393,12 @@ def add_known_scores(
     cdef Visit* stack = <Visit*>&memory[0]
     with nogil:
         for tree in range(starts.shape[0] - 1):
+            if team_stops(&stopped):
+                break
             scores.add_tree(
                 starts[tree], starts[tree + 1], X, stack, raw,
                 0 if scores.values.shape[1] > 1 else outputs[tree])
+    raise_stop(stopped)
 
 
 # ---- One tree that was grown just now ---------------------------------------------------------
