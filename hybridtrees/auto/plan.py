@@ -68,7 +68,7 @@ def make_plan(quality: int, n_rows: int, *, n_classes: int = 0, ordered: bool = 
         n_folds = min(n_folds, 3)
     if n_rows < _SMALL:
         n_repeats = (1, 1, 2, 2, 4)[at]
-    candidates = _CANDIDATES[at]
+    candidates: tuple[str, ...] = _CANDIDATES[at]
     if n_rows < _FEW and "drawn lines" not in candidates:
         candidates = tuple("drawn lines" if c == "lines" else c for c in candidates)
     n_parts = n_folds if n_folds > 1 else _PARTS

@@ -57,7 +57,7 @@ def default_leaves(n_rows: int, n_classes: int, n_coefs: int) -> int:
     """
     if n_classes > 1:
         n_rows = int(n_rows * (1 - 1 / n_classes) / 2)
-    few = min(max(round(n_rows ** (1 / 3)), _FEWEST_LEAVES), _ENOUGH_LEAVES)
+    few = min(max(round(math.cbrt(n_rows)), _FEWEST_LEAVES), _ENOUGH_LEAVES)
     return min(max(math.isqrt(n_rows) // n_coefs, few), _MOST_LEAVES)
 
 
