@@ -61,6 +61,9 @@ def test_shap(name):
     elif name == "three classes":
         y = np.digitize(y, [-0.5, 0.5])
     model = MODELS[name].fit(X, y)
+    # It reads other classes only, and must not take our trees for those of scikit-learn.
+    with pytest.raises(Exception, match="Unknown input to SingleTree|not yet supported"):
+        shap.TreeExplainer(model)
     explainer = shap.TreeExplainer(model.to_shap())
     wanted = np.asarray(explainer.shap_values(X[:40], check_additivity=False))
     found = model.shap_values(X[:40])
