@@ -497,6 +497,6 @@ class ScoreClassifierMixin(DecisionMixin, ClassifierMixin):
         return self._raw_codes(self.predict_raw(X))
 
     def _probabilities(self, X: Any) -> np.ndarray:
-        # First of all: it refuses to predict with a model that is not fitted, which has no loss yet.
+        # First of all: it refuses to predict with a model that is not fitted and has no loss yet.
         raw = self.predict_raw(X)
         return np.asarray(self._loss.predict(raw))
