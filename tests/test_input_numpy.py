@@ -115,7 +115,7 @@ def test_masked_entries_are_missing():
         (np.zeros((2, 2, 2)), ValueError, "3D array"),
         (5.0, ValueError, "single value: 5.0"),
         (None, ValueError, "single value: None"),
-        ("text", ValueError, "single value: 'text'"),
+        ("text", ValueError, r"single value: 'text' instead\. .* fit\(X, target=\.\.\.\)"),
         ({"a": 1}, ValueError, r"column 'a' has the shape \(\)"),
         ([[1, 2], [3]], ValueError, "differ in length"),
         (np.ones((2, 2)) * 1j, ValueError, "Complex data not supported"),

@@ -7,6 +7,7 @@ dtype, and returns the values, given the categories learned in fit.
 from __future__ import annotations
 
 from collections.abc import Callable
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -136,10 +137,16 @@ def _check_shape(shape: tuple[int, ...], X: Any) -> None:
             what = f"a single value: {shorten(X)}"
         else:
             what = f"{len(shape)}D array of shape {shape}"
-        raise ValueError(
-            f"Expected 2D array (rows and features), got {what} instead. Reshape your data: "
-            "X.reshape(-1, 1) if it has a single feature, X.reshape(1, -1) if it is a single row."
+        advice = (
+            "Reshape your data: X.reshape(-1, 1) if it has a single feature, X.reshape(1, -1) if "
+            "it is a single row."
         )
+        if isinstance(X, str | PathLike):
+            advice = (
+                "Rows of files are fitted by fit(X, target=...), target being one of their "
+                "columns, and predicted by hybridtrees.predict_batches."
+            )
+        raise ValueError(f"Expected 2D array (rows and features), got {what} instead. {advice}")
     for size, what in zip(shape, ("sample", "feature"), strict=True):
         if size == 0:
             raise ValueError(

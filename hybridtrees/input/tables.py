@@ -75,7 +75,10 @@ def open_table(X: Any) -> Table | None:
         names = list(X.columns)
         return Table(names, X.height, _labelled(_polars_column, X.get_columns(), names))
     if isinstance(X, _loaded_classes("polars", "LazyFrame")):
-        raise TypeError("X is a polars LazyFrame; pass X.collect()")
+        raise TypeError(
+            "X is a polars LazyFrame; pass X.collect(), or read it in batches by "
+            "fit(X, target=...) and hybridtrees.predict_batches"
+        )
     arrow = isinstance(X, _loaded_classes("pyarrow", "Table", "RecordBatch"))
     if not arrow and hasattr(X, "__arrow_c_stream__") and hasattr(X, "columns"):
         # A frame of another library with Arrow's interchange protocol.
