@@ -32,6 +32,7 @@ EXTENSIONS = {
     "hybridtrees.core.search._criteria": False,
     "hybridtrees.core.search._search": True,
     "hybridtrees.core.search._sorted_search": True,
+    "hybridtrees.core.search._drawn_search": False,
     "hybridtrees.core.search._histogram_search": True,
     "hybridtrees.core.search._block_search": False,
     "hybridtrees.core.search._linear_tree_fit": False,

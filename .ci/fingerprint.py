@@ -138,6 +138,8 @@ def forests() -> Iterator[Work]:
     yield ht.RandomForestRegressor(**shared, criterion="absolute_error"), "real", {}
     yield ht.RandomForestRegressor(**shared, criterion="poisson", ccp_alpha=0.01), "counts", {}
     yield ht.RandomForestRegressor(**shared, monotonic_cst={0: 1}, max_depth=5), "real", {}
+    yield ht.ExtraTreesRegressor(**shared, **cats), "real", {"weighted": True}
+    yield ht.ExtraTreesClassifier(**shared, max_features=3), "classes", {}
     imputer = ht.ProximityImputer(n_estimators=10, n_rounds=2, random_state=0, n_jobs=2, **cats)
     yield imputer, "real", {}
     yield ht.ProximityImputer(n_estimators=10, n_rounds=2, random_state=0), "classes", {}

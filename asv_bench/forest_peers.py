@@ -1,4 +1,4 @@
-"""Compare random forests with scikit-learn's: time, memory, and scores.
+"""Compare random forests and extra-trees with scikit-learn's: time, memory, and scores.
 
 Every measurement runs in a fresh process (``forest_worker.py``) with the same data, parameters
 and number of threads. The order of the libraries changes from repeat to repeat, and the minimum
@@ -36,6 +36,7 @@ class Case(measuring.Table):
     goals: dict[str, tuple[float, float]] = field(default_factory=dict)
     n_test: int = 100_000
     kind: str = "forest"
+    family: str = "RandomForest"
 
 
 FIT = {"fit_s": (0.10, 0.25), "predict_s": (0.2, 0.5), "pickle_mb": (0.25, 0.5),
@@ -63,6 +64,14 @@ CASES = {
         "RF classification, 100k x 28, splitter='exact'", 100_000, task="binary",
         ours={"splitter": "exact"}, goals={"fit_s": (0.5, 0.9)},
     ),
+    "extra-regression": Case(
+        "ExtraTrees regression, 100k x 28, full depth", 100_000, family="ExtraTrees",
+        goals={"fit_s": (0.15, 0.25)},
+    ),
+    "extra-classification": Case(
+        "ExtraTrees classification, 100k x 28, full depth", 100_000, task="binary",
+        family="ExtraTrees", goals={"fit_s": (0.15, 0.25)},
+    ),
     "imputation": Case(
         "proximity imputation, 10k x 20, 10 % missing", 10_000, 20, kind="imputation",
         goals={"seconds": (30.0, 120.0)}, n_test=1000,
@@ -74,6 +83,7 @@ def measure(case: Case, library: str, threads: int, trees: int, folder: Path) ->
     """Run the worker in a fresh process and return its figures."""
     job = {
         "kind": case.kind,
+        "family": case.family,
         "task": case.task,
         "params": {**case.params, "n_estimators": trees},
         "ours": case.ours,

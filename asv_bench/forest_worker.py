@@ -22,7 +22,7 @@ SHARE_MISSING = 0.1
 
 def forest(job: dict, **changes):
     """A forest by the same parameters in both libraries."""
-    name = "RandomForestRegressor" if job["task"] == "regression" else "RandomForestClassifier"
+    name = job["family"] + ("Regressor" if job["task"] == "regression" else "Classifier")
     params = {**job["params"], "random_state": 0, "n_jobs": job["threads"], **changes}
     if job["library"] == "hybridtrees":
         from hybridtrees.models.forest import estimators as forests
@@ -58,7 +58,7 @@ def measure_forest(job: dict) -> dict:
         # With few trees some rows have no prediction out of the bag.
         warnings.simplefilter("ignore")
         rows = slice(min(len(data["y"]), 10_000))
-        scored = forest(job, oob_score=True).fit(data["X"][rows], data["y"][rows])
+        scored = forest(job, oob_score=True, bootstrap=True).fit(data["X"][rows], data["y"][rows])
     figures["oob"] = float(scored.oob_score_)
     return figures
 

@@ -37,7 +37,12 @@ if TYPE_CHECKING:
     from hybridtrees.linear.regressor import LinearRegressor, linear_path
     from hybridtrees.models.cart.estimators import CARTClassifier, CARTRegressor
     from hybridtrees.models.eblr.estimators import EBLRClassifier, EBLRRegressor
-    from hybridtrees.models.forest.estimators import RandomForestClassifier, RandomForestRegressor
+    from hybridtrees.models.forest.estimators import (
+        ExtraTreesClassifier,
+        ExtraTreesRegressor,
+        RandomForestClassifier,
+        RandomForestRegressor,
+    )
     from hybridtrees.models.forest.imputer import ProximityImputer
     from hybridtrees.models.gradient_boosting.estimators import (
         GradientBoostingClassifier,
@@ -82,7 +87,12 @@ _LAZY_MODULES = {
     "linear.regressor": ("LinearRegressor", "linear_path"),
     "models.cart.estimators": ("CARTClassifier", "CARTRegressor"),
     "models.eblr.estimators": ("EBLRClassifier", "EBLRRegressor"),
-    "models.forest.estimators": ("RandomForestClassifier", "RandomForestRegressor"),
+    "models.forest.estimators": (
+        "ExtraTreesClassifier",
+        "ExtraTreesRegressor",
+        "RandomForestClassifier",
+        "RandomForestRegressor",
+    ),
     "models.forest.imputer": ("ProximityImputer",),
     "models.gradient_boosting.estimators": (
         "GradientBoostingClassifier",
@@ -118,6 +128,8 @@ __all__ = [
     "DateFeatures",
     "EBLRClassifier",
     "EBLRRegressor",
+    "ExtraTreesClassifier",
+    "ExtraTreesRegressor",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
     "LinearForestClassifier",

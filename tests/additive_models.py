@@ -35,6 +35,7 @@ REGRESSORS = [
     case("CARTRegressor", max_depth=6),
     case("CARTRegressor", max_depth=4, missing="stop"),
     case("RandomForestRegressor", n_estimators=7),
+    case("ExtraTreesRegressor", n_estimators=5),
     case("GradientBoostingRegressor", n_estimators=9),
     case("GradientBoostingRegressor", n_estimators=5, init="zero"),
     case("XGBRegressor", n_estimators=9, max_depth=3),

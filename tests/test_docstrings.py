@@ -30,6 +30,7 @@ SETTINGS = {
     "Bagging": {"n_estimators": 40, "oob_score": True},
     "CART": {"ccp_alpha": "cv"},
     "EBLR": {"early_stopping": "validation", "n_rules": 2},
+    "ExtraTrees": {"oob_score": True, "bootstrap": True, "n_estimators": 30},
     "GradientBoosting": {"subsample": 0.5, "n_iter_no_change": 2},
     "LinearForest": {"oob_score": True, "n_estimators": 30},
     "LinearRegressor": {"alpha": "cv", "penalty": "ridge", "alphas": 3},

@@ -27,6 +27,9 @@ DRAWING = {
     "CARTRegressor": {"max_features": 1, "max_depth": 3},
     "EBLRClassifier": {"early_stopping": "validation", "n_rules": 2},
     "EBLRRegressor": {"early_stopping": "validation", "n_rules": 2},
+    # Full trees on all rows predict these rows exactly.
+    "ExtraTreesClassifier": {"min_samples_leaf": 9, **_FEW},
+    "ExtraTreesRegressor": {"min_samples_leaf": 9, **_FEW},
     "GradientBoostingClassifier": {"n_iter_no_change": 1, **_SAMPLED},
     "GradientBoostingRegressor": _SAMPLED,
     "LinearForestClassifier": {"max_depth": 1, **_FEW},

@@ -39,6 +39,7 @@ RECIPES = {
     "cart": Recipe("CART", {"max_depth": 12, "random_state": 0}, sparse=True),
     "cart hist": Recipe("CART", {"splitter": "hist", "max_depth": 12, "random_state": 0}),
     "forest": Recipe("RandomForest", FOREST, 100_000, classes=False, sparse=True),
+    "extra trees": Recipe("ExtraTrees", FOREST, 100_000, classes=False),
     "adaboost": Recipe("AdaBoost", {"n_estimators": N_TREES, "random_state": 0}, 100_000),
     "bagging": Recipe("Bagging", FOREST, 100_000, classes=False),
     "pasting": Recipe("Pasting", FOREST, classes=False),

@@ -42,6 +42,8 @@ def estimators():
         "cart_classifier": (ht.CARTClassifier(**small), "classes"),
         "random_forest_regressor": (ht.RandomForestRegressor(max_depth=4, **few), "real"),
         "random_forest_classifier": (ht.RandomForestClassifier(max_depth=4, **few), "classes"),
+        "extra_trees_regressor": (ht.ExtraTreesRegressor(max_depth=4, **few), "pair"),
+        "extra_trees_classifier": (ht.ExtraTreesClassifier(max_depth=4, **few), "classes"),
         "gradient_boosting_regressor": (ht.GradientBoostingRegressor(loss="huber", **few), "real"),
         "gradient_boosting_classifier": (ht.GradientBoostingClassifier(**few), "classes"),
         "xgb_regressor": (ht.XGBRegressor(**few), "real"),

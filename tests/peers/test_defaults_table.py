@@ -21,6 +21,7 @@ TABLE = Path(__file__).resolve().parents[2] / "docs" / "defaults.md"
 TREES = {"DecisionTreeRegressor": "sklearn.tree", "DecisionTreeClassifier": "sklearn.tree"}
 FORESTS = {"RandomForestRegressor": "sklearn.ensemble",
            "RandomForestClassifier": "sklearn.ensemble"}  # fmt: skip
+EXTRA = {"ExtraTreesRegressor": "sklearn.ensemble", "ExtraTreesClassifier": "sklearn.ensemble"}
 BOOSTING = {"GradientBoostingRegressor": "sklearn.ensemble",
             "GradientBoostingClassifier": "sklearn.ensemble"}  # fmt: skip
 ADABOOST = {"AdaBoostRegressor": "sklearn.ensemble", "AdaBoostClassifier": "sklearn.ensemble"}
@@ -29,7 +30,7 @@ LINEAR = dict.fromkeys(
     "sklearn.linear_model",
 )
 XGBOOST = {"XGBRegressor": "xgboost", "XGBClassifier": "xgboost"}
-MODULES = {**TREES, **FORESTS, **BOOSTING, **ADABOOST, **LINEAR, **XGBOOST}
+MODULES = {**TREES, **FORESTS, **EXTRA, **BOOSTING, **ADABOOST, **LINEAR, **XGBOOST}
 
 PAIRS = [
     ("AdaBoostRegressor", "AdaBoostRegressor"),
@@ -38,6 +39,8 @@ PAIRS = [
     ("CARTClassifier", "DecisionTreeClassifier"),
     ("RandomForestRegressor", "RandomForestRegressor"),
     ("RandomForestClassifier", "RandomForestClassifier"),
+    ("ExtraTreesRegressor", "ExtraTreesRegressor"),
+    ("ExtraTreesClassifier", "ExtraTreesClassifier"),
     ("GradientBoostingRegressor", "GradientBoostingRegressor"),
     ("GradientBoostingClassifier", "GradientBoostingClassifier"),
     ("LinearRegressor", "LinearRegression"),

@@ -86,7 +86,7 @@ cpdef enum Stream:
     STREAM_NODE = 3            # features of a node
     STREAM_CHILD = 4           # keys of the children of a node
     STREAM_TIE = 5             # choice among equally good features
-    STREAM_CUT = 6             # choice among equally good cuts of a feature
+    STREAM_CUT = 6             # cut of a feature: among equally good ones, or of all
     STREAM_REST = 7            # further features, if no drawn one can be split
     STREAM_SAMPLE = 8          # sample of the rows of a node
     STREAM_ROWS = 9            # rows of a tree, without replacement
@@ -197,6 +197,7 @@ cdef struct SplitRules:
     bint any_gain                  # splits without gain are allowed
     bint stop_missing              # rows with a missing value stay at their node
     bint random_ties               # draw among equal splits instead of taking the first
+    bint random_thresholds         # draw one threshold of a feature instead of searching the best
     const int8_t* monotone         # sign of the constraint of each feature; NULL: none
 
 
@@ -212,7 +213,8 @@ cdef struct SplitInfo:
     int32_t bin
     uint8_t missing_left           # 1, 0 or MISSING_STAYS
     uint8_t is_categorical
-    uint32_t categories[8]         # bins that go left; exact search: [0] is the set's limit
+    # Bins that go left; exact search: [0] is the set's limit. Of a number: a drawn threshold.
+    uint32_t categories[8]
     uint32_t key                   # exact search: last key that goes left
     uint32_t low_row               # rows with the values next to the cut, below
     uint32_t high_row              # and above it

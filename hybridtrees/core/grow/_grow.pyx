@@ -7,6 +7,7 @@ trees are inserted in the order of the tasks, so results do not depend on the nu
 """
 
 from cython.parallel cimport prange
+from libc.string cimport memcpy
 
 from hybridtrees.core.base._openmp cimport omp_get_thread_num, omp_get_wtime
 from hybridtrees.core.base._threads cimport (
@@ -368,6 +369,8 @@ cdef class TreeGrower:
             out[to].gain = node.split.gain
             out[to].missing_left = node.split.missing_left
             out[to].bin = node.split.bin
+            if self.search.rules.random_thresholds and not node.split.is_categorical:
+                memcpy(&out[to].threshold, node.split.categories, sizeof(float64_t))
             cut[0, to] = node.split.low_row
             cut[1, to] = node.split.high_row
             cut[2, to] = node.split.key

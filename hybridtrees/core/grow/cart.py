@@ -178,8 +178,8 @@ def cart_table(
     weight: NDArray[np.float64] | None = None,
     n_threads: int = 1,
 ) -> Table:
-    """Make the table for the splitter "exact" or "hist"."""
-    if splitter == "hist":
+    """Make the table for a splitter: only "exact" has no bins."""
+    if splitter != "exact":
         return Table.in_bins(values, is_categorical, max_bins, weight, n_threads, midpoints=True)
     return Table(values, is_categorical, min_range=MIN_RANGE)
 

@@ -25,6 +25,7 @@ from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import ProposedTable, Table
 from hybridtrees.core.search._block_search import BlockSearch
+from hybridtrees.core.search._drawn_search import DrawnSearch
 from hybridtrees.core.search._histogram_search import HistogramSearch
 from hybridtrees.core.search._search import SplitSearch
 from hybridtrees.core.search._sorted_search import SmallNodeSearch, SortedSearch
@@ -79,7 +80,7 @@ class Statistics:
         assert self.target is not None
         data = self.target.data
         grad = np.negative(data[:, 0]).astype(np.float32)
-        return grad, 1.0 if data.shape[1] == 1 else data[:, 1].astype(np.float32)
+        return grad, 1.0 if data.shape[1] == 1 else data[:, -1].astype(np.float32)
 
     def targets(self) -> RowTarget:
         """Targets; for gradients and hessians, their pairs."""
@@ -215,8 +216,11 @@ def records_tail(binned: BinnedMatrix) -> Iterator[bool]:
 def uses_histograms(table: Table, params: GrowerParams, n_sums: int) -> bool:
     """Whether to search histograms: for Newton gains, and squared error without extra options.
 
-    Otherwise sorted lists are searched, of bins if the table has bins.
+    Otherwise sorted lists are searched, of bins if the table has bins. Trees of drawn thresholds
+    are tasks of `HistogramSearch` as a whole.
     """
+    if params.random_thresholds:
+        return True
     if table.binned is None or params.criterion == "newton":
         return table.binned is not None
     plain = params.monotonic is None and params.missing == "learn"
@@ -274,7 +278,7 @@ class Grower:
         self._open(statistics)
         self.search.begin(statistics, rows, seed)
         grown = self.engine.grow()
-        self.table.write_splits(grown)
+        self.table.write_splits(grown, self.params.random_thresholds)
         grown.tree = self.leaf_model.fit(grown, statistics, self, **leaves)
         return grown
 
@@ -337,9 +341,14 @@ class Grower:
             self.search = BlockSearch(*given)
         else:
             self.search = HistogramSearch(table.binned, newton, self._take_tail(), self.n_threads)
-        self.by_histogram = True
+        self.by_histogram = not params.random_thresholds
         tasks, n_rows = [], 0
-        if params.subtree_rows and not isinstance(table.binned, BlockedBins):
+        if params.random_thresholds:
+            n_rows = table.n_rows
+            shape = (table.n_features, n_rows, table.n_categories, params, *statistics.shape)
+            small = DrawnSearch(*shape, table.bin_values())
+            tasks = [TreeGrower(small, params.max_leaves)]
+        elif params.subtree_rows and not isinstance(table.binned, BlockedBins):
             few = 0 < 4 * params.max_features < table.n_features
             n_rows = SUBTREE_ROWS_FEW_FEATURES if few else SUBTREE_ROWS_BINNED
             shape = (table.n_features, n_rows, table.n_categories, params, *statistics.shape)

@@ -40,6 +40,7 @@ class GrowerParams:
     missing: str = "learn"  # missing values go to the better side; "stop": rows stay at the node
     random_ties: bool = False  # otherwise the lowest feature and threshold win
     random_cuts: bool = True  # with random ties, also among the thresholds of a feature
+    random_thresholds: bool = False  # bins: one threshold of a feature is drawn, none is searched
     candidate_share: float = 0.0  # exact search: share of the hessian between two candidates
     prune_gain: float = 0.0  # splits above two leaves with less gain are undone after growth
     subtree_rows: int = 0  # nodes of at most so many rows are grown as parallel tasks

@@ -107,6 +107,11 @@ class Table:
         between = BinThresholds(binned, values, n_threads, weight) if midpoints else None
         return cls(values, is_categorical, binned, bin_of, between)
 
+    def bin_values(self) -> tuple[NDArray, NDArray, NDArray]:
+        """Return smallest, largest and middle values of the bins, for drawn thresholds."""
+        assert self.bin_thresholds is not None
+        return self.bin_thresholds.values()
+
     # -- sorted lists ---------------------------------------------------------------------------
 
     def lists(self, n_threads: int, n_extra: int = 0) -> NDArray:
@@ -167,15 +172,16 @@ class Table:
 
     # -- splits in terms of values --------------------------------------------------------------
 
-    def write_splits(self, grown: Grown) -> None:
-        """Write the thresholds and the category sets of grown nodes."""
+    def write_splits(self, grown: Grown, drawn: bool = False) -> None:
+        """Write the category sets of grown nodes, and the thresholds unless they were drawn."""
         nodes = grown.nodes
         split = nodes["left"] >= 0
         split[list(grown.category_bits)] = False
         at = np.flatnonzero(split)
-        nodes["threshold"][at] = self.thresholds(
-            nodes["feature"][at], grown.low_row[at], grown.high_row[at], grown.key[at]
-        )
+        if not drawn:
+            nodes["threshold"][at] = self.thresholds(
+                nodes["feature"][at], grown.low_row[at], grown.high_row[at], grown.key[at]
+            )
         grown.categories = self._category_sets(grown)
 
     def thresholds(
@@ -307,6 +313,18 @@ class BinThresholds:
         least, largest = self._ends
         thresholds[known] = edges_between(largest[feature, low], least[feature, high], True)
         return thresholds
+
+    def values(self) -> tuple[NDArray, NDArray, NDArray]:
+        """Return the smallest and the largest value of each bin, and their middles, ascending.
+
+        Bins without rows are between their neighbours.
+        """
+        assert self._ends is not None
+        least = np.minimum.accumulate(self._ends[0][:, ::-1], axis=1)[:, ::-1]
+        largest = np.maximum.accumulate(self._ends[1], axis=1)
+        with np.errstate(invalid="ignore"):
+            middle = least / 2 + largest / 2
+        return np.ascontiguousarray(least), largest, middle
 
 
 def _bin_ends(

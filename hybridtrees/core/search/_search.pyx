@@ -640,9 +640,9 @@ cdef class SplitSearch:
         self.rules.min_data_per_group = params.min_data_per_group
         self.rules.stop_missing = params.missing == "stop"
         self.rules.random_ties = params.random_ties
+        self.rules.random_thresholds = params.random_thresholds
         self.rules.monotone = NULL
-        self.monotone = None
-        self.groups = None
+        self.monotone = self.groups = None
         if params.monotonic is not None:
             self.monotone = params.monotonic
             if self.monotone.shape[0] != self.n_features:

@@ -127,18 +127,6 @@ cdef class SortedLists(SplitSearch):
     is only memory for the list of one feature, made on demand.
     """
 
-    cdef object keep                  # arrays behind the pointers below
-    cdef SortedEntry* master          # lists of the table that trees copy, or NULL
-    cdef SortedEntry* lists           # lists of the nodes
-    cdef SortedEntry** list_scratch   # one list per thread
-    cdef intp_t stride                # rows of a list
-    cdef int32_t n_lists              # features, then one list per output (ABSOLUTE)
-    cdef const int32_t* n_categories  # 0: numeric
-    cdef uint8_t* side                # of each row: see `mark_sides`
-    cdef uint32_t* local_id           # number of each row in its subtree task
-    cdef float64_t* totals            # of the current node
-    cdef float64_t* own_target        # targets of a subtree task
-
     def __cinit__(self):
         self.keep = []
         self.master = NULL
@@ -395,12 +383,6 @@ cdef int compare_codes(const void* a, const void* b) noexcept nogil:
 
 cdef class SortedSearch(SortedLists):
     """Searches the nodes of trees on sorted lists; parameters as for `SortedLists`."""
-
-    cdef uint32_t* y_place
-    cdef float64_t* y_tree
-    cdef ScanScratch* scratch         # one per thread
-    cdef Cut* cuts                    # of each feature
-    cdef bint draws_cuts              # whether one of equal thresholds is drawn
 
     def __init__(self, n_features, n_rows, n_categories, params, n_threads, n_sums, width,
                  lists=None, bint keep_lists=False, bint one_list=False):
@@ -713,14 +695,6 @@ cdef enum:
 
 cdef class SmallNodeSearch(SortedSearch):
     """Searches subtree tasks of binned features on one thread; parameters as for `SortedLists`."""
-
-    cdef uint8_t* codes               # of the task's rows, feature by feature
-    cdef intp_t code_stride           # from one feature to the next
-    cdef const int32_t* missing_code  # of each feature
-    cdef const BinView* bins          # the table
-    cdef const uint32_t* origin       # rows of the task in the table
-    cdef float64_t* node_stats        # targets of the node's rows, contiguous
-    cdef bint pairs                   # whether the kernels for pairs apply
 
     def __init__(self, n_features, n_rows, n_categories, params, n_sums, width):
         SortedSearch.__init__(self, n_features, n_rows, n_categories, params, 1, n_sums, width,

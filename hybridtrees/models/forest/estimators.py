@@ -18,7 +18,7 @@ from hybridtrees.input.class_weights import (
 from hybridtrees.input.validation import check_target_classification
 from hybridtrees.models.shared.forest.base import ClassificationForest
 from hybridtrees.models.shared.forest.packed import PackedForest, PackedRegressionForest
-from hybridtrees.models.shared.tree_parameters import ClassificationCriterion, MaxFeatures
+from hybridtrees.models.shared.tree_parameters import ClassificationCriterion, MaxFeatures, Splitter
 from hybridtrees.models.shared.tree_views import ClassTreeView
 
 _VOTING = ("soft", "hard")
@@ -125,3 +125,49 @@ class RandomForestClassifier(ClassificationForest, PackedForest):
         else:
             codes = predicted.argmax(axis=1)
         return float(np.average(codes != target, weights=weight))
+
+
+class ExtraTreesRegressor(RandomForestRegressor):
+    """Extremely randomised trees for regression (Geurts, Ernst and Wehenkel 2006).
+
+    A random forest whose trees are grown on all rows, and whose splits take the best of one
+    threshold per feature, drawn between the smallest and the largest value in the node. Takes the
+    parameters of scikit-learn's ``ExtraTreesRegressor``, with the same defaults.
+
+    Notes
+    -----
+    Values are in at most `max_bins` bins, so that features of more distinct values are cut between
+    bins only; within a node, the rows of a bin stand in the middle of its values. A threshold of
+    categories is a place in their order by mean response.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hybridtrees import ExtraTreesRegressor
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> model = ExtraTreesRegressor(random_state=0).fit(X[:100], X[:100, 0])
+    >>> bool(model.score(X[100:], X[100:, 0]) > 0.8)
+    True
+    """
+
+    bootstrap: bool = False
+    splitter: Splitter = "random"
+
+
+class ExtraTreesClassifier(RandomForestClassifier):
+    """Extremely randomised trees for classification; see `ExtraTreesRegressor`.
+
+    Takes the parameters of scikit-learn's ``ExtraTreesClassifier``, with the same defaults.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hybridtrees import ExtraTreesClassifier
+    >>> X = np.arange(20.0)[:, None]
+    >>> model = ExtraTreesClassifier(random_state=0).fit(X, np.where(X[:, 0] > 9, "b", "a"))
+    >>> model.predict([[2.0], [17.0]])
+    array(['a', 'b'], dtype='<U1')
+    """
+
+    bootstrap: bool = False
+    splitter: Splitter = "random"

@@ -33,11 +33,11 @@ from hybridtrees.models.shared.constraints import read_monotonic
 
 # Types of parameters that several families have.
 MaxFeatures = int | float | Literal["sqrt", "log2", "third"] | None
-Splitter = Literal["exact", "hist"]
+Splitter = Literal["exact", "hist", "random"]
 RegressionCriterion = Literal["squared_error", "friedman_mse", "absolute_error", "poisson"]
 ClassificationCriterion = Literal["gini", "entropy", "log_loss", "misclassification"]
 
-SPLITTERS = ("exact", "hist")
+SPLITTERS = ("exact", "hist", "random")
 MISSING = ("learn", "stop")
 MAX_BINS = int(Limit.MAX_BINS)
 
@@ -182,8 +182,9 @@ class ImpurityTreeParameters(TreeParameters):
     ----------
     criterion : {"squared_error", "friedman_mse", "absolute_error", "poisson"}
         Impurity that splits reduce. Leaves predict the mean, under "absolute_error" the median.
-    splitter : {"exact", "hist"}
-        Search every threshold, or those between at most `max_bins` bins of each feature. "hist" is
+    splitter : {"exact", "hist", "random"}
+        Search every threshold, or those between at most `max_bins` bins of each feature, or draw
+        one threshold of each feature between its bins and take the best feature. "hist" is
         several times as fast for squared error and for the Gini index of two classes. With other
         criteria, several outputs, more classes, constraints or ``missing="stop"`` it takes about as
         long as "exact". Under "exact" a feature whose values range over no more than 1e-7 counts as
@@ -213,6 +214,10 @@ class ImpurityTreeParameters(TreeParameters):
         check_option("criterion", self.criterion, self._criteria)
         check_option("splitter", self.splitter, SPLITTERS)
         check_option("missing", self.missing, MISSING)
+        if self.splitter == "random" and self.criterion == "absolute_error":
+            raise ValueError(
+                "criterion='absolute_error' needs splitter='exact' or 'hist', got 'random'"
+            )
 
     def _recipe(self, n_threads: int, random_ties: bool | None = None) -> TreeRecipe:
         """Return how trees are grown; by default ties are drawn if there is a random state."""
@@ -281,6 +286,7 @@ class TreeRecipe:
             monotonic=self.monotonic,
             missing=self.missing,
             random_ties=self.random_ties,
+            random_thresholds=self.splitter == "random",
         )
 
 

@@ -126,7 +126,8 @@ class PackedForest(SequenceOfTrees, ForestReports, ForestParameters):
         # Ties between splits are broken at random: the first one would favour the first features.
         # But trees that all have the same rows and features must be the same.
         recipe = self._recipe(1, True)
-        if data.leaves_out or recipe.max_features < self.n_features_in_:
+        drawn = recipe.max_features < self.n_features_in_ or recipe.splitter == "random"
+        if data.leaves_out or drawn:
             return recipe
         return replace(recipe, random_ties=False)
 
