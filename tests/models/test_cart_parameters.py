@@ -16,7 +16,7 @@ BOTH = pytest.mark.parametrize("cls", [CARTRegressor, CARTClassifier])
 
 WRONG = {
     "criterion": ("mse", "GINI", None, 3, ["gini"]),
-    "splitter": ("best", "random", None, 0),
+    "splitter": ("first", "drawn", None, 0),
     "max_depth": (0, -1, 2.5, "6", True),
     "min_samples_split": (1, 0, -3, 0.0, 1.5, -0.1, math.nan, "2", None, True),
     "min_samples_leaf": (0, -1, 0.0, 1.0, 1.5, math.inf, "1", None, False),

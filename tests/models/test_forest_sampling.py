@@ -251,3 +251,12 @@ def test_equal_weights_are_none(cls, bootstrap):
     for weight in [np.ones(100)] + [np.full(100, 3.0)] * bootstrap:
         for name, array in cls(5, **params).fit(X, y, weight).trees_.to_state().items():
             np.testing.assert_array_equal(array, plain[name], err_msg=name)
+
+
+def test_samples_larger_than_the_table():
+    X, y = noisy_classes(100, 3)
+    forest = RandomForestClassifier(4, max_samples=2.5, random_state=0).fit(X, y)
+    assert [len(rows) for rows in forest.estimators_samples_] == [250] * 4
+    assert forest.trees_[0].nodes["weight"][0] == 250
+    same = RandomForestClassifier(4, max_samples=250, random_state=0).fit(X, y)
+    assert np.array_equal(forest.predict_proba(X), same.predict_proba(X))

@@ -167,7 +167,7 @@ def test_automatic_number_of_trees():
     [
         ({"n_estimators": 0}, "n_estimators"),
         ({"n_estimators": "some"}, "n_estimators"),
-        ({"max_samples": 2.0}, "max_samples"),
+        ({"max_samples": 2.0, "bootstrap": False}, "max_samples"),
         ({"max_samples": 10**12}, "max_samples must be at most"),
         ({"bootstrap": 1}, "bootstrap"),
         ({"oob_score": "auc"}, "oob_score"),

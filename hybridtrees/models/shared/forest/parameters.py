@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from numbers import Integral
 from typing import Literal
@@ -27,8 +28,8 @@ class BaggingParameters(GrowthParameters):
         Whether rows are drawn with replacement. Otherwise `max_samples` rows are drawn without
         replacement; all rows if it is None.
     max_samples : int, float or None
-        Number of rows drawn for each tree (at most 100 times those of the table), or their share;
-        that of the table by default.
+        Number of rows drawn for each tree (at most 100 times those of the table), or their share,
+        with `bootstrap` above 1 too; that of the table by default.
     oob_score : bool, str or callable
         Whether to compute the out-of-bag score: True for R2, or the name of a metric, or a function
         of (y, prediction).
@@ -66,7 +67,8 @@ class BaggingParameters(GrowthParameters):
         if isinstance(self.max_samples, Integral) and not isinstance(self.max_samples, bool):
             check_integer("max_samples", self.max_samples, 1)
         elif self.max_samples is not None:
-            check_real("max_samples", self.max_samples, 0, 1, closed="right")
+            most = math.inf if self.bootstrap else 1
+            check_real("max_samples", self.max_samples, 0, most, closed="right")
 
     def _asks_oob(self) -> bool:
         """Whether `fit` makes out-of-bag predictions, for `oob_score` or for held-out rows."""
