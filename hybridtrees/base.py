@@ -489,14 +489,12 @@ class ScoreClassifierMixin(DecisionMixin, ClassifierMixin):
 
     def _raw_codes(self, raw: np.ndarray) -> np.ndarray:
         """Return the position of the class with the highest score in `classes_`."""
-        if raw.shape[1] > 1:
-            return np.asarray(raw.argmax(axis=1))
-        return np.asarray(raw[:, 0] > self._loss.border, dtype=np.intp)
+        codes = raw.argmax(axis=1) if raw.shape[1] > 1 else raw[:, 0] > self._loss.border
+        return np.asarray(codes, dtype=np.intp)
 
     def _class_codes(self, X: Any) -> np.ndarray:
         return self._raw_codes(self.predict_raw(X))
 
     def _probabilities(self, X: Any) -> np.ndarray:
-        # First of all: it refuses to predict with a model that is not fitted and has no loss yet.
-        raw = self.predict_raw(X)
+        raw = self.predict_raw(X)  # first: it refuses a model that is not fitted and has no loss
         return np.asarray(self._loss.predict(raw))

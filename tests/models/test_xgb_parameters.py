@@ -61,7 +61,7 @@ WRONG = {
     "callbacks": (3, "stop", [3], [dict]),
     "random_state": (-1, 1.5, "0", [1], True),
     "n_jobs": (0, 1.5, "1", True),
-    "verbose": (-1, 1.5, "yes"),
+    "verbose": (-2, 1.5, "yes"),
     "booster": ("dart", "gblinear", "tree", 3),
     "multi_strategy": ("multi_output_tree", "one", 3),
     "num_parallel_tree": (0, 1.5, "1"),
@@ -69,7 +69,7 @@ WRONG = {
     "feature_weights": ([1.0] * 6, 3),
     "max_cat_threshold": (64, 0, "64"),
     "device": ("cuda", "cuda:0", "gpu", "tpu", 0),
-    "verbosity": (-1, 4, "1", 1.5),
+    "verbosity": (-2, 4, "1", 1.5),
     "validate_parameters": (1, "yes"),
 }
 

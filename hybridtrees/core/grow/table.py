@@ -343,7 +343,7 @@ def _bin_ends(
     used = None
     if weight is not None and not np.all(weight > 0):
         used = np.flatnonzero(weight > 0)
-    if is_sparse(values):
+    if not isinstance(values, np.ndarray):  # sparse, whatever the codes are
         _stored_ends(binned.bin_edges, values if used is None else values.tocsr()[used], ends)
         return ends
     assert isinstance(binned, BinnedMatrix)

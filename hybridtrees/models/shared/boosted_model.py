@@ -391,14 +391,15 @@ class BoostedModel(BoostedPrediction):
         shares = (1.0, share) if by_gradient else (share, 1.0)
         draw = draw_each(shares[0])
         first = before.n_iter_ if before else 0
+        rounds, n_parallel = range(first, first + self._n_rounds()), self._n_parallel()
         with self._open_grower(values, weight, params, n_threads) as grower:
             steps = self._steps(
                 grower, loss, target, weight, raw, rate, n_threads, params.monotonic, shares[1],
-                self._n_parallel(), draw,
+                n_parallel, draw,
             )  # fmt: skip
             training = boost(
                 steps,
-                range(first, first + self._n_rounds()),
+                rounds,
                 sampler=draw,
                 seeds=seeds.spawn(1)[0],
                 eval_sets=eval_sets,
