@@ -55,12 +55,10 @@ class Estimator(RoutingMixin):
         Their names, if the table has them.
     """
 
-    # Parameters that may be passed by position.
-    _positional: ClassVar[tuple[str, ...]] = ()
+    _positional: ClassVar[tuple[str, ...]] = ()  # parameters that may be passed by position
     # Libraries whose names of parameters are taken too: keys of `hybridtrees._aliases.ALIASES`.
     _dialects: ClassVar[tuple[str, ...]] = ()
-    # The name there of an estimator that may come first by position.
-    _positional_alias: ClassVar[str] = ""
+    _positional_alias: ClassVar[str] = ""  # the name there of an estimator that may come first
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
