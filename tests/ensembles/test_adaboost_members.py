@@ -102,7 +102,7 @@ def test_wrong_parameters():
         ({"learning_rate": "1"}, TypeError, "learning_rate"),
         ({"resample": 1}, TypeError, "resample must be True or False"),
         ({"ccp_alpha": "cv"}, TypeError, "ccp_alpha"),
-        ({"splitter": "best"}, ValueError, "splitter must be one of 'exact', 'hist'"),
+        ({"splitter": "sorted"}, ValueError, "splitter must be one of 'exact', 'hist'"),
         ({"criterion": "brier"}, ValueError, "criterion must be one of"),
         ({"max_depth": 0}, ValueError, "max_depth"),
         ({"estimator": ht.CARTRegressor()}, TypeError, "must be a classifier"),

@@ -162,7 +162,10 @@ def test_the_user_array_is_not_changed():
 @pytest.mark.parametrize("family", FAMILIES)
 def test_bad_values_are_refused(family):
     X, y = towns(100)
-    for wrong, error in (("yes", ValueError), (2, TypeError), (None, TypeError)):
+    cases = [("yes", ValueError), (2, TypeError)]
+    # As in XGBoost, None is the default of every parameter of these two.
+    cases += [(None, TypeError)] * (family not in ("XGB", "PLGB"))
+    for wrong, error in cases:
         with pytest.raises(error, match="categorical_statistics"):
             make(family, categorical_statistics=wrong).fit(X, y)
 

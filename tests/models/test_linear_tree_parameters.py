@@ -20,7 +20,7 @@ def make(seed=0, n=400, p=3, noise=0.5):
 
 
 BAD = [
-    ({"criterion": "mse"}, "criterion"),
+    ({"criterion": "mape"}, "criterion"),
     ({"penalty": "l2"}, "penalty"),
     ({"alpha": -1.0}, "alpha"),
     ({"alpha": "cv"}, "alpha"),

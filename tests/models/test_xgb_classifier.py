@@ -216,8 +216,16 @@ def test_wrong_targets():
     for wrong, message in cases:
         with pytest.raises(ValueError, match=message):
             XGBClassifier(n_jobs=1).fit(X, wrong)
-    with pytest.raises(ValueError, match="objective='binary:logistic' is for two classes"):
-        XGBClassifier(objective="binary:logistic").fit(X, np.arange(50) % 3)
+
+
+def test_three_classes_have_softmax_whatever_the_objective_of_two():
+    X, _, _ = integer_table(50)
+    y = np.arange(50) % 3
+    model, plain = (
+        XGBClassifier(n_estimators=3, n_jobs=1, **given).fit(X, y)
+        for given in ({"objective": "binary:logistic"}, {})
+    )
+    np.testing.assert_array_equal(model.predict_proba(X), plain.predict_proba(X))
 
 
 def test_unfitted():

@@ -191,4 +191,4 @@ def test_resident_memory_follows_the_limit(tmp_path):
     )
     small, large = (int(line) for line in done.stdout.split())
     assert small < 150_000_000
-    assert large > 300_000_000  # the measure can tell
+    assert large > 200_000_000  # the codes alone: the measure can tell
