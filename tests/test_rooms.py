@@ -14,6 +14,7 @@ FAMILIES = tuple(
 ROOMS = (
     ("core.base",),
     ("core.bins", "core.search", "core.tree"),
+    ("core.search.lines",),
     ("core.grow",),
     ("input", "datasets"),
     ("metrics", "store", "uncertainty"),

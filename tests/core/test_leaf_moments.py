@@ -12,7 +12,7 @@ from hybridtrees.core.grow.linear_leaves import LeafRules
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.regressor_columns import RegressorColumns
 from hybridtrees.core.search._histogram import BinnedView
-from hybridtrees.core.search._piecewise_search import moments
+from hybridtrees.core.search.lines._piecewise_search import moments
 from hybridtrees.core.tree.tree import TreeEnsemble
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from hybridtrees.core.search._linear_tree_fit import LogLossNodes
+from hybridtrees.core.search.lines._linear_tree_fit import LogLossNodes
 from hybridtrees.models.linear_tree.node_fitters import criterion_loss
 
 JITTER = 1e-8

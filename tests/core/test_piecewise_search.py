@@ -12,8 +12,8 @@ from hybridtrees.core.grow.linear_leaves import LeafRules
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.regressor_columns import RegressorColumns
 from hybridtrees.core.search._histogram import BinnedView
-from hybridtrees.core.search._piecewise_scan import minimise_many
-from hybridtrees.core.search._piecewise_search import moments
+from hybridtrees.core.search.lines._piecewise_scan import minimise_many
+from hybridtrees.core.search.lines._piecewise_search import moments
 
 
 def make(seed=0, n=250, p=4, missing=0.0, weights=False):

@@ -14,8 +14,8 @@ from hybridtrees.core.bins.matrix import BinnedMatrix
 from hybridtrees.core.grow.grower import BareLeaves, Grower, Statistics
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import Table
-from hybridtrees.core.search._linear_tree_fit import LinearProblem
-from hybridtrees.core.search._linear_tree_search import LinearTreeSearch
+from hybridtrees.core.search.lines._linear_tree_fit import LinearProblem
+from hybridtrees.core.search.lines._linear_tree_search import LinearTreeSearch
 
 Floats = NDArray[np.float64]
 

@@ -30,8 +30,8 @@ from hybridtrees.core.grow.grown import Grown
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.regressor_columns import RegressorColumns
 from hybridtrees.core.grow.table import Table
-from hybridtrees.core.search._piecewise_scan import minimise_many
-from hybridtrees.core.search._piecewise_search import PiecewiseSearch
+from hybridtrees.core.search.lines._piecewise_scan import minimise_many
+from hybridtrees.core.search.lines._piecewise_search import PiecewiseSearch
 from hybridtrees.core.tree.tree import Tree
 from hybridtrees.core.tree.walk import add_grown
 

@@ -16,7 +16,7 @@ from hybridtrees.core.bins.matrix import BinnedMatrix
 from hybridtrees.core.grow.linear import GrownNodes, LinearPenalty, LinearRoom, bin_at, grow_linear
 from hybridtrees.core.grow.params import GrowerParams
 from hybridtrees.core.grow.table import Table
-from hybridtrees.core.search._linear_tree_fit import LinearProblem
+from hybridtrees.core.search.lines._linear_tree_fit import LinearProblem
 from hybridtrees.linear.cross_products import column_scales
 from hybridtrees.linear.path import Penalty
 from hybridtrees.models.linear_tree.node_fitters import (

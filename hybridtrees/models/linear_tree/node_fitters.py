@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hybridtrees.core.base._types import TINY
-from hybridtrees.core.search._linear_tree_fit import LogLossNodes
+from hybridtrees.core.search.lines._linear_tree_fit import LogLossNodes
 from hybridtrees.linear.cross_products import standardised
 from hybridtrees.linear.newton import LogLoss, fit_log_loss
 from hybridtrees.models.linear_tree.solutions import CONSTANT_SPREAD, NodePenalty

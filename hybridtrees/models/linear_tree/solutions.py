@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hybridtrees.core.base._types import CONSTANT_SCALED
 from hybridtrees.core.grow.linear import LinearPenalty
-from hybridtrees.core.search._linear_tree_fit import LinearProblem
+from hybridtrees.core.search.lines._linear_tree_fit import LinearProblem
 from hybridtrees.linear.solvers import solve_elastic_net, solve_ridge
 
 Floats = NDArray[np.float64]

@@ -24,8 +24,8 @@ from hybridtrees.core.base._types cimport (
     HT_ROUNDING, N_CODES, SplitInfo, float64_t, int32_t, int64_t, intp_t, uint32_t, uint8_t,
 )
 from hybridtrees.core.search._histogram cimport BinnedView, HistogramPool
-from hybridtrees.core.search._linear_tree_fit cimport LinearProblem
-from hybridtrees.core.search._linear_kernels cimport (
+from hybridtrees.core.search.lines._linear_tree_fit cimport LinearProblem
+from hybridtrees.core.search.lines._linear_kernels cimport (
     ht_add_scores, ht_combine, ht_factor, ht_forward, ht_padded,
 )
 from hybridtrees.core.search._search cimport GrowNode, SplitSearch, divide_slice

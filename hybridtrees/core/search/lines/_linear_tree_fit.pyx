@@ -7,7 +7,7 @@ from hybridtrees.core.base._types cimport (
     HT_CONSTANT_SCALED, HT_DECREASE, HT_SMALLEST_STEP, HT_TINY, float64_t, int32_t, intp_t,
     uint32_t,
 )
-from hybridtrees.core.search._linear_kernels cimport (
+from hybridtrees.core.search.lines._linear_kernels cimport (
     ht_add_moments, ht_cell_at, ht_cell_size, ht_fill_triangle, ht_lasso_losses,
     ht_lasso_scratch, ht_padded, ht_ridge_losses, ht_ridge_scratch, ht_triangle_size,
     ht_vector_bytes,

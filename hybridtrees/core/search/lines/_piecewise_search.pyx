@@ -15,7 +15,7 @@ from hybridtrees.core.base._types cimport (
 )
 from hybridtrees.core.search._histogram cimport BinnedView, RowValues, row_values
 from hybridtrees.core.search._histogram_search cimport HistogramSearch
-from hybridtrees.core.search._piecewise_scan cimport (
+from hybridtrees.core.search.lines._piecewise_scan cimport (
     ADDITIVE, FULL, MAX_SUMS, SCAN_SUMS, MomentScan, NodeModel, SideModel, gains_of_cuts,
     scan_moments,
 )

@@ -5,8 +5,8 @@ from numpy.typing import NDArray
 
 from hybridtrees.core.bins.matrix import BinnedMatrix
 from hybridtrees.core.grow.params import GrowerParams
-from hybridtrees.core.search._linear_tree_fit import LinearProblem
 from hybridtrees.core.search._search import SplitSearch
+from hybridtrees.core.search.lines._linear_tree_fit import LinearProblem
 
 class LinearTreeSearch(SplitSearch):
     def __init__(

@@ -1,7 +1,7 @@
 """Linear models in the nodes of linear trees: sums of products, and fits from them."""
 
 from hybridtrees.core.base._types cimport float64_t, int32_t, intp_t, uint32_t
-from hybridtrees.core.search._linear_kernels cimport LinearRules
+from hybridtrees.core.search.lines._linear_kernels cimport LinearRules
 
 
 cdef class LinearProblem:
