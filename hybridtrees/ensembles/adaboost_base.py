@@ -88,9 +88,9 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
         Maximum number of rounds: a perfect or a useless member ends the training.
     learning_rate : float
         Factor on the weight of every member, and with it on the change of the row weights.
-    splitter : {"hist", "exact"}
-        Search thresholds between at most `max_bins` bins of each feature, or every threshold. Bins
-        are several times as fast for two classes and for squared error, with the default
+    splitter : {"hist", "exact", "random"}
+        Search thresholds between at most `max_bins` bins of each feature, or every threshold, or
+        draw one of each feature between its bins. Bins are several times as fast for two classes and for squared error, with the default
         `missing` and without constraints.
     ccp_alpha : float
         Complexity parameter of minimal cost-complexity pruning of every tree, per row.

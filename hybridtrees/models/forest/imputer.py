@@ -75,8 +75,8 @@ class ProximityImputer(Transformer):
     validation_fraction : float or None
         Share of the known entries that is hidden to choose the number of rounds. With None, or a
         share of less than one entry, rounds end by `tol` or `n_rounds`.
-    splitter : {"hist", "exact"}
-        Grow the trees on binned features, or search every threshold.
+    splitter : {"hist", "exact", "random"}
+        Grow the trees on binned features, or search every threshold, or draw one of each feature.
     categorical_features : array-like or None
         Categorical columns, in addition to the string and category columns of a data frame.
     random_state : int, Generator, RandomState or None

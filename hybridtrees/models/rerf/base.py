@@ -82,8 +82,9 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
     monotonic_cst : array-like, dict or None
         1 or -1 for features with which predictions of the forest may only increase or decrease,
         else 0; a dict gives them by name. One output only. It does not apply to the regression.
-    splitter : {"hist", "exact"}
-        Search of the forest, on at most `max_bins` bins or over all values. The published forests
+    splitter : {"hist", "exact", "random"}
+        Search of the forest, on at most `max_bins` bins or over all values; "random" draws one
+        threshold of each feature between its bins. The published forests
         are exact. Bins take a fraction of the time; the exact search can be slightly better for
         columns with long tails, where a line fits worst.
     oob_score : bool
