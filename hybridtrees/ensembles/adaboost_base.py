@@ -90,8 +90,8 @@ class AdaBoostModel(Ensemble, ImpurityTreeParameters):
         Factor on the weight of every member, and with it on the change of the row weights.
     splitter : {"hist", "exact", "random"}
         Search thresholds between at most `max_bins` bins of each feature, or every threshold, or
-        draw one of each feature between its bins. Bins are several times as fast for two classes and for squared error, with the default
-        `missing` and without constraints.
+        draw one of each feature between its bins. Bins are several times as fast as every threshold
+        for two classes and for squared error, with the default `missing` and without constraints.
     ccp_alpha : float
         Complexity parameter of minimal cost-complexity pruning of every tree, per row.
     random_state : int, Generator, RandomState or None

@@ -84,9 +84,9 @@ class RERFModel(RERFPredictions, SupervisedFit, ForestParameters, RegressionPara
         else 0; a dict gives them by name. One output only. It does not apply to the regression.
     splitter : {"hist", "exact", "random"}
         Search of the forest, on at most `max_bins` bins or over all values; "random" draws one
-        threshold of each feature between its bins. The published forests
-        are exact. Bins take a fraction of the time; the exact search can be slightly better for
-        columns with long tails, where a line fits worst.
+        threshold of each feature between its bins. The published forests are exact. Bins take a
+        fraction of the time; the exact search can be slightly better for columns with long tails,
+        where a line fits worst.
     oob_score : bool
         Whether to score the predictions on rows that neither part was trained on.
     warm_start : bool
