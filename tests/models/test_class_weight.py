@@ -14,10 +14,12 @@ CLASSIFIERS = {
     "forest": lambda **own: ht.RandomForestClassifier(
         5, bootstrap=False, max_depth=4, random_state=0, **own
     ),
+    "extra_trees": lambda **own: ht.ExtraTreesClassifier(5, max_depth=4, random_state=0, **own),
     "gb": lambda **own: ht.GradientBoostingClassifier(
         n_estimators=60, learning_rate=0.5, n_iter_no_change=2, random_state=0, **own
     ),
     "xgb": lambda **own: ht.XGBClassifier(n_estimators=5, **own),
+    "xgb_forest": lambda **own: ht.XGBRFClassifier(n_estimators=5, random_state=0, **own),
     "plgb": lambda **own: ht.PLGBClassifier(n_estimators=5, **own),
     "logistic": lambda **own: ht.LogisticClassifier(alpha=0.1, alpha_scaling="sum", **own),
     "linear_tree": lambda **own: ht.LinearTreeClassifier(max_depth=2, **own),
