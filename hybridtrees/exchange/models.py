@@ -90,8 +90,7 @@ class ImportedModel(RawScoreMixin, Predictor):
         trees = check_type(self, "trees_", TreeEnsemble)
         if (trees.n_features, trees.n_outputs) != (self.n_features_in_, link.n_outputs):
             raise ValueError("the trees have other columns or outputs than the model")
-        # A range takes the place of the labels, which are not known for all codes.
-        check_categories(trees.category_sets(), [range(n) for n in reader.n_codes.tolist()])
+        check_categories(trees.category_sets(), reader.known_codes)
         if not np.isfinite(trees.values).all():
             raise ValueError("a value of an imported tree is not a finite number")
         check_arrays(self, {"_base_raw_": ("f8", link.n_outputs)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,7 @@ class ImportedReader(FeatureReader):
         return self.n_codes > 0
 
     @property
-    def coded(self) -> Any:
+    def known_codes(self) -> Sequence[Any]:
         """A range for each column of codes, since labels are not known for all; None for others."""
         return [range(n) if n else None for n in self.n_codes.tolist()]
 

@@ -87,6 +87,11 @@ class FeatureReader(Checked):
         return [None if j in replaced else own for j, own in enumerate(self.categories)]
 
     @property
+    def known_codes(self) -> Sequence[Any]:
+        """For each column, something as long as its codes are many; None without codes."""
+        return self.coded
+
+    @property
     def is_categorical(self) -> np.ndarray:
         """Mask of the columns that hold codes in the values that are read."""
         return np.array([labels is not None for labels in self.coded], dtype=bool)

@@ -25,7 +25,7 @@ def check_ensemble(
             f"the trees have {trees.n_features} columns and {trees.n_outputs} outputs, the "
             f"{type(model).__name__} has {n_columns} and {n_outputs}"
         )
-    check_categories(trees.category_sets(), model._reader.coded)
+    check_categories(trees.category_sets(), model._reader.known_codes)
     return trees
 
 
@@ -96,7 +96,7 @@ def check_packed_model(model: Any) -> None:
         raise ValueError("the trees of the forest have other features or classes")
     if not trees.n_classes:
         check_count(model, "n_outputs_", trees.n_values, trees.n_values)
-    check_categories(trees.category_sets(), model._reader.coded)
+    check_categories(trees.category_sets(), model._reader.known_codes)
     sampler = check_samples(model, len(trees))
     check_arrays(model, {"_importance_moments": ("f8", 2, n_features)})
     if model._leaf_rows is None:
