@@ -121,6 +121,8 @@ cdef class BlockSearch(HistogramSearch):
         self.scan_scratch = np.empty(n_threads * SCAN_WORDS)
         self.allocate_splits()
         self.node = np.empty(self.n_rows, dtype=np.int32)
+        self.row_scratch = np.empty(0, dtype=np.uint32)  # as long as a sample in memory
+        self.hist_scratch = None
 
     def begin(self, statistics, rows, seed):
         """Start a new tree on some rows: ascending ids, or None for all."""
