@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import numbers
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -56,9 +57,22 @@ def _bagging_freq(value: Any, known: Collection[str]) -> Mapping[str, Any]:
 
 
 def _boosting(value: Any, known: Collection[str]) -> Mapping[str, Any]:
-    if value not in (None, "gbdt", "gbrt"):
-        forests = "; use RandomForestRegressor or RandomForestClassifier"
-        raise ValueError("only 'gbdt' is supported" + forests * (value in ("rf", "random_forest")))
+    if value in (None, "gbdt", "gbrt"):
+        return {}
+    instead = ""
+    if value in ("rf", "random_forest"):
+        instead = "; use RandomForestRegressor or RandomForestClassifier"
+    elif value == "goss":
+        instead = "; use sampling_method='gradient_based' and subsample"
+    raise ValueError(f"only 'gbdt' is supported{instead}")
+
+
+def _class_weight(value: Any, known: Collection[str]) -> Mapping[str, Any]:
+    """Read the weights of classes, which a regressor of LightGBM has too."""
+    if "class_weight" in known:
+        return {"class_weight": value}
+    if value is not None:
+        raise ValueError("there are no classes in a regressor: use sample_weight in fit")
     return {}
 
 
@@ -73,8 +87,11 @@ def _renamed(parameter: str, names: Mapping[Any, Any]) -> Reading:
 
 
 _LIGHTGBM_OBJECTIVES = {
-    **dict.fromkeys(("regression", "regression_l2", "l2", "mse"), "reg:squarederror"),
-    **dict.fromkeys(("regression_l1", "l1", "mae"), "reg:absoluteerror"),
+    **dict.fromkeys(
+        ("regression", "regression_l2", "l2", "mse", "rmse", "mean_squared_error"),
+        "reg:squarederror",
+    ),
+    **dict.fromkeys(("regression_l1", "l1", "mae", "mean_absolute_error"), "reg:absoluteerror"),
     **dict.fromkeys(("multiclass", "softmax"), "multi:softprob"),
     "binary": "binary:logistic",
     "gamma": "reg:gamma",
@@ -142,6 +159,8 @@ def _base_estimator(value: Any, known: Collection[str]) -> Mapping[str, Any]:
         if kind in ("HuberRegressor", "QuantileRegressor", "TheilSenRegressor"):
             others = "use LinearTreeRegressor(criterion='absolute_error')"
         raise ValueError(f"{others}; {', '.join(_LINEAR_MODELS)} are read")
+    if kind.startswith("Logistic") and "class_weight" not in known:
+        raise ValueError(f"{kind} is for classes: use a regression, or a classifier here")
     params = value.get_params(deep=False)
     if not params["fit_intercept"] and "fit_intercept" not in known:
         raise ValueError("there is always an intercept in a leaf: leave out fit_intercept=False")
@@ -149,9 +168,11 @@ def _base_estimator(value: Any, known: Collection[str]) -> Mapping[str, Any]:
         raise ValueError("coefficients may have any sign: leave out positive=True")
     found = _LINEAR_MODELS[kind](params)
     if found.get("alpha_scaling") == "sum" and "alpha_scaling" not in known:
+        alpha = found["alpha"]
+        alpha = f"{alpha:g}" if isinstance(alpha, numbers.Real) else repr(alpha)
         raise ValueError(
             f"alpha counts per row here: use penalty={found['penalty']!r}, "
-            f"alpha={found['alpha']:g} / n for n rows, and standardize=False"
+            f"alpha={alpha} / n for n rows, and standardize=False"
         )
     return {**found, "fit_intercept": params["fit_intercept"]}
 
@@ -174,8 +195,10 @@ def _shrunk(penalty: str, **more: Any) -> Callable[[Mapping[str, Any]], dict[str
 def _logistic(params: Mapping[str, Any]) -> dict[str, Any]:
     """Read a LogisticRegression; newer versions have `C` and `l1_ratio` without `penalty`."""
     given, share, strength = params.get("penalty"), params.get("l1_ratio"), params["C"]
-    if given == "none" or strength == math.inf:
+    if given == "none" or ("penalty" in params and given is None) or strength == math.inf:
         return {"penalty": None}
+    if not isinstance(strength, int | float) or not strength > 0:
+        raise ValueError(f"C must be a number above 0, got {strength!r}")
     share = {"l1": 1.0, "l2": 0.0}.get(str(given), share) or 0.0
     penalty = {0.0: "ridge", 1.0: "lasso"}.get(share, "elasticnet")
     found = {"penalty": penalty, "alpha": 1.0 / strength, "standardize": False}
@@ -249,11 +272,13 @@ ALIASES: dict[str, dict[str, Alias]] = {
         "updater": Alias(hint="use tree_method"),
     },
     "lightgbm": {
+        "application": Alias(_renamed("objective", _LIGHTGBM_OBJECTIVES)),
         "bagging_fraction": Alias("subsample"),
         "bagging_freq": Alias(_bagging_freq),
         "bagging_seed": Alias(hint="use random_state"),
         "boosting": Alias(_boosting),
         "boosting_type": Alias(_boosting),
+        "class_weight": Alias(_class_weight),
         "early_stopping_round": Alias("early_stopping_rounds"),
         "feature_fraction": Alias("colsample_bytree"),
         "feature_fraction_bynode": Alias("colsample_bynode"),
@@ -263,16 +288,24 @@ ALIASES: dict[str, dict[str, Alias]] = {
         "lambda_l2": Alias("reg_lambda"),
         "linear_lambda": _NO_LINES,
         "linear_tree": Alias(_linear_tree),
+        "max_depth": Alias(_renamed("max_depth", {-1: 0})),
         "metric": Alias(hint="use eval_metric, with the names of xgboost"),
         "min_child_samples": _ROWS_OF_LEAF,
+        "min_data": _ROWS_OF_LEAF,
         "min_data_in_leaf": _ROWS_OF_LEAF,
         "min_gain_to_split": Alias("gamma"),
         "min_split_gain": Alias("gamma"),
         "min_sum_hessian_in_leaf": Alias("min_child_weight"),
+        "n_iter": Alias("n_estimators"),
         "num_iterations": Alias("n_estimators"),
         "num_leaves": Alias("max_leaves"),
         "num_threads": Alias("n_jobs"),
+        "num_trees": Alias("n_estimators"),
         "objective": Alias(_renamed("objective", _LIGHTGBM_OBJECTIVES)),
+        "random_seed": Alias("random_state"),
+        "sub_feature": Alias("colsample_bytree"),
+        "sub_row": Alias("subsample"),
+        "subsample_for_bin": Alias(_nothing),  # bins are those of a sample of 200,000 rows
         "subsample_freq": Alias(_bagging_freq),
         "verbose": Alias(_renamed("verbose", {-1: 0})),
         "verbosity": Alias(_renamed("verbosity", {-1: 0})),

@@ -68,7 +68,11 @@ def _open_part(target: Path, mode: int) -> tuple[Path, int]:
     while True:
         part = target.with_name(f"{_stem(target)}.{secrets.token_hex(4)}.part")
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
-        descriptor = os.open(part, flags, mode)
+        try:
+            descriptor = os.open(part, flags, mode)
+        except OSError as error:
+            error.filename = os.fspath(target)  # the file that the user knows of
+            raise
         if not _lock(descriptor, wait=True) or part.exists():
             return part, descriptor
         os.close(descriptor)  # removed as a leftover before it was locked

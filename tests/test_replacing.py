@@ -38,6 +38,13 @@ def test_links_are_followed(tmp_path):
     assert names(tmp_path / "there") == ["model", "new"]
 
 
+def test_errors_name_the_file_of_the_user(tmp_path):
+    target = tmp_path / "missing" / "model"
+    with pytest.raises(FileNotFoundError) as caught:
+        save(Holder(1), target)
+    assert caught.value.filename == str(target)
+
+
 @posix
 def test_the_mode_is_kept(tmp_path):
     path = tmp_path / "model"

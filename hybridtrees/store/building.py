@@ -77,7 +77,8 @@ def bin_to_disk(
     n_jobs : int, optional
         Threads; None and -1 mean all.
     overwrite : bool, default=False
-        Whether to replace a store that is there already.
+        Whether to replace a store that is there already. The old one is lost as soon as blocks are
+        written, even if writing fails later.
     progress : bool, default=False
         Whether to print lines about the progress to the error stream.
 
@@ -179,6 +180,8 @@ class _Targets:
 
     def see(self, y: np.ndarray) -> None:
         """Note the targets of some rows."""
+        if y.dtype.kind == "S":
+            raise TypeError("target holds bytes; labels must be text or numbers")
         is_text = _holds_text(y)
         if self._is_text not in (None, is_text):
             raise ValueError("target holds text in some rows and numbers in others")

@@ -149,6 +149,17 @@ def test_same_model_under_parameters(loss, params):
     assert_same(make(loss, **params).fit(X, y, weight), theirs, X)
 
 
+@pytest.mark.parametrize("limit", [0.1, 1.0])
+def test_a_weak_split_is_not_made_for_good_ones_below_it(limit):
+    X = np.random.default_rng(0).integers(0, 2, (400, 2)).astype(float)
+    y = 10.0 * (X[:, 0] != X[:, 1]) + 0.5 * X[:, 0]
+    params = {"n_estimators": 1, "max_depth": 2, "min_impurity_decrease": limit}
+    theirs = their_model("squared_error", **params).fit(X, y)
+    ours = make("squared_error", **params).fit(X, y)
+    assert ours.trees_[0].n_nodes == theirs.estimators_[0, 0].tree_.node_count
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-12)
+
+
 @pytest.mark.parametrize("loss", ["squared_error", "log_loss", "exponential", "multinomial"])
 def test_same_model_from_another_estimator(loss):
     kind = "LogisticRegression" if loss in CLASSIFICATION else "LinearRegression"

@@ -136,12 +136,16 @@ def test_what_needs_all_codes_is_refused_by_name(tmp_path):
         CARTRegressor(splitter="hist"),
         CARTRegressor(splitter="hist", criterion="absolute_error"),
         PLGBRegressor(n_estimators=1),
-        GradientBoostingRegressor(n_estimators=1, n_iter_no_change=2),
     ):
         message = f"{type(model).__name__} needs the codes of all rows in memory, .* allows 1,000"
         with pytest.raises(MemoryError, match=message):
             model.fit(store)
         assert not hasattr(model, "n_features_in_")
+    model = GradientBoostingRegressor(n_estimators=1, splitter="hist", n_iter_no_change=2)
+    for limit in (1000, None):
+        store = BinnedStore(tmp_path / "s", memory_limit=limit)
+        with pytest.raises(ValueError, match="n_iter_no_change=2 of GradientBoostingRegressor"):
+            model.fit(store)
 
 
 def test_a_damaged_block_ends_the_fit(tmp_path):

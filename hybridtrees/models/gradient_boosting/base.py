@@ -426,7 +426,7 @@ class GradientBoostingModel(FittedGB, TreeParameters):
             params = replace(
                 params, criterion="squares", random_ties=self._is_classifier, random_cuts=False
             )
-            params = params.in_subtrees().pruned_afterwards()
+            params = replace(params.in_subtrees(), min_gain=max(params.min_gain, 0.0))
             table = Table(part.values, mask, min_range=MIN_RANGE)
             return Grower(table, params, MeanLeaves(), n_threads)
         # Squared error is the Newton gain of gradients -r with unit hessians and no penalty. Here
@@ -450,6 +450,8 @@ class GradientBoostingModel(FittedGB, TreeParameters):
             refuse_bins(self, "splitter", "'hist'")
         if self.warm_start:
             refuse_bins(self, "warm_start", "False")
+        if self.n_iter_no_change is not None:
+            refuse_bins(self, "n_iter_no_change", "None")
         check_bins(self, table, "max_bins", self.max_bins)
 
     def _keep(self, training: Training, watch: Watch, again: bool) -> None:
