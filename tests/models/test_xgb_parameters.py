@@ -22,7 +22,7 @@ WRONG = {
     "categorical_statistics": ("yes", 2),
     "objective": ("reg:nothing", 3, 0, [], {}, ["binary:logistic"]),
     "n_estimators": NOT_POSITIVE_INTEGERS,
-    "max_depth": (-1, 2.5, "6", True, 2**15),
+    "max_depth": (-2, 2.5, "6", True, 2**15),
     "max_leaves": (*NOT_COUNTS, 2**31),
     "max_bin": (0, 1, 257, 16.0, "256", True),
     "grow_policy": ("depth", "DEPTHWISE", 0),

@@ -131,4 +131,4 @@ def test_none_is_the_default(cls):
     cls(learning_rate=None, n_estimators=1, callbacks=[Look()]).fit(X, y)
     assert seen == [cls.learning_rate]
     with pytest.raises(ValueError, match="max_depth"):
-        cls(learning_rate=None, max_depth=-1).fit(X, y)
+        cls(learning_rate=None, max_depth=-2).fit(X, y)
