@@ -20,7 +20,7 @@ from hybridtrees.core.search._histogram cimport (
 )
 from hybridtrees.core.search._histogram_search cimport HistogramSearch
 from hybridtrees.core.search._search cimport GrowNode
-from hybridtrees.core.search._split cimport SCAN_WORDS, fill_direction
+from hybridtrees.core.search._split cimport SCAN_WORDS, code_goes_left, fill_direction
 
 import numpy as np
 
@@ -243,20 +243,16 @@ cdef class BlockSearch(HistogramSearch):
         cdef int32_t k, code
         cdef GrowNode* nodes = self.store.nodes
         cdef SplitInfo* split
-        cdef bint go_left
         with nogil:
             for i in range(block.shape[1]):
                 k = 0
                 while nodes[k].left >= 0:
                     split = &nodes[k].split
                     code = block[split.feature, i]
-                    if code == self.block_bins.view.n_bins[split.feature]:
-                        go_left = split.missing_left
-                    elif split.is_categorical:
-                        go_left = (split.categories[code >> 5] >> (code & 31)) & 1
+                    if code_goes_left(&self.block_bins.view, split, code):
+                        k = nodes[k].left
                     else:
-                        go_left = code <= split.bin
-                    k = nodes[k].left if go_left else nodes[k].right
+                        k = nodes[k].right
                 self.node[first + i] = k
 
     cdef int sum_nodes(self, float64_t[:, ::1] sums) except -1:

@@ -20,8 +20,8 @@ from hybridtrees.core.search._search cimport (
     GrowNode, SplitSearch, divide_slice, sum_leaves, sum_targets,
 )
 from hybridtrees.core.search._split cimport (
-    SCAN_WORDS, bounded_weight, choose_split, fill_direction, find_split, larger_left, open_scan,
-    scan_gain, split_rows, split_stored, sums_from_histogram,
+    SCAN_WORDS, bounded_weight, choose_split, code_goes_left, fill_direction, find_split,
+    larger_left, open_scan, scan_gain, split_rows, split_stored, sums_from_histogram,
 )
 
 import numpy as np
@@ -372,15 +372,8 @@ cdef class HistogramSearch(SplitSearch):
         cdef int32_t k = 0, code
         cdef GrowNode* nodes = self.store.nodes
         cdef SplitInfo* split
-        cdef bint go_left
         while nodes[k].left >= 0:
             split = &nodes[k].split
             code = code_at(&self.bins.view, row, split.feature)
-            if code == self.bins.view.n_bins[split.feature]:
-                go_left = split.missing_left
-            elif split.is_categorical:
-                go_left = (split.categories[code >> 5] >> (code & 31)) & 1
-            else:
-                go_left = code <= split.bin
-            k = nodes[k].left if go_left else nodes[k].right
+            k = nodes[k].left if code_goes_left(&self.bins.view, split, code) else nodes[k].right
         return k

@@ -90,6 +90,16 @@ cdef inline void add_sums(NodeSums* sums, NodeSums more) noexcept nogil:
     sums.n_samples += more.n_samples
 
 
+cdef inline bint code_goes_left(
+    const BinView* bins, const SplitInfo* split, int32_t code
+) noexcept nogil:
+    """Whether a code goes left: what `fill_direction` notes for every code."""
+    if code == bins.n_bins[split.feature]:
+        return split.missing_left
+    if split.is_categorical:
+        return (split.categories[code >> 5] >> (code & 31)) & 1
+    return code <= split.bin
+
 cdef void fill_direction(
     const BinView* bins, const SplitInfo* split, uint8_t* goes_left
 ) noexcept nogil
